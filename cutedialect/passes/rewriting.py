@@ -6,6 +6,7 @@ structured control flow does not have.
 
 from __future__ import annotations
 
+from functools import partialmethod
 from typing import TypeVar
 
 from xdsl.builder import Builder
@@ -17,7 +18,6 @@ from xdsl.rewriter import InsertPoint
 from cutedialect.dialects.cute import DimOp, MapOp
 from cutedialect.dialects.effects import is_pure
 
-_OpT = TypeVar("_OpT", bound=Operation)
 _OpT = TypeVar("_OpT", bound=Operation)
 _NO_WRAP = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
 _SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
@@ -111,28 +111,52 @@ class ScalarBuilder:
 
     def __init__(self, point: InsertPoint, like: Operation) -> None:
         self._builder = Builder(point)
+        self._like = like
         self._location = like.location
+
+    def at(self, point: InsertPoint) -> ScalarBuilder:
+        """One at another place, with the same location."""
+        return ScalarBuilder(point, self._like)
 
     def insert(self, op: _OpT) -> _OpT:
         op.location = self._location
         return self._builder.insert(op)
 
+    def value(self, op: Operation) -> SSAValue:
+        """What an op gives that is inserted here."""
+        return self.insert(op).results[0]
+
     def constant(self, value: int) -> SSAValue:
         properties = {"value": IntegerAttr(value, i32)}
         made = arith.ConstantOp.create(result_types=[i32], properties=properties)
-        return self.insert(made).results[0]
+        return self.value(made)
 
     def dim(self, memref: SSAValue, mode: int) -> SSAValue:
-        return self.insert(DimOp(memref, mode)).results[0]
+        return self.value(DimOp(memref, mode))
 
-    def binary(self, kind: type[Operation], lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    def binary(self, kind: type[Operation], lhs: SSAValue, rhs: SSAValue | int) -> SSAValue:
         """An integer op; extents and counts are below 2^31, so that sums do not wrap."""
+        rhs = self.constant(rhs) if isinstance(rhs, int) else rhs
         properties = {"overflowFlags": _NO_WRAP} if kind in _SUMS else {}
         made = kind.create(operands=[lhs, rhs], result_types=[lhs.type], properties=properties)
-        return self.insert(made).results[0]
+        return self.value(made)
+
+    add = partialmethod(binary, arith.AddiOp)
+    sub = partialmethod(binary, arith.SubiOp)
+    mul = partialmethod(binary, arith.MuliOp)
+    div = partialmethod(binary, arith.DivSIOp)
+    rem = partialmethod(binary, arith.RemSIOp)
+    ceil_div = partialmethod(binary, arith.CeilDivSIOp)
+    min = partialmethod(binary, arith.MinSIOp)
+    max = partialmethod(binary, arith.MaxSIOp)
+
+    def compare(self, predicate: str, lhs: SSAValue, rhs: SSAValue | int) -> SSAValue:
+        """Whether two integers compare so, like "slt"."""
+        rhs = self.constant(rhs) if isinstance(rhs, int) else rhs
+        return self.value(arith.CmpiOp(lhs, rhs, predicate))
 
     def select(self, condition: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
-        return self.insert(arith.SelectOp(condition, yes, no)).results[0]
+        return self.value(arith.SelectOp(condition, yes, no))
 
     def tiles(self, memref: SSAValue, mode: int, extent: int) -> SSAValue:
         """How many tiles of `extent` cover a mode; -1 is the whole mode in one tile."""
@@ -141,4 +165,4 @@ class ScalarBuilder:
         size = self.dim(memref, mode)
         if extent == 1:
             return size
-        return self.binary(arith.CeilDivSIOp, size, self.constant(extent))
+        return self.ceil_div(size, extent)

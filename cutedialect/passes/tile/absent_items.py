@@ -88,7 +88,7 @@ def guard_effects(
     for mode, ctas in zip(_MODES, cluster, strict=True):
         if ctas > 1:
             tiles = build.tiles(tensor, len(tile) + mode, tile[mode])
-            is_tile = build.insert(arith.CmpiOp(coords[mode], tiles, "slt")).results[0]
+            is_tile = build.compare("slt", coords[mode], tiles)
             exists = is_tile if exists is None else build.binary(arith.AndIOp, exists, is_tile)
     assert exists is not None
     for op in effects:

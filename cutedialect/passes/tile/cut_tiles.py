@@ -16,42 +16,26 @@ of 310.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import prod
 
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from cutedialect.dialects.cute import (
-    AllocFragmentOp,
-    AtomicOp,
-    CopyOp,
-    FillOp,
-    FragmentType,
-    IndexedTileOp,
-    KernelOp,
-    LoadOp,
-    LocalTileOp,
-    MapOp,
-    MemRefType,
-    ReduceOp,
-    TileIndexOp,
-    TransposeOp,
-    YieldOp,
-    shape_of,
-)
-from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.dialects import cute
+from cutedialect.dialects.walks import holds, ops_of, walk
 from cutedialect.passes.bind.layout_inference import contiguous_mode
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import ScalarBuilder
 from cutedialect.passes.tile.resized_tiles import (
-    coordinates_along,
-    count_from,
+    RESIZABLE,
+    View,
+    fragment_shape,
+    fragment_shapes,
+    kept_modes,
     moved_by,
-    resize_fragment,
-    resize_transposed,
+    resize_tiles,
     resize_view,
 )
 
@@ -67,43 +51,36 @@ _WARP_ELEMENTS = 1024
 _WORK_BYTES = 4096
 # With fewer rows, parts of them would share lines with others as often as they fill lanes.
 _FEW_ROWS = 4
-_CUT = (AllocFragmentOp, AtomicOp, CopyOp, FillOp, LoadOp, MapOp, ReduceOp, TransposeOp, YieldOp)
 
 
-def cut_tiles(kernel: KernelOp, of: str) -> None:
+def cut_tiles(kernel: cute.KernelOp, of: str) -> None:
     """Cut a mode of the tiles of a kernel without a multiply if they are too large; `of` is the
     pass that says so.
     """
-    index = next(iter(ops_of(kernel, TileIndexOp)), None)
-    sizes = [prod(each) for op in walk(kernel) for each in _shapes(op)]
-    if index is None or not sizes:
+    index = next(iter(ops_of(kernel, cute.TileIndexOp)), None)
+    size = max((prod(each) for op in walk(kernel) for each in fragment_shapes(op)), default=0)
+    if index is None or not size:
         return
-    reduces = bool(ops_of(kernel, ReduceOp))
-    most = _MOST_REDUCED if reduces else _MOST
+    most = _MOST_REDUCED if holds(kernel, cute.ReduceOp) else _MOST
     for mode, extent in enumerate(index.tile.get_values()):
-        least = -(-max(sizes) // most)
-        parts = next((each for each in range(least, extent + 1) if extent % each == 0), 1)
-        cut = _Cut(kernel, index, mode, parts)
-        if parts > 1 and cut.is_legal():
-            remark(
-                of,
-                index,
-                f"tiles of {max(sizes)} elements do not fit the registers: {parts} work items "
-                f"share each, of {extent // parts} along mode {mode} instead of {extent}",
-            )
-            cut.run()
+        parts = next((n for n in range(-(-size // most), extent + 1) if extent % n == 0), 1)
+        why = (
+            f"tiles of {size} elements do not fit the registers: {parts} work items "
+            f"share each, of {extent // parts} along mode {mode} instead of {extent}"
+        )
+        if parts > 1 and _Cut(kernel, index, mode, parts).is_done(of, why):
             return
 
 
-def narrow_tiles(kernel: KernelOp, of: str) -> None:
+def narrow_tiles(kernel: cute.KernelOp, of: str) -> None:
     """Cut the columns of a kernel that neither multiplies nor reduces to what a warp reads of a row
     at a time, so that rows which end within a tile leave few lanes idle.
     """
-    index = next(iter(ops_of(kernel, TileIndexOp)), None)
-    if index is None or not isinstance(index.memref.type, MemRefType):
+    index = next(iter(ops_of(kernel, cute.TileIndexOp)), None)
+    if index is None or not isinstance(index.memref.type, cute.MemRefType):
         return
     mode = contiguous_mode(index.memref.type)
-    turned = [shape_of(op.source.type) for op in ops_of(kernel, TransposeOp)]
+    turned = [cute.shape_of(op.source.type) for op in ops_of(kernel, cute.TransposeOp)]
     if mode is None or any(min(shape) > 1 < len(shape) for shape in turned):
         return
     extents = [int(each) for each in index.tile.get_values()]
@@ -111,26 +88,17 @@ def narrow_tiles(kernel: KernelOp, of: str) -> None:
     rows = prod(each for other, each in enumerate(extents) if other != mode and each > 0)
     moved = [type_ for op in walk(kernel) for type_ in moved_by(op)]
     bits = [type_.bits for type_ in moved if prod(type_.shape) == rows * columns]
-    if rows < _FEW_ROWS or not bits or ops_of(kernel, ReduceOp):
+    if rows < _FEW_ROWS or not bits or holds(kernel, cute.ReduceOp):
         return
     enough = max(_WARP_ELEMENTS, 8 * _WORK_BYTES // sum(bits))
     least = max(enough // rows, _WARP_COLUMNS, 8 * _WARP_BYTES // max(bits))
     parts = max((n for n in range(1, columns // least + 1) if columns % n == 0), default=1)
-    cut = _Cut(kernel, index, mode, parts)
-    if parts > 1 and cut.is_legal():
-        remark(
-            of,
-            index,
-            f"rows that end within {columns} columns would leave lanes idle: {parts} work items "
-            f"share each tile, of {columns // parts} columns",
-        )
-        cut.run()
-
-
-def _shapes(op: Operation) -> Iterable[tuple[int, ...]]:
-    for value in (*op.operands, *op.results):
-        if isinstance(value.type, FragmentType):
-            yield value.type.shape
+    why = (
+        f"rows that end within {columns} columns would leave lanes idle: {parts} work items "
+        f"share each tile, of {columns // parts} columns"
+    )
+    if parts > 1:
+        _Cut(kernel, index, mode, parts).is_done(of, why)
 
 
 class _Cut:
@@ -138,8 +106,10 @@ class _Cut:
     extent; where another mode of the work items is as long, at its own place.
     """
 
-    def __init__(self, kernel: KernelOp, index: TileIndexOp, mode: int, parts: int) -> None:
-        self.kernel, self.index, self.mode, self.parts = kernel, index, mode, parts
+    def __init__(
+        self, kernel: cute.KernelOp, index: cute.TileIndexOp, mode: int, parts: int
+    ) -> None:
+        self.block, self.index, self.mode, self.parts = kernel.body.block, index, mode, parts
         self.extents = [int(each) for each in index.tile.get_values()]
         self.whole = self.extents[mode]
         self.part = self.whole // parts
@@ -148,88 +118,78 @@ class _Cut:
             self.place = sum(1 for each in self.extents[:mode] if each != 0)
             self.place += 2 - sum(1 for each in self.extents if each != 0)
 
-    def is_legal(self) -> bool:
-        """Whether the mode is one that each element keeps to itself: all tiles have it at the
-        coordinate of the work item, none has it twice, and nothing reduces it.
+    def is_done(self, of: str, why: str) -> bool:
+        """Cut the mode if each element keeps it to itself: all tiles have it at the coordinate of
+        the work item, none has it twice, and nothing reduces it.
         """
-        return all(map(self._allows, walk(self.kernel.body.block)))
+        is_legal = all(map(self._allows, walk(self.block)))
+        if is_legal:
+            remark(of, self.index, why)
+            self._run()
+        return is_legal
 
     def _allows(self, op: Operation) -> bool:
         match op:
-            case LocalTileOp() | IndexedTileOp():
-                kept, shape = _kept(op), _shape(op)
-                is_numbered = isinstance(op, IndexedTileOp)
-                if is_numbered and op.mode in [kept[d] for d in self._modes(shape)]:
+            case cute.LocalTileOp() | cute.IndexedTileOp():
+                modes = self._modes_of_tensor(op)
+                is_numbered = isinstance(op, cute.IndexedTileOp)
+                if is_numbered and op.mode in modes:
                     return False
-                if any(each < 0 for each in shape) or (not is_numbered and op.of is not None):
+                if min(op.tile.get_values()) < 0 or (not is_numbered and op.of is not None):
                     return False
-                places = [op.coords[kept[d]] for d in self._modes(shape)]
-                if any(at is not self.index.results[self.mode] for at in places):
+                if any(op.coords[m] is not self.index.results[self.mode] for m in modes):
                     return False
-                if len(places) > 1 or (self.place is not None and len(shape) != 2):
+                if len(modes) > 1 or (self.place is not None and len(kept_modes(op)) != 2):
                     return False
-            case ReduceOp() if op.mode.value.data in self._modes(op.source.type.shape):  # pyright: ignore
+            case cute.ReduceOp() if op.mode.value.data in self._modes(fragment_shape(op.source)):
                 return False
-            case TransposeOp() if self.place is not None:
+            case cute.TransposeOp() if self.place is not None:
                 return False
-            case CopyOp() | AtomicOp() if isinstance(op.destination.type, MemRefType):
+            case cute.CopyOp() | cute.AtomicOp() if isinstance(
+                op.destination.type, cute.MemRefType
+            ):
                 # What has not the mode would be stored by each of the work items.
                 if len(self._modes(op.destination.type.shape)) != 1:
                     return False
             case _:
                 pass
-        found = [self._modes(shape) for shape in _shapes(op)]
-        return not any(found) or (isinstance(op, _CUT) and all(len(each) < 2 for each in found))
+        found = [self._modes(shape) for shape in fragment_shapes(op)]
+        is_known = isinstance(op, RESIZABLE) and all(len(each) < 2 for each in found)
+        return is_known or not any(found)
 
     def _modes(self, shape: Sequence[object]) -> list[int]:
         """The modes of a tile that are cut."""
         places = range(len(shape)) if self.place is None else (self.place,)
         return [d for d in places if d < len(shape) and shape[d] == self.whole]
 
-    def run(self) -> None:
-        """Cut it."""
+    def _modes_of_tensor(self, op: View) -> list[int]:
+        kept, tile = kept_modes(op), op.tile.get_values()
+        return [kept[d] for d in self._modes([tile[mode] for mode in kept])]
+
+    def _run(self) -> None:
         index = self.index
         self.extents[self.mode] = self.part
         index.properties["tile"] = DenseArrayBase.from_list(i64, self.extents)
         cut = index.results[self.mode]
-        views = ops_of(self.kernel.body.block, LocalTileOp, IndexedTileOp)
-        places = {op: [_kept(op)[d] for d in self._modes(_shape(op))] for op in views}
+        places = {
+            op: self._modes_of_tensor(op)
+            for op in ops_of(self.block, cute.LocalTileOp, cute.IndexedTileOp)
+        }
         build = ScalarBuilder(InsertPoint.after(index), index)
         count = build.constant(self.parts)
-        before = build.binary(arith.DivSIOp, cut, count)
-        inside = build.binary(arith.RemSIOp, cut, count)
-        offset = build.binary(arith.MuliOp, inside, build.constant(self.part))
+        before, inside = build.div(cut, count), build.rem(cut, count)
+        offset = build.mul(inside, self.part)
         own = before.owner, inside.owner
         cut.replace_uses_with_if(before, lambda use: use.operation not in own)
-        for op in list(walk(self.kernel.body.block)):
-            match op:
-                case LocalTileOp() | IndexedTileOp() if places.get(op):
-                    self._cut_view(op, places[op][0], cut)
-                case TransposeOp() if isinstance(op.source.type, MemRefType):
-                    resize_transposed(op)
-                case _:
-                    asked = self._modes(_fragment_shape(op.result)) if isinstance(op, MapOp) else ()
-                    for coordinate in coordinates_along(op, asked):
-                        count_from(coordinate, offset)
-                    for result in op.results:
-                        modes = self._modes(_fragment_shape(result))[:1]
-                        resize_fragment(result, dict.fromkeys(modes, self.part))
 
-    def _cut_view(self, op: LocalTileOp | IndexedTileOp, mode: int, coord: SSAValue) -> None:
-        tile, coords = list(op.tile.get_values()), list(op.coords)
-        tile[mode], coords[mode] = self.part, coord
-        resize_view(op, tile, coords)
+        def extents(value: SSAValue) -> dict[int, int]:
+            return dict.fromkeys(self._modes(fragment_shape(value))[:1], self.part)
 
+        def resize(op: View) -> None:
+            tile, coords = list(op.tile.get_values()), list(op.coords)
+            for mode in places[op]:
+                tile[mode], coords[mode] = self.part, cut
+            if places[op]:
+                resize_view(op, tile, coords)
 
-def _kept(op: LocalTileOp | IndexedTileOp) -> list[int]:
-    """The modes of a tensor that its tile keeps."""
-    return [mode for mode, extent in enumerate(op.tile.get_values()) if extent != 0]
-
-
-def _shape(op: LocalTileOp | IndexedTileOp) -> tuple[int, ...]:
-    return tuple(op.tile.get_values()[mode] for mode in _kept(op))
-
-
-def _fragment_shape(value: SSAValue) -> tuple[int, ...]:
-    type_ = value.type
-    return type_.shape if isinstance(type_, FragmentType) else ()
+        resize_tiles(walk(self.block), extents, resize, offset)

@@ -14,19 +14,23 @@ is the same for a row or for a column comes along as a tile of its own, gathered
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr, i32
-from xdsl.ir import Block, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.dialects.builtin import i32
+from xdsl.ir import Block, Operation, SSAValue, Use
+from xdsl.rewriter import InsertPoint
 
 from cutedialect.dialects import cute
-from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.bind.layout_inference import contiguous_mode, vector_bytes
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import ScalarBuilder, erase
 from cutedialect.passes.synchronize.memory_views import tensor_dependences
 from cutedialect.passes.tile.resized_tiles import (
     fragment_shape,
+    is_added_to,
+    only_begins_tiles,
     origins_of,
     resize_fragment,
     tile_behind,
@@ -119,18 +123,19 @@ class _Flat:
             return False
         if not all(map(self._allows, self.kernel.body.block.ops)):
             return False
-        coords = [use for result in self.index.results for use in result.uses]
-        if not all(self._takes_coordinate(use.operation) for use in coords):
+        coords = enumerate(zip(self.index.results, self.extents, strict=True))
+        if not all(only_begins_tiles(*each, lambda _, mode=mode: mode) for mode, each in coords):
             return False
-        if tensor_dependences(self.kernel).readers:
-            return False
-        widths = [self._width(op) for op in self._whole()]
+        types = [
+            cute.memref_of(view.memref)
+            for view in ops_of(self.kernel, cute.LocalTileOp)
+            if self._is_whole(view)
+        ]
         stores = [op for op in ops_of(self.kernel, cute.CopyOp) if _is_memory(op.destination)]
-        if not widths or not stores:
+        if tensor_dependences(self.kernel).readers or not types or not stores:
             return False
-        self.width = min(widths)
-        widest = max(cute.memref_of(view.memref).bits for view in self._whole())
-        self.run = RUN_THREADS * max(1, 8 * _BYTES // (self.width * widest))
+        self.width = min(max(1, vector_bytes(type_) * 8 // type_.bits) for type_ in types)
+        self.run = RUN_THREADS * max(1, 8 * _BYTES // (self.width * max(t.bits for t in types)))
         return True
 
     def other_output(self) -> SSAValue | None:
@@ -161,14 +166,6 @@ class _Flat:
         share = places / time
         return share <= _FEW or (share <= _MOST and (places + self.width * math) / time <= _ALL)
 
-    def _whole(self) -> list[cute.LocalTileOp]:
-        return [op for op in ops_of(self.kernel, cute.LocalTileOp) if self._is_whole(op)]
-
-    def _width(self, view: cute.LocalTileOp) -> int:
-        """Elements of the widest access to the rows of a tensor."""
-        type_ = cute.memref_of(view.memref)
-        return max(1, vector_bytes(type_) * 8 // type_.bits)
-
     def _is_whole(self, view: cute.LocalTileOp) -> bool:
         return len(view.coords) == 2
 
@@ -177,15 +174,15 @@ class _Flat:
             case cute.LocalTileOp():
                 return self._allows_view(op)
             case cute.TransposeOp():
-                return _is_memory(op.source) and self._is_vector(op.source)
+                # Users see a vector as a row or as a column.
+                view = tile_behind(op.source)
+                return view is not None and not self._is_whole(view)
             case cute.CopyOp():
                 whole = op.destination.owner
-                return op.mask is None and (
-                    not _is_memory(op.destination)
-                    or (isinstance(whole, cute.LocalTileOp) and self._is_whole(whole))
-                )
+                is_tile = isinstance(whole, cute.LocalTileOp) and self._is_whole(whole)
+                return op.mask is None and (is_tile or not _is_memory(op.destination))
             case cute.MapOp():
-                return all(map(self._allows_coordinate, self._coordinates(op)))
+                return all(map(self._allows_coordinate, ops_of(op.body, cute.CoordOp)))
             case _:
                 is_scalar = isinstance(op, _SCALARS) or op.name.startswith("arith.")
                 return isinstance(op, _TILES) or (is_scalar and not op.regions)
@@ -211,71 +208,28 @@ class _Flat:
     def _vector_mode(self, op: cute.LocalTileOp) -> int | None:
         """The mode of the work items that a vector lies along."""
         tile, coords = tuple(op.tile.get_values()), tuple(op.coords)
-        for mode, (extent, at) in enumerate(zip(self.extents, self.index.results, strict=True)):
-            if tile == (extent,) and coords == (at,):
-                return mode
-        return None
-
-    def _is_vector(self, view: SSAValue) -> bool:
-        """Whether a view is one of a vector, which its users see as a row or as a column."""
-        turns = 0
-        while isinstance(view.owner, cute.TransposeOp):
-            view, turns = view.owner.source, turns + 1
-        op = view.owner
-        return isinstance(op, cute.LocalTileOp) and not self._is_whole(op) and turns < 2
-
-    def _coordinates(self, op: cute.MapOp) -> list[cute.CoordOp]:
-        return [each for each in walk(op.body.block) if isinstance(each, cute.CoordOp)]
+        items = zip(self.extents, self.index.results, strict=True)
+        found = (n for n, (size, at) in enumerate(items) if (tile, coords) == ((size,), (at,)))
+        return next(found, None)
 
     def _allows_coordinate(self, op: cute.CoordOp) -> bool:
         """Whether a coordinate is only added to where the tile begins, in a tile that has it."""
-        mode = op.mode.value.data
-        made = op.parent_op()
-        if not isinstance(made, cute.MapOp) or op.parent is not made.body.block:
+        mode, made = op.mode.value.data, op.parent_op()
+        if not isinstance(made, cute.MapOp):
             return False
         shape = fragment_shape(made.result)
-        origins = self._origins(mode)
         return (
             len(shape) == 2
             and shape[mode] == self.extents[mode]
-            and all(
-                isinstance(use.operation, arith.AddiOp)
-                and any(each in origins for each in use.operation.operands)
-                for use in op.result.uses
-            )
-        )
-
-    def _origins(self, mode: int) -> list[SSAValue]:
-        """The first element of the work item along a mode, as the kernel computes it."""
-        return origins_of(self.index.results[mode], self.extents[mode])
-
-    def _takes_coordinate(self, op: Operation) -> bool:
-        """Whether an op uses a coordinate of the work item as the place of a tile only."""
-        if isinstance(op, cute.LocalTileOp):
-            return True
-        if isinstance(op, arith.MuliOp):
-            origins = [each for mode in (0, 1) for each in self._origins(mode)]
-            return op.result in origins and all(
-                self._adds_to_coordinate(use.operation) for use in op.result.uses
-            )
-        return self._adds_to_coordinate(op)
-
-    def _adds_to_coordinate(self, op: Operation) -> bool:
-        """Whether an op in a map adds where the tile begins to a coordinate along that mode."""
-        if not isinstance(op, arith.AddiOp) or not isinstance(op.parent_op(), cute.MapOp):
-            return False
-        one, other = op.operands
-        return any(
-            isinstance(at.owner, cute.CoordOp) and origin in self._origins(at.owner.mode.value.data)
-            for at, origin in ((one, other), (other, one))
+            and is_added_to(op, origins_of(self.index.results[mode], self.extents[mode]))
         )
 
     def rewrite(self) -> None:
         """Make them."""
         index, ops = self.index, list(self.kernel.body.block.ops)
         build = ScalarBuilder(InsertPoint.before(index), index)
-        made = build.insert(cute.TileIndexOp(index.memref, [1, self.width], runs=self.run))
-        start = start_of_run(build, made.results[0], index.memref, self.width, self.run)
+        made = build.value(cute.TileIndexOp(index.memref, [1, self.width], runs=self.run))
+        start = start_of_run(build, made, index.memref, self.width, self.run)
         self._number(build, start)
         zero = build.constant(0)
         for op in ops:
@@ -283,81 +237,66 @@ class _Flat:
                 self._place_coordinates(op)
             elif isinstance(op, cute.LocalTileOp):
                 self._gather(op, zero)
-        shapes = self._shapes()
+        # What tiles of a shape become.
+        (rows, columns), whole = self.extents, (self.run, self.width)
+        shapes: dict[tuple[int, ...], tuple[int, int]] = {
+            (rows, 1): (self.run, 1),
+            (1, columns): whole,
+            (rows, columns): whole,
+        }
         for op in ops:
             for result in op.results if op.parent is not None else ():
-                wanted = shapes.get(fragment_shape(result))
-                if wanted is not None:
-                    resize_fragment(result, dict(enumerate(wanted)))
+                wanted = shapes.get(fragment_shape(result), ())
+                resize_fragment(result, dict(enumerate(wanted)))
         for result in index.results:
             result.replace_all_uses_with(zero)
         erase(index)
 
-    def _shapes(self) -> dict[tuple[int, ...], tuple[int, int]]:
-        """What tiles of a shape become."""
-        (rows, columns), whole = self.extents, (self.run, self.width)
-        return {(rows, 1): (self.run, 1), (1, columns): whole, (rows, columns): whole}
-
     def _number(self, build: ScalarBuilder, start: RunStart) -> None:
         """The rows of a run's vectors and their places in these, as tiles."""
-        column = cute.FragmentType.get(i32, (self.run, 1))
 
-        def further(block: Block) -> SSAValue:
-            coord = cute.CoordOp(0)
-            at = arith.AddiOp(coord.result, start.place)
-            block.add_ops([coord, at])
-            return at.result
+        def place(inner: ScalarBuilder) -> SSAValue:
+            return inner.add(inner.value(cute.CoordOp(0)), start.place)
 
-        block = Block()
-        at = further(block)
-        below = arith.MulUIExtendedOp(at, start.reciprocal)
-        before = arith.MuliOp(below.results[1], start.tiles)
-        left = arith.SubiOp(at, before.result)
-        over = arith.CmpiOp(left.result, start.tiles, "uge")
-        one = arith.ConstantOp(IntegerAttr(1, i32))
-        above = arith.AddiOp(below.results[1], one.result)
-        ends = arith.SelectOp(over.result, above.result, below.results[1])
-        block.add_ops([below, before, left, over, one, above, ends, cute.YieldOp(ends.result)])
-        passed = build.insert(cute.MapOp([], column, block)).results[0]
+        def passed(inner: ScalarBuilder) -> SSAValue:
+            """How many ends of rows are in front of a vector."""
+            at = place(inner)
+            below = inner.insert(arith.MulUIExtendedOp(at, start.reciprocal)).results[1]
+            left = inner.sub(at, inner.mul(below, start.tiles))
+            over = inner.compare("uge", left, start.tiles)
+            return inner.select(over, inner.add(below, 1), below)
 
-        block = Block(arg_types=[i32])
-        further_on = arith.MuliOp(block.args[0], start.next_row)
-        row = arith.AddiOp(further_on.result, start.row)
-        block.add_ops([further_on, row, cute.YieldOp(row.result)])
-        self.rows = build.insert(cute.MapOp([passed], column, block)).results[0]
+        ends = self._column(build, passed)
+        self.rows = self._column(
+            build, lambda inner, ends: inner.add(inner.mul(ends, start.next_row), start.row), ends
+        )
+        self.places = self._column(
+            build, lambda inner, ends: inner.sub(place(inner), inner.mul(ends, start.tiles)), ends
+        )
+        self.first = self._column(build, lambda inner: inner.constant(0))
+        self.rows.name_hint, self.places.name_hint = "row", "place"
 
-        block = Block(arg_types=[i32])
-        at = further(block)
-        before = arith.MuliOp(block.args[0], start.tiles)
-        place = arith.SubiOp(at, before.result)
-        block.add_ops([before, place, cute.YieldOp(place.result)])
-        self.places = build.insert(cute.MapOp([passed], column, block)).results[0]
-
-        block = Block()
-        none = arith.ConstantOp(IntegerAttr(0, i32))
-        block.add_ops([none, cute.YieldOp(none.result)])
-        self.first = build.insert(cute.MapOp([], column, block)).results[0]
-        for name, tile in (("row", self.rows), ("place", self.places)):
-            tile.name_hint = name
+    def _column(
+        self, build: ScalarBuilder, number: Callable[..., SSAValue], *inputs: SSAValue
+    ) -> SSAValue:
+        """A tile of one number for each vector of a run."""
+        block = Block(arg_types=[i32] * len(inputs))
+        inner = build.at(InsertPoint.at_end(block))
+        inner.insert(cute.YieldOp(number(inner, *block.args)))
+        type_ = cute.FragmentType.get(i32, (self.run, 1))
+        return build.value(cute.MapOp(inputs, type_, block))
 
     def _place_coordinates(self, op: cute.MapOp) -> None:
         """Let a map find the rows and columns of its elements where it asks for them."""
-        for coordinate in self._coordinates(op):
+        for coordinate in ops_of(op.body, cute.CoordOp):
             mode = coordinate.mode.value.data
-            number = self.places if mode else self.rows
             arg = op.body.block.insert_arg(i32, len(op.operands))
-            op.operands = [*op.operands, number]
+            op.operands = [*op.operands, self.places if mode else self.rows]
             for use in list(coordinate.result.uses):
-                moved = use.operation
-                value: SSAValue = arg
+                moved, value = use.operation, arg
                 if mode:
-                    width = arith.ConstantOp(IntegerAttr(self.width, i32))
-                    first = arith.MuliOp(arg, width.result)
-                    column = arith.AddiOp(first.result, coordinate.result)
-                    for each in (width, first, column):
-                        each.location = moved.location
-                    Rewriter.insert_op([width, first, column], InsertPoint.before(moved))
-                    value = column.result
+                    build = ScalarBuilder(InsertPoint.before(moved), moved)
+                    value = build.add(build.mul(arg, self.width), coordinate.result)
                 moved.results[0].replace_all_uses_with(value)
                 erase(moved)
 
@@ -365,17 +304,15 @@ class _Flat:
         """Let what moves a tile move the vectors of the run."""
         build = ScalarBuilder(InsertPoint.before(op), op)
         size = [self.run, self.width]
+        view, users = self._seen(op)
         if self._is_whole(op):
             again = cute.IndexedTileOp(op.memref, size, [zero, zero], self.rows, places=self.places)
-            view, users = op.result, list(op.result.uses)
+        elif cute.shape_of(view.type) == (self.extents[0], 1):
+            again = cute.IndexedTileOp(op.memref, [self.run], [zero], self.rows)
         else:
-            view, users = self._seen(op)
-            if self._vector_mode_of(view) == 0:
-                again = cute.IndexedTileOp(op.memref, [self.run], [zero], self.rows)
-            else:
-                row = build.insert(cute.TransposeOp(op.memref)).results[0]
-                again = cute.IndexedTileOp(row, size, [zero, zero], self.first, places=self.places)
-        made = build.insert(again).results[0]
+            row = build.value(cute.TransposeOp(op.memref))
+            again = cute.IndexedTileOp(row, size, [zero, zero], self.first, places=self.places)
+        made = build.value(again)
         made.name_hint = op.result.name_hint
         for use in users:
             use.operation.operands[use.index] = made
@@ -387,8 +324,8 @@ class _Flat:
             if last is op:
                 break
 
-    def _seen(self, op: cute.LocalTileOp) -> tuple[SSAValue, list]:
-        """A vector as its readers see it, and these."""
+    def _seen(self, op: cute.LocalTileOp) -> tuple[SSAValue, list[Use]]:
+        """A tile as its readers see it, and these."""
         view = op.result
         while True:
             users = list(view.uses)
@@ -396,10 +333,6 @@ class _Flat:
             if not turned:
                 return view, users
             view = turned[0].result
-
-    def _vector_mode_of(self, view: SSAValue) -> int:
-        type_ = view.type
-        return 0 if type_.shape[1] == 1 and self.extents[0] == type_.shape[0] else 1
 
 
 def _is_memory(value: SSAValue) -> bool:

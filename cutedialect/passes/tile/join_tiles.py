@@ -25,10 +25,13 @@ from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import ScalarBuilder
 from cutedialect.passes.tile.resized_tiles import (
+    View,
     fragment_shape,
+    is_added_to,
+    moved_by,
+    only_begins_tiles,
     origins_of,
-    resize_fragment,
-    resize_transposed,
+    resize_tiles,
     resize_view,
 )
 
@@ -73,16 +76,13 @@ def join_tiles(kernel: cute.KernelOp, of: str) -> None:
 
 def _largest(kernel: cute.KernelOp) -> int:
     """The bytes of the largest tile that moves."""
-    return max(
-        (
-            prod(value.type.shape) * value.type.bits // 8
-            for op in ops_of(kernel, cute.LoadOp, cute.CopyOp)
-            for value in op.operands
-            if isinstance(value.type, cute.MemRefType)
-            and all(isinstance(each, int) for each in value.type.shape)
-        ),
-        default=0,
-    )
+    sizes = [
+        prod(type_.shape) * type_.bits // 8
+        for op in ops_of(kernel, cute.LoadOp, cute.CopyOp)
+        for type_ in moved_by(op)
+        if all(isinstance(each, int) for each in type_.shape)
+    ]
+    return max(sizes, default=0)
 
 
 class _Join:
@@ -97,8 +97,8 @@ class _Join:
         self.part = int(index.tile.get_values()[mode])
         self.coord = index.results[mode]
         self.places: dict[SSAValue, int] = {}
-        # Views of tensors that may be longer than the work items, and the mode along which.
-        self.longer: dict[cute.LocalTileOp, int] = {}
+        # Views of tensors that may be longer than the work items.
+        self.longer: set[View] = set()
         self._ops = list(walk(kernel.body.block))
 
     def is_legal(self) -> bool:
@@ -107,12 +107,13 @@ class _Join:
         if any(isinstance(op, cute.BlockIdxOp | cute.GridDimOp) for op in self._ops):
             # The program counts its CTAs, of which there would be fewer.
             return False
-        if not all(map(self._finds, views)) or not self._spreads():
-            return False
-        if not all(map(self._ends, views)):
-            return False
-        coordinates = dict.fromkeys([self.coord, *self._origins()])
-        return all(map(self._allows, self._ops)) and all(map(self._is_origin, coordinates))
+        return (
+            all(map(self._finds, views))
+            and self._spreads()
+            and all(map(self._ends, views))
+            and all(map(self._allows, self._ops))
+            and only_begins_tiles(self.coord, self.part, lambda op: self.places.get(op.result))
+        )
 
     def run(self) -> None:
         """Join it."""
@@ -120,17 +121,15 @@ class _Join:
         extents = [int(each) for each in index.tile.get_values()]
         extents[self.mode] *= self.parts
         index.properties["tile"] = DenseArrayBase.from_list(i64, extents)
-        for value in self._origins():
+        for value in origins_of(self.coord, self.part):
             self._move(value)
-        for op in self._ops:
-            if isinstance(op, cute.LocalTileOp):
-                if op.result in self.places:
-                    self._join_view(op)
-            elif isinstance(op, cute.TransposeOp) and isinstance(op.source.type, cute.MemRefType):
-                resize_transposed(op)
-            else:
-                for result in op.results:
-                    self._lengthen(result)
+
+        def longer(value: SSAValue) -> dict[int, int]:
+            place = self.places.get(value)
+            extent = None if place is None else self._extent(value, place)
+            return {} if place is None or extent is None else {place: extent * self.parts}
+
+        resize_tiles(self._ops, longer, self._join_view)
 
     def _finds(self, view: cute.LocalTileOp) -> bool:
         """Note a view of a tile at the coordinate; False if it is more than a place along a mode of
@@ -154,13 +153,13 @@ class _Join:
         """
         if view.result not in self.places or not self._is_stored(view.result):
             return True
-        mode = next(mode for mode, at in enumerate(view.coords) if at is self.coord)
+        mode = self._mode_of(view)
         if view.memref is self.index.memref and mode == self.mode:
             return True
         type_ = view.memref.type
         if not isinstance(type_, cute.MemRefType) or isinstance(type_.modes[mode], tuple):
             return False
-        self.longer[view] = mode
+        self.longer.add(view)
         return True
 
     def _is_stored(self, view: SSAValue) -> bool:
@@ -186,11 +185,8 @@ class _Join:
         places = self.places
         match op:
             case cute.TransposeOp() if op.source in places:
-                rank = len(op.source.type.shape)  # pyright: ignore
-                yield op.result, 1 if rank == 1 else 1 - places[op.source]
-            case cute.LoadOp() if op.source in places:
-                yield op.result, places[op.source]
-            case cute.ReduceOp() if op.source in places:
+                yield op.result, 1 - places[op.source]
+            case cute.LoadOp() | cute.ReduceOp() if op.source in places:
                 yield op.result, places[op.source]
             case cute.CopyOp():
                 both = op.source, op.destination
@@ -212,12 +208,10 @@ class _Join:
 
     def _allows(self, op: Operation) -> bool:
         """Whether an op may have longer tiles, and asks nothing of where in them it is."""
-        if isinstance(op, cute.CopyOp) and isinstance(op.destination.type, cute.MemRefType):
-            # What has not the mode would be stored by each of the work items; a mask has its own.
-            are_joined = op.destination in self.places and op.source in self.places
-            return are_joined and len(op.operands) == 2
+        # What has not the mode would be stored by each of the work items; a mask has its own.
+        is_store = isinstance(op, cute.CopyOp) and isinstance(op.destination.type, cute.MemRefType)
         touched = [value for value in (*op.operands, *op.results) if value in self.places]
-        if not touched:
+        if not touched and not is_store:
             return True
         if any(
             self._extent(value, self.places[value]) not in (None, self.part) for value in touched
@@ -230,57 +224,21 @@ class _Join:
                 # What is the same for all work items is not as long as what it stands beside.
                 return op.source in self.places and op.result in self.places
             case cute.LoadOp() | cute.CopyOp():
-                return len(op.operands) == (1 if isinstance(op, cute.LoadOp) else 2) and all(
-                    value in self.places for value in op.operands
-                )
+                moved = 1 if isinstance(op, cute.LoadOp) else 2
+                return len(op.operands) == moved and all(map(self.places.__contains__, op.operands))
             case cute.ReduceOp():
                 return op.source in self.places and op.mode.value.data != self.places[op.source]
             case cute.MapOp():
                 ranks = {len(fragment_shape(value)) for value in (*op.operands, *op.results)}
-                place = self.places[op.result]
+                origins = origins_of(self.coord, self.part)
                 return len(ranks) == 1 and all(
-                    self._is_from_origin(each)
+                    is_added_to(each, origins)
                     for each in op.body.block.ops
-                    if isinstance(each, cute.CoordOp) and each.mode.value.data == place
+                    if isinstance(each, cute.CoordOp)
+                    and each.mode.value.data == self.places[op.result]
                 )
             case _:
                 return False
-
-    def _is_from_origin(self, coordinate: cute.CoordOp) -> bool:
-        """Whether a coordinate inside of a tile is only added to where the tile begins."""
-        origins = {*self._origins()}
-        return all(
-            isinstance(use.operation, arith.AddiOp)
-            and any(value in origins for value in use.operation.operands)
-            for use in coordinate.result.uses
-        )
-
-    def _origins(self) -> list[SSAValue]:
-        """The first element of the work item along the mode, as the kernel computes it."""
-        return origins_of(self.coord, self.part)
-
-    def _is_origin(self, value: SSAValue) -> bool:
-        """Whether the coordinate or a first element is only used as that."""
-        return all(self._takes_origin(use.operation) for use in value.uses)
-
-    def _takes_origin(self, op: Operation) -> bool:
-        if isinstance(op, cute.LocalTileOp):
-            return op.result in self.places
-        if isinstance(op, arith.MuliOp):
-            return op.result in self._origins()
-        # In a map of tiles that have the mode, added to the coordinate along it.
-        body = op.parent_op()
-        return (
-            isinstance(op, arith.AddiOp)
-            and (self.part == 1 or self.coord not in op.operands)
-            and isinstance(body, cute.MapOp)
-            and body.result in self.places
-            and any(
-                isinstance(value.owner, cute.CoordOp)
-                and value.owner.mode.value.data == self.places[body.result]
-                for value in op.operands
-            )
-        )
 
     def _move(self, origin: SSAValue) -> None:
         """Let a first element be that of the longer tile."""
@@ -293,27 +251,25 @@ class _Join:
         users = [use for use in origin.uses if isinstance(use.operation, arith.AddiOp)]
         if users:
             build = ScalarBuilder(InsertPoint.after(self.index), self.index)
-            first = build.binary(arith.MuliOp, origin, build.constant(self.parts))
+            first = build.mul(origin, self.parts)
             for use in users:
                 use.operation.operands[use.index] = first
 
-    def _join_view(self, op: cute.LocalTileOp) -> None:
-        tile = list(op.tile.get_values())
-        mode = next(mode for mode, at in enumerate(op.coords) if at is self.coord)
-        tile[mode] = self.part * self.parts
-        memref = op.memref
+    def _join_view(self, op: View) -> None:
+        if op.result not in self.places:
+            return
+        tile, memref = list(op.tile.get_values()), op.memref
+        tile[self._mode_of(op)] = self.part * self.parts
         if op in self.longer:
             build = ScalarBuilder(InsertPoint.before(op), op)
-            count = build.tiles(self.index.memref, self.mode, self.part)
-            end = build.binary(arith.MuliOp, count, build.constant(self.part))
-            cut = cute.SliceOp(memref, self.longer[op], build.constant(0), end)
-            memref = build.insert(cut).results[0]
+            end = build.mul(build.tiles(self.index.memref, self.mode, self.part), self.part)
+            cut = cute.SliceOp(memref, self._mode_of(op), build.constant(0), end)
+            memref = build.value(cut)
         resize_view(op, tile, memref=memref)
 
-    def _lengthen(self, value: SSAValue) -> None:
-        place = self.places.get(value)
-        if place is not None and (extent := self._extent(value, place)) is not None:
-            resize_fragment(value, {place: extent * self.parts})
+    def _mode_of(self, view: View) -> int:
+        """The mode of a tensor at the coordinate."""
+        return next(mode for mode, at in enumerate(view.coords) if at is self.coord)
 
     def _extent(self, value: SSAValue, place: int) -> int | None:
         shape = fragment_shape(value)

@@ -16,17 +16,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 
-from xdsl.dialects.builtin import IntegerAttr, i1
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from cutedialect.dialects import cute
-from cutedialect.dialects.walks import walk
+from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.layout import Dyn
-from cutedialect.passes.tile.hidden_elements import hidden, neutral
 from cutedialect.passes.tile.resized_tiles import (
+    RESIZABLE,
+    View,
+    fragment_shape,
+    fragment_shapes,
+    hide,
     moved_by,
-    resize_fragment,
-    resize_transposed,
+    resize_tiles,
     resize_view,
 )
 
@@ -37,19 +39,6 @@ _VECTOR_BYTES = 16
 _GOOD = 0.85
 # How many more rows there may be for warps to share them.
 _MORE_ROWS = 1.25
-# Ops whose register tiles may be larger than they say.
-_PADDED = (
-    cute.AllocFragmentOp,
-    cute.AnyOp,
-    cute.AtomicOp,
-    cute.CopyOp,
-    cute.FillOp,
-    cute.LoadOp,
-    cute.MapOp,
-    cute.ReduceOp,
-    cute.TransposeOp,
-    cute.YieldOp,
-)
 
 
 def pad_tiles(kernel: cute.KernelOp) -> None:
@@ -57,20 +46,25 @@ def pad_tiles(kernel: cute.KernelOp) -> None:
     padded = _padded_extents(kernel)
     if not padded or not _can_pad(kernel, padded):
         return
-    for op in list(walk(kernel.body.block)):
-        match op:
-            case cute.LocalTileOp() | cute.IndexedTileOp():
-                _pad_view(op, padded)
-            case cute.TransposeOp() if isinstance(op.source.type, cute.MemRefType):
-                resize_transposed(op)
-            case _:
-                for result in op.results:
-                    resize_fragment(result, _padded_modes(result, padded))
-    for op in list(walk(kernel.body.block)):
-        if isinstance(op, cute.ReduceOp):
-            _hide_from_reduction(op, padded)
-        elif isinstance(op, cute.AnyOp):
-            _hide_from_any(op, padded)
+
+    def extents(value: SSAValue) -> dict[int, int]:
+        shape = enumerate(fragment_shape(value))
+        return {mode: padded[extent] for mode, extent in shape if extent in padded}
+
+    def resize(op: View) -> None:
+        tile = [int(extent) for extent in op.tile.get_values()]  # pyright: ignore
+        wide = [padded.get(extent, extent) for extent in tile]
+        if wide != tile:
+            resize_view(op, wide, of=tile)
+
+    resize_tiles(walk(kernel.body.block), extents, resize)
+    there = {more: extent for extent, more in padded.items()}
+    for op in ops_of(kernel.body.block, cute.ReduceOp, cute.AnyOp):
+        shape = fragment_shape(op.source)
+        modes = (op.mode.value.data,) if isinstance(op, cute.ReduceOp) else range(len(shape))
+        limits = {mode: there[shape[mode]] for mode in modes if shape[mode] in there}
+        if limits:
+            hide(op, limits)
 
 
 def lanes_along(vectors: int, rows: int) -> int:
@@ -116,7 +110,12 @@ def _padded_extents(kernel: cute.KernelOp) -> dict[int, int]:
     """The extents of tiles that lanes do not share, and to what they are padded: the largest tiles
     decide.
     """
-    moved = [type_ for op in walk(kernel) for type_ in _moved(op)]
+    moved = [
+        type_
+        for op in walk(kernel)
+        for type_ in moved_by(op)
+        if all(isinstance(each, int) for each in type_.modes)
+    ]
     units: dict[int, int] = {}
     for size in sorted({prod(type_.shape) for type_ in moved}, reverse=True):
         found: dict[int, int] = {}
@@ -130,15 +129,11 @@ def _padded_extents(kernel: cute.KernelOp) -> dict[int, int]:
         units |= found
     # What a tile was padded from is told by its extent, so that no other one may have that.
     taken = {extent for type_ in moved for extent in type_.shape}
-    for op in walk(kernel):
-        for value in (*op.operands, *op.results):
-            if isinstance(value.type, cute.FragmentType):
-                taken |= {*value.type.shape}
+    taken.update(*(shape for op in walk(kernel) for shape in fragment_shapes(op)))
+    for op in ops_of(kernel, cute.IndexedTileOp):
+        # Of a row that is padded there is no number.
+        units.pop(int(op.tile.get_values()[op.mode]), None)
     padded: dict[int, int] = {}
-    for op in walk(kernel):
-        if isinstance(op, cute.IndexedTileOp):
-            # Of a row that is padded there is no number.
-            units.pop(int(op.tile.get_values()[op.mode]), None)
     for extent, unit in units.items():
         more = -(-extent // unit) * unit
         if more == extent:
@@ -171,13 +166,6 @@ def _shared_rows(rows: int) -> int:
     return max(each for each in choices if -(-rows // each) * each <= _MORE_ROWS * rows)
 
 
-def _moved(op: Operation) -> Iterable[cute.MemRefType]:
-    """The tiles of tensors that an op loads or stores."""
-    for type_ in moved_by(op):
-        if all(isinstance(each, int) for each in type_.modes):
-            yield type_
-
-
 def _can_pad(kernel: cute.KernelOp, padded: dict[int, int]) -> bool:
     """Whether all ops that see the extents in question can have others."""
     for op in walk(kernel.body.block):
@@ -187,18 +175,13 @@ def _can_pad(kernel: cute.KernelOp, padded: dict[int, int]) -> bool:
             if op.of is not None or any(each in padded for each in kept):
                 return False
             continue
-        tiles = [value.type for value in (*op.operands, *op.results)]
-        sees = any(
-            isinstance(each, cute.FragmentType) and any(extent in padded for extent in each.shape)
-            for each in tiles
-        )
-        if sees and not isinstance(op, _PADDED):
+        sees = any(extent in padded for shape in fragment_shapes(op) for extent in shape)
+        if sees and not isinstance(op, (*RESIZABLE, cute.AnyOp)):
             return False
-        if isinstance(op, cute.ReduceOp) and op.body is not None:
+        is_fold = isinstance(op, cute.ReduceOp) and op.body is not None
+        if is_fold and fragment_shape(op.source)[op.mode.value.data] in padded:
             # What a fold would not notice is not known.
-            type_ = op.source.type
-            if type_.shape[op.mode.value.data] in padded:
-                return False
+            return False
         if isinstance(op, cute.CopyOp | cute.LoadOp | cute.AtomicOp) and not all(
             isinstance(value.owner, cute.LocalTileOp | cute.IndexedTileOp | cute.TransposeOp)
             for value in op.operands
@@ -206,38 +189,6 @@ def _can_pad(kernel: cute.KernelOp, padded: dict[int, int]) -> bool:
         ):
             return False
     return True
-
-
-def _pad_view(op: cute.LocalTileOp | cute.IndexedTileOp, padded: dict[int, int]) -> None:
-    tile = [int(extent) for extent in op.tile.get_values()]  # pyright: ignore
-    wide = [padded.get(extent, extent) for extent in tile]
-    if wide != tile:
-        resize_view(op, wide, of=tile)
-
-
-def _padded_modes(value: SSAValue, padded: dict[int, int]) -> dict[int, int]:
-    """The modes of a register tile that are padded, with their new extents."""
-    type_ = value.type
-    shape = type_.shape if isinstance(type_, cute.FragmentType) else ()
-    return {mode: padded[extent] for mode, extent in enumerate(shape) if extent in padded}
-
-
-def _hide_from_reduction(op: cute.ReduceOp, padded: dict[int, int]) -> None:
-    """Let a reduction find what changes nothing in what is padded of its mode."""
-    type_, mode = op.source.type, op.mode.value.data
-    extents = {more: extent for extent, more in padded.items()}
-    if type_.shape[mode] not in extents:
-        return
-    none = neutral(op.kind.data, type_.element)
-    op.operands[0] = hidden(op, op.source, {mode: extents[type_.shape[mode]]}, none)
-
-
-def _hide_from_any(op: cute.AnyOp, padded: dict[int, int]) -> None:
-    type_ = op.source.type
-    extents = {more: extent for extent, more in padded.items()}
-    limits = {mode: extents[extent] for mode, extent in enumerate(type_.shape) if extent in extents}
-    if limits:
-        op.operands[0] = hidden(op, op.source, limits, IntegerAttr(0, i1))
 
 
 def _power_of_two(number: int) -> int:

@@ -40,30 +40,26 @@ def walk(
         height = 1 << height.bit_length() - 1
     width, one = build.constant(height), build.constant(1)
     if schedule.order == "tall":
-        is_whole = build.insert(arith.CmpiOp(rows, build.constant(_FEW_ROWS), "sle")).results[0]
+        is_whole = build.compare("sle", rows, _FEW_ROWS)
         width = build.select(is_whole, rows, build.constant(_LOW_BAND))
-    area = build.binary(arith.MuliOp, width, columns)
-    band = build.binary(arith.DivSIOp, index, area)
-    first = build.binary(arith.MuliOp, band, width)
-    inside = build.binary(arith.RemSIOp, index, area)
-    last = build.binary(arith.SubiOp, rows, build.binary(arith.RemSIOp, rows, width))
-    remaining = build.binary(arith.MaxSIOp, build.binary(arith.RemSIOp, rows, width), one)
-    is_last = build.insert(arith.CmpiOp(first, last, "sge")).results[0]
-    parts: list[SSAValue] = []
-    for kind in (arith.RemSIOp, arith.DivSIOp):
-        narrow = build.binary(kind, inside, remaining)
-        full = build.binary(kind, inside, width)
-        parts.append(build.select(is_last, narrow, full))
-    row, column = parts
+    area = build.mul(width, columns)
+    band = build.div(index, area)
+    first = build.mul(band, width)
+    inside = build.rem(index, area)
+    last = build.sub(rows, build.rem(rows, width))
+    remaining = build.max(build.rem(rows, width), one)
+    is_last = build.compare("sge", first, last)
+    row, column = (
+        build.select(is_last, split(inside, remaining), split(inside, width))
+        for split in (build.rem, build.div)
+    )
     if schedule.order == "hilbert" and height > 1:
         row, column = _in_squares(build, inside, columns, is_last, (row, column), height)
     if schedule.order in ("snake", "hilbert"):
-        odd = build.binary(arith.AndIOp, band, one)
-        is_odd = build.insert(arith.CmpiOp(odd, build.constant(0), "ne")).results[0]
-        backward = build.binary(arith.SubiOp, columns, one)
-        backward = build.binary(arith.SubiOp, backward, column)
+        is_odd = build.compare("ne", build.binary(arith.AndIOp, band, one), 0)
+        backward = build.sub(build.sub(columns, one), column)
         column = build.select(is_odd, backward, column)
-    return build.binary(arith.AddiOp, first, row), column
+    return build.add(first, row), column
 
 
 def _along_a_side(
@@ -73,11 +69,9 @@ def _along_a_side(
     blocks.
     """
     rows, columns = counts
-    most = build.binary(arith.MaxSIOp, columns, build.constant(_FEW_ROWS))
-    has_few_rows = build.insert(arith.CmpiOp(rows, most, "sle")).results[0]
+    has_few_rows = build.compare("sle", rows, build.max(columns, _FEW_ROWS))
     side = build.select(has_few_rows, rows, columns)
-    inner = build.binary(arith.RemSIOp, index, side)
-    outer = build.binary(arith.DivSIOp, index, side)
+    inner, outer = build.rem(index, side), build.div(index, side)
     return build.select(has_few_rows, inner, outer), build.select(has_few_rows, outer, inner)
 
 
@@ -92,21 +86,14 @@ def _in_squares(
     """The place within a band where its whole squares are walked along curves. What is right of
     them, and the last band if it is lower, keeps the `plain` order.
     """
-    size = build.constant(side)
-    area = build.constant(side * side)
-    whole = build.binary(arith.DivSIOp, columns, size)
-    square = build.binary(arith.DivSIOp, inside, area)
-    within = build.insert(arith.CmpiOp(square, whole, "slt")).results[0]
-    high = build.insert(arith.CmpiOp(is_last, _false(build), "eq")).results[0]
-    curved = build.binary(arith.AndIOp, within, high)
-    row, column = _along_curve(build, build.binary(arith.RemSIOp, inside, area), side)
-    start = build.binary(arith.MuliOp, square, size)
-    column = build.binary(arith.AddiOp, start, column)
+    size, area = build.constant(side), build.constant(side * side)
+    whole, square = build.div(columns, size), build.div(inside, area)
+    within = build.compare("slt", square, whole)
+    no = build.value(arith.ConstantOp.from_int_and_width(0, 1))
+    curved = build.binary(arith.AndIOp, within, build.compare("eq", is_last, no))
+    row, column = _along_curve(build, build.rem(inside, area), side)
+    column = build.add(build.mul(square, size), column)
     return build.select(curved, row, plain[0]), build.select(curved, column, plain[1])
-
-
-def _false(build: ScalarBuilder) -> SSAValue:
-    return build.insert(arith.ConstantOp.from_int_and_width(0, 1)).results[0]
 
 
 def _along_curve(build: ScalarBuilder, index: SSAValue, side: int) -> tuple[SSAValue, SSAValue]:
@@ -119,25 +106,18 @@ def _along_curve(build: ScalarBuilder, index: SSAValue, side: int) -> tuple[SSAV
     row, column, rest = zero, zero, index
     scale = 1
     while scale < side:
-        right = build.binary(arith.AndIOp, _shift(build, rest, 1), one)
+        right = build.binary(arith.AndIOp, build.binary(arith.ShRUIOp, rest, 1), one)
         low = build.binary(arith.AndIOp, build.binary(arith.XOrIOp, rest, right), one)
-        top = build.insert(arith.CmpiOp(low, zero, "eq")).results[0]
-        far = build.insert(arith.CmpiOp(right, zero, "ne")).results[0]
+        top = build.compare("eq", low, zero)
+        far = build.compare("ne", right, zero)
         edge = build.constant(scale - 1)
-        turned = [
-            build.select(far, build.binary(arith.SubiOp, edge, each), each)
-            for each in (column, row)
-        ]
+        turned = [build.select(far, build.sub(edge, each), each) for each in (column, row)]
         row, column = (
             build.select(top, new, old) for new, old in zip(turned, (row, column), strict=True)
         )
         step = build.constant(scale)
-        row = build.binary(arith.AddiOp, row, build.binary(arith.MuliOp, low, step))
-        column = build.binary(arith.AddiOp, column, build.binary(arith.MuliOp, right, step))
-        rest = _shift(build, rest, 2)
+        row = build.add(row, build.mul(low, step))
+        column = build.add(column, build.mul(right, step))
+        rest = build.binary(arith.ShRUIOp, rest, 2)
         scale *= 2
     return row, column
-
-
-def _shift(build: ScalarBuilder, value: SSAValue, bits: int) -> SSAValue:
-    return build.binary(arith.ShRUIOp, value, build.constant(bits))

@@ -1,23 +1,63 @@
-"""Tiles with other extents, for the steps of `cute-tile` that pad, cut, join and share them: views
-of tensors, what is transposed of them, register tiles, and the coordinates that maps ask for.
+"""Tiles with other extents, for the steps of `cute-tile` that pad, cut, join, share and walk them:
+views of tensors, what is transposed of them, register tiles, the coordinates that maps ask for, and
+elements behind the end of what is there, which reductions are not to see.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 
 from xdsl.dialects import arith
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, i1
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute.views import transposed_type
+from cutedialect.passes.rewriting import ScalarBuilder, insert_before
 from cutedialect.passes.synchronize.memory_views import constant_of
+
+View = cute.LocalTileOp | cute.IndexedTileOp
+RESIZABLE = (
+    cute.AllocFragmentOp,
+    cute.AtomicOp,
+    cute.CopyOp,
+    cute.FillOp,
+    cute.LoadOp,
+    cute.MapOp,
+    cute.ReduceOp,
+    cute.TransposeOp,
+)
+"""Ops that do the same with register tiles of any extents."""
+
+
+def resize_tiles(
+    ops: Iterable[Operation],
+    extents: Callable[[SSAValue], Mapping[int, int]],
+    resize: Callable[[View], None],
+    start: SSAValue | None = None,
+) -> None:
+    """Give register tiles other extents by their modes, and views of tensors those that `resize`
+    gives them; what maps ask for of coordinates along such modes counts from `start` on.
+    """
+    for op in list(ops):
+        match op:
+            case cute.LocalTileOp() | cute.IndexedTileOp():
+                resize(op)
+            case cute.TransposeOp() if isinstance(op.source.type, cute.MemRefType):
+                type_ = transposed_type(op.source.type)
+                if type_ != op.result.type:
+                    Rewriter.replace_value_with_new_type(op.result, type_)
+            case _:
+                if isinstance(op, cute.MapOp) and start is not None:
+                    count_from(op, extents(op.result), start)
+                for result in op.results:
+                    resize_fragment(result, extents(result))
 
 
 def resize_view(
-    op: cute.LocalTileOp | cute.IndexedTileOp,
+    op: View,
     tile: Sequence[int],
     coords: Sequence[SSAValue] | None = None,
     memref: SSAValue | None = None,
@@ -37,13 +77,6 @@ def resize_view(
     Rewriter.replace_op(op, again)
 
 
-def resize_transposed(op: cute.TransposeOp) -> None:
-    """Let a transposed view have the extents of its source."""
-    type_ = transposed_type(op.source.type)
-    if isinstance(op.source.type, cute.MemRefType) and type_ != op.result.type:
-        Rewriter.replace_value_with_new_type(op.result, type_)
-
-
 def resize_fragment(value: SSAValue, extents: Mapping[int, int]) -> None:
     """Give a register tile other extents by its modes; anything else stays."""
     type_ = value.type
@@ -52,22 +85,21 @@ def resize_fragment(value: SSAValue, extents: Mapping[int, int]) -> None:
         Rewriter.replace_value_with_new_type(value, cute.FragmentType.get(type_.element, shape))
 
 
-def coordinates_along(op: Operation, modes: Iterable[int]) -> list[cute.CoordOp]:
-    """The coordinates along some modes that a map asks for."""
-    if not isinstance(op, cute.MapOp):
-        return []
-    wanted = {*modes}
-    found = [each for each in op.body.block.ops if isinstance(each, cute.CoordOp)]
-    return [each for each in found if each.mode.value.data in wanted]
+def count_from(op: cute.MapOp, modes: Iterable[int], start: SSAValue) -> None:
+    """Let the coordinates along some modes that a map asks for count from an element of a longer
+    tile, or of a row.
+    """
+    for at in list(op.body.block.ops):
+        if isinstance(at, cute.CoordOp) and at.mode.value.data in modes:
+            uses = list(at.result.uses)
+            moved = ScalarBuilder(InsertPoint.after(at), at).add(at.result, start)
+            for use in uses:
+                use.operation.operands[use.index] = moved
 
 
-def count_from(coordinate: cute.CoordOp, start: SSAValue) -> None:
-    """Let a coordinate count from an element of a longer tile, or of a row."""
-    moved = arith.AddiOp(coordinate.result, start)
-    moved.properties["overflowFlags"] = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
-    moved.location = coordinate.location
-    Rewriter.insert_op(moved, InsertPoint.after(coordinate))
-    coordinate.result.replace_uses_with_if(moved.result, lambda use: use.operation is not moved)
+def kept_modes(view: View) -> list[int]:
+    """The modes of a tensor that its tile keeps."""
+    return [mode for mode, extent in enumerate(view.tile.get_values()) if extent != 0]
 
 
 def tile_behind(view: SSAValue) -> cute.LocalTileOp | None:
@@ -80,6 +112,11 @@ def tile_behind(view: SSAValue) -> cute.LocalTileOp | None:
 def fragment_shape(value: SSAValue) -> tuple[int, ...]:
     """The shape of a register tile, () of anything else."""
     return value.type.shape if isinstance(value.type, cute.FragmentType) else ()
+
+
+def fragment_shapes(op: Operation) -> list[tuple[int, ...]]:
+    """The shapes of the register tiles that an op takes and gives."""
+    return [shape for each in (*op.operands, *op.results) if (shape := fragment_shape(each))]
 
 
 def size_of(value: SSAValue) -> int:
@@ -101,3 +138,78 @@ def origins_of(coord: SSAValue, extent: int) -> list[SSAValue]:
         if isinstance(op, arith.MuliOp) and constant_of(op.operands[1 - use.index]) == extent:
             found.append(op.result)
     return found
+
+
+def only_begins_tiles(
+    coord: SSAValue, extent: int, mode_of: Callable[[cute.MapOp], int | None]
+) -> bool:
+    """Whether a coordinate of a work item, but for views that take it, only says where tiles of an
+    extent begin: maps add the first element to the coordinate along the mode that is theirs.
+    """
+    origins = origins_of(coord, extent)
+
+    def begins(op: Operation) -> bool:
+        if isinstance(op, cute.LocalTileOp):
+            return True
+        if isinstance(op, arith.MuliOp):
+            return op.result in origins
+        inside = op.parent_op()
+        return (
+            isinstance(op, arith.AddiOp)
+            and isinstance(inside, cute.MapOp)
+            and any(
+                origin in origins
+                and isinstance(at.owner, cute.CoordOp)
+                and at.owner.mode.value.data == mode_of(inside)
+                for at, origin in (op.operands, op.operands[::-1])
+            )
+        )
+
+    return all(begins(use.operation) for value in {coord, *origins} for use in value.uses)
+
+
+def is_added_to(coordinate: cute.CoordOp, origins: Sequence[SSAValue]) -> bool:
+    """Whether a coordinate inside of a tile is only added to where the tile begins."""
+    return all(
+        isinstance(use.operation, arith.AddiOp)
+        and any(value in origins for value in use.operation.operands)
+        for use in coordinate.result.uses
+    )
+
+
+def hide(
+    op: cute.ReduceOp | cute.AnyOp, limits: Mapping[int, int], start: SSAValue | None = None
+) -> None:
+    """Let a reduction find what changes nothing where coordinates, counted from `start` on, reach
+    their limits. A map that nothing else reads does it itself.
+    """
+    type_ = cute.fragment_of(op.source)
+    other = IntegerAttr(0, i1)
+    if isinstance(op, cute.ReduceOp):
+        other = neutral(op.kind.data, type_.element)
+    made = op.source.owner
+    if not (isinstance(made, cute.MapOp) and len(list(op.source.uses)) == 1):
+        block = Block(arg_types=[type_.element])
+        ScalarBuilder(InsertPoint.at_end(block), op).insert(cute.YieldOp(block.args[0]))
+        made = cute.MapOp([op.source], type_, block)
+        insert_before(op, made)
+        op.operands[0] = made.result
+    end = made.body.block.last_op
+    assert isinstance(end, cute.YieldOp)
+    build = ScalarBuilder(InsertPoint.before(end), end)
+    for mode, extent in limits.items():
+        at, limit = build.value(cute.CoordOp(mode)), build.constant(extent)
+        at = at if start is None else build.add(at, start)
+        is_there = build.compare("slt", at, limit)
+        none = build.value(arith.ConstantOp(other))  # pyright: ignore[reportArgumentType]
+        end.operands[0] = build.select(is_there, end.value, none)
+
+
+def neutral(kind: str, element: Attribute) -> Attribute:
+    """What a reduction does not notice."""
+    if isinstance(element, IntegerType):
+        top = 1 << element.width.data - 1
+        return IntegerAttr({"add": 0, "mul": 1, "max": -top, "min": top - 1}[kind], element)
+    assert isinstance(element, AnyFloat)
+    number = {"add": 0.0, "mul": 1.0, "max": float("-inf"), "min": float("inf")}[kind]
+    return FloatAttr(number, element)

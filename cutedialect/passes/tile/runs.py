@@ -37,15 +37,12 @@ def count_runs(build: ScalarBuilder, memref: SSAValue, width: int, run: int) -> 
     """How many runs of tiles of so many columns cover a matrix."""
     rows, tiles = build.dim(memref, 0), build.tiles(memref, 1, width)
     length = build.constant(run)
-    whole = build.binary(arith.DivSIOp, rows, length)
-    rest = build.binary(arith.RemSIOp, rows, length)
+    whole, rest = build.div(rows, length), build.rem(rows, length)
     # rows * tiles / run, of which no product is too large.
-    left = build.binary(arith.MuliOp, rest, _shortest(build, tiles))
-    left = build.binary(arith.CeilDivSIOp, left, length)
-    joined = build.binary(arith.AddiOp, build.binary(arith.MuliOp, whole, tiles), left)
-    each = build.binary(arith.CeilDivSIOp, tiles, length)
-    apart = build.binary(arith.MuliOp, rows, each)
-    return build.select(_is_long(build, tiles), apart, joined)
+    left = build.ceil_div(build.mul(rest, build.min(tiles, _LONGEST)), length)
+    joined = build.add(build.mul(whole, tiles), left)
+    apart = build.mul(rows, build.ceil_div(tiles, length))
+    return build.select(build.compare("sgt", tiles, _LONGEST), apart, joined)
 
 
 def start_of_run(
@@ -53,19 +50,16 @@ def start_of_run(
 ) -> RunStart:
     """Where the run with a number begins."""
     tiles, length, one = build.tiles(memref, 1, width), build.constant(run), build.constant(1)
-    zero, is_long = build.constant(0), _is_long(build, tiles)
-    runs = build.binary(arith.CeilDivSIOp, tiles, length)
-    step = build.select(is_long, runs, tiles)
+    zero, is_long = build.constant(0), build.compare("sgt", tiles, _LONGEST)
+    step = build.select(is_long, build.ceil_div(tiles, length), tiles)
     of_step = build.binary(arith.DivUIOp, build.constant(-1), step)
     # No place in a long row, nor the end of a run that begins there, is twice as far as its end.
     reciprocal = build.select(is_long, zero, of_step)
     row, rest = _divided(build, number, step, of_step)
-    row = build.binary(arith.MuliOp, row, build.select(is_long, one, length))
-    first = build.binary(arith.MuliOp, rest, length)
-    further, place = _divided(build, first, tiles, reciprocal)
+    row = build.mul(row, build.select(is_long, one, length))
+    further, place = _divided(build, build.mul(rest, length), tiles, reciprocal)
     next_row = build.select(is_long, build.constant(_BEYOND), one)
-    row = build.binary(arith.AddiOp, row, further)
-    return RunStart(row, place, tiles, reciprocal, next_row)
+    return RunStart(build.add(row, further), place, tiles, reciprocal, next_row)
 
 
 def _divided(
@@ -75,16 +69,7 @@ def _divided(
     product is the quotient, or one less.
     """
     below = build.insert(arith.MulUIExtendedOp(number, reciprocal)).results[1]
-    rest = build.binary(arith.SubiOp, number, build.binary(arith.MuliOp, below, divisor))
-    over = build.insert(arith.CmpiOp(rest, divisor, "uge")).results[0]
-    above = build.binary(arith.AddiOp, below, build.constant(1))
-    less = build.binary(arith.SubiOp, rest, divisor)
+    rest = build.sub(number, build.mul(below, divisor))
+    over = build.compare("uge", rest, divisor)
+    above, less = build.add(below, 1), build.sub(rest, divisor)
     return build.select(over, above, below), build.select(over, less, rest)
-
-
-def _is_long(build: ScalarBuilder, tiles: SSAValue) -> SSAValue:
-    return build.insert(arith.CmpiOp(tiles, build.constant(_LONGEST), "sgt")).results[0]
-
-
-def _shortest(build: ScalarBuilder, tiles: SSAValue) -> SSAValue:
-    return build.binary(arith.MinSIOp, tiles, build.constant(_LONGEST))

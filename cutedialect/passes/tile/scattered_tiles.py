@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
@@ -22,10 +21,10 @@ from cutedialect.dialects import cute
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.rewriting import ScalarBuilder
 from cutedialect.passes.tile.resized_tiles import (
-    coordinates_along,
-    count_from,
-    resize_fragment,
-    resize_transposed,
+    View,
+    fragment_shape,
+    kept_modes,
+    resize_tiles,
     resize_view,
 )
 
@@ -49,27 +48,23 @@ def cut_columns(
     ops = list(_all(following))
     inside = set(ops)
     count = build.constant(parts)
-    start = build.binary(arith.MuliOp, rank, build.constant(width))
-    part = build.insert(cute.ClusterScatterOp(acc, parts)).results[0]
+    start = build.mul(rank, width)
+    part = build.value(cute.ClusterScatterOp(acc, parts))
     acc.replace_uses_with_if(part, lambda use: use.operation in inside)
-    for op in ops:
-        match op:
-            case cute.LocalTileOp():
-                mode = _column_mode(op, columns)
-                if mode is not None:
-                    place = ScalarBuilder(InsertPoint.before(op), op)
-                    tile, coords = list(op.tile.get_values()), list(op.coords)
-                    before = place.binary(arith.MuliOp, coords[mode], count)
-                    tile[mode], coords[mode] = width, place.binary(arith.AddiOp, before, rank)
-                    resize_view(op, tile, coords)
-            case cute.TransposeOp():
-                resize_transposed(op)
-            case cute.MapOp() | cute.LoadOp() if cute.shape_of(op.result.type)[1] == columns:
-                for coordinate in coordinates_along(op, (1,)):
-                    count_from(coordinate, start)
-                resize_fragment(op.result, {1: width})
-            case _:
-                pass
+
+    def extents(value: SSAValue) -> dict[int, int]:
+        return {1: width} if fragment_shape(value)[1:] == (columns,) else {}
+
+    def resize(op: View) -> None:
+        mode = _column_mode(op, columns)
+        if mode is not None:
+            place = ScalarBuilder(InsertPoint.before(op), op)
+            tile, coords = list(op.tile.get_values()), list(op.coords)
+            tile[mode] = width
+            coords[mode] = place.add(place.mul(coords[mode], count), rank)
+            resize_view(op, tile, coords)
+
+    resize_tiles(ops, extents, resize, start)
 
 
 def _all(following: Iterable[Operation]) -> Iterator[Operation]:
@@ -116,11 +111,10 @@ def _is_tiled(view: SSAValue, inside: set[Operation]) -> bool:
     return isinstance(view.owner, cute.LocalTileOp) and view.owner in inside
 
 
-def _column_mode(op: cute.LocalTileOp, columns: int) -> int | None:
+def _column_mode(op: View, columns: int) -> int | None:
     """The mode of a tensor along which its tile has the columns; None where it has none."""
-    kept = [mode for mode, extent in enumerate(op.tile.get_values()) if extent != 0]
     # A tile of one mode is a column.
-    modes: list[int | None] = [*kept, None][:2]
+    modes: list[int | None] = [*kept_modes(op), None][:2]
     view: SSAValue = op.result
     while isinstance(user := next(iter(view.uses)).operation, cute.TransposeOp):
         modes.reverse()

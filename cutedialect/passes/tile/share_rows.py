@@ -36,28 +36,18 @@ from cutedialect.passes.synchronize.memory_views import (
     root_of,
     tensor_dependences,
 )
-from cutedialect.passes.tile.hidden_elements import hidden, neutral
 from cutedialect.passes.tile.resized_tiles import (
-    coordinates_along,
-    count_from,
+    RESIZABLE,
+    View,
     fragment_shape,
-    resize_fragment,
-    resize_transposed,
+    fragment_shapes,
+    hide,
+    resize_tiles,
     resize_view,
 )
 from cutedialect.passes.tile.streaming import part_of, parts_of_rows
 from cutedialect.schedule import Schedule
 
-_SHARED = (
-    cute.AllocFragmentOp,
-    cute.AtomicOp,
-    cute.CopyOp,
-    cute.FillOp,
-    cute.LoadOp,
-    cute.MapOp,
-    cute.ReduceOp,
-    cute.TransposeOp,
-)
 # What all CTAs may do alike.
 _ALONE = (
     cute.DimOp,
@@ -135,14 +125,14 @@ class _Share:
         return ""
 
     def _why_not(self, op: Operation, stored: Sequence[SSAValue]) -> str:
-        tiles = [fragment_shape(value) for value in (*op.operands, *op.results)]
+        tiles = fragment_shapes(op)
         has_rows = any(map(self._modes, tiles))
         if any(len(self._modes(shape)) > 1 for shape in tiles):
             return f"a tile has two modes of {self.row}"
         in_map = isinstance(op.parent_op(), cute.MapOp)
         if has_rows and op.parent is not self.kernel.body.block:
             return "rows are loaded or computed in a loop or branch"
-        if has_rows and not isinstance(op, _SHARED):
+        if has_rows and not isinstance(op, RESIZABLE):
             return f"{op.name} is not known to leave the parts of rows apart"
         match op:
             case cute.LocalTileOp():
@@ -156,12 +146,12 @@ class _Share:
                 return "every CTA would add the same to memory"
             case _:
                 pass
-        alone = isinstance(op, (*_SHARED, *_ALONE)) or in_map or op.regions or is_pure(op)
+        alone = isinstance(op, (*RESIZABLE, *_ALONE)) or in_map or op.regions or is_pure(op)
         return "" if alone else f"every CTA would do {op.name}"
 
     def _why_no_view(self, op: cute.LocalTileOp) -> str:
         tile = op.tile.get_values()
-        modes = [mode for mode, extent in enumerate(tile) if extent == self.row]
+        modes = self._modes(tile)
         if op.of is not None or any(extent < 0 for extent in tile):
             return "a tile has a whole mode"
         if len(modes) > 1:
@@ -183,31 +173,18 @@ class _Share:
         first = block.first_op
         assert first is not None
         ops = list(walk(block))
-        values = [
-            (value, modes)
-            for op in ops
-            for value in op.results
-            if (modes := self._modes(fragment_shape(value)))
-        ]
-        coordinates = [each for op in ops for each in self._coordinates(op)]
-        build = ScalarBuilder(InsertPoint.before(first), first)
-        rank = build.insert(cute.ClusterRankOp(self.parts)).results[0]
-        start = build.binary(arith.MuliOp, rank, build.constant(self.part))
         reduced = [op for op in ops if isinstance(op, cute.ReduceOp) and _reduced(op) == self.row]
-        for op in ops:
-            if isinstance(op, cute.LocalTileOp):
-                self._share_view(op, rank)
-            elif isinstance(op, cute.TransposeOp) and isinstance(op.source.type, cute.MemRefType):
-                resize_transposed(op)
-        for coordinate in coordinates:
-            count_from(coordinate, start)
-        for value, (mode,) in values:
-            resize_fragment(value, {mode: self.part})
+        build = ScalarBuilder(InsertPoint.before(first), first)
+        rank = build.value(cute.ClusterRankOp(self.parts))
+        start = build.mul(rank, self.part)
+
+        def extents(value: SSAValue) -> dict[int, int]:
+            return dict.fromkeys(self._modes(fragment_shape(value)), self.part)
+
+        resize_tiles(ops, extents, lambda op: self._share_view(op, rank), start)
         for op in reduced:
             if not self._divides:
-                mode, element = op.mode.value.data, op.source.type.element  # pyright: ignore
-                none = neutral(op.kind.data, element)
-                op.operands[0] = hidden(op, op.source, {mode: self.row}, none, start)
+                hide(op, {op.mode.value.data: self.row}, start)
             self._combine(op)
 
     def _combine(self, op: cute.ReduceOp) -> None:
@@ -219,39 +196,32 @@ class _Share:
         before = ScalarBuilder(InsertPoint.before(op), op)
         source = op.source if wide == type_.element else _as(before, op.source, wide, arith.ExtFOp)
         build = ScalarBuilder(InsertPoint.after(op), op)
-        part = build.insert(cute.ReduceOp(op.kind.data, source, op.mode.value.data)).results[0]
-        whole = build.insert(cute.ClusterReduceOp(op.kind.data, part, self.parts)).results[0]
+        part = build.value(cute.ReduceOp(op.kind.data, source, op.mode.value.data))
+        whole = build.value(cute.ClusterReduceOp(op.kind.data, part, self.parts))
         if wide != type_.element:
             whole = _as(build, whole, type_.element, arith.TruncFOp)
         whole.name_hint = op.result.name_hint
         op.result.replace_all_uses_with(whole)
         erase(op)
 
-    def _share_view(self, op: cute.LocalTileOp, rank: SSAValue) -> None:
+    def _share_view(self, op: View, rank: SSAValue) -> None:
         """The part of a view's row that a CTA has; of a row that does not divide it ends where the
         row does.
         """
         tile, coords, memref = list(op.tile.get_values()), list(op.coords), op.memref
-        mode = next((mode for mode, extent in enumerate(tile) if extent == self.row), None)
-        if mode is None:
-            return
         build = ScalarBuilder(InsertPoint.before(op), op)
-        tile[mode] = self.part
-        if is_zero(coords[mode]):
+        modes = self._modes(tile)
+        for mode in modes:
+            tile[mode] = self.part
+            if not is_zero(coords[mode]):
+                coords[mode] = build.add(build.mul(coords[mode], self.parts), rank)
+                continue
             coords[mode] = rank
             if not self._divides:
                 ends = build.constant(0), build.constant(self.row)
-                memref = build.insert(cute.SliceOp(memref, mode, *ends)).results[0]
-        else:
-            before = build.binary(arith.MuliOp, coords[mode], build.constant(self.parts))
-            coords[mode] = build.binary(arith.AddiOp, before, rank)
-        resize_view(op, tile, coords, memref)
-
-    def _coordinates(self, op: Operation) -> list[cute.CoordOp]:
-        """The coordinates along the row that a map asks for."""
-        return coordinates_along(
-            op, self._modes(fragment_shape(op.result)) if isinstance(op, cute.MapOp) else ()
-        )
+                memref = build.value(cute.SliceOp(memref, mode, *ends))
+        if modes:
+            resize_view(op, tile, coords, memref)
 
 
 def _stays_apart(loaded: SSAValue, stored: Sequence[SSAValue]) -> bool:
@@ -273,4 +243,4 @@ def _why_no_reduction(op: cute.ReduceOp) -> str:
 def _as(build: ScalarBuilder, tile: SSAValue, element: Attribute, kind: type) -> SSAValue:
     """A tile in another type of floats."""
     made = cute.FragmentType.get(element, cute.fragment_of(tile).shape)
-    return build.insert(cute.MapOp.of(lambda each: kind(each, element), [tile], made)).result
+    return build.value(cute.MapOp.of(lambda each: kind(each, element), [tile], made))

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, i32
+from xdsl.dialects.builtin import IntegerType, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
@@ -32,9 +32,10 @@ from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import UniversalCopyType
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.layout import Dyn, Layout
-from cutedialect.passes.rewriting import ScalarBuilder, block_of, cloned
+from cutedialect.passes.rewriting import ScalarBuilder, block_of, cloned, insert_before
 from cutedialect.passes.synchronize.memory_views import constant_of, is_zero
 from cutedialect.passes.tile.launch_arguments import add_argument
+from cutedialect.passes.tile.resized_tiles import neutral
 from cutedialect.passes.tile.scattered_tiles import cut_columns, is_cut
 from cutedialect.schedule import Schedule
 
@@ -45,7 +46,8 @@ _NEIGHBORS = 4
 _SUMMED_BITS = 32
 _COUNTERS = cute.MemRefType.get(i32, "gmem", _ALIGNMENT, Layout((Dyn(),), (1,)))
 
-Scalars = Callable[[ScalarBuilder, SSAValue], SSAValue]
+HostScalar = Callable[[ScalarBuilder, cute.LaunchOp], SSAValue]
+"""A number that host code in front of a launch computes."""
 
 
 @dataclass(frozen=True)
@@ -53,18 +55,19 @@ class Share:
     """A CTA's share of a tile: of `parts` it is number `part`.
 
     counter: the number of the tile's counter. slot: where the sums of a part are kept. trips: the
-    first trip and the number of trips of this part, for the number of all. counters, slots: how
-    many of them a launch has, as host code in front of it.
+    first trip and the number of trips of this part, for the number of all. counters: how many of
+    them a launch has; slots: how many there are for each of them. always: whether `parts` is never
+    1.
     """
 
     part: SSAValue
     parts: SSAValue
     counter: SSAValue
-    slot: Scalars
+    slot: Callable[[ScalarBuilder, SSAValue], SSAValue]
     trips: Callable[[ScalarBuilder, SSAValue], tuple[SSAValue, SSAValue]]
-    counters: Callable[[ScalarBuilder, cute.LaunchOp], SSAValue]
-    slots: Callable[[ScalarBuilder, cute.LaunchOp], SSAValue]
-    always: bool = True
+    counters: HostScalar
+    slots: int
+    always: bool
 
 
 @dataclass(frozen=True)
@@ -174,7 +177,7 @@ def hoisted(build: ScalarBuilder, value: SSAValue, before: Operation) -> SSAValu
         )
     operands = [hoisted(build, operand, before) for operand in op.operands]
     clone = cloned(op, dict(zip(op.operands, operands, strict=True)))
-    return build.insert(clone).results[0]
+    return build.value(clone)
 
 
 def is_scattered(
@@ -216,43 +219,41 @@ def share_reduction(
         if is_scattered(reduction, schedule):
             cut_columns(build, following, acc, parts, share.part)
             return
-        first = build.insert(cute.ClusterSumOp(acc, parts)).results[0]
-        _move_into(_when(build, first, loop, lambda _: None), following)
+        first = build.value(cute.ClusterSumOp(acc, parts))
+        _move(following, _when(build, first))
         return
-    counters = add_argument(
-        kernel,
-        _COUNTERS,
-        "arrivals",
-        lambda launch: _workspace(launch, share.counters, _COUNTERS, True),
-    )
-    partials = [
-        add_argument(
-            kernel,
-            _partials_type(value),
-            "partials",
-            lambda launch, value=value: _workspace(
-                launch, share.counters if atomic else share.slots, _partials_type(value), atomic
-            ),
-        )
+    sums = 1 if atomic else share.slots
+
+    def workspace(name: str, type_: cute.MemRefType, slots: int, zeroed: bool) -> SSAValue:
+        """An argument of so many tiles or counters of a tensor's type for each counter."""
+
+        def make(launch: cute.LaunchOp) -> cute.WorkspaceOp:
+            build = ScalarBuilder(InsertPoint.before(launch), launch)
+            count = share.counters(build, launch)
+            count = build.mul(count, slots) if slots > 1 else count
+            return cute.WorkspaceOp([count], type_, zeroed)
+
+        return add_argument(kernel, type_, name, make)
+
+    counters = workspace("arrivals", _COUNTERS, 1, True)
+    pairs = [
+        (value, workspace("partials", _partials_type(value), sums, atomic))
         for value in reduction.accumulators
     ]
+
+    def if_shared(build: ScalarBuilder, write: Callable[..., None]) -> None:
+        """Code for tiles of several parts, in a branch if there may be others."""
+        if not share.always:
+            ending = _when(build, build.compare("sgt", share.parts, 1))
+            build = build.at(InsertPoint.before(ending))
+        write(build, pairs, share, atomic)
+
     build = ScalarBuilder(InsertPoint.after(loop), loop)
-    pairs = list(zip(reduction.accumulators, partials, strict=True))
-    if share.always:
-        _keep(build, pairs, share, atomic)
-    else:
-        several = build.insert(arith.CmpiOp(share.parts, build.constant(1), "sgt")).results[0]
-        _when(build, several, loop, lambda inner: _keep(inner, pairs, share, atomic))
-    last = build.insert(cute.LastArrivalOp(counters, share.counter, share.parts)).results[0]
-
-    def finish(inner: ScalarBuilder) -> None:
-        if share.always:
-            _total(inner, pairs, share, atomic, loop)
-        else:
-            several = inner.insert(arith.CmpiOp(share.parts, inner.constant(1), "sgt")).results[0]
-            _when(inner, several, loop, lambda each: _total(each, pairs, share, atomic, loop))
-
-    _move_into(_when(build, last, loop, finish), following)
+    if_shared(build, _keep)
+    last = build.value(cute.LastArrivalOp(counters, share.counter, share.parts))
+    ending = _when(build, last)
+    if_shared(build.at(InsertPoint.before(ending)), _total)
+    _move(following, ending)
 
 
 def _following(loop: scf.ForOp) -> list[Operation]:
@@ -274,47 +275,33 @@ def _check_cluster_sum(reduction: Reduction) -> None:
         )
 
 
-def _move_into(body: Block, following: Sequence[Operation]) -> None:
-    """Put ops in front of the end of a block."""
-    ending = body.last_op
-    assert ending is not None
-    for op in following:
+def _move(ops: Sequence[Operation], before: Operation) -> None:
+    for op in ops:
         op.detach()
-        body.insert_op_before(op, ending)
+    insert_before(before, *ops)
 
 
 def _cut(loop: scf.ForOp, share: Share) -> None:
     """Let the loop run from 0 over the trips of this part."""
     build = ScalarBuilder(InsertPoint.before(loop), loop)
     from_zero = is_zero(loop.lb)
-    total = loop.ub if from_zero else build.binary(arith.SubiOp, loop.ub, loop.lb)
+    total = loop.ub if from_zero else build.sub(loop.ub, loop.lb)
     first, count = share.trips(build, total)
     if not from_zero:
-        first = build.binary(arith.AddiOp, first, loop.lb)
+        first = build.add(first, loop.lb)
     loop.operands[0], loop.operands[1] = build.constant(0), count
     trip, inside = loop.body.block.args[0], loop.body.block.first_op
     assert inside is not None
-    moved = ScalarBuilder(InsertPoint.before(inside), loop).binary(arith.AddiOp, trip, first)
+    moved = ScalarBuilder(InsertPoint.before(inside), loop).add(trip, first)
     trip.replace_uses_with_if(moved, lambda use: use.operation is not moved.owner)
 
 
-def _when(
-    build: ScalarBuilder,
-    condition: SSAValue,
-    like: Operation,
-    write: Callable[[ScalarBuilder], None],
-) -> Block:
-    """A branch without another side; returns its block, which ends in a yield."""
+def _when(build: ScalarBuilder, condition: SSAValue) -> Operation:
+    """A branch without another side; returns the end of its block."""
     then, other = Block(), Block()
     build.insert(scf.IfOp(condition, [], Region(then), Region(other)))
-    for block in (then, other):
-        ending = scf.YieldOp()
-        ending.location = like.location
-        block.add_op(ending)
-    ending = then.last_op
-    assert ending is not None
-    write(ScalarBuilder(InsertPoint.before(ending), like))
-    return then
+    build.at(InsertPoint.at_end(other)).insert(scf.YieldOp())
+    return build.at(InsertPoint.at_end(then)).insert(scf.YieldOp())
 
 
 def _keep(
@@ -323,7 +310,7 @@ def _keep(
     """Put the part's sums into the workspace."""
     slot = share.counter if atomic else share.slot(build, share.part)
     for accumulator, partials in pairs:
-        view = _slot(build, partials, accumulator, slot)
+        view = _slot(build, partials, slot)
         if atomic:
             build.insert(cute.AtomicOp("add", accumulator, view))
         else:
@@ -331,40 +318,31 @@ def _keep(
 
 
 def _total(
-    build: ScalarBuilder,
-    pairs: Sequence[tuple[SSAValue, SSAValue]],
-    share: Share,
-    atomic: bool,
-    like: Operation,
+    build: ScalarBuilder, pairs: Sequence[tuple[SSAValue, SSAValue]], share: Share, atomic: bool
 ) -> None:
     """Bring the sum of all parts back to the accumulators."""
     if atomic:
         for accumulator, partials in pairs:
-            view = _slot(build, partials, accumulator, share.counter)
-            loaded = build.insert(cute.LoadOp(view)).results[0]
+            view = _slot(build, partials, share.counter)
+            loaded = build.value(cute.LoadOp(view))
             build.insert(cute.CopyOp(loaded, accumulator))
             # Made of what was loaded, zeros are stored by the threads that loaded.
             type_ = cute.fragment_of(accumulator)
-            zeros = build.insert(
-                cute.MapOp.of(lambda each: _zero(each.type), [loaded], type_)
-            ).result
+            zeros = build.value(cute.MapOp.of(lambda each: _zero(each.type), [loaded], type_))
             build.insert(cute.CopyOp(zeros, view, atom=_direct(accumulator)))
         return
     for accumulator, _ in pairs:
-        zero = build.insert(_zero(cute.fragment_of(accumulator).element)).results[0]
+        zero = build.value(_zero(cute.fragment_of(accumulator).element))
         build.insert(cute.FillOp(accumulator, zero))
     body = Block(arg_types=[i32])
     build.insert(scf.ForOp(build.constant(0), share.parts, build.constant(1), [], body))
-    ending = scf.YieldOp()
-    body.add_op(ending)
-    ending.location = like.location
-    inner = ScalarBuilder(InsertPoint.before(ending), like)
-    slot = share.slot(inner, body.args[0])
+    build = build.at(InsertPoint.at_end(body))
+    slot = share.slot(build, body.args[0])
     for accumulator, partials in pairs:
-        loaded = inner.insert(cute.LoadOp(_slot(inner, partials, accumulator, slot))).results[0]
+        loaded = build.value(cute.LoadOp(_slot(build, partials, slot)))
         made = cute.MapOp.of(_sum, [accumulator, loaded], cute.fragment_of(accumulator))
-        total = inner.insert(made).result
-        inner.insert(cute.CopyOp(total, accumulator))
+        build.insert(cute.CopyOp(build.value(made), accumulator))
+    build.insert(scf.YieldOp())
 
 
 def _sum(left: SSAValue, right: SSAValue) -> Operation:
@@ -372,19 +350,13 @@ def _sum(left: SSAValue, right: SSAValue) -> Operation:
 
 
 def _zero(element: Attribute) -> arith.ConstantOp:
-    if isinstance(element, IntegerType):
-        return arith.ConstantOp(IntegerAttr(0, element))
-    assert isinstance(element, AnyFloat)
-    return arith.ConstantOp(FloatAttr(0.0, element))
+    return arith.ConstantOp(neutral("add", element))  # pyright: ignore[reportArgumentType]
 
 
-def _slot(
-    build: ScalarBuilder, partials: SSAValue, accumulator: SSAValue, slot: SSAValue
-) -> SSAValue:
+def _slot(build: ScalarBuilder, partials: SSAValue, slot: SSAValue) -> SSAValue:
     """The tile of the workspace with this number."""
     zero = build.constant(0)
-    tile = [0, -1, -1]
-    return build.insert(cute.LocalTileOp(partials, tile, [slot, zero, zero])).results[0]
+    return build.value(cute.LocalTileOp(partials, [0, -1, -1], [slot, zero, zero]))
 
 
 def _direct(accumulator: SSAValue) -> UniversalCopyType:
@@ -411,14 +383,3 @@ def _in_vectors(rows: int, columns: int) -> tuple[Layout, Layout]:
         Layout((8, 2, rows // 16), (16, 2, 16 * columns)),
         Layout((2, 4, columns // 8), (1, 4, 128)),
     )
-
-
-def _workspace(
-    launch: cute.LaunchOp,
-    count: Callable[[ScalarBuilder, cute.LaunchOp], SSAValue],
-    type_: cute.MemRefType,
-    zeroed: bool,
-) -> cute.WorkspaceOp:
-    """Host part: so many tiles or counters of a tensor's type, in front of a launch."""
-    build = ScalarBuilder(InsertPoint.before(launch), launch)
-    return cute.WorkspaceOp([count(build, launch)], type_, zeroed)

@@ -50,7 +50,7 @@ from cutedialect.dialects.cute import (
     shape_of,
 )
 from cutedialect.dialects.walks import holds, ops_of
-from cutedialect.passes.rewriting import ScalarBuilder
+from cutedialect.passes.rewriting import ScalarBuilder, erase
 from cutedialect.passes.roles.role_plan import instances_of_rows
 from cutedialect.passes.tile.coordinate_bounds import IN_BOUNDS, mark_coordinates
 from cutedialect.passes.tile.cut_tiles import cut_tiles, narrow_tiles
@@ -126,10 +126,8 @@ class TilePass(ModulePass):
             if schedule.ctas_of_cluster > 1:
                 kernel.properties["cluster"] = IntegerAttr(schedule.ctas_of_cluster, i32)
             index = tile_index_of(kernel)
-            if not hosts:
-                _write_launch(op, kernel, index, schedule, threads)
-            for host in hosts:
-                _fill_in_launches(host, kernel, index, schedule, threads)
+            for host in hosts or [_host_of(op, kernel)]:
+                _fill_in_launches(host, kernel, index, schedule)
             if index is not None:
                 lower_tile_index(kernel, index, schedule)
 
@@ -166,8 +164,8 @@ def _expand_whole_problem(kernel: KernelOp, asked: Schedule | None) -> None:
     assert isinstance(out_type, MemRefType)
     index = build.insert(TileIndexOp(gemm.acc, [bm, bn]))
     m, n = index.results
-    acc = build.insert(AllocFragmentOp(FragmentType.get(f32, (bm, bn)))).results[0]
-    zero = build.insert(arith.ConstantOp(FloatAttr(0.0, f32))).results[0]
+    acc = build.value(AllocFragmentOp(FragmentType.get(f32, (bm, bn))))
+    zero = build.value(arith.ConstantOp(FloatAttr(0.0, f32)))
     build.insert(FillOp(acc, zero))
     low, one = build.constant(0), build.constant(1)
     trips = build.tiles(gemm.a, 1, bk)
@@ -175,8 +173,8 @@ def _expand_whole_problem(kernel: KernelOp, asked: Schedule | None) -> None:
     build.insert(scf.ForOp(low, trips, one, [], body))
     inner = ScalarBuilder(InsertPoint.at_end(body), gemm)
     k = body.args[0]
-    a = inner.insert(LocalTileOp(gemm.a, [bm, bk], [m, k])).results[0]
-    b = inner.insert(LocalTileOp(gemm.b, [bn, bk], [n, k])).results[0]
+    a = inner.value(LocalTileOp(gemm.a, [bm, bk], [m, k]))
+    b = inner.value(LocalTileOp(gemm.b, [bn, bk], [n, k]))
     inner.insert(GemmOp(a, b, acc))
     inner.insert(scf.YieldOp())
     out = acc
@@ -185,11 +183,10 @@ def _expand_whole_problem(kernel: KernelOp, asked: Schedule | None) -> None:
         narrow = arith.TruncFOp(scalar.args[0], out_type.element)
         scalar.add_ops([narrow, YieldOp(narrow.results[0])])
         fragment = FragmentType.get(out_type.element, (bm, bn))
-        out = build.insert(MapOp([acc], fragment, scalar)).results[0]
-    view = build.insert(LocalTileOp(gemm.acc, [bm, bn], [m, n])).results[0]
+        out = build.value(MapOp([acc], fragment, scalar))
+    view = build.value(LocalTileOp(gemm.acc, [bm, bn], [m, n]))
     build.insert(CopyOp(out, view))
-    gemm.detach()
-    gemm.erase()
+    erase(gemm)
 
 
 def _check_target(kernel: KernelOp, schedule: Schedule, arch: str) -> None:
@@ -266,67 +263,41 @@ def _check_tile(kernel: KernelOp, given: Schedule) -> None:
         )
 
 
-def _write_launch(
-    module: ModuleOp,
-    kernel: KernelOp,
-    index: TileIndexOp | None,
-    schedule: Schedule,
-    threads: int,
-) -> None:
-    """Append `func.func @launch`: the grid from the extents, then the launch."""
+def _host_of(module: ModuleOp, kernel: KernelOp) -> func.FuncOp:
+    """Append `func.func @launch`, which launches the kernel with what it is given."""
     args = kernel.body.block.args
     block = Block(arg_types=[arg.type for arg in args])
     for mine, theirs in zip(block.args, args, strict=True):
         mine.name_hint = theirs.name_hint
     build = ScalarBuilder(InsertPoint.at_end(block), kernel)
-    one = build.constant(1)
-    total = one
-    if index is not None:
-        position = _argument_position(kernel, index)
-        tensor = block.args[position]
-        total = grid_size(build, tensor, index.tile.get_values(), schedule, index.run)
-    cluster = None if kernel.cluster is None else (kernel.cluster.value.data, 1, 1)
-    build.insert(
-        LaunchOp(
-            kernel.sym_name.data,
-            [total, one, one],
-            block.args,
-            threads=threads,
-            cluster=cluster,
-        )
-    )
+    build.insert(LaunchOp(kernel.sym_name.data, [], block.args))
     build.insert(func.ReturnOp())
     host = func.FuncOp("launch", ([arg.type for arg in args], []), Region(block))
-    host.attributes["cute.written"] = DenseArrayBase.from_list(i64, _written(kernel))
     host.location = kernel.location
     module.body.block.add_op(host)
+    return host
 
 
 def _fill_in_launches(
-    host: func.FuncOp,
-    kernel: KernelOp,
-    index: TileIndexOp | None,
-    schedule: Schedule,
-    threads: int,
+    host: func.FuncOp, kernel: KernelOp, index: TileIndexOp | None, schedule: Schedule
 ) -> None:
     """Give launches without a grid theirs, and record which of the host's arguments the kernel
     stores to.
     """
+    threads = kernel.properties["threads"].value.data  # pyright: ignore
+    cluster = None if kernel.cluster is None else (kernel.cluster.value.data, 1, 1)
+    name = kernel.sym_name.data
     for launch in ops_of(host, LaunchOp):
-        if launch.kernel.string_value() != kernel.sym_name.data or launch.grid:
+        if launch.kernel.string_value() != name or launch.grid:
             continue
         build = ScalarBuilder(InsertPoint.before(launch), launch)
         total = one = build.constant(1)
         if index is not None:
             tensor = launch.args[_argument_position(kernel, index)]
-            total = grid_size(build, tensor, index.tile.get_values(), schedule, index.run)
-        cluster = None if kernel.cluster is None else (kernel.cluster.value.data, 1, 1)
-        again = LaunchOp(
-            kernel.sym_name.data, [total, one, one], launch.args, threads=threads, cluster=cluster
-        )
-        build.insert(again)
-        launch.detach()
-        launch.erase()
+            total = grid_size(build, tensor, index, schedule)
+        grid = [total, one, one]
+        again = build.insert(LaunchOp(name, grid, launch.args, threads=threads, cluster=cluster))
+        erase(launch)
         known = host.attributes.get("cute.written")
         written = set(known.get_values()) if isinstance(known, DenseArrayBase) else set()
         given = [again.args[position] for position in _written(kernel)]

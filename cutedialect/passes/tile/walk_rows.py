@@ -26,11 +26,11 @@ from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import ScalarBuilder, erase
 from cutedialect.passes.synchronize.memory_views import expression_of, root_of, tensor_dependences
-from cutedialect.passes.tile.hidden_elements import hidden, neutral
 from cutedialect.passes.tile.resized_tiles import (
-    coordinates_along,
     count_from,
     fragment_shape,
+    hide,
+    neutral,
     resize_fragment,
     size_of,
     tile_behind,
@@ -201,9 +201,9 @@ class _Rows:
         for op in group:
             type_ = cute.fragment_of(op.result)
             none = neutral(op.kind.data, type_.element)
-            total = build.insert(cute.AllocFragmentOp(type_)).results[0]
+            total = build.value(cute.AllocFragmentOp(type_))
             total.name_hint = op.result.name_hint
-            value = build.insert(arith.ConstantOp(none)).results[0]  # pyright: ignore[reportArgumentType]
+            value = build.value(arith.ConstantOp(none))  # pyright: ignore[reportArgumentType]
             build.insert(cute.FillOp(total, value))
             totals.append(total)
         inner = self._walk(group, group[0])
@@ -228,7 +228,7 @@ class _Rows:
         body = Block(arg_types=[i32])
         build.insert(scf.ForOp(bounds[0], bounds[1], bounds[2], [], body))
         inner = ScalarBuilder(InsertPoint.at_end(body), before)
-        start = inner.binary(arith.MuliOp, body.args[0], inner.constant(self.part))
+        start = inner.mul(body.args[0], self.part)
         self.made: dict[SSAValue, SSAValue] = {}
         for op in needed:
             again = op.clone(dict(self.made))
@@ -236,19 +236,14 @@ class _Rows:
                 at = 0 if isinstance(op, cute.LoadOp) else 1
                 again.operands[at] = self._part_of(inner, _moved(op), views[op], body.args[0])
             inner.insert(again).location = op.location
-            modes = (
-                [m for m, each in enumerate(fragment_shape(op.results[0])) if each == self.row]
-                if op.results
-                else []
-            )
-            for coordinate in coordinates_along(again, modes):
-                count_from(coordinate, start)
             for result in again.results:
-                resize_fragment(result, dict.fromkeys(modes, self.part))
+                shape = enumerate(fragment_shape(result))
+                parts = {mode: self.part for mode, extent in shape if extent == self.row}
+                if isinstance(again, cute.MapOp):
+                    count_from(again, parts, start)
+                resize_fragment(result, parts)
             if isinstance(again, cute.ReduceOp) and self.trips * self.part != self.row:
-                mode = again.mode.value.data
-                none = neutral(again.kind.data, again.source.type.element)  # pyright: ignore
-                again.operands[0] = hidden(again, again.source, {mode: self.row}, none, start)
+                hide(again, {again.mode.value.data: self.row}, start)
             self.made |= dict(zip(op.results, again.results, strict=True))
         return inner
 
@@ -285,20 +280,20 @@ class _Rows:
         """A part of a view, whose tile is `whole`."""
         if isinstance(view.owner, cute.TransposeOp):
             part = self._part_of(build, view.owner.source, whole, number)
-            return build.insert(cute.TransposeOp(part)).results[0]
+            return build.value(cute.TransposeOp(part))
         kept = [each for each in whole.tile.get_values() if each != 0]
         is_row = [each == self.trips * self.part for each in kept]
         none = build.constant(0)
         tile = [self.part if row else -1 for row in is_row]
         made = cute.LocalTileOp(whole.result, tile, [number if row else none for row in is_row])
-        return build.insert(made).results[0]
+        return build.value(made)
 
 
 def _combined(build: ScalarBuilder, kind: str, total: SSAValue, part: SSAValue) -> SSAValue:
     """Two results of reductions as one."""
     type_ = cute.fragment_of(total)
     combine = (_FLOATS if isinstance(type_.element, AnyFloat) else _INTEGERS)[kind]
-    return build.insert(cute.MapOp.of(combine, [total, part], type_)).result
+    return build.value(cute.MapOp.of(combine, [total, part], type_))
 
 
 def _moved(op: Operation) -> SSAValue:

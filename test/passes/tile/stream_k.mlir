@@ -181,8 +181,9 @@
 // STREAM-NEXT:     %11 = arith.muli %10, %8 overflow<nsw> : i32
 // STREAM-NEXT:     %12 = arith.minsi %11, %8 : i32
 // STREAM-NEXT:     %arrivals = cute.workspace(%12) zeroed : !cute.memref<i32, gmem, align<16>, "(?):(1)">
-// STREAM-NEXT:     %13 = arith.addi %12, %12 overflow<nsw> : i32
-// STREAM-NEXT:     %partials = cute.workspace(%13) : !cute.memref<f32, gmem, align<16>, "(?,(8,2,4),(2,4,8)):(4096,(16,2,1024),(1,4,128))">
+// STREAM-NEXT:     %13 = arith.constant 2 : i32
+// STREAM-NEXT:     %14 = arith.muli %12, %13 overflow<nsw> : i32
+// STREAM-NEXT:     %partials = cute.workspace(%14) : !cute.memref<f32, gmem, align<16>, "(?,(8,2,4),(2,4,8)):(4096,(16,2,1024),(1,4,128))">
 // STREAM-NEXT:     cute.launch @gemm grid(%12, %0, %0) args(%A, %B, %D, %alpha, %arrivals, %partials) {threads = 128 : i32} : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, f32, !cute.memref<i32, gmem, align<16>, "(?):(1)">, !cute.memref<f32, gmem, align<16>, "(?,(8,2,4),(2,4,8)):(4096,(16,2,1024),(1,4,128))">
 // STREAM-NEXT:     func.return
 // STREAM-NEXT:   }
