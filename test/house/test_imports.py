@@ -1,6 +1,7 @@
 """The walls: who may import whom."""
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -56,10 +57,15 @@ def part_of(module):
     return names[0]
 
 
+@functools.cache
 def imports(path):
     """Every dotted module that a file imports, relative ones resolved, with its line and whether it
     stands at module level.
     """
+    return list(_imports(path))
+
+
+def _imports(path):
     tree = ast.parse(path.read_text())
     top = set(ast.walk(tree)) - {
         inner

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -51,7 +54,8 @@ def launch(
     bytes. ``seed`` other than 0 draws the order of threads at random. ``max_steps`` bounds the
     instructions issued. Raises ``EmulatorError``.
     """
-    module = parse(ptx)
+    with _collections_held_back():
+        module = parse(ptx)
     function = _entry(module, entry)
     extents = {
         "grid": _extent("grid", grid), "block": _extent("block", block),
@@ -75,7 +79,10 @@ def launch(
                 first, count = image.queue.take(batch)
                 # Of CTAs that run one after the other, a timeline has the first ones.
                 seen = timeline if first == 0 else None
-                _run_batch(image, function, first, count, seed, max_steps, seen)
+                if first:
+                    gc.collect(0)  # the batch before this one: steps and machine are a cycle
+                with _collections_held_back():
+                    _run_batch(image, function, first, count, seed, max_steps, seen)
     except EmulatorError as error:
         error.output = report.output
         raise
@@ -117,6 +124,20 @@ def _run_batch(
             if count:
                 report.instructions[ins.opcode] += count
                 report.lines[ins.line] += count
+
+
+@contextmanager
+def _collections_held_back() -> Generator[None]:
+    """Without Python's collector of cycles: tokens, instructions and their steps all stay, so that
+    its rounds would go through them for nothing.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _entry(module: Module, name: str) -> Function:
