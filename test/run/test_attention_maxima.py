@@ -82,6 +82,18 @@ def test_small_weights_of_many_keys_are_not_lost_beside_those_of_few_large_ones(
 
 
 @pytest.mark.parametrize("dtype", [BF16, np.float16])
+def test_rows_of_few_keys_are_divided_by_exact_sums(dtype):
+    """Under a causal mask values of 1 give 1: the block that the mask cuts adds in f32 what it
+    multiplies. In 16 bits two keys beside a larger one were lost now and then.
+    """
+    q, k, v = problem(4, dtype, rows=128, keys=128, d=96, seed=3)
+    v[:] = 1
+    options: Any = {"arch": "sm_90a", "backend": "emulator"}
+    out = cute.attention(q, k, v, causal=True, schedule="tile = (128,128)", **options)
+    assert (out == 1).all()
+
+
+@pytest.mark.parametrize("dtype", [BF16, np.float16])
 def test_logarithms_are_those_of_sums_before_rounding(dtype):
     """One key has all of the weight: its exponential counts from a guess, and is rounded."""
     q, k, v = problem(1, dtype, keys=192)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from cutedialect.frontend.kernel import kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from cutedialect.frontend.scalar import Scalar
     from cutedialect.frontend.tile import Tensor, Tile
@@ -92,6 +92,7 @@ def attention(
     meets_at: int = 0,
     page_size: int = 0,
     sums: str = "registers",
+    has_exact_cuts: bool = False,
 ) -> None:
     """`scale` is in units of log2(e); `cap` is softcap log2(e), with scale / cap as the scale.
     Row r sees the keys from r + shift - left to r + shift + right, where shift = keys - rows; None
@@ -116,7 +117,8 @@ def attention(
     With `meets_at` a tile begins with its last block whose number is a multiple of that, and comes
     to those in front of it in the end: tiles computed at a time begin with the same keys.
 
-    `sums` says what adds up rounded exponentials: "registers", or the "multiply" by V.
+    `sums` says what adds up rounded exponentials: "registers", or the "multiply" by V. With
+    `has_exact_cuts` registers add up in f32 alone those of a block that a mask cuts.
     """
     # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
     from cutedialect.frontend import functions as cute
@@ -242,7 +244,7 @@ def attention(
         """Let -inf be what a mask hides of the scores of the block of keys that begins there. One
         side of it at a time: few blocks have both.
         """
-        with when(hides_behind(at)):
+        with nullcontext() if left is None else when(hides_behind(at)):
             s.assign(cute.where(is_not_behind(s, at), s, -cute.inf))
         if left is not None:
             with when(hides_before(at)):
@@ -276,6 +278,9 @@ def attention(
     if by_multiply:
         # Whether there is room alone: sums are as exact as can be anyway.
         packed = _ALL
+    # Rows of a block that a mask cuts may see few keys, of which two or three share the weight.
+    differ_by_cut = has_exact_cuts and right is not None and sums_rounded and packed > 1
+    differ_by_cut &= not by_multiply
     is_wary = maxima == "guessed" and p_type == f16
     # Rows of f16 whose warp looks for largest scores first. No others have such a tile: a role plan
     # that splits what warps do would take it for a part of that.
@@ -283,16 +288,36 @@ def attention(
     # The logarithms are those of sums before rounding.
     plain = cute.zeros((bq,)) if sums_rounded and lse is not None else total
 
-    def summed(p: Tile, rounded: Tile | None, local: bool = False) -> Tile:
+    def packings(is_cut: Scalar) -> Iterator[int]:
+        """How many elements the sums of a block add in 16 bits, in each case."""
+        if not differ_by_cut:
+            yield packed
+            return
+        with when(is_cut):
+            yield 1
+        with otherwise():
+            yield packed
+
+    def summed(p: Tile, rounded: Tile | None, most: int, local: bool = False) -> Tile:
         """Of each row's exponentials: what the products with V are divided by."""
         if sums_rounded and rounded is not None:
-            return cute.row_sum(rounded, local=local, packed=packed)
+            return cute.row_sum(rounded, local=local, packed=most)
         return cute.row_sum(p, local=local)
 
-    def add_up(p: Tile, rounded: Tile | None, r: Tile | None = None) -> None:
+    def own_sums(p: Tile, rounded: Tile, is_cut: Scalar) -> Tile:
+        """What a thread has of these."""
+        if not differ_by_cut:
+            return summed(p, rounded, packed, local=True)
+        own = cute.zeros((bq,))
+        for most in packings(is_cut):
+            own.assign(summed(p, rounded, most, local=True))
+        return own
+
+    def add_up(p: Tile, rounded: Tile | None, is_cut: Scalar, r: Tile | None = None) -> None:
         """Add a block's exponentials to their sums, which are multiplied by `r` before."""
         if not by_multiply:
-            total.assign((total if r is None else total * r) + summed(p, rounded))
+            for most in packings(is_cut):
+                total.assign((total if r is None else total * r) + summed(p, rounded, most))
         if plain is not total:
             plain.assign((plain if r is None else plain * r) + cute.row_sum(p))
 
@@ -301,7 +326,7 @@ def attention(
         top = cute.row_max(s)
         return cute.maximum(m, top if is_scaled_first else top * scale)
 
-    def exact(s: Tile) -> Tile:
+    def exact(s: Tile, is_cut: Scalar) -> Tile:
         """The exponentials of a block that count from the largest score so far."""
         new = largest(s)
         # Of a row that has seen no key yet, the largest score is -inf: subtract 0 from its scores.
@@ -309,12 +334,12 @@ def attention(
         p = exponentials(s, base)
         r = cute.exp2(m - base)
         rounded = p.to(p_type)
-        add_up(p, rounded, r)
+        add_up(p, rounded, is_cut, r)
         o.assign(o * r)
         m.assign(new)
         return rounded
 
-    def lazy(s: Tile) -> Tile:
+    def lazy(s: Tile, is_cut: Scalar) -> Tile:
         """Those that count from another one, where that is hardly less."""
         new = largest(s)
         r = cute.full((bq,), 1.0)
@@ -328,12 +353,12 @@ def attention(
         p = exponentials(s, cute.where(m == -cute.inf, 0.0, m))
         # What no sum takes is rounded behind the scaling, which waits for the multiply before.
         rounded = p.to(p_type) if sums_rounded else None
-        add_up(p, rounded, r)
+        add_up(p, rounded, is_cut, r)
         with when(some):
             o.assign(o * r)
         return p.to(p_type) if rounded is None else rounded
 
-    def settle(s: Tile, new: Tile, rounded: Tile, r: Tile) -> None:
+    def settle(s: Tile, new: Tile, rounded: Tile, is_cut: Scalar, r: Tile) -> None:
         """Let `m` be `new`: the exponentials that count from it, their sums, and `r`, by which what
         was added up before is to be multiplied.
         """
@@ -341,7 +366,7 @@ def attention(
         p = exponentials(s, base)
         factor = cute.exp2(m - base)
         rounded.assign(p.to(p_type))
-        add_up(p, rounded, factor)
+        add_up(p, rounded, is_cut, factor)
         r.assign(factor)
         m.assign(new)
 
@@ -354,7 +379,7 @@ def attention(
         found = [each <= 2.0 ** (by + shift) for each in sums]
         return found[0] if len(found) == 1 else found[0] & found[1]
 
-    def wary(s: Tile, at: Scalar) -> Tile:
+    def wary(s: Tile, at: Scalar, is_cut: Scalar) -> Tile:
         """Those of f16 that count from a guess. What `m` is depends on the row alone: the largest
         score once that has left it behind. A warp looks for that ahead of the exponentials, in the
         first block, and in all others once the second one or a sum says that its rows grow; until
@@ -370,11 +395,11 @@ def attention(
                 m.assign(cute.where(left_behind, new, m))
             p = exponentials(s, cute.maximum(m, _LOWEST))
             rounded.assign(p.to(p_type))
-            add_up(p, rounded, r)
+            add_up(p, rounded, is_cut, r)
         with otherwise():
             p = exponentials(s, cute.maximum(m, _LOWEST))
             rounded.assign(p.to(p_type))
-            sums = [summed(p, rounded, True)]
+            sums = [own_sums(p, rounded, is_cut)]
             if plain is not total:
                 # Both are there before the branch, which then holds no exponentials.
                 sums.append(cute.row_sum(p, local=True))
@@ -382,22 +407,22 @@ def attention(
                 looks.assign(cute.full((bq,), True, cute_i1))
                 with when(cute.any_(~hold(sums, _MOST_LEFT), local=True)):
                     new = largest(s)
-                    settle(s, cute.where(exceeds(new, _FAR), new, m), rounded, r)
+                    settle(s, cute.where(exceeds(new, _FAR), new, m), rounded, is_cut, r)
                 with otherwise():
-                    add_up(p, rounded)
+                    add_up(p, rounded, is_cut)
             with otherwise():
-                add_up(p, rounded)
+                add_up(p, rounded, is_cut)
         with when(cute.any_(r != 1.0, local=True)):
             o.assign(o * r)
         return rounded
 
-    def guessed(s: Tile, at: Scalar) -> Tile:
+    def guessed(s: Tile, at: Scalar, is_cut: Scalar) -> Tile:
         """Those that count from the score that those of the blocks before did. The first block of a
         tile looks for the largest score.
         """
         rounded, r = cute.zeros((bq, bk), p_type), cute.zeros((bq,))
         with when(at == first):
-            settle(s, largest(s), rounded, r)
+            settle(s, largest(s), rounded, is_cut, r)
         with otherwise():
             p = exponentials(s, cute.maximum(m, _LOWEST))
             rounded.assign(p.to(p_type))
@@ -405,7 +430,7 @@ def attention(
             if by_bits:
                 holds = cute.abs_(rounded) < _TOO_MUCH
             else:
-                holds = summed(p, rounded, True) <= most
+                holds = own_sums(p, rounded, is_cut) <= most
                 if plain is not total:
                     # Both sums are there before the branch, which then holds no exponentials.
                     holds = holds & (cute.row_sum(p, local=True) <= most)
@@ -418,9 +443,9 @@ def attention(
                 else:
                     late = cute.row_max(cute.where(holds, -cute.inf, s))
                     new = cute.where(late == -cute.inf, m, largest(s))
-                settle(s, new, rounded, r)
+                settle(s, new, rounded, is_cut, r)
             with otherwise():
-                add_up(p, rounded)
+                add_up(p, rounded, is_cut)
             with when(fails):
                 o.assign(o * r)
         return rounded
@@ -436,15 +461,14 @@ def attention(
         cute.tile_gemm(q, k[j].T, s)
         if is_scaled_first:
             s.assign(scaled(s))
-        if left is None:
+        cut = hides_behind(j * bk)
+        is_cut = cut if left is None else cut | hides_before(j * bk)
+        with when(is_cut):
             hide(s, j * bk)
-        else:
-            with when(hides_behind(j * bk) | hides_before(j * bk)):
-                hide(s, j * bk)
         if maxima == "guessed":
-            p = wary(s, trip) if is_wary else guessed(s, trip)
+            p = wary(s, trip, is_cut) if is_wary else guessed(s, trip, is_cut)
         else:
-            p = lazy(s) if maxima == "lazy" else exact(s)
+            p = lazy(s, is_cut) if maxima == "lazy" else exact(s, is_cut)
         cute.tile_gemm(p, v[j], o, sums=by_multiply)
     if by_multiply:
         total = cute.row_max(o.columns(dims[1], _SUM_COLUMNS))

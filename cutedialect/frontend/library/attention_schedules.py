@@ -364,6 +364,15 @@ def summed_by(work: AttentionWork, chosen: Schedule, arch: str) -> str:
     return "multiply" if takes and maxima(work, chosen) != "exact" else "registers"
 
 
+def has_exact_cuts(work: AttentionWork, chosen: Schedule, arch: str) -> bool:
+    """Whether blocks of keys that a mask cuts add up their exponentials in f32 alone: where these
+    are few and have a loop of their own, so that no other block asks which it is. Rows of f16 that
+    return logarithms have no registers for that beside both sums.
+    """
+    is_split = arch in _WARPGROUP_TARGETS and chosen.split_loops != "no" and not work.has_window
+    return is_split and not (work.is_f16 and work.returns_lse)
+
+
 def meets_at(work: AttentionWork, chosen: Schedule) -> int:
     """With which blocks the tiles of a window begin: with multiples of this, 0 for the first one
     that they see. Those that are computed at a time then read the same keys first.

@@ -22,14 +22,21 @@ from itertools import pairwise
 
 from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.rewriter import InsertPoint
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from cutedialect.dialects.cute import GemmOp, KernelOp
 from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.anchors import Anchors, KernelPass
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.rewriting import ScalarBuilder, block_of, cloned, erase, sweep
+from cutedialect.passes.rewriting import (
+    ScalarBuilder,
+    block_of,
+    cloned,
+    erase,
+    insert_before,
+    sweep,
+)
 from cutedialect.passes.synchronize.memory_views import constant_of
 
 
@@ -275,26 +282,33 @@ def _before(
 def _insert_part(
     loop: scf.ForOp, branch: scf.IfOp, is_taken: bool, first: SSAValue, last: SSAValue
 ) -> None:
-    """One of the loops, in front of the old one, with the branch or without it."""
+    """One of the loops, in front of the old one, in which the branch is decided, and all others on
+    the same condition.
+    """
     body = Block(arg_types=[arg.type for arg in loop.body.block.args])
     values: dict[SSAValue, SSAValue] = {}
     for mine, theirs in zip(body.args, loop.body.block.args, strict=True):
         mine.name_hint = theirs.name_hint
         values[theirs] = mine
     for op in loop.body.block.ops:
-        if op is not branch:
-            body.add_op(cloned(op, values))
-            continue
-        region = op.true_region if is_taken else op.false_region
-        if not region.blocks:
-            continue
-        for inner in region.block.ops:
-            if isinstance(inner, scf.YieldOp):
-                for result, given in zip(op.results, inner.operands, strict=True):
-                    values[result] = values.get(given, given)
-            else:
-                body.add_op(cloned(inner, values))
+        body.add_op(cloned(op, values))
+    _decide(body, values.get(branch.cond, branch.cond), is_taken)
     sweep(body)
     part = scf.ForOp(first, last, loop.step, [], body)
     part.location = loop.location
     block_of(loop).insert_op_before(part, loop)
+
+
+def _decide(body: Block, condition: SSAValue, is_taken: bool) -> None:
+    """Put what the branches on a condition take in their places, wherever they stand."""
+    branches = [op for op in ops_of(body, scf.IfOp) if op.cond is condition]
+    for branch in reversed(branches):
+        region = branch.true_region if is_taken else branch.false_region
+        given: Sequence[SSAValue] = ()
+        for op in list(region.block.ops) if region.blocks else ():
+            if isinstance(op, scf.YieldOp):
+                given = op.operands
+            else:
+                op.detach()
+                insert_before(branch, op)
+        Rewriter.replace_op(branch, [], given)

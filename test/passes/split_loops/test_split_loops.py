@@ -4,6 +4,8 @@ and every trip does what it did.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -77,6 +79,48 @@ def test_every_trip_takes_its_branch(name):
                 digits = digits * 3 + 1 + bool(plain(condition, j, x, y))
             assert (arrays[3] == digits).all(), (first, last, x, y)
             assert (arrays[2] == 16 * max(0, last - first)).all()
+
+
+@pytest.mark.parametrize("split", ["yes", "no"])
+def test_all_branches_on_the_condition_are_decided(split):
+    """One inside of another branch, one without another side, and the first one."""
+
+    @cute.kernel
+    def walk(A, B, taken, last, x):
+        tile = cute.local_tile(A, (16, 16), (0, 0)), cute.local_tile(B, (16, 8), (0, 0))
+        acc, steps = cute.zeros((16, 8)), cute.zeros((16, 8))
+        for j in cute.range(last):
+            cute.gemm(*tile, acc)
+            is_late = j * 2 > x
+            with cute.when(is_late):
+                steps.assign(steps * 2.0 + 1.0)
+            with cute.when(cute.any(acc > 40.0)):
+                with cute.when(is_late):
+                    steps.assign(steps * 2.0)
+                with cute.otherwise():
+                    steps.assign(steps * 2.0 + 1.0)
+            with cute.otherwise(), cute.when(is_late):
+                steps.assign(steps + 0.5)
+        cute.copy(steps, cute.local_tile(taken, (16, 8), (0, 0)))
+
+    half, taken = np.ones((16, 16), np.float16), np.zeros((16, 8), np.float32)
+    arrays = half, half[:, :8].copy(), taken
+    options: Any = {"arch": "sm_80", "backend": "emulator", "schedule": f"split_loops = {split}"}
+    kernel = cute.compile(walk, *arrays, np.int32(0), np.int32(0), **options)
+    # What is left asks for what was multiplied.
+    left = kernel.stages["cute-split-loops"].count("scf.if")
+    assert left == (2 if split == "yes" else 4)
+    for last, x in [(0, 0), (5, 3), (5, -1), (6, 4), (7, 20)]:
+        kernel.launch(*arrays, np.int32(last), np.int32(x))
+        steps = 0.0
+        for j in range(last):
+            is_late, is_much = j * 2 > x, 16 * (j + 1) > 40
+            steps = steps * 2 + 1 if is_late else steps
+            if is_much:
+                steps = steps * 2 + (not is_late)
+            else:
+                steps += 0.5 * is_late
+        assert (taken == steps).all(), (last, x)
 
 
 def plain(condition, *numbers):
