@@ -32,6 +32,15 @@ class Swizzle:
         picked = offset & mask
         return offset ^ (picked >> self.shift if self.shift >= 0 else picked << -self.shift)
 
+    @property
+    def repeat(self) -> int:
+        """After how many offsets the pattern repeats: `s(x + s.repeat) == s(x) + s.repeat`.
+
+        >>> Swizzle(3, 4, 3).repeat
+        1024
+        """
+        return 1 << (self.bits + self.base + abs(self.shift))
+
     @staticmethod
     def parse(text: str) -> Swizzle:
         """Read `S<3,4,3>`."""

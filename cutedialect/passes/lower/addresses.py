@@ -9,13 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from math import gcd
+from operator import or_
 
+from xdsl.ir import SSAValue
+
+from cutedialect.dialects import ptx
 from cutedialect.layout import Swizzle
 
+from .context import Context
 from .coordinates import Digit, subset_sums
 from .scalar_builder import Scalar, ScalarBuilder
-from .views import DynamicStride, View
+from .views import DynamicStride, Stride, View
 
 
 @dataclass(frozen=True, order=True)
@@ -32,6 +38,10 @@ class Address:
 
     base: Scalar
     immediate: int
+
+
+ByteDigit = tuple[int, int, int]
+"""`(tid / divisor) % extent` times `weight`: what a digit of the thread adds to an address."""
 
 
 def value_offsets(view: View, coords: Sequence[tuple[int, ...]]) -> list[Offset]:
@@ -72,11 +82,9 @@ def digit_value(builder: ScalarBuilder, digit: Digit, threads: int) -> Scalar:
     return builder.assume_nonnegative(value)
 
 
-def weighted_sum(
-    builder: ScalarBuilder, digits: Sequence[tuple[int, int, int]], threads: int
-) -> Scalar:
+def weighted_sum(builder: ScalarBuilder, digits: Sequence[ByteDigit], threads: int) -> Scalar:
     """Sum of weight * ((tid / divisor) % extent) over (divisor, extent, weight), few ops."""
-    merged: list[tuple[int, int, int]] = []
+    merged: list[ByteDigit] = []
     for divisor, extent, weight in sorted(digits):
         if extent == 1 or weight == 0:
             continue
@@ -107,29 +115,11 @@ def global_addresses(
     terms: list[Scalar] = [view.root]
     immediate = 0
     for term in view.terms:
-        if isinstance(term.stride, DynamicStride):
-            scaled = builder.pure("mul.lo.s64", term.stride.value, size * term.step)
-            terms.append(builder.product64(term.coord, scaled))
-        elif isinstance(term.coord, int):
+        if isinstance(term.coord, int) and isinstance(term.stride, int):
             immediate += term.coord * term.step * term.stride * size
         else:
-            terms.append(builder.product64(term.coord, term.step * term.stride * size))
-    static = weighted_sum(
-        builder,
-        [
-            (
-                digit.divisor,
-                digit.extent,
-                sum(
-                    step * stride * size
-                    for step, stride in zip(digit.steps, strides, strict=True)
-                    if not isinstance(stride, DynamicStride)
-                ),
-            )
-            for digit in threads
-        ],
-        thread_count,
-    )
+            terms.append(distance(builder, term.coord, term.stride, size * term.step))
+    static = weighted_sum(builder, byte_digits(view, threads), thread_count)
     terms.append(builder.widen(static))
     dynamic = []
     for leaf, stride in enumerate(strides):
@@ -153,6 +143,13 @@ def global_addresses(
             base = bases[offset.dynamic] = builder.total([*terms, *extra], "s64")
         result.append(Address(base, offset.static * size + immediate))
     return [_near(builder, address) for address in result]
+
+
+def distance(builder: ScalarBuilder, steps: Scalar, stride: Stride, size: int) -> Scalar:
+    """Bytes (b64) of so many steps along a stride of elements of `size` bytes."""
+    if isinstance(stride, DynamicStride):
+        return builder.product64(steps, builder.pure("mul.lo.s64", stride.value, size))
+    return builder.product64(steps, stride * size)
 
 
 def _step_from(
@@ -193,31 +190,15 @@ def thread_coord(
     return builder.assume_nonnegative(coord)
 
 
-def swizzled(swizzle: Swizzle, address: int) -> int:
-    """The swizzle of a byte address."""
-    mask = (1 << swizzle.bits) - 1
-    if swizzle.shift >= 0:
-        return address ^ ((address >> swizzle.shift) & (mask << swizzle.base))
-    return address ^ ((address & (mask << swizzle.base)) << -swizzle.shift)
-
-
-def repeat_of(swizzle: Swizzle) -> int:
-    """Bytes after which the swizzle pattern repeats."""
-    return 1 << (swizzle.bits + swizzle.base + abs(swizzle.shift))
-
-
-def byte_digits(view: View, threads: Sequence[Digit]) -> list[tuple[int, int, int]]:
-    """(divisor, extent, bytes) of each thread digit in a view of static strides."""
-    size = view.element_bytes
+def byte_digits(view: View, threads: Sequence[Digit]) -> list[ByteDigit]:
+    """What digits of the thread add to addresses along static strides."""
+    static = [
+        (leaf, stride * view.element_bytes)
+        for leaf, stride in enumerate(view.leaf_strides)
+        if not isinstance(stride, DynamicStride)
+    ]
     return [
-        (
-            digit.divisor,
-            digit.extent,
-            sum(
-                step * int(stride) * size  # type: ignore[arg-type]
-                for step, stride in zip(digit.steps, view.leaf_strides, strict=True)
-            ),
-        )
+        (digit.divisor, digit.extent, sum(digit.steps[leaf] * step for leaf, step in static))
         for digit in threads
     ]
 
@@ -225,7 +206,7 @@ def byte_digits(view: View, threads: Sequence[Digit]) -> list[tuple[int, int, in
 def shared_addresses(
     builder: ScalarBuilder,
     view: View,
-    digits: Sequence[tuple[int, int, int]],
+    digits: Sequence[ByteDigit],
     constants: Sequence[int],
     thread_count: int,
 ) -> list[Address]:
@@ -234,23 +215,10 @@ def shared_addresses(
     `digits` are the thread part in bytes; the swizzle acts on the sum with all offsets, of which
     run-time ones are multiples of its repeat.
     """
-    size = view.element_bytes
     assert isinstance(view.root, int)
     swizzle = view.swizzle
-    repeat = 1 if swizzle is None else repeat_of(swizzle)
-    fixed = 0
-    running: list[Scalar] = []
-    for term in view.terms:
-        scale = term.step * int(term.stride) * size  # type: ignore[arg-type]
-        if isinstance(term.coord, int):
-            fixed += term.coord * scale
-        elif scale % repeat:
-            raise ValueError(
-                f"expected run-time offsets that are multiples of {repeat} bytes under {swizzle}, "
-                f"got {scale}"
-            )
-        else:
-            running.append(builder.pure("mul.lo.s32", term.coord, scale))
+    repeat = 1 if swizzle is None else swizzle.repeat
+    running, fixed = _terms(builder, view, repeat)
     thread = weighted_sum(builder, digits, thread_count)
 
     def finish(base: Scalar, immediate: int) -> Address:
@@ -259,16 +227,10 @@ def shared_addresses(
     if swizzle is None or swizzle.bits == 0:
         return [finish(thread, view.root + fixed + at) for at in constants]
     sums = subset_sums([(extent, weight) for _, extent, weight in digits], repeat)
-    used = 0
-    for at in sums:
-        used |= at
-    moved = {swizzled(swizzle, at) for at in sums}
-    reach = 0
-    for at in moved:
-        reach |= at
-    base = thread if moved == sums and all(swizzled(swizzle, at) == at for at in sums) else None
-    if base is None:
-        base = _swizzle(builder, swizzle, thread)
+    moved = {swizzle(at) for at in sums}
+    used, reach = (reduce(or_, places) for places in (sums, moved))
+    is_fixed = moved == sums and all(swizzle(at) == at for at in sums)
+    base = thread if is_fixed else _swizzle(builder, swizzle, thread)
     result = []
     for constant in constants:
         total = constant + fixed
@@ -278,11 +240,70 @@ def shared_addresses(
             own = _swizzle(builder, swizzle, builder.pure("add.s32", thread, low))
             result.append(finish(own, high))
             continue
-        pattern = swizzled(swizzle, low)
+        pattern = swizzle(low)
         result.append(
             finish(builder.pure("xor.b32", base, pattern & reach), high + (pattern & ~reach))
         )
     return result
+
+
+def _terms(builder: ScalarBuilder, view: View, repeat: int) -> tuple[list[Scalar], int]:
+    """Bytes from the start of an allocation to a tile in it: run-time ones and a constant."""
+    fixed = 0
+    running: list[Scalar] = []
+    for term in view.terms:
+        scale = term.step * int(term.stride) * view.element_bytes  # type: ignore[arg-type]
+        if isinstance(term.coord, int):
+            fixed += term.coord * scale
+        elif scale % repeat:
+            raise ValueError(
+                f"expected run-time offsets that are multiples of {repeat} bytes under "
+                f"{view.swizzle}, got {scale}"
+            )
+        else:
+            running.append(builder.pure("mul.lo.s32", term.coord, scale))
+    return running, fixed
+
+
+def tile_address(builder: ScalarBuilder, view: View) -> tuple[Scalar, int]:
+    """Where a tile in shared memory starts: register and byte offset."""
+    assert isinstance(view.root, int)
+    base = builder.smem_base()
+    running, fixed = _terms(builder, view, 1)
+    return builder.total([base, *running]), view.root + fixed
+
+
+def xor_addresses(
+    builder: ScalarBuilder,
+    view: View,
+    digits: Sequence[ByteDigit],
+    constants: Sequence[int],
+    thread_count: int,
+) -> list[Address]:
+    """The address of the start of a swizzled view with each constant as an exclusive or: a sum
+    where the two do not `meet`; else it takes bits of the constant away from threads that have
+    them. Few registers stay taken.
+    """
+    swizzle = view.swizzle
+    assert swizzle is not None
+    start = shared_addresses(builder, view, digits, [0], thread_count)[0]
+    found: list[Address] = []
+    for at in constants:
+        low = at % swizzle.repeat
+        base = builder.pure("xor.b32", start.base, swizzle(low))
+        found.append(Address(base, start.immediate + at - low))
+    return found
+
+
+def meet(digits: Sequence[ByteDigit], constants: Sequence[int], repeat: int) -> bool:
+    """Whether a constant has bits below `repeat` that digits of the thread also have."""
+    taken = reduce(or_, ((extent - 1) * weight % repeat for _, extent, weight in digits), 0)
+    return any(taken & at % repeat for at in constants)
+
+
+def lane_offset(digits: Sequence[ByteDigit], lane: int) -> int:
+    """What digits add to the address of a thread."""
+    return sum(lane // divisor % extent * weight for divisor, extent, weight in digits)
 
 
 def _swizzle(builder: ScalarBuilder, swizzle: Swizzle, address: Scalar) -> Scalar:
@@ -294,3 +315,49 @@ def _swizzle(builder: ScalarBuilder, swizzle: Swizzle, address: Scalar) -> Scala
         moved = builder.pure("and.b32", address, mask)
         moved = builder.pure("shl.b32", moved, -swizzle.shift)
     return builder.pure("xor.b32", address, moved)
+
+
+def memory_op(
+    context: Context,
+    kind: type[ptx.TableOp],
+    modifiers: str,
+    array: SSAValue,
+    addresses: Sequence[Address],
+    registers: Sequence[int],
+    guards: Sequence[Scalar] = (),
+) -> None:
+    """An instruction for each address, on the next `registers` of an array, with its guard."""
+    cls = "b64" if "global" in modifiers else "b32"
+    bases, base = context.table_of([each.base for each in addresses], cls)
+    predicates, predicate = context.guards(guards)
+    offsets = [each.immediate for each in addresses]
+    context.builder.emit(
+        kind(modifiers, array, bases, base, offsets, registers, predicates, predicate)
+    )
+
+
+def start_copies(
+    context: Context,
+    cache: str,
+    size: int,
+    target: Sequence[Address],
+    source: Sequence[Address],
+    sizes: Sequence[Scalar],
+    guards: Sequence[Scalar],
+) -> None:
+    """A `cp.async` of `size` bytes for each address, of which the source has so many (`sizes`)."""
+    from_, source_base = context.table_of([each.base for each in source], "b64")
+    to, target_base = context.table_of([each.base for each in target], "b32")
+    valid, index = [], None
+    if any(each != size for each in sizes):
+        valid, index = context.table_of(sizes, "b32")
+    predicates, predicate = context.guards(guards)
+    places = (
+        list(zip(base, [each.immediate for each in side], strict=True))
+        for base, side in ((target_base, target), (source_base, source))
+    )
+    modifiers = f"{cache}.shared.global"
+    into, out = places
+    context.builder.emit(
+        ptx.CpAsyncOp(modifiers, size, to, into, from_, out, valid, index, predicates, predicate)
+    )

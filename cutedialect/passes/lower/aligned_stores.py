@@ -13,9 +13,9 @@ from math import gcd
 from cutedialect.dialects import ptx
 from cutedialect.layout import Layout
 
-from .addresses import Address, thread_coord
+from .addresses import Address, memory_op, thread_coord
 from .context import Context
-from .register_copies import copy_tile
+from .memory_copies import copy_tile
 from .scalar_builder import Scalar
 from .shifted_copies import ShiftedTile
 from .tile_access import TileAccess
@@ -42,9 +42,8 @@ def store_aligned(context: Context, source: View, target: View, tv: Layout, grou
     lines = _Lines(context, source, target, groups)
 
     def run(is_inside: bool) -> None:
-        for first in range(0, len(tile.firsts), _AT_ONCE):
-            some = range(first, min(len(tile.firsts), first + _AT_ONCE))
-            _store_vectors(ShiftedTile(context, target, tv, some), source, is_inside)
+        for some in tile.parts(_AT_ONCE):
+            _store_vectors(some, source, is_inside)
         lines.store_ends(is_inside)
 
     # Neither side leaves registers to the loop of multiplies, as what is computed before it would.
@@ -77,17 +76,12 @@ def _store_vectors(tile: ShiftedTile, source: View, is_inside: bool) -> None:
             exists = builder.both(exists, tile.exists(number))
         guards.append(builder.both(access.owner(), exists))
     places = access.addresses([access.offsets[first] for first in tile.firsts])
-    bases = [
-        builder.total([place.base, builder.widen(each)], "s64")
+    moved = [
+        Address(builder.total([place.base, builder.widen(each)], "s64"), place.immediate)
         for place, each in zip(places, ahead, strict=False)
     ]
-    distinct, base = context.table_of(bases, "b64")
-    predicates, predicate = context.guards(guards)
-    offsets = [place.immediate for place in places]
-    registers = range(_WORDS * len(places))
-    builder.emit(
-        ptx.StOp("global.v4.b32", found, distinct, base, offsets, registers, predicates, predicate)
-    )
+    registers = range(_WORDS * len(moved))
+    memory_op(context, ptx.StOp, "global.v4.b32", found, moved, registers, guards)
 
 
 def _ahead(tile: ShiftedTile, shift: Scalar) -> Scalar:
@@ -191,30 +185,7 @@ class _Lines:
         context, builder = self.context, self.context.builder
         cls = {1: "b16", 2: "b16", 4: "b32", 8: "b64"}[piece]
         array = context.registers(cls, 1)
-        read = [builder.value(builder.total([from_.base, offset]), "b32")]
-        predicates, predicate = context.guards([guard])
-        builder.emit(
-            ptx.LdOp(
-                f"shared.b{8 * piece}",
-                array,
-                read,
-                [0],
-                [from_.immediate],
-                [0],
-                predicates,
-                predicate,
-            )
-        )
-        to = [builder.value(builder.total([place.base, builder.widen(offset)], "s64"), "b64")]
-        builder.emit(
-            ptx.StOp(
-                f"global.b{8 * piece}",
-                array,
-                to,
-                [0],
-                [place.immediate],
-                [0],
-                predicates,
-                predicate,
-            )
-        )
+        read = Address(builder.total([from_.base, offset]), from_.immediate)
+        memory_op(context, ptx.LdOp, f"shared.b{8 * piece}", array, [read], [0], [guard])
+        to = Address(builder.total([place.base, builder.widen(offset)], "s64"), place.immediate)
+        memory_op(context, ptx.StOp, f"global.b{8 * piece}", array, [to], [0], [guard])

@@ -18,7 +18,16 @@ from xdsl.ir import SSAValue
 from cutedialect.dialects import ptx
 from cutedialect.layout import Layout, Swizzle, bank_conflicts
 
-from .addresses import Address, byte_digits, repeat_of, shared_addresses, swizzled, value_offsets
+from .addresses import (
+    Address,
+    ByteDigit,
+    byte_digits,
+    lane_offset,
+    meet,
+    memory_op,
+    value_offsets,
+    xor_addresses,
+)
 from .context import Context, array_class
 from .coordinates import split_digits, thread_value
 from .scalar_builder import Scalar
@@ -27,8 +36,6 @@ from .views import View
 _WORD = 4
 _LANES = 32
 _LANE_BITS = tuple(1 << bit for bit in range(_LANES.bit_length() - 1))
-
-Digits = list[tuple[int, int, int]]
 
 
 @dataclass(frozen=True)
@@ -50,10 +57,9 @@ def load_exchanged(context: Context, view: View, array: SSAValue, tv: Layout) ->
     is_plain = view.space == "smem" and view.guard is True and not any(view.bounds)
     if not is_plain or swizzle is None or swizzle.bits == 0 or view.element_bytes != _WORD:
         return False
-    repeat = repeat_of(swizzle)
-    for term in view.terms:
-        if term.step * int(term.stride) * _WORD % repeat:  # type: ignore[arg-type]
-            return False
+    steps = (term.step * int(term.stride) * _WORD for term in view.terms)  # type: ignore[arg-type]
+    if any(step % swizzle.repeat for step in steps):
+        return False
     layout = thread_value(tv, view.leaf_shape)
     digits = byte_digits(view, split_digits(layout.threads, (*_LANE_BITS, _LANES)))
     offsets = [each.static * _WORD for each in value_offsets(view, layout.value_coords())]
@@ -64,33 +70,30 @@ def load_exchanged(context: Context, view: View, array: SSAValue, tv: Layout) ->
         (divisor, extent, weight + found.step if divisor == found.lane else weight)
         for divisor, extent, weight in digits
     ]
-    _load(context, view, array, found, _addresses(context, view, moved, offsets))
+    addresses = xor_addresses(context.builder, view, moved, offsets, context.threads)
+    _load(context, array, found, addresses)
     return True
 
 
-def _exchange(swizzle: Swizzle, digits: Digits, offsets: Sequence[int]) -> _Exchange | None:
+def _exchange(
+    swizzle: Swizzle, digits: Sequence[ByteDigit], offsets: Sequence[int]
+) -> _Exchange | None:
     """An exchange without which there are bank conflicts, and with which there are none."""
     lanes = [(divisor, extent, weight) for divisor, extent, weight in digits if divisor < _LANES]
-    where = [
-        sum(lane // divisor % extent * weight for divisor, extent, weight in lanes)
-        for lane in range(_LANES)
-    ]
-    taken = 0
-    for _, extent, weight in digits:
-        taken |= (extent - 1) * weight % repeat_of(swizzle)
+    where = [lane_offset(lanes, lane) for lane in range(_LANES)]
 
     def conflicts(found: _Exchange | None) -> int:
         total = 0
         for at in offsets:
             words = [
-                swizzled(swizzle, (each + at) ^ (found.step if found and lane & found.lane else 0))
+                swizzle((each + at) ^ (found.step if found and lane & found.lane else 0))
                 for lane, each in enumerate(where)
             ]
             total += bank_conflicts(words, _WORD).conflicts
         return total
 
     # Each sum of offsets is then the same as their exclusive or, of which a swizzle is one.
-    if any(taken & at % repeat_of(swizzle) for at in offsets) or not conflicts(None):
+    if meet(digits, offsets, swizzle.repeat) or not conflicts(None):
         return None
     for value in (1 << bit for bit in range((len(offsets) - 1).bit_length())):
         apart = {
@@ -99,9 +102,7 @@ def _exchange(swizzle: Swizzle, digits: Digits, offsets: Sequence[int]) -> _Exch
             if not v & value and v | value < len(offsets)
         }
         step = min(apart)
-        is_bit = (
-            len(apart) == 1 and step > 0 and step & (step - 1) == 0 and step < repeat_of(swizzle)
-        )
+        is_bit = len(apart) == 1 and step > 0 and step & (step - 1) == 0 and step < swizzle.repeat
         if not is_bit or len(offsets) % (2 * value):
             continue
         for lane in _LANE_BITS:
@@ -111,45 +112,13 @@ def _exchange(swizzle: Swizzle, digits: Digits, offsets: Sequence[int]) -> _Exch
     return None
 
 
-def _addresses(
-    context: Context, view: View, digits: Digits, offsets: Sequence[int]
-) -> list[Address]:
-    """Of each value: an exclusive or with the address of the first one, which takes a bit of the
-    offset away where the lane has it.
-    """
-    builder, swizzle = context.builder, view.swizzle
-    assert swizzle is not None
-    repeat = repeat_of(swizzle)
-    start = shared_addresses(builder, view, digits, [0], context.threads)[0]
-    found: list[Address] = []
-    for at in offsets:
-        low = at % repeat
-        base: Scalar = start.base
-        if low:
-            base = builder.pure("xor.b32", base, swizzled(swizzle, low))
-        found.append(Address(base, start.immediate + at - low))
-    return found
-
-
 def _load(
-    context: Context, view: View, array: SSAValue, exchange: _Exchange, addresses: Sequence[Address]
+    context: Context, array: SSAValue, exchange: _Exchange, addresses: Sequence[Address]
 ) -> None:
     builder, count = context.builder, len(addresses)
     cls = array_class(array)
     loaded = context.registers(cls, count)
-    bases, base = context.table_of([each.base for each in addresses], "b32")
-    builder.emit(
-        ptx.LdOp(
-            f"shared.b{8 * _WORD}",
-            loaded,
-            bases,
-            base,
-            [each.immediate for each in addresses],
-            list(range(count)),
-            [],
-            None,
-        )
-    )
+    memory_op(context, ptx.LdOp, f"shared.b{8 * _WORD}", loaded, addresses, range(count))
     bit = builder.pure("and.b32", builder.thread_index(), exchange.lane)
     swaps = builder.pure("setp.ne.s32", bit, 0)
     firsts = [v for v in range(count) if not v & exchange.value]

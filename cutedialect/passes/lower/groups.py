@@ -14,6 +14,7 @@ from cutedialect.layout import Dyn, flatten
 from .context import fail
 from .lowering import Group, Handler, KernelLowering
 from .scalar_builder import Scalar, ScalarBuilder
+from .tile_views import binary_search
 from .views import memref_view
 
 _POINTER = 8
@@ -99,30 +100,18 @@ def _member(self: KernelLowering, op: cute.MemberOp) -> None:
 
 
 def _find(self: KernelLowering, op: cute.FindOp) -> None:
-    """A binary search: steps of halving length, taken where they do not pass the value."""
     builder = self.builder
     group = _group_of(self, op, op.group)
     wanted = builder.value(self.scalars[op.value], "b32")
-    found = self.context.registers("b32", 1)
-    self.context.fill(found, 0)
-    last = builder.pure("sub.s32", group.size, 1)
-    bits = builder.pure("sub.s32", 32, builder.pure("clz.b32", last))
-    body = Block(arg_types=[ptx.reg("b32")])
-    builder.push(body, repeats=True)
-    trip = builder.pure("sub.s32", builder.pure("sub.s32", bits, 1), body.args[0])
-    step = builder.pure("shl.b32", 1, trip)
-    low = builder.emit(ptx.GetOp(found, 0)).results[0]
-    ahead = builder.pure("add.s32", low, step)
-    inside = builder.value(builder.pure("setp.lt.s32", ahead, group.size), "pred")
-    at = builder.value(_entry(builder, group, ahead, _EXTENT), "b64")
-    entry = builder.emit(ptx.LdScalarOp("global.nc.b32", at, 0, "b32", inside)).results[0]
-    taken = builder.both(inside, builder.pure("setp.le.s32", entry, wanted))
-    after = builder.value(builder.pure("selp.b32", ahead, low, taken), "b32")
-    builder.emit(ptx.SetOp(found, 0, after))
-    builder.pop()
-    builder.emit(ptx.ForOp(builder.value(0, "b32"), builder.value(bits, "b32"), 1, body))
-    result = builder.emit(ptx.GetOp(found, 0)).results[0]
-    self.scalars[op.result] = builder.assume_nonnegative(result)
+
+    def entry(ahead: Scalar, last: Scalar) -> tuple[Scalar, Scalar]:
+        inside = builder.value(builder.pure("setp.lt.s32", ahead, group.size), "pred")
+        at = builder.value(_entry(builder, group, ahead, _EXTENT), "b64")
+        return inside, builder.emit(ptx.LdScalarOp("global.nc.b32", at, 0, "b32", inside)).results[
+            0
+        ]
+
+    self.scalars[op.result] = binary_search(self, group.size, wanted, entry)
 
 
 def _fence_tensor_maps(self: KernelLowering, op: cute_nvgpu.FenceTensorMapsOp) -> None:

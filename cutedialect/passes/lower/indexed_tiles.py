@@ -6,23 +6,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects import cute, ptx
 
-from .context import Context, array_class, fail
+from .context import Context, array_class, fail, pack_factor
 from .coordinates import Digit, ThreadValue, thread_value
 from .copies import (
-    copy_pack,
-    load_access,
+    Transfer,
     merge_units,
-    reduce_access,
     reduced_bytes,
     split_units,
-    store_access,
 )
 from .elementwise import Fragment
 from .lowering import Handler, KernelLowering, integers
@@ -95,7 +92,7 @@ class RowAccess(TileAccess):
 
 def load_rows(context: Context, tile: IndexedTile, into: Fragment, limit_bytes: int = 16) -> None:
     """Gather: read the rows into registers, 0 where there is none."""
-    _each_row(context, tile, into, limit_bytes, load_access, loads=True)
+    _each_row(context, tile, into, limit_bytes, partial(Transfer, kind=ptx.LdOp), loads=True)
 
 
 def store_rows(
@@ -103,7 +100,7 @@ def store_rows(
 ) -> None:
     """Scatter: write the rows that there are, each element once."""
     limit = limit_bytes if mask is None else tile.tensor.element_bytes
-    _each_row(context, tile, source, limit, store_access, mask=mask)
+    _each_row(context, tile, source, limit, partial(Transfer, kind=ptx.StOp), mask=mask)
 
 
 def reduce_rows(
@@ -111,11 +108,8 @@ def reduce_rows(
 ) -> None:
     """Combine registers with the rows that there are, atomically, each element once."""
     limit = reduced_bytes(context, tile.tensor, operation, type_)
-
-    def reduce(access: TileAccess, array: SSAValue) -> None:
-        reduce_access(access, array, operation, type_)
-
-    _each_row(context, tile, source, limit, reduce)
+    reduction = partial(Transfer, kind=ptx.RedOp, operation=operation, type_=type_)
+    _each_row(context, tile, source, limit, reduction)
 
 
 def _each_row(
@@ -123,7 +117,7 @@ def _each_row(
     tile: IndexedTile,
     fragment: Fragment,
     limit_bytes: int,
-    move: Callable[[TileAccess, SSAValue], None],
+    transfer: Callable[[TileAccess, SSAValue], Transfer],
     loads: bool = False,
     mask: SSAValue | None = None,
 ) -> None:
@@ -135,7 +129,7 @@ def _each_row(
     numbers = thread_value(tile.rows.tv, tile.rows.type.shape).value_coords()
     places = {row: at for at, (row, _) in enumerate(numbers)}
     columns = [column for _, column in layout.value_coords()]
-    array, pack = fragment.array, copy_pack(tile.tensor)
+    array, pack = fragment.array, pack_factor(tile.tensor.element)
     is_packed = all(_in_registers(each, pack) for each in values.values())
     if not is_packed:
         # Elements of several rows share a register.
@@ -162,11 +156,11 @@ def _each_row(
             columns=tuple(columns[value] for value in held),
         )
         if loads:
-            move(access, part)
+            transfer(access, part).run()
             context.move(part, every, array, registers)
         else:
             context.move(array, registers, part, every)
-            move(access, part)
+            transfer(access, part).run()
     if not is_packed and loads:
         merge_units(context, array, fragment.array, len(columns))
 

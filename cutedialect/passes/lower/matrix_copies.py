@@ -11,7 +11,15 @@ from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import FragmentType
 from cutedialect.dialects.cute_nvgpu import LdsmType, MatrixCopyType
 
-from .addresses import byte_digits, granularity, shared_addresses, value_offsets
+from .addresses import (
+    ByteDigit,
+    byte_digits,
+    granularity,
+    lane_offset,
+    memory_op,
+    shared_addresses,
+    value_offsets,
+)
 from .context import Context, fail
 from .coordinates import split_digits, thread_value
 from .views import View
@@ -41,10 +49,7 @@ def move_matrices(
     digits = byte_digits(view, split_digits(layout.threads, (4, 32)))
     offsets = [each.static * size for each in value_offsets(view, layout.value_coords())]
     registers = [offsets[v] for v in range(0, len(offsets), pack)]
-    lanes = [
-        sum((lane // divisor) % extent * weight for divisor, extent, weight in digits)
-        for lane in range(32)
-    ]
+    lanes = [lane_offset(digits, lane) for lane in range(32)]
     if atom.transpose:
         rows = _transposed_rows(op, digits, lanes, offsets)
     else:
@@ -60,35 +65,26 @@ def move_matrices(
     firsts = [
         r for r in range(len(registers)) if not any((r // stride) % 2 for stride, _ in chosen)
     ]
-    table: list[int] = []
-    for first in firsts:
-        for member in range(group):
-            table.append(
-                first + sum(stride for i, (stride, _) in enumerate(chosen) if member >> i & 1)
-            )
-    addresses = shared_addresses(
-        context.builder, view, rows + extra, [registers[r] for r in firsts], context.threads
-    )
-    bases, base = context.table_of([each.base for each in addresses], "b32")
+    table = [
+        first + sum(stride for i, (stride, _) in enumerate(chosen) if member >> i & 1)
+        for first in firsts
+        for member in range(group)
+    ]
+    starts = [registers[r] for r in firsts]
+    addresses = shared_addresses(context.builder, view, rows + extra, starts, context.threads)
     form = ".trans" if atom.transpose else ""
-    context.builder.emit(
-        instruction(
-            f"sync.aligned.m8n8.x{group}{form}.shared.b16",
-            array,
-            bases,
-            base,
-            [each.immediate for each in addresses],
-            table,
-        )
-    )
-
-
-Digits = list[tuple[int, int, int]]
+    modifiers = f"sync.aligned.m8n8.x{group}{form}.shared.b16"
+    memory_op(context, instruction, modifiers, array, addresses, table)
 
 
 def _plain_rows(
-    op: Operation, digits: Digits, lanes: list[int], offsets: list[int], pack: int, size: int
-) -> Digits:
+    op: Operation,
+    digits: list[ByteDigit],
+    lanes: list[int],
+    offsets: list[int],
+    pack: int,
+    size: int,
+) -> list[ByteDigit]:
     """Lane L supplies the row that lanes 4(L%8) .. 4(L%8)+3 hold."""
     if any(lanes[lane] != lanes[lane & ~3] + 4 * (lane & 3) for lane in range(32)) or any(
         offsets[v] != offsets[v - v % pack] + v % pack * size for v in range(len(offsets))
@@ -105,7 +101,9 @@ def _plain_rows(
     ]
 
 
-def _transposed_rows(op: Operation, digits: Digits, lanes: list[int], offsets: list[int]) -> Digits:
+def _transposed_rows(
+    op: Operation, digits: list[ByteDigit], lanes: list[int], offsets: list[int]
+) -> list[ByteDigit]:
     """Lane L supplies the row with element i = L%2 of the lanes q = L/2%4."""
     pair = offsets[1] - offsets[0]
     if any(lanes[lane] != lanes[lane & 3] + 2 * (lane >> 2) for lane in range(32)) or any(

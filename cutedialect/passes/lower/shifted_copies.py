@@ -8,7 +8,7 @@ loaded element by element by the few threads that want some of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
@@ -18,13 +18,20 @@ from xdsl.ir import SSAValue
 from cutedialect.dialects import ptx
 from cutedialect.layout import Layout
 
-from .addresses import Address, Offset, global_addresses, thread_coord
+from .addresses import (
+    Address,
+    Offset,
+    distance,
+    global_addresses,
+    memory_op,
+    start_copies,
+    thread_coord,
+)
 from .context import Context
 from .copies import merge_units
-from .register_copies import copy_tile
-from .scalar_builder import Scalar, ScalarBuilder
+from .memory_copies import copy_tile, in_parts
+from .scalar_builder import Scalar
 from .tile_access import TileAccess
-from .tile_parts import in_parts
 from .views import DynamicStride, View
 
 _BYTES = 16
@@ -52,15 +59,9 @@ def copy_shifted(
 
     def run(is_inside: bool) -> None:
         most = max(1, _vectors(context) // (1 if is_inside else 2))
-
-        def part(source: View, target: View, tv: Layout) -> None:
-            count = len(ShiftedTile(context, source, tv).firsts)
-            # A tile that does not fall into equal parts: some vectors after others.
-            for first in range(0, count, most):
-                some = ShiftedTile(context, source, tv, range(first, min(count, first + most)))
-                some.store(target, some.shifted(some.load(is_inside), is_inside, is_tf32))
-
-        in_parts(context, source, target, tv, most * tile.unit, part)
+        for read, written, part in in_parts(context, source, target, tv, most * tile.unit):
+            for some in ShiftedTile(context, read, part).parts(most):
+                some.store(written, some.shifted(some.load(is_inside), is_inside, is_tf32))
 
     is_ragged = context.builder.pure("not.pred", tile.is_inside)
     context.when(is_ragged, partial(run, False), partial(run, True), is_rare=True)
@@ -75,13 +76,9 @@ def copy_around(context: Context, source: View, target: View, tv: Layout) -> Non
         return  # to what `shift_within` copies
 
     def run(most: int, is_inside: bool, is_apart: bool) -> None:
-        def part(source: View, target: View, tv: Layout) -> None:
-            every = ShiftedTile(context, source, tv)
-            for first in range(0, len(every.firsts), most):
-                some = range(first, min(len(every.firsts), first + most))
-                ShiftedTile(context, source, tv, some).start(target, is_inside, is_apart)
-
-        in_parts(context, source, target, tv, most * tile.unit, part)
+        for read, written, part in in_parts(context, source, target, tv, most * tile.unit):
+            for some in ShiftedTile(context, read, part).parts(most):
+                some.start(written, is_inside, is_apart)
 
     def ragged() -> None:
         at_end = partial(run, 1, False, False)
@@ -105,23 +102,16 @@ def shift_within(
 
     def run(is_inside: bool) -> None:
         shift, length = every.shifts[0], _BYTES if is_inside else every.lengths[0]
-
-        def part(source: View, target: View, tv: Layout) -> None:
-            count = len(ShiftedTile(context, source, tv).firsts)
-            for first in range(0, count, most):
-                some = ShiftedTile(context, source, tv, range(first, min(count, first + most)))
-                words = some.read(some.source)
-                facts = [shift] * count, [length] * count, every.grain, is_tf32
-                some.store(target, some.moved(words, *facts))
-
-        if is_one:
-            in_parts(context, source, target, tv, most * every.unit, part)
+        if not is_one:
+            for some in ShiftedTile(context, source, tv).parts(most):
+                origin = replace(some, source=tile)
+                origin.store(target, origin.shifted(some.read(source), is_inside, is_tf32))
             return
-        for first in range(0, len(every.firsts), most):
-            some = range(first, min(len(every.firsts), first + most))
-            words = ShiftedTile(context, source, tv, some).read(source)
-            origin = ShiftedTile(context, tile, tv, some)
-            origin.store(target, origin.shifted(words, is_inside, is_tf32))
+        for read, written, part in in_parts(context, source, target, tv, most * every.unit):
+            for some in ShiftedTile(context, read, part).parts(most):
+                count = len(some.firsts)
+                facts = [shift] * count, [length] * count, every.grain, is_tf32
+                some.store(written, some.moved(some.read(read), *facts))
 
     if every.contiguous in every.access.bounded:
         bound, extent = tile.bounds[every.contiguous], tile.shape[every.contiguous]
@@ -164,7 +154,13 @@ class ShiftedTile:
     def firsts(self) -> list[int]:
         """The first value of each vector."""
         every = range(0, len(self.access.offsets), self.unit)
-        return list(every if self.some is None else every[self.some.start : self.some.stop])
+        return [*every] if self.some is None else [every[number] for number in self.some]
+
+    def parts(self, most: int) -> Iterator[ShiftedTile]:
+        """Some vectors after others, where a tile does not fall into equal parts."""
+        count = len(self.firsts)
+        for first in range(0, count, most):
+            yield replace(self, some=range(first, min(count, first + most)))
 
     @cached_property
     def contiguous(self) -> int:
@@ -192,24 +188,21 @@ class ShiftedTile:
                 return False
         elif access.aligned_to < _BYTES:
             return False
-        size = view.element_bytes
         return all(
-            offsets[first + i].dynamic == offsets[first].dynamic
-            and offsets[first + i].static == offsets[first].static + i
-            and (view.space == "gmem" or offsets[first].static * size % _BYTES == 0)
+            access.is_run(first, self.unit)
+            and (view.space == "gmem" or offsets[first].static * view.element_bytes % _BYTES == 0)
             for first in self.firsts
-            for i in range(self.unit)
         )
 
     @cached_property
     def ends(self) -> tuple[Scalar, Scalar]:
         """Where the tensor starts and ends in memory: addresses of bytes."""
-        builder, root = self.context.builder, self.source.root
+        builder, root, size = self.context.builder, self.source.root, self.source.element_bytes
         before: list[Scalar] = [root]
-        behind: list[Scalar] = [root, self.source.element_bytes]
+        behind: list[Scalar] = [root, size]
         for leaves in self.source.root_leaves:
             for extent, stride in leaves:
-                span = self._distance(builder.pure("sub.s32", extent, 1), stride)
+                span = distance(builder, builder.pure("sub.s32", extent, 1), stride, size)
                 before.append(builder.pure("min.s64", span, 0))
                 behind.append(builder.pure("max.s64", span, 0))
         return builder.total(before, "s64"), builder.total(behind, "s64")
@@ -222,18 +215,11 @@ class ShiftedTile:
         (start,) = global_addresses(builder, source, (), [Offset(rest, 0)], self.context.threads)
         first = builder.total([start.base, start.immediate], "s64")
         spans = [
-            self._distance(extent - 1, stride)
+            distance(builder, extent - 1, stride, source.element_bytes)
             for extent, stride in zip(source.leaf_shape, source.leaf_strides, strict=True)
         ]
         last = builder.total([first, *spans, source.element_bytes + _BYTES], "s64")
         return builder.pure("and.b64", first, -_BYTES), last
-
-    def _distance(self, steps: Scalar, stride: int | DynamicStride) -> Scalar:
-        """Bytes of so many steps along a mode."""
-        builder, size = self.context.builder, self.source.element_bytes
-        if isinstance(stride, DynamicStride):
-            return builder.product64(steps, builder.pure("mul.lo.s64", stride.value, size))
-        return builder.product64(steps, stride * size)
 
     @property
     def is_inside(self) -> Scalar:
@@ -299,6 +285,16 @@ class ShiftedTile:
     def aligned(self) -> list[Scalar]:
         """Of the aligned words in which each vector begins."""
         return [self.context.builder.pure("and.b64", at, -_BYTES) for at in self.addresses]
+
+    @property
+    def words(self) -> list[Address]:
+        """Of these and of those behind them."""
+        return _pairs([Address(at, 0) for at in self.aligned])
+
+    def _places(self, view: View) -> list[Address]:
+        """Of each vector in a tile in shared memory."""
+        access = TileAccess(self.context, view, self.tv, 1, _BYTES)
+        return access.addresses([access.offsets[first] for first in self.firsts])
 
     @cached_property
     def shifts(self) -> list[Scalar]:
@@ -367,17 +363,11 @@ class ShiftedTile:
             guards = []
             for at, (low, high) in zip(self.aligned, self.wanted, strict=True):
                 lies_behind = builder.pure("setp.ge.u64", at, begin)
-                ends_before = builder.pure("setp.le.u64", _after(builder, at, 1), end)
+                ends_before = builder.pure("setp.le.u64", builder.pure("add.s64", at, _BYTES), end)
                 guards.append(builder.both(low, lies_behind, ends_before))
-                fits = builder.pure("setp.le.u64", _after(builder, at, 2), end)
+                fits = builder.pure("setp.le.u64", builder.pure("add.s64", at, 2 * _BYTES), end)
                 guards.append(builder.both(high, fits))
-        bases, base = context.table_of([each for each in self.aligned for _ in range(2)], "b64")
-        predicates, predicate = context.guards(guards)
-        offsets = [0, _BYTES] * len(self.firsts)
-        registers = range(2 * _WORDS * len(self.firsts))
-        builder.emit(
-            ptx.LdOp("global.v4.b32", words, bases, base, offsets, registers, predicates, predicate)
-        )
+        memory_op(context, ptx.LdOp, "global.v4.b32", words, self.words, _every(words), guards)
         if not is_inside:
             self._complete(words)
         return words
@@ -387,8 +377,7 @@ class ShiftedTile:
         tile that `is_inside`, or one of which it is known that its words are (`is_apart`).
         """
         context, builder = self.context, self.context.builder
-        writes = TileAccess(context, target, self.tv, 1, _BYTES)
-        places = writes.addresses([writes.offsets[first] for first in self.firsts])
+        places = self._places(target)
         leaf = self.access.leaf_of(self.contiguous)
         last = self.source.shape[self.contiguous] - self.unit
         column = thread_coord(builder, self.access.layout.threads, leaf, context.threads)
@@ -406,35 +395,14 @@ class ShiftedTile:
                 builder.both(owner, builder.pure("not.pred", self._begins_within(index)))
                 for index, owner in enumerate(owners)
             ]
-        bases, base = context.table_of([each for each in self.aligned for _ in range(2)], "b64")
-        to, place = context.table_of([each.base for each in places for _ in range(2)], "b32")
-        lengths, length = [], None
-        if not is_inside:
-            lengths, length = context.table_of(sizes, "b32")
-        predicates, predicate = context.guards(guards)
-        steps = [0, _BYTES] * len(self.firsts)
-        immediates = [each.immediate + step for each in places for step in (0, _BYTES)]
-        builder.emit(
-            ptx.CpAsyncOp(
-                "cg.shared.global",
-                _BYTES,
-                to,
-                list(zip(place, immediates, strict=True)),
-                bases,
-                list(zip(base, steps, strict=True)),
-                lengths,
-                length,
-                predicates,
-                predicate,
-            )
-        )
+        start_copies(context, "cg", _BYTES, _pairs(places), self.words, sizes, guards)
         if not is_apart:
             self._begin(places, owners)
 
     def _word(self, index: int) -> Scalar:
         """The address of aligned words: those of a vector are followed by those behind them."""
         number, behind = divmod(index, 2)
-        return _after(self.context.builder, self.aligned[number], behind)
+        return self.context.builder.pure("add.s64", self.aligned[number], behind * _BYTES)
 
     def _begins_within(self, index: int) -> Scalar:
         """Whether the tensor begins behind the start of aligned words and within them."""
@@ -490,14 +458,9 @@ class ShiftedTile:
             number, behind = divmod(index, 2)
             loaded = self._elements(before, self.exists(number), in_parts=True)
             place = places[number]
-            base = [builder.value(place.base, "b32")]
-            at = place.immediate + behind * _BYTES
-            steps = [at + element * size for element in range(self.unit)]
-            builder.emit(
-                ptx.StOp(
-                    f"shared.b{8 * size}", loaded, base, [0] * self.unit, steps, range(self.unit)
-                )
-            )
+            start = place.immediate + behind * _BYTES
+            to = [Address(place.base, start + element * size) for element in range(self.unit)]
+            memory_op(context, ptx.StOp, f"shared.b{8 * size}", loaded, to, range(self.unit))
 
         context.when(builder.pure("setp.lt.u64", first, begin), copy, is_rare=True)
 
@@ -508,19 +471,12 @@ class ShiftedTile:
         the second half of them those whose lines go on. With `fills` the others become 0.
         """
         context = self.context
-        access = TileAccess(context, source, self.tv, 1, _BYTES)
-        places = access.addresses([access.offsets[first] for first in self.firsts])
-        words = context.registers("b32", 2 * _WORDS * len(places))
+        places = _pairs(self._places(source))
+        words = context.registers("b32", _WORDS * len(places))
         if fills:
             context.fill(words, 0)
         guards = [each for on in goes_on or () for each in (True, on)]
-        predicates, predicate = context.guards(guards)
-        bases, base = context.table_of([each.base for each in places for _ in range(2)], "b32")
-        steps = [each.immediate + step for each in places for step in (0, _BYTES)]
-        registers = range(2 * _WORDS * len(places))
-        context.builder.emit(
-            ptx.LdOp("shared.v4.b32", words, bases, base, steps, registers, predicates, predicate)
-        )
+        memory_op(context, ptx.LdOp, "shared.v4.b32", words, places, _every(words), guards)
         return words
 
     def _complete(self, words: SSAValue) -> None:
@@ -546,7 +502,7 @@ class ShiftedTile:
         is_there: list[Scalar] = []
         for each, (low, high) in zip(self.aligned, self.wanted, strict=True):
             is_there.append(builder.both(low, builder.pure("setp.eq.s64", each, at)))
-            second = builder.pure("setp.eq.s64", _after(builder, each, 1), at)
+            second = builder.pure("setp.eq.s64", builder.pure("add.s64", each, _BYTES), at)
             is_there.append(builder.both(high, second))
         flags = context.registers("b32", len(is_there))
         for index, each in enumerate(is_there):
@@ -585,15 +541,8 @@ class ShiftedTile:
                     builder.pure("setp.lt.u64", place, end),
                 )
             )
-        bases, base = context.table_of([at] * self.unit, "b64")
-        predicates, predicate = context.guards(guards)
-        offsets = [index * size for index in range(self.unit)]
-        builder.emit(
-            ptx.LdOp(
-                f"global.b{8 * size}", parts, bases, base, offsets, range(self.unit),
-                predicates, predicate,
-            )
-        )  # fmt: skip
+        places = [Address(at, index * size) for index in range(self.unit)]
+        memory_op(context, ptx.LdOp, f"global.b{8 * size}", parts, places, range(self.unit), guards)
         if in_parts or size == _WORD:
             return parts
         words = context.registers("b32", _WORDS)
@@ -633,16 +582,9 @@ class ShiftedTile:
 
     def store(self, target: View, found: SSAValue) -> None:
         """Write the vectors to a tile in shared memory."""
-        context, builder = self.context, self.context.builder
-        access = TileAccess(context, target, self.tv, 1, _BYTES)
-        places = access.addresses([access.offsets[first] for first in self.firsts])
-        bases, base = context.table_of([each.base for each in places], "b32")
-        predicates, predicate = context.guards([access.owner()] * len(places))
-        offsets = [each.immediate for each in places]
-        registers = range(_WORDS * len(places))
-        builder.emit(
-            ptx.StOp("shared.v4.b32", found, bases, base, offsets, registers, predicates, predicate)
-        )
+        places = self._places(target)
+        guards = [self.access.owner()] * len(places)
+        memory_op(self.context, ptx.StOp, "shared.v4.b32", found, places, _every(found), guards)
 
     def _masks(self, length: Scalar) -> Sequence[Scalar]:
         """The bits of each word that belong to a row of which so many bytes are left."""
@@ -668,13 +610,13 @@ class ShiftedTile:
         """Four words that begin so many bytes behind the first of eight."""
         builder = self.context.builder
         moved: list[Scalar] = list(words)
-        for distance in (2, 1):
-            if distance * _WORD < grain:
+        for words_on in (2, 1):
+            if words_on * _WORD < grain:
                 continue
-            is_far = builder.pure("setp.ne.s32", builder.pure("and.b32", shift, 4 * distance), 0)
+            is_far = builder.pure("setp.ne.s32", builder.pure("and.b32", shift, 4 * words_on), 0)
             moved = [
                 builder.pure("selp.b32", far, near, is_far)
-                for near, far in zip(moved, moved[distance:], strict=False)
+                for near, far in zip(moved, moved[words_on:], strict=False)
             ]
         if grain < _WORD:
             bits = builder.pure("mul.lo.s32", builder.pure("and.b32", shift, _WORD - 1), 8)
@@ -692,6 +634,10 @@ class ShiftedTile:
         return found
 
 
-def _after(builder: ScalarBuilder, at: Scalar, vectors: int) -> Scalar:
-    """The address so many vectors on."""
-    return builder.pure("add.s64", at, vectors * _BYTES)
+def _pairs(addresses: Sequence[Address]) -> list[Address]:
+    """The 16 bytes at each address, and those behind."""
+    return [Address(at.base, at.immediate + step) for at in addresses for step in (0, _BYTES)]
+
+
+def _every(array: SSAValue) -> range:
+    return range(array.type.count)  # type: ignore[union-attr]

@@ -18,6 +18,7 @@ from .addresses import (
     Address,
     Offset,
     byte_digits,
+    digit_value,
     global_addresses,
     granularity,
     shared_addresses,
@@ -91,14 +92,15 @@ class TileAccess:
         unit = self.pack
         while unit > 1:
             if self.aligned_to % (unit * size) == 0 and all(
-                self.offsets[first].static * size % (unit * size) == 0 and self._is_run(first, unit)
+                self.offsets[first].static * size % (unit * size) == 0 and self.is_run(first, unit)
                 for first in range(0, len(self.offsets), unit)
             ):
                 break
             unit //= 2
         return unit
 
-    def _is_run(self, first: int, count: int) -> bool:
+    def is_run(self, first: int, count: int) -> bool:
+        """Whether values that follow one another lie together in memory."""
         start = self.offsets[first]
         run = self.offsets[first : first + count]
         return len(run) == count and all(
@@ -304,9 +306,7 @@ def owner(context: Context, threads: Sequence[Digit], thread_count: int) -> Scal
     tests: list[Scalar] = []
     for digit in threads:
         if digit.is_replica:
-            value = builder.pure("div.u32", builder.thread_index(), digit.divisor)
-            if digit.divisor * digit.extent < context.threads:
-                value = builder.pure("rem.u32", value, digit.extent)
+            value = digit_value(builder, digit, context.threads)
             tests.append(builder.pure("setp.eq.s32", value, 0))
     if thread_count < context.threads:
         tests.append(builder.pure("setp.lt.u32", builder.thread_index(), thread_count))

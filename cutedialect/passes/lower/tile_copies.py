@@ -5,7 +5,6 @@ sides have become.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 from xdsl.dialects.builtin import FloatTF32Type
 from xdsl.ir import Operation
@@ -31,7 +30,6 @@ from cutedialect.passes.bind.thread_layouts import copied
 
 from . import tensor_memory
 from .aligned_stores import store_aligned
-from .async_copies import copy_async
 from .context import array_class, fail
 from .copies import load_tile, store_tile
 from .elementwise import Fragment, as_bits, convert, extract
@@ -39,90 +37,85 @@ from .exchanged_loads import load_exchanged
 from .indexed_tiles import load_rows, store_rows
 from .lowering import Handler, KernelLowering, integers
 from .matrix_copies import move_matrices
-from .register_copies import copy_tile
+from .memory_copies import copy_async, copy_tile, widen_copy
 from .scalar_builder import Scalar
 from .shifted_copies import copy_around, copy_shifted, shift_within
 from .tile_views import pieces
 from .tma import tensor_copy
 from .transposing_copies import transpose_copy
 from .views import View
-from .widening_copies import widen_copy
+
+# Atoms of copies that threads share by a thread-value layout, from memory to memory.
+_BETWEEN_MEMORIES = SimtAsyncCopyType | ShiftedCopyType | AlignedStoreType | WidenCopyType
 
 
 def _copy(self: KernelLowering, op: cute.CopyOp) -> None:
     predicate: Scalar = True if op.pred is None else self.scalars[op.pred]
     atom = op.atom
-    if isinstance(atom, SimtAsyncCopyType):
-        for source, target, tv in _tiled_pieces(self, op, "with cp.async"):
-            if atom.around:
-                start = partial(copy_around, self.context, source, target, tv)
-                self.context.when(predicate, start)
-            else:
-                copy_async(self.context, op, source, target, tv, atom, predicate)
-        return
-    if isinstance(atom, TmemLoadType):
+    if isinstance(atom, SimtAsyncCopyType) and not atom.around:
+        for piece in _tiled_pieces(self, op):
+            copy_async(self.context, op, *piece, atom, predicate)
+    elif isinstance(atom, TmemLoadType):
         tensor_memory.load(self, op)
-        return
-    if isinstance(atom, TmemStoreType):
+    elif isinstance(atom, TmemStoreType):
         tensor_memory.store(self, op)
-        return
-    if isinstance(atom, TmaLoadType | TmaStoreType | BulkCopyType):
+    elif isinstance(atom, TmaLoadType | TmaStoreType | BulkCopyType):
         tensor_copy(self, op, predicate)
-        return
-    self.context.when(predicate, lambda: _plain_copy(self, op))
+    else:
+        self.context.when(predicate, lambda: _plain_copy(self, op))
 
 
 def _plain_copy(self: KernelLowering, op: cute.CopyOp) -> None:
-    atom = op.atom
+    context, atom, source, target = self.context, op.atom, op.source, op.destination
     limit = atom.bits // 8 if isinstance(atom, UniversalCopyType) else 16
-    source, target_ = op.source, op.destination
+    mask = None if op.mask is None else self.fragment(op, op.mask).array
+    reads, writes = source in self.views, target in self.views
     if isinstance(atom, TransposeCopyType):
-        transpose_copy(self.context, op, self.view(op, source), self.view(op, target_))
-    elif isinstance(atom, ShiftedCopyType):
-        is_tf32 = isinstance(atom.element, FloatTF32Type)
-        for piece in _tiled_pieces(self, op, "with a shifted copy"):
-            if op.origin is None:
-                copy_shifted(self.context, *piece, is_tf32)
-            else:
-                shift_within(self.context, self.view(op, op.origin), *piece, is_tf32)
-    elif isinstance(atom, AlignedStoreType):
-        for piece in _tiled_pieces(self, op, "with aligned stores"):
-            store_aligned(self.context, *piece, atom.groups)
-    elif isinstance(atom, WidenCopyType):
-        for piece in _tiled_pieces(self, op, "with a widening copy"):
-            widen_copy(self.context, *piece)
-    elif (source in self.views or source in self.joined) and target_ in self.views:
-        is_tf32 = isinstance(atom, UniversalCopyType) and isinstance(atom.element, FloatTF32Type)
-        for piece in _tiled_pieces(self, op, "between memories"):
-            copy_tile(self.context, *piece, limit, is_tf32)
-    elif target_ in self.indexed:
-        mask = None if op.mask is None else self.fragment(op, op.mask).array
-        store_rows(self.context, self.indexed[target_], self.fragment(op, source), limit, mask)
-    elif source in self.views:
-        fragment = self.fragment(op, target_)
-        view = self.views[source]
-        if isinstance(atom, LdsmType):
-            move_matrices(self.context, op, view, fragment.array, fragment.type, atom)
-        elif not load_exchanged(self.context, view, fragment.array, fragment.tv):
-            load_tile(self.context, view, fragment.array, fragment.tv, limit)
-    elif target_ in self.views:
-        fragment = self.fragment(op, source)
-        view = self.views[target_]
-        if isinstance(atom, StsmType):
-            move_matrices(self.context, op, view, fragment.array, fragment.type, atom)
-        else:
-            mask = None if op.mask is None else self.fragment(op, op.mask).array
-            store_tile(self.context, view, fragment.array, fragment.tv, limit, mask)
+        transpose_copy(context, op, self.view(op, source), self.view(op, target))
+    elif isinstance(atom, _BETWEEN_MEMORIES) or ((reads or source in self.joined) and writes):
+        for piece in _tiled_pieces(self, op):
+            _copy_piece(self, op, piece, limit)
+    elif target in self.indexed:
+        store_rows(context, self.indexed[target], self.fragment(op, source), limit, mask)
+    elif not reads and not writes:
+        _move(self, op, self.fragment(op, source), self.fragment(op, target))
     else:
-        _move(self, op, self.fragment(op, source), self.fragment(op, target_))
+        fragment = self.fragment(op, target if reads else source)
+        view, array, tv = self.views[source if reads else target], fragment.array, fragment.tv
+        if isinstance(atom, LdsmType if reads else StsmType):
+            move_matrices(context, op, view, array, fragment.type, atom)
+        elif not reads:
+            store_tile(context, view, array, tv, limit, mask)
+        elif not load_exchanged(context, view, array, tv):
+            load_tile(context, view, array, tv, limit)
 
 
-def _tiled_pieces(
-    self: KernelLowering, op: cute.CopyOp, where: str
-) -> Iterator[tuple[View, View, Layout]]:
+Piece = tuple[View, View, Layout]
+
+
+def _copy_piece(self: KernelLowering, op: cute.CopyOp, piece: Piece, limit: int) -> None:
+    context, atom = self.context, op.atom
+    is_tf32 = isinstance(atom, ShiftedCopyType | UniversalCopyType) and isinstance(
+        atom.element, FloatTF32Type
+    )
+    if isinstance(atom, SimtAsyncCopyType):
+        copy_around(context, *piece)
+    elif isinstance(atom, AlignedStoreType):
+        store_aligned(context, *piece, atom.groups)
+    elif isinstance(atom, WidenCopyType):
+        widen_copy(context, *piece)
+    elif not isinstance(atom, ShiftedCopyType):
+        copy_tile(context, *piece, limit, is_tf32)
+    elif op.origin is None:
+        copy_shifted(context, *piece, is_tf32)
+    else:
+        shift_within(context, self.view(op, op.origin), *piece, is_tf32)
+
+
+def _tiled_pieces(self: KernelLowering, op: cute.CopyOp) -> Iterator[Piece]:
     """(tile, place, thread-value layout) of each part of a copy between memories."""
     if op.tiled is None:
-        raise fail(op, f"expected the attribute tiled (a tiled copy) {where}")
+        raise fail(op, "expected the attribute tiled (a tiled copy) between memories")
     for source, target_ in pieces(self, op, op.source, op.destination):
         try:
             tv = copied(op.tiled.data, source.shape)

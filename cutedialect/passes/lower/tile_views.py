@@ -4,8 +4,8 @@ asks about its tensors and its grid.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Block, Operation, SSAValue
@@ -19,6 +19,7 @@ from .addresses import global_addresses, value_offsets
 from .context import fail, scalar_class
 from .elementwise import Fragment
 from .lowering import Handler, KernelLowering, integers
+from .scalar_builder import Scalar
 from .views import View, extent_of, local_tile, memref_view, slice_, stage, subview, transpose
 
 
@@ -86,10 +87,17 @@ def _read(self: KernelLowering, op: cute.ReadOp) -> None:
     self.scalars[op.result] = self.builder.uniform(value) if cls == "b32" else value
 
 
-def _search(self: KernelLowering, op: cute.SearchOp) -> None:
-    """A binary search: steps of halving length, taken where they do not pass the value."""
+def binary_search(
+    self: KernelLowering,
+    count: Scalar,
+    value: Scalar,
+    entry: Callable[[Scalar, Scalar], tuple[Scalar, Scalar]],
+) -> Scalar:
+    """The last of `count` ascending entries that is at most a value, 0 if none is: steps of halving
+    length, taken where they do not pass the value. Of an index and the last one, `entry` gives
+    whether there is such an entry, and the entry if there is.
+    """
     builder = self.builder
-    value, count = self.scalars[op.value], self.scalars[op.count]
     found = self.context.registers("b32", 1)
     self.context.fill(found, 0)
     last = builder.pure("sub.s32", count, 1)
@@ -99,21 +107,28 @@ def _search(self: KernelLowering, op: cute.SearchOp) -> None:
     trip = builder.pure("sub.s32", builder.pure("sub.s32", bits, 1), body.args[0])
     low = builder.emit(ptx.GetOp(found, 0)).results[0]
     ahead = builder.pure("add.s32", low, builder.pure("shl.b32", 1, trip))
-    # Nothing is read behind the end.
-    self.scalars[op.body.block.args[0]] = builder.pure("min.s32", ahead, last)
-    self.run(op.body.block)
-    end = op.body.block.last_op
-    assert isinstance(end, cute.YieldOp)
-    taken = builder.both(
-        builder.pure("setp.le.s32", ahead, last),
-        builder.pure("setp.le.s32", self.scalars[end.value], value),
-    )
+    exists, at_ahead = entry(ahead, last)
+    taken = builder.both(exists, builder.pure("setp.le.s32", at_ahead, value))
     after = builder.value(builder.pure("selp.b32", ahead, low, taken), "b32")
     builder.emit(ptx.SetOp(found, 0, after))
     builder.pop()
     builder.emit(ptx.ForOp(builder.value(0, "b32"), builder.value(bits, "b32"), 1, body))
     result = builder.emit(ptx.GetOp(found, 0)).results[0]
-    self.scalars[op.result] = builder.assume_nonnegative(result)
+    return builder.assume_nonnegative(result)
+
+
+def _search(self: KernelLowering, op: cute.SearchOp) -> None:
+    builder, end = self.builder, op.body.block.last_op
+    assert isinstance(end, cute.YieldOp)
+
+    def entry(ahead: Scalar, last: Scalar) -> tuple[Scalar, Scalar]:
+        # Nothing is read behind the end.
+        self.scalars[op.body.block.args[0]] = builder.pure("min.s32", ahead, last)
+        self.run(op.body.block)
+        return builder.pure("setp.le.s32", ahead, last), self.scalars[end.value]
+
+    count, value = self.scalars[op.count], self.scalars[op.value]
+    self.scalars[op.result] = binary_search(self, count, value, entry)
 
 
 def _yield(self: KernelLowering, op: cute.YieldOp) -> None:
@@ -167,16 +182,8 @@ def _alloc_smem(self: KernelLowering, op: cute.AllocSmemOp) -> None:
         raise fail(op, f"expected a static layout, got {type_.layout} ({cls})")
 
     view = memref_view(type_, root, dynamic)
-    self.views[op.result] = View(
-        view.element,
-        "smem",
-        root,
-        view.alignment,
-        view.swizzle,
-        view.modes,
-        (None,) * len(view.modes),
-        root_modes=(-1,) * len(view.modes),
-    )
+    rank = len(view.modes)
+    self.views[op.result] = replace(view, bounds=(None,) * rank, root_modes=(-1,) * rank)
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@ a slice; of contiguous bytes, one for the whole tile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import product as every
+from itertools import product
+from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
@@ -20,41 +21,76 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaLoadType,
     TmaStoreType,
 )
-from cutedialect.layout import Layout, crd2idx, product
+from cutedialect.layout import Layout
 
-from .addresses import Address, Offset, global_addresses
+from .addresses import Address, Offset, distance, global_addresses, tile_address
 from .context import Context, fail
 from .lowering import Handler, KernelLowering
 from .scalar_builder import Scalar, ScalarBuilder
 from .tile_views import pieces
-from .views import DynamicStride, View
+from .views import View
 
 _GRANULE = 16
 
 
-def load_boxes(
-    context: Context,
-    op: Operation,
+def tensor_copy(self: KernelLowering, op: cute.CopyOp, predicate: Scalar) -> None:
+    """Issue a TMA or bulk copy, where `predicate` (the same for all threads) holds."""
+    if isinstance(op.atom, TmaStoreType | BulkStoreType):
+        _storing(self, op)
+        return
+    self.context.when(predicate, lambda: self.context.by_one_thread(lambda: _load_tile(self, op)))
+
+
+def _load_tile(self: KernelLowering, op: cute.CopyOp) -> None:
+    if op.barrier is None or op.barrier not in self.barriers:
+        raise fail(op, "expected the barrier that the load signals, got none")
+    barrier, offset = self.barriers[op.barrier]
+    if not isinstance(op.atom, BulkLoadType):
+        for source, target in pieces(self, op, op.source, op.destination):
+            _load_boxes(self, op, source, target, barrier, offset)
+        return
+    source, target = self.view(op, op.source), self.view(op, op.destination)
+    address, immediate = tile_address(self.builder, target)
+    start = _global_start(self.context, op, source)
+    self.builder.emit(
+        ptx.BulkLoadOp(
+            self.builder.value(address, "b32"),
+            self.builder.value(start.base, "b64"),
+            prod(target.shape) * target.element_bytes,
+            barrier,
+            dst_offset=immediate,
+            src_offset=start.immediate,
+            barrier_offset=offset,
+            policy=l2_policy(self.builder, op.atom.cache),
+        )
+    )
+
+
+def _load_boxes(
+    self: KernelLowering,
+    op: cute.CopyOp,
     source: View,
     target: View,
-    map_: SSAValue,
-    described: TmaDescriptorType,
-    atom: TmaLoadType,
-    barrier: tuple[SSAValue, int],
-    is_paired: bool = False,
+    barrier: SSAValue,
+    barrier_offset: int,
 ) -> None:
     """Start the loads of a tile, or of this CTA's part of it. Of a tile that a CTA pair shares, the
     target is the half that the CTA keeps.
     """
-    builder = context.builder
-    box = _box(op, source, described)
+    builder, atom = self.builder, op.atom
+    assert isinstance(atom, TmaLoadType)
+    assert op.descriptor is not None
+    assert op.barrier is not None
+    full = op.barrier.owner
+    is_paired = isinstance(full, pipeline.BarrierOp) and self.rings[full.ring].op.is_paired
+    box = _box(op, source, op.descriptor)
+    counts = [extent // part for extent, part in zip(target.shape, box, strict=True)]
     rank = builder.special("cluster_ctarank")
     half: Scalar = 0
     if atom.is_paired:
         half = builder.pure("mul.lo.s32", builder.pure("and.b32", rank, 1), target.shape[0])
     place: Scalar = 0
-    mask = None
-    sliced = None
+    sliced, mask = 0, None
     if atom.multicast is not None:
         extent, step = atom.multicast
         sliced = _sliced_mode(op, target, box, extent)
@@ -64,32 +100,21 @@ def load_boxes(
         pattern = sum(1 << (i * step) for i in range(extent))
         wide = builder.pure("shl.b32", pattern, base)
         mask = builder.value(builder.pure("cvt.u16.u32", wide), "b16")
-        counts = [e // b for e, b in zip(target.shape, box, strict=True)]
         counts[sliced] //= extent
-    else:
-        counts = [e // b for e, b in zip(target.shape, box, strict=True)]
     address, immediate = tile_address(builder, target)
     policy = l2_policy(builder, atom.cache)
-    for at in _starts(counts, box):
-        shift: Scalar = 0
-        moved: list[Scalar] = list(at)
-        if sliced is not None:
-            length = counts[sliced] * box[sliced]
-            moved[sliced] = builder.pure(
-                "add.s32", builder.pure("mul.lo.s32", place, length), at[sliced]
-            )
-            shift = builder.pure("mul.lo.s32", place, _offset(target, sliced, length))
-        if half != 0:
-            moved[0] = builder.total([half, moved[0]])
-        coords = _coordinates(builder, source, moved)
+    length = counts[sliced] * box[sliced]
+    first = builder.pure("mul.lo.s32", place, length)
+    shift = builder.pure("mul.lo.s32", place, _offset(target, sliced, length))
+    for at, coords in _boxes(builder, source, counts, box, sliced, first, half):
         builder.emit(
             ptx.TmaLoadOp(
-                map_,
+                self.maps[op.descriptor],
                 builder.value(builder.total([address, shift]), "b32"),
-                barrier[0],
+                barrier,
                 coords,
                 dst_offset=immediate + _bytes_at(target, at),
-                barrier_offset=barrier[1],
+                barrier_offset=barrier_offset,
                 multicast=mask,
                 policy=policy,
                 pair=is_paired,
@@ -97,50 +122,114 @@ def load_boxes(
         )
 
 
-def prefetch_boxes(
-    context: Context, op: Operation, tile: View, map_: SSAValue, described: TmaDescriptorType
-) -> None:
+def _prefetch(self: KernelLowering, op: cute_nvgpu.TmaPrefetchOp) -> None:
     """Bring the boxes of a tile to L2."""
-    box = _box(op, tile, described)
-    counts = [e // b for e, b in zip(tile.shape, box, strict=True)]
-    for at in _starts(counts, box):
-        context.builder.emit(ptx.TmaPrefetchOp(map_, _coordinates(context.builder, tile, list(at))))
+    tile, map_ = self.view(op, op.tile), self.maps[op.descriptor]
+
+    def issue() -> None:
+        box = _box(op, tile, op.descriptor)
+        counts = [extent // part for extent, part in zip(tile.shape, box, strict=True)]
+        for _, coords in _boxes(self.builder, tile, counts, box):
+            self.builder.emit(ptx.TmaPrefetchOp(map_, coords))
+
+    self.context.by_one_thread(issue)
 
 
-def store_boxes(
-    context: Context,
-    op: Operation,
-    source: View,
-    target: View,
-    map_: SSAValue,
-    described: TmaDescriptorType,
-    atom: TmaStoreType,
-) -> None:
+def _is_storing(op: Operation | None) -> bool:
+    """Whether an op is one that the storing thread alone executes."""
+    if isinstance(op, cute.CopyOp):
+        return isinstance(op.atom, TmaStoreType | BulkStoreType)
+    return isinstance(op, cute_nvgpu.TmaStoreCommitOp | cute_nvgpu.TmaStoreWaitOp)
+
+
+def _storing(self: KernelLowering, op: Operation) -> None:
+    """Stores, commits and waits in a row: one branch to the thread whose groups they are."""
+    steps: list[Operation] = []
+    following: Operation | None = op
+    warps = _storing_warps(op)
+    while following is not None and _is_storing(following) and _storing_warps(following) == warps:
+        steps.append(following)
+        following = following.next_op
+    self.done.update(steps)
+
+    def issue() -> None:
+        for step in steps:
+            self.builder.at(step)
+            _store_step(self, step)
+
+    self.context.by_one_thread(issue, warps)
+
+
+def _storing_warps(op: Operation) -> int | None:
+    """How many warps have a storing thread of their own; None: the whole role."""
+    if isinstance(op, cute.CopyOp):
+        return op.atom.warps if isinstance(op.atom, TmaStoreType) else None
+    assert isinstance(op, cute_nvgpu.TmaStoreCommitOp | cute_nvgpu.TmaStoreWaitOp)
+    return None if op.warps is None else op.warps.value.data
+
+
+def _store_step(self: KernelLowering, op: Operation) -> None:
+    builder = self.builder
+    if isinstance(op, cute_nvgpu.TmaStoreCommitOp):
+        builder.emit(ptx.BulkCommitOp())
+        return
+    if isinstance(op, cute_nvgpu.TmaStoreWaitOp):
+        builder.emit(ptx.BulkWaitOp(op.pending.value.data, op.read is not None))
+        return
+    assert isinstance(op, cute.CopyOp)
+    source, target = self.view(op, op.source), self.view(op, op.destination)
+    predicate: Scalar = True if op.pred is None else self.scalars[op.pred]
+    # A store at a negative coordinate is an illegal instruction on an H100.
+    predicate = builder.both(predicate, target.guard)
+    store = _bulk_store if isinstance(op.atom, BulkStoreType) else _store_boxes
+    self.context.when(predicate, lambda: store(self, op, source, target))
+
+
+def _bulk_store(self: KernelLowering, op: cute.CopyOp, source: View, target: View) -> None:
+    """Start the store of a tile that lies in its tensor, as part of a bulk group."""
+    builder, atom = self.builder, op.atom
+    assert isinstance(atom, BulkStoreType)
+    address, immediate = tile_address(builder, source)
+    start = _global_start(self.context, op, target)
+    builder.emit(
+        ptx.BulkStoreOp(
+            builder.value(start.base, "b64"),
+            builder.value(address, "b32"),
+            prod(source.shape) * source.element_bytes,
+            dst_offset=start.immediate,
+            src_offset=immediate,
+            reduce=atom.operation,
+            policy=l2_policy(builder, atom.cache),
+        )
+    )
+
+
+def _store_boxes(self: KernelLowering, op: cute.CopyOp, source: View, target: View) -> None:
     """Start the stores of a tile, or of this group of warps' part of the rows, from one thread."""
-    builder = context.builder
-    box = _box(op, target, described)
-    counts = [e // b for e, b in zip(target.shape, box, strict=True)]
+    builder, context, atom = self.builder, self.context, op.atom
+    assert isinstance(atom, TmaStoreType)
+    assert op.descriptor is not None
+    box = _box(op, target, op.descriptor)
+    counts = [extent // part for extent, part in zip(target.shape, box, strict=True)]
     address, immediate = tile_address(builder, source)
     group: Scalar = 0
-    rows = 0
     if atom.warps is not None:
         groups = context.threads // (atom.warps * 32)
         if counts[0] % groups:
             raise fail(op, f"expected boxes of rows for {groups} groups of warps, got {counts[0]}")
         counts[0] //= groups
-        rows = counts[0] * box[0]
         group = context.group_index(atom.warps)
-        shift = builder.pure("mul.lo.s32", group, _offset(source, 0, rows))
-        address = builder.total([address, shift])
+    rows = counts[0] * box[0]
+    shift = builder.pure("mul.lo.s32", group, _offset(source, 0, rows))
+    address = builder.total([address, shift])
     policy = l2_policy(builder, atom.cache)
-    for at in _starts(counts, box):
-        moved: list[Scalar] = list(at)
-        moved[0] = builder.total([builder.pure("mul.lo.s32", group, rows), at[0]])
+    first = builder.pure("mul.lo.s32", group, rows)
+    for at, coords in _boxes(builder, target, counts, box, 0, first):
         builder.emit(
             ptx.TmaStoreOp(
-                map_,
+                self.maps[op.descriptor],
                 builder.value(address, "b32"),
-                _coordinates(builder, target, moved),
+                coords,
                 src_offset=immediate + _bytes_at(source, at),
                 reduce=atom.reduce,
                 policy=policy,
@@ -158,22 +247,10 @@ def l2_policy(builder: ScalarBuilder, cache: str | None) -> SSAValue | None:
     return policy
 
 
-def tile_address(builder: ScalarBuilder, view: View) -> tuple[Scalar, int]:
-    """Where a tile in shared memory starts: register and byte offset."""
-    assert isinstance(view.root, int)
-    immediate = view.root
-    running: list[Scalar] = [builder.smem_base()]
-    for term in view.terms:
-        scale = term.step * int(term.stride) * view.element_bytes  # type: ignore[arg-type]
-        if isinstance(term.coord, int):
-            immediate += term.coord * scale
-        else:
-            running.append(builder.pure("mul.lo.s32", term.coord, scale))
-    return builder.total(running), immediate
-
-
-def _box(op: Operation, view: View, described: TmaDescriptorType) -> tuple[int, ...]:
+def _box(op: Operation, view: View, descriptor: SSAValue) -> tuple[int, ...]:
     """The box's extent in each mode of a tile."""
+    described = descriptor.type
+    assert isinstance(described, TmaDescriptorType)
     box = tuple(1 if mode < 0 else described.box[mode] for mode in view.root_modes)
     if any(extent % part for extent, part in zip(view.shape, box, strict=True)):
         raise fail(op, f"expected a box that divides the tile {view.shape}, got {box}")
@@ -189,19 +266,30 @@ def _sliced_mode(op: Operation, view: View, box: tuple[int, ...], share: int) ->
     raise fail(op, f"expected {share} boxes {box} or more along a mode of {view.shape}, got fewer")
 
 
-def _starts(counts: list[int], box: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Coordinates in the tile at which boxes start."""
+def _boxes(
+    builder: ScalarBuilder,
+    view: View,
+    counts: Sequence[int],
+    box: Sequence[int],
+    mode: int = 0,
+    first: Scalar = 0,
+    half: Scalar = 0,
+) -> Iterator[tuple[tuple[int, ...], list[SSAValue]]]:
+    """So many boxes of a tile, from `first` on along a mode and from `half` on along its rows:
+    where each starts in what is copied of the tile, and its coordinates in the tensor.
+    """
     steps = [range(0, count * part, part) for count, part in zip(counts, box, strict=True)]
-    return every(*steps)
+    for at in product(*steps):
+        moved: list[Scalar] = list(at)
+        moved[mode] = builder.total([first, at[mode]])
+        moved[0] = builder.total([half, moved[0]])
+        yield at, _coordinates(builder, view, moved)
 
 
 def _offset(view: View, mode: int, coordinate: int) -> int:
     """Bytes from the tile's start to a coordinate along one mode of it."""
-    leaves = view.modes[mode]
-    shape = tuple(extent for extent, _ in leaves)
-    strides = tuple(stride for _, stride in leaves)
-    layout = Layout(shape, strides)  # type: ignore[arg-type]
-    return int(crd2idx(coordinate, layout.shape, layout.stride)) * view.element_bytes
+    shape, strides = zip(*view.modes[mode], strict=True)
+    return Layout(shape, strides)(coordinate) * view.element_bytes
 
 
 def _bytes_at(view: View, at: tuple[int, ...]) -> int:
@@ -259,158 +347,7 @@ def _coordinates_in_slice(
 def _bytes_along(builder: ScalarBuilder, view: View, mode: int, coord: Scalar) -> Scalar:
     """How many bytes so many elements along a mode of the tensor are."""
     ((_, stride),) = view.root_leaves[mode]
-    if isinstance(stride, DynamicStride):
-        return builder.product64(
-            coord, builder.pure("mul.lo.s64", stride.value, view.element_bytes)
-        )
-    return builder.product64(coord, stride * view.element_bytes)
-
-
-def tensor_copy(self: KernelLowering, op: cute.CopyOp, predicate: Scalar) -> None:
-    """Issue a TMA or bulk copy, where `predicate` (the same for all threads) holds."""
-    if isinstance(op.atom, TmaStoreType | BulkStoreType):
-        _storing(self, op)
-        return
-    self.context.when(predicate, lambda: self.context.by_one_thread(lambda: _load_tile(self, op)))
-
-
-def _load_tile(self: KernelLowering, op: cute.CopyOp) -> None:
-    if op.barrier is None or op.barrier not in self.barriers:
-        raise fail(op, "expected the barrier that the load signals, got none")
-    barrier = self.barriers[op.barrier]
-    if isinstance(op.atom, BulkLoadType):
-        source, target = self.view(op, op.source), self.view(op, op.destination)
-        bulk_load(self.context, op, source, target, op.atom, barrier)
-        return
-    assert isinstance(op.atom, TmaLoadType)
-    map_, described = _map_of(self, op)
-    full = op.barrier.owner
-    is_paired = isinstance(full, pipeline.BarrierOp) and self.rings[full.ring].op.is_paired
-    for source, target in pieces(self, op, op.source, op.destination):
-        load_boxes(self.context, op, source, target, map_, described, op.atom, barrier, is_paired)
-
-
-def _map_of(self: KernelLowering, op: cute.CopyOp):
-    assert op.descriptor is not None
-    described = op.descriptor.type
-    assert isinstance(described, TmaDescriptorType)
-    return self.maps[op.descriptor], described
-
-
-def _prefetch(self: KernelLowering, op: cute_nvgpu.TmaPrefetchOp) -> None:
-    described = op.descriptor.type
-    assert isinstance(described, TmaDescriptorType)
-    tile, map_ = self.view(op, op.tile), self.maps[op.descriptor]
-    self.context.by_one_thread(lambda: prefetch_boxes(self.context, op, tile, map_, described))
-
-
-def _is_storing(op: Operation | None) -> bool:
-    """Whether an op is one that the storing thread alone executes."""
-    if isinstance(op, cute.CopyOp):
-        return isinstance(op.atom, TmaStoreType | BulkStoreType)
-    return isinstance(op, cute_nvgpu.TmaStoreCommitOp | cute_nvgpu.TmaStoreWaitOp)
-
-
-def _storing(self: KernelLowering, op: Operation) -> None:
-    """Stores, commits and waits in a row: one branch to the thread whose groups they are."""
-    steps: list[Operation] = []
-    following: Operation | None = op
-    warps = _storing_warps(op)
-    while following is not None and _is_storing(following) and _storing_warps(following) == warps:
-        steps.append(following)
-        following = following.next_op
-    self.done.update(steps)
-
-    def issue() -> None:
-        for step in steps:
-            self.builder.at(step)
-            _store_step(self, step)
-
-    self.context.by_one_thread(issue, warps)
-
-
-def _storing_warps(op: Operation) -> int | None:
-    """How many warps have a storing thread of their own; None: the whole role."""
-    if isinstance(op, cute.CopyOp):
-        return op.atom.warps if isinstance(op.atom, TmaStoreType) else None
-    assert isinstance(op, cute_nvgpu.TmaStoreCommitOp | cute_nvgpu.TmaStoreWaitOp)
-    return None if op.warps is None else op.warps.value.data
-
-
-def _store_step(self: KernelLowering, op: Operation) -> None:
-    builder = self.builder
-    if isinstance(op, cute_nvgpu.TmaStoreCommitOp):
-        builder.emit(ptx.BulkCommitOp())
-        return
-    if isinstance(op, cute_nvgpu.TmaStoreWaitOp):
-        builder.emit(ptx.BulkWaitOp(op.pending.value.data, op.read is not None))
-        return
-    assert isinstance(op, cute.CopyOp)
-    atom = op.atom
-    source, target = self.view(op, op.source), self.view(op, op.destination)
-    predicate: Scalar = True if op.pred is None else self.scalars[op.pred]
-    # A store at a negative coordinate is an illegal instruction on an H100.
-    predicate = builder.both(predicate, target.guard)
-    if isinstance(atom, BulkStoreType):
-        self.context.when(predicate, lambda: bulk_store(self.context, op, source, target, atom))
-        return
-    assert isinstance(atom, TmaStoreType)
-    map_, described = _map_of(self, op)
-    self.context.when(
-        predicate, lambda: store_boxes(self.context, op, source, target, map_, described, atom)
-    )
-
-
-def bulk_load(
-    context: Context,
-    op: Operation,
-    source: View,
-    target: View,
-    atom: BulkLoadType,
-    barrier: tuple[SSAValue, int],
-) -> None:
-    """Start the load of a tile that lies in its tensor; `barrier` counts its bytes."""
-    builder = context.builder
-    address, immediate = tile_address(builder, target)
-    start = _global_start(context, op, source)
-    builder.emit(
-        ptx.BulkLoadOp(
-            builder.value(address, "b32"),
-            builder.value(start.base, "b64"),
-            _bytes(target),
-            barrier[0],
-            dst_offset=immediate,
-            src_offset=start.immediate,
-            barrier_offset=barrier[1],
-            policy=l2_policy(builder, atom.cache),
-        )
-    )
-
-
-def bulk_store(
-    context: Context, op: Operation, source: View, target: View, atom: BulkStoreType
-) -> None:
-    """Start the store of a tile that lies in its tensor, as part of a bulk group."""
-    builder = context.builder
-    address, immediate = tile_address(builder, source)
-    start = _global_start(context, op, target)
-    builder.emit(
-        ptx.BulkStoreOp(
-            builder.value(start.base, "b64"),
-            builder.value(address, "b32"),
-            _bytes(source),
-            dst_offset=start.immediate,
-            src_offset=immediate,
-            reduce=atom.operation,
-            policy=l2_policy(builder, atom.cache),
-        )
-    )
-
-
-def _bytes(view: View) -> int:
-    size = product(view.shape)
-    assert isinstance(size, int)
-    return size * view.element_bytes
+    return distance(builder, coord, stride, view.element_bytes)
 
 
 def _global_start(context: Context, op: Operation, view: View) -> Address:

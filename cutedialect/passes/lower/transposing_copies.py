@@ -22,9 +22,9 @@ from xdsl.ir import Operation, SSAValue
 from cutedialect.dialects import ptx
 from cutedialect.layout import Layout
 
-from .addresses import Address, repeat_of, shared_addresses, swizzled
+from .addresses import Address, ByteDigit, meet, memory_op, shared_addresses, xor_addresses
 from .context import Context, fail
-from .copies import move_part
+from .memory_copies import copy_part
 from .scalar_builder import Scalar
 from .views import View, subview
 
@@ -40,6 +40,7 @@ _AT_ONCE = 4
 # Bytes 0 and 2, or 1 and 3, of two registers, or of the second and the first.
 _EVEN, _ODD = (0x6420, 0x2064), (0x7531, 0x3175)
 _BANK_ROWS = 8
+_MATRICES = "sync.aligned.m8n8.x4"
 
 
 def transpose_copy(context: Context, op: Operation, source: View, target: View) -> None:
@@ -68,7 +69,9 @@ def transpose_copy(context: Context, op: Operation, source: View, target: View) 
         count = len(reads[first : first + _AT_ONCE])
         part = slice(first, first + count)
         loaded, moved = (context.registers("b32", 4 * count) for _ in range(2))
-        _matrices(context, ptx.LdMatrixOp, ".trans", loaded, read_at[part])
+        registers = range(4 * count)
+        form = f"{_MATRICES}.trans.shared.b16"
+        memory_op(context, ptx.LdMatrixOp, form, loaded, read_at[part], registers)
         pairs = range(2 * count)
 
         def regroup(args: list[SSAValue]) -> list[Scalar]:
@@ -79,7 +82,8 @@ def transpose_copy(context: Context, op: Operation, source: View, target: View) 
             for array in (loaded, moved)
         )
         context.foreach(len(pairs), sources, targets, regroup)
-        _matrices(context, ptx.StMatrixOp, "", moved, write_at[part])
+        form = f"{_MATRICES}.shared.b16"
+        memory_op(context, ptx.StMatrixOp, form, moved, write_at[part], registers)
 
 
 def _transpose_words(context: Context, source: View, target: View) -> None:
@@ -103,12 +107,10 @@ def _transpose_words(context: Context, source: View, target: View) -> None:
         (tuple(e for e, _ in threads), (_SIDE, _SIDE)), (tuple(s for _, s in threads), (1, extent))
     )
     for first in range(0, rows, extent):
-        words = context.registers("b32", _SIDE * _SIDE)
-        parts = [
+        read, written = (
             subview(context.builder, view, (first, 0), (extent, depth)) for view in (source, target)
-        ]
-        move_part(context, parts[0], words, tv, _CHUNK, True, True)
-        move_part(context, parts[1], words, tv, _CHUNK, False, True)
+        )
+        copy_part(context, read, written, tv, _CHUNK, is_inside=True)
 
 
 def _choices(context: Context, crosses: bool) -> list[Scalar]:
@@ -129,65 +131,22 @@ def _choices(context: Context, crosses: bool) -> list[Scalar]:
 def _addresses(
     context: Context,
     view: View,
-    digits: Sequence[tuple[int, int, int]],
+    digits: Sequence[ByteDigit],
     constants: Sequence[int],
     crosses: bool,
 ) -> list[Address]:
-    """`_lane_addresses`, where lanes cross with the second halves of a pair's rows exchanged."""
+    """Of matrices; where lanes cross, with the second halves of a pair's rows exchanged."""
     builder = context.builder
-    if not crosses:
-        return _lane_addresses(context, view, digits, constants)
     outer = builder.thread
-    thread = builder.thread_index()
-    other = builder.pure("shl.b32", builder.pure("and.b32", thread, 4), 1)
-    builder.thread = builder.assume_nonnegative(builder.pure("xor.b32", thread, other))
-    try:
-        return _lane_addresses(context, view, digits, constants)
-    finally:
-        builder.thread = outer
-
-
-def _lane_addresses(
-    context: Context, view: View, digits: Sequence[tuple[int, int, int]], constants: Sequence[int]
-) -> list[Address]:
-    """`shared_addresses`, each made of the first one where the swizzle allows it: few registers of
-    a loading warpgroup stay taken.
-    """
-    builder, swizzle = context.builder, view.swizzle
-    first, *others = constants
-    start = shared_addresses(builder, view, digits, [first], context.threads)[0]
-    repeat = 1 if swizzle is None else repeat_of(swizzle)
-    taken = 0
-    for _, extent, weight in digits:
-        taken |= (extent - 1) * weight % repeat
-    if first or swizzle is None or any(taken & at % repeat for at in others):
-        return shared_addresses(builder, view, digits, constants, context.threads)
-    found = [start]
-    for at in others:
-        low = at % repeat
-        base = builder.pure("xor.b32", start.base, swizzled(swizzle, low)) if low else start.base
-        found.append(Address(base, start.immediate + at - low))
+    if crosses:
+        thread = builder.thread_index()
+        other = builder.pure("shl.b32", builder.pure("and.b32", thread, 4), 1)
+        builder.thread = builder.assume_nonnegative(builder.pure("xor.b32", thread, other))
+    is_sum = view.swizzle is None or meet(digits, constants, view.swizzle.repeat)
+    addresses = shared_addresses if is_sum else xor_addresses
+    found = addresses(builder, view, digits, constants, context.threads)
+    builder.thread = outer
     return found
-
-
-def _matrices(
-    context: Context,
-    instruction: type[ptx.LdMatrixOp] | type[ptx.StMatrixOp],
-    form: str,
-    array: SSAValue,
-    addresses: Sequence,
-) -> None:
-    bases, base = context.table_of([each.base for each in addresses], "b32")
-    context.builder.emit(
-        instruction(
-            f"sync.aligned.m8n8.x4{form}.shared.b16",
-            array,
-            bases,
-            base,
-            [each.immediate for each in addresses],
-            range(4 * len(addresses)),
-        )
-    )
 
 
 class _Tile:

@@ -26,11 +26,11 @@ from cutedialect.layout import Layout, coalesce, product
 from cutedialect.passes.bind.smem_layouts import in_order
 from cutedialect.passes.rewriting import block_of
 
+from .addresses import tile_address
 from .context import Context, fail
 from .elementwise import Fragment, as_operand
 from .ones import beside_ones, steps_beside_ones
 from .scalar_builder import Scalar
-from .tma import tile_address
 from .views import View
 
 _ADDRESS_BITS = 0x3FFF
