@@ -239,16 +239,18 @@ class FragmentType(Data[tuple[Any, ...]], TypeAttribute):
     @property
     def threads(self) -> int:
         """How many threads share the tile (bound fragments)."""
-        return product(self._bound().shape[0])
+        return product(self.bound.shape[0])
 
     @property
     def values(self) -> int:
         """How many elements each thread holds (bound fragments)."""
-        return product(self._bound().shape[1])
+        return product(self.bound.shape[1])
 
-    def _bound(self) -> Layout:
+    @property
+    def bound(self) -> Layout:
+        """`tv` (bound fragments)."""
         if self.tv is None:
-            raise VerifyException(f"expected a fragment with a thread-value layout, got {self}")
+            raise VerifyException(f"expected a thread-value layout (cute-partition), got {self}")
         return self.tv
 
     def with_tv(self, tv: Layout | None) -> FragmentType:

@@ -165,7 +165,7 @@ def _cluster_scatter(self: KernelLowering, op: cute.ClusterScatterOp) -> None:
     base, rank = builder.smem_base(), builder.special("cluster_ctarank")
     stride = _SLOT * context.threads
     _wait_until_read(self, made)
-    parts = [extract(context, op, tile, type_, (0, part * columns)).array for part in range(count)]
+    parts = [extract(context, tile, type_, (0, part * columns)).array for part in range(count)]
     values = _values(parts[0])
     size = stride * (values // _VECTOR)
     room = context.smem.take(count * size, 128)

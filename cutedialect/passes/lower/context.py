@@ -335,6 +335,21 @@ class Context:
         base = [0] * len(offsets)
         self.builder.emit(ptx.LdOp(modifiers, array, [address], base, offsets, registers))
 
+    def store(
+        self,
+        modifiers: str,
+        array: SSAValue,
+        address: SSAValue,
+        offsets: Sequence[int],
+        registers: Sequence[int] | None = None,
+        guard: Scalar = True,
+    ) -> None:
+        """Store the first registers of an array, or those chosen, at offsets of one address."""
+        if registers is None:
+            registers = range(len(offsets) * vector_length(f"st.{modifiers}"))
+        base, guards = [0] * len(offsets), self.guards([guard] * len(offsets))
+        self.builder.emit(ptx.StOp(modifiers, array, [address], base, offsets, registers, *guards))
+
     def table_of(self, scalars: Sequence[Scalar], cls: str) -> tuple[list[SSAValue], list[int]]:
         """Distinct operands, and for each scalar the index of its own."""
         values = [self.builder.value(scalar, cls) for scalar in scalars]
@@ -360,6 +375,13 @@ class Context:
     ) -> None:
         """Copy registers between arrays of one class."""
         self.foreach(len(source_index), [(source, source_index)], [(target, target_index)], list)
+
+    def mapped(self, array: SSAValue, cls: str, body: Callable[[SSAValue], Scalar]) -> SSAValue:
+        """A new array, each register of which is made of one of another."""
+        every = range(array_type(array).count)
+        made = self.registers(cls, len(every))
+        self.foreach(len(every), [(array, every)], [(made, every)], lambda args: [body(args[0])])
+        return made
 
 
 def array_class(array: SSAValue) -> str:

@@ -5,9 +5,10 @@ between thread-value layouts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import add
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import Float32Type, f32, i32
@@ -54,8 +55,7 @@ class Fragment:
 
     @property
     def tv(self) -> Layout:
-        assert self.type.tv is not None
-        return self.type.tv
+        return self.type.bound
 
     @property
     def pack(self) -> int:
@@ -76,15 +76,14 @@ def lower_map(
     """Compute a map into a new array, or into `target` (whose layout is the result's)."""
     type_ = op.result.type
     assert isinstance(type_, FragmentType)
-    if type_.tv is None:
-        raise fail(op, f"expected a result bound to a thread-value layout, got {type_}")
-    layout = thread_value(type_.tv, type_.shape)
-    tables = [_operand_values(op, each, type_, layout) for each in inputs]
+    layout = thread_value(type_.bound, type_.shape)
+    tables = [_operand_values(each, type_, layout) for each in inputs]
+    count = register_count(type_)
     if target is None or any(
         each.array is target.array and table != list(range(len(table)))
         for each, table in zip(inputs, tables, strict=True)
     ):
-        array = context.registers(register_class(type_.element), register_count(type_))
+        array = context.registers(register_class(type_.element), count)
     else:
         array = target.array
     result = Fragment(type_, array)
@@ -92,61 +91,45 @@ def lower_map(
     exponentials = [each for each in op.body.block.ops if POLYNOMIALS in each.attributes]
     shares = [polynomials_of(each)[0] for each in exponentials]
     group = max([each.pack for each in (*inputs, result)] + [period(each) for each in shares])
-    trips = -(-result.values // group)
-    count = array.type.count  # type: ignore[union-attr]
-    packed, last = result.pack, result.values - 1
+    per_trip = max(1, group // result.pack)
 
     def value(place: int) -> int:
-        """The value for a place in a trip: behind the end, those of the last register again, which
-        is then written twice.
+        """The value for a place: behind the end, those of the last register again, which is then
+        written twice.
         """
-        register, part = divmod(place, packed)
-        return min(min(register, count - 1) * packed + part, last)
+        register, part = divmod(place, result.pack)
+        return min(min(register, count - 1) * result.pack + part, result.values - 1)
 
+    trips = [[value(first + e) for e in range(group)] for first in range(0, result.values, group)]
     coords = layout.value_coords()
 
     def run(chosen: Sequence[int], known: Mapping[Operation, bool]) -> None:
         """Compute some of the trips, in which comparisons of coordinates have a known result."""
-        sources: list[tuple[SSAValue, list[int]]] = []
-        places: dict[tuple, int] = {}
-        constants: list[list[int]] = []
-        constant_places: dict[tuple, int] = {}
+        sources: dict[tuple[SSAValue, tuple[int, ...]], int] = {}
+        constants: dict[tuple[int, ...], int] = {}
 
-        def source(array: SSAValue, index: list[int]) -> int:
-            key = (array, tuple(index))
-            if key not in places:
-                places[key] = len(sources)
-                sources.append((array, index))
-            return places[key]
-
-        def constant(values: list[int]) -> int | tuple[int]:
+        def constant(values: tuple[int, ...]) -> int | tuple[int]:
             """Index of a table, or a single number in a tuple."""
             if len(set(values)) == 1:
                 return (values[0],)
-            key = tuple(values)
-            if key not in constant_places:
-                constant_places[key] = len(constants)
-                constants.append(values)
-            return constant_places[key]
+            return constants.setdefault(values, len(constants))
 
-        # How element e of a trip is read: (source, byte position constant or None).
-        reads: list[list[tuple[int, int | tuple[int] | None]]] = []
-        for each, table in zip(inputs, tables, strict=True):
-            mine = []
-            pack = each.pack
-            for e in range(group):
-                at = [table[value(i * group + e)] for i in chosen]
-                place = source(each.array, at if pack == 1 else [v // pack for v in at])
-                part = None if pack == 1 else constant([v % pack for v in at])
-                mine.append((place, part))
-            reads.append(mine)
-        coord_tables: dict[tuple[int, int], int | tuple[int]] = {}
-        for inner in op.body.block.ops:
-            if isinstance(inner, CoordOp):
-                mode = inner.mode.value.data
-                for e in range(group):
-                    at = [coords[value(i * group + e)][mode] for i in chosen]
-                    coord_tables[mode, e] = constant(at)
+        def read(each: Fragment, at: list[int]) -> tuple[int, int | tuple[int] | None]:
+            """How an operand is read: source, and the constant that says which part of it."""
+            registers = each.array, tuple([v // each.pack for v in at])
+            source = sources.setdefault(registers, len(sources))
+            return source, constant(tuple([v % each.pack for v in at])) if each.pack > 1 else None
+
+        reads = [
+            [read(each, [table[trips[i][e]] for i in chosen]) for e in range(group)]
+            for each, table in zip(inputs, tables, strict=True)
+        ]
+        modes = [each.mode.value.data for each in op.body.block.ops if isinstance(each, CoordOp)]
+        places = {
+            (mode, e): constant(tuple([coords[trips[i][e]][mode] for i in chosen]))
+            for mode in modes
+            for e in range(group)
+        }
 
         def body(args: list[SSAValue]) -> list[Scalar]:
             def number(place: int | tuple[int]) -> Scalar:
@@ -157,73 +140,54 @@ def lower_map(
                 values = dict(outer)
                 for arg, each, mine in zip(op.body.block.args, inputs, reads, strict=True):
                     place, part = mine[e]
-                    values[arg] = _element(
-                        context, each, args[place], None if part is None else number(part)
-                    )
-                elements.append(_body(context, op, layout, values, e, coord_tables, number, known))
+                    part = None if part is None else number(part)
+                    values[arg] = _element(context, each, args[place], part)
+                at = {mode: number(places[mode, e]) for mode in modes}
+                elements.append(_body(context, op, layout, values, e, at, known))
             return _registers(context, result, elements)
 
-        per_trip = max(1, group // result.pack)
         targets = [
             (array, [min(i * per_trip + r, count - 1) for i in chosen]) for r in range(per_trip)
         ]
-        context.foreach(len(chosen), sources, targets, body, constants)
+        context.foreach(len(chosen), [*sources], targets, body, [*constants])
 
-    for known, chosen in _known_comparisons(context, op, layout, trips, group, value):
+    at = [[coords[v] for v in trip] for trip in trips]
+    for known, chosen in _known_comparisons(context, op, layout, at):
         run(chosen, known)
     return result
 
 
 def _known_comparisons(
-    context: Context,
-    op: MapOp,
-    layout: ThreadValue,
-    trips: int,
-    group: int,
-    value: Callable[[int], int],
+    context: Context, op: MapOp, layout: ThreadValue, coords: Sequence[Sequence[tuple[int, ...]]]
 ) -> list[tuple[dict[Operation, bool], list[int]]]:
-    """Trips by what comparisons of coordinates with constants give in them, the same for all
-    threads. Only the last vectors of a tile that was padded need its mask; what else a kernel does
-    that waits for memory must not wait for instructions.
+    """Trips, of which the first thread's coordinates are given, by what comparisons of coordinates
+    with constants give in them, the same for all threads. Only the last vectors of a tile that was
+    padded need its mask; what else a kernel does that waits for memory must not wait for
+    instructions.
     """
-    compared: list[tuple[Operation, str, int, int]] = []
-    parts: dict[SSAValue, CoordOp] = {
-        each.results[0]: each for each in op.body.block.ops if isinstance(each, CoordOp)
-    }
+    compared: list[tuple[Operation, bool, int, int]] = []
     for each in op.body.block.ops if context.is_streaming else ():
-        if isinstance(each, arith.CmpiOp) and each.lhs in parts:
-            bound = each.rhs.owner
+        if isinstance(each, arith.CmpiOp) and isinstance(each.lhs.owner, CoordOp):
+            bound, mode = each.rhs.owner, each.lhs.owner.mode.value.data
             name = arith.CMPI_COMPARISON_OPERATIONS[each.predicate.value.data]
             if name in ("slt", "sge") and isinstance(bound, arith.ConstantOp):
                 limit = int(bound.value.value.data)  # pyright: ignore[reportAttributeAccessIssue]
-                compared.append((each, name, parts[each.lhs].mode.value.data, limit))
-    if not compared:
-        return [({}, list(range(trips)))]
-    coords = layout.value_coords()
+                compared.append((each, name == "slt", mode, limit))
     reach = [
         sum((digit.extent - 1) * digit.steps[mode] for digit in layout.threads)
         for mode in range(len(layout.shape))
     ]
-    found: dict[tuple[bool | None, ...], list[int]] = {}
-    for trip in range(trips):
-        results: list[bool | None] = []
-        for _, name, mode, limit in compared:
-            at = [coords[value(trip * group + e)][mode] for e in range(group)]
-            is_below = True if max(at) + reach[mode] < limit else None
-            is_below = False if min(at) >= limit else is_below
-            results.append(is_below if is_below is None or name == "slt" else not is_below)
-        found.setdefault(tuple(results), []).append(trip)
-    return [
-        (
-            {
-                each[0]: known
-                for each, known in zip(compared, key, strict=True)
-                if known is not None
-            },
-            chosen,
-        )
-        for key, chosen in found.items()
-    ]
+    found: dict[tuple[tuple[Operation, bool], ...], list[int]] = {}
+    for trip, places in enumerate(coords):
+        known: list[tuple[Operation, bool]] = []
+        for each, if_below, mode, limit in compared:
+            at = [place[mode] for place in places]
+            if max(at) + reach[mode] < limit:
+                known.append((each, if_below))
+            elif min(at) >= limit:
+                known.append((each, not if_below))
+        found.setdefault(tuple(known), []).append(trip)
+    return [(dict(known), chosen) for known, chosen in found.items()]
 
 
 def _body(
@@ -232,10 +196,10 @@ def _body(
     layout: ThreadValue,
     values: Values,
     element: int,
-    coords: dict[tuple[int, int], int | tuple[int]],
-    number: Callable[[int | tuple[int]], Scalar],
+    coords: Mapping[int, Scalar],
     known: Mapping[Operation, bool],
 ) -> Scalar:
+    """One element of a map, whose coordinates are given but for the part of the thread."""
     builder = context.builder
     # Coordinates by the part that depends on the thread and that of the element, a constant.
     parts: dict[SSAValue, tuple[Scalar, Scalar]] = {}
@@ -247,11 +211,9 @@ def _body(
         if isinstance(inner, CoordOp):
             mode = inner.mode.value.data
             thread = thread_coord(builder, layout.threads, mode, context.threads)
-            at = number(coords[mode, element])
-            values[inner.results[0]] = builder.assume_nonnegative(
-                builder.pure("add.s32", thread, at)
-            )
-            parts[inner.results[0]] = thread, at
+            at = builder.pure("add.s32", thread, coords[mode])
+            values[inner.results[0]] = builder.assume_nonnegative(at)
+            parts[inner.results[0]] = thread, coords[mode]
         elif inner in known:
             values[inner.results[0]] = known[inner]
         elif type(inner) is arith.CmpiOp and (sides := _constant_side(inner, parts)):
@@ -336,30 +298,24 @@ def _registers(context: Context, result: Fragment, elements: Sequence[Scalar]) -
     return [joined(elements[i : i + pack], 32) for i in range(0, len(elements), pack)]
 
 
-def _operand_values(
-    op: Operation, operand: Fragment, type_: FragmentType, layout: ThreadValue
-) -> list[int]:
+def _operand_values(operand: Fragment, type_: FragmentType, layout: ThreadValue) -> list[int]:
     """For each value of the result, the value of the operand that it reads.
 
     Every thread must hold what it reads: the operand's thread part is the result's, with the
     broadcast modes dropped.
     """
-    if operand.type.tv is None:
-        raise fail(op, f"expected operands bound to a thread-value layout, got {operand.type}")
-    if operand.type.tv == type_.tv and operand.type.shape == type_.shape:
+    if operand.tv == type_.tv and operand.type.shape == type_.shape:
         return list(range(operand.values))
     places, missing = _places(operand.layout, layout)
     if missing == ():
-        raise fail(
-            op,
+        raise ValueError(
             f"expected each thread to hold what it reads; the threads of operand {operand.type} "
-            f"do not lie as those of the result {type_}",
+            f"do not lie as those of the result {type_}"
         )
     if missing is not None:
-        raise fail(
-            op,
+        raise ValueError(
             f"expected each thread to hold what it reads; operand {operand.type} has no value at "
-            f"{missing} relative to its thread, which the result {type_} reads",
+            f"{missing} relative to its thread, which the result {type_} reads"
         )
     return list(places)
 
@@ -386,39 +342,26 @@ def _places(
     return (() if missing is not None else tuple(places[coord] for coord in wanted)), missing
 
 
-def convert(context: Context, op: Operation, source: Fragment, type_: FragmentType) -> Fragment:
+def convert(context: Context, source: Fragment, type_: FragmentType) -> Fragment:
     """The same tile with its registers in the order of another thread-value layout."""
-    if type_.tv is None:
-        raise fail(op, f"expected a result bound to a thread-value layout, got {type_}")
-    layout = thread_value(type_.tv, type_.shape)
-    return _reordered(context, source, type_, _operand_values(op, source, type_, layout))
+    layout = thread_value(type_.bound, type_.shape)
+    return _reordered(context, source, type_, _operand_values(source, type_, layout))
 
 
 def extract(
-    context: Context,
-    op: Operation,
-    source: Fragment,
-    type_: FragmentType,
-    origin: Sequence[int],
+    context: Context, source: Fragment, type_: FragmentType, origin: Sequence[int]
 ) -> Fragment:
     """The part of a tile at a static coordinate; every thread must hold what it needs."""
-    if type_.tv is None:
-        raise fail(op, f"expected a result bound to a thread-value layout, got {type_}")
-    layout = thread_value(type_.tv, type_.shape)
-    mine = source.layout
+    layout, mine = thread_value(type_.bound, type_.shape), source.layout
     if layout.thread_coords() != mine.thread_coords():
-        raise fail(op, f"expected the threads of {type_} to lie as those of {source.type}")
+        raise ValueError(f"expected the threads of {type_} to lie as those of {source.type}")
     places = {coord: v for v, coord in enumerate(mine.value_coords())}
-    wanted = [
-        tuple(at + start for at, start in zip(coord, origin, strict=True))
-        for coord in layout.value_coords()
-    ]
+    wanted = [tuple(map(add, coord, origin)) for coord in layout.value_coords()]
     missing = next((coord for coord in wanted if coord not in places), None)
     if missing is not None:
-        raise fail(
-            op,
+        raise ValueError(
             f"expected each thread to hold what it needs; {source.type} has no value at {missing} "
-            f"relative to its thread",
+            f"relative to its thread"
         )
     return _reordered(context, source, type_, [places[coord] for coord in wanted])
 
@@ -429,7 +372,7 @@ def _reordered(
     """New registers that hold, in their order, the values of `source` that the table lists."""
     array = context.registers(array_class(source.array), register_count(type_))
     result = Fragment(type_, array)
-    pack = result.pack
+    pack, builder = result.pack, context.builder
     if all(
         table[v] % pack == 0 and table[v : v + pack] == list(range(table[v], table[v] + pack))
         for v in range(0, len(table), pack)
@@ -441,29 +384,25 @@ def _reordered(
     firsts = range(0, len(table), pack)
     sources = [(source.array, [table[v + e] // pack for v in firsts]) for e in range(pack)]
     # Pairs of 16 bits are picked out of two registers by one permutation of bytes.
-    bytes_ = 4 // pack
-    picked: list[list[int]] = []
-    for e in range(0, pack, 2):
-        picked.append(
-            [
-                sum(
-                    (4 * half + table[v + e + half] % pack * bytes_ + byte)
-                    << 4 * (bytes_ * half + byte)
-                    for half in range(2)
-                    for byte in range(bytes_)
-                )
-                for v in firsts
-            ]
-        )
+    width = 4 // pack
+    places = [(half, byte) for half in range(2) for byte in range(width)]
+    picked = [
+        [
+            sum(
+                (4 * half + table[v + e + half] % pack * width + byte) << 4 * (width * half + byte)
+                for half, byte in places
+            )
+            for v in firsts
+        ]
+        for e in range(0, pack, 2)
+    ]
 
     def body(args: list[SSAValue]) -> list[Scalar]:
         pairs = [
-            context.builder.pure("prmt.b32", args[e], args[e + 1], args[pack + e // 2])
+            builder.pure("prmt.b32", args[e], args[e + 1], args[pack + e // 2])
             for e in range(0, pack, 2)
         ]
-        if pack == 4:
-            return [context.builder.pure("prmt.b32", *pairs, 0x5410)]
-        return pairs
+        return pairs if pack == 2 else [builder.pure("prmt.b32", *pairs, 0x5410)]
 
     context.foreach(len(firsts), sources, [(array, range(len(firsts)))], body, picked)
     return result
@@ -471,19 +410,14 @@ def _reordered(
 
 def from_elements(context: Context, elements: SSAValue, type_: FragmentType) -> Fragment:
     """A fragment of what an array has in one register for each element (and the padding)."""
-    result = Fragment(
-        type_, context.registers(register_class(type_.element), register_count(type_))
-    )
-    pack = result.pack
-    count = result.array.type.count  # type: ignore[union-attr]
+    count = register_count(type_)
+    result = Fragment(type_, context.registers(register_class(type_.element), count))
+    pack, every = result.pack, range(count)
     sources = [
-        (elements, [min(r * pack + e, type_.values - 1) for r in range(count)]) for e in range(pack)
+        (elements, [min(r * pack + e, type_.values - 1) for r in every]) for e in range(pack)
     ]
-
-    def body(args: list[SSAValue]) -> list[Scalar]:
-        return _registers(context, result, args)
-
-    context.foreach(count, sources, [(result.array, range(count))], body)
+    targets = [(result.array, every)]
+    context.foreach(count, sources, targets, lambda args: _registers(context, result, args))
     return result
 
 
@@ -491,7 +425,7 @@ def as_bits(context: Context, source: Fragment) -> SSAValue:
     """The registers of a tile, those of f32 as plain bits."""
     if array_class(source.array) != "f32":
         return source.array
-    return _in_bits(context, source, "mov.b32")
+    return context.mapped(source.array, "b32", lambda x: context.builder.pure("mov.b32", x))
 
 
 def as_operand(context: Context, source: Fragment) -> SSAValue:
@@ -501,16 +435,5 @@ def as_operand(context: Context, source: Fragment) -> SSAValue:
     """
     if not isinstance(source.type.element, Float32Type):
         return source.array
-    return _in_bits(context, source, "cvt.rna.tf32.f32")
-
-
-def _in_bits(context: Context, source: Fragment, mnemonic: str) -> SSAValue:
-    """New registers of 32 bits, each made of one of a tile."""
-    array = context.registers("b32", source.values)
-    count = range(source.values)
-
-    def body(args: list[SSAValue]) -> list[Scalar]:
-        return [context.builder.pure(mnemonic, args[0])]
-
-    context.foreach(len(count), [(source.array, count)], [(array, count)], body)
-    return array
+    round_ = "cvt.rna.tf32.f32"
+    return context.mapped(source.array, "b32", lambda x: context.builder.pure(round_, x))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import DenseArrayBase, Float32Type
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
-from xdsl.utils.exceptions import PassFailedException
+from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import (
@@ -27,7 +27,6 @@ from .context import (
     register_count,
     scalar_class,
 )
-from .coordinates import LayoutMismatchError
 from .elementwise import Fragment
 from .scalar_builder import Scalar
 from .scalars import lower_scalar
@@ -141,11 +140,7 @@ class KernelLowering:
                     handler(self, op)
                 elif not lower_scalar(self.context, op, self.scalars):
                     raise fail(op, "expected an op of the thread level, which this is not")
-            except LayoutMismatchError as error:
-                raise fail(op, str(error)) from error
-            except (ValueError, TypeError) as error:
-                if isinstance(error, PassFailedException):
-                    raise
+            except (ValueError, TypeError, VerifyException) as error:
                 raise fail(op, str(error)) from error
 
     def _settle(self, accumulator: FreshAccumulator) -> None:
@@ -191,8 +186,6 @@ class KernelLowering:
     def new_fragment(self, op: Operation, value: SSAValue) -> Fragment:
         type_ = value.type
         assert isinstance(type_, cute.FragmentType)
-        if type_.tv is None:
-            raise fail(op, f"expected a thread-value layout (cute-partition), got {type_}")
         if type_.threads > self.context.threads:
             raise fail(
                 op,

@@ -42,11 +42,10 @@ def write_ones(kernel: Operation, context: Context) -> None:
         ones = context.registers("b32", _WORDS)
         context.fill(ones, _PAIRS[type(element)])
         moved = builder.pure("mul.lo.s32", thread, _VECTOR)
-        address = builder.value(builder.total([builder.smem_base(), moved]), "b32")
+        address = builder.smem(moved)
 
         def write(ones: SSAValue = ones, address: SSAValue = address, place: int = place) -> None:
-            store = ptx.StOp("shared.v4.b32", ones, [address], [0], [place], range(_WORDS))
-            builder.emit(store)
+            context.store("shared.v4.b32", ones, address, [place])
             builder.emit(ptx.FenceOp("proxy.async.shared::cta"))
 
         context.when(builder.pure("setp.lt.u32", thread, ONES_BYTES // _VECTOR), write)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type
 from xdsl.ir import Block, SSAValue
 
 from cutedialect.dialects import ptx
@@ -21,7 +20,7 @@ from .context import Context, array_class, fail, float_name
 from .coordinates import Digit, ThreadValue, split_digits, thread_value
 from .elementwise import Fragment, from_elements
 from .narrow_floats import from_f32, to_f32
-from .scalar_builder import Scalar, ScalarBuilder
+from .scalar_builder import Scalar, ScalarBuilder, array_type
 from .scalars import Values, extreme, lower_scalar
 
 Combine = Callable[[Scalar, Scalar], Scalar]
@@ -29,6 +28,7 @@ Combine = Callable[[Scalar, Scalar], Scalar]
 _FLOATS = {"add": "add.{0}", "mul": "mul.{0}"}
 _INTEGERS = {"add": "add.{0}", "mul": "mul.lo.{0}", "max": "max.{0}", "min": "min.{0}"}
 _ALL_LANES = -1
+_WARP = 32
 # Operations side by side that hide what each takes, and the shortest rows worth cutting.
 _MOST_CHAINS = 8
 _LEAST_CHAIN = 8
@@ -40,70 +40,52 @@ def lower_reduce(
     """Reduce along `op.mode`; 16-bit floats are combined in f32 and rounded once. A fold's body may
     use the scalars `outer`.
     """
-    type_ = op.result.type
-    if source.type.tv is None or type_.tv is None:
-        raise fail(op, f"expected bound fragments, got {source.type} and {type_}")
-    mode = op.mode.value.data
+    builder, type_, mode = context.builder, op.result.type, op.mode.value.data
     name = float_name(source.type.element)
-    half = isinstance(source.type.element, Float16Type | BFloat16Type)
+    half = name in ("f16", "bf16")
     arithmetic = "f32" if half else name
     if arithmetic not in ("f32", "f64", "s32", "s64"):
-        raise fail(op, f"expected f16, bf16, f32, f64, i32 or i64 elements, got {name}")
+        raise ValueError(f"expected f16, bf16, f32, f64, i32 or i64 elements, got {name}")
     if op.body is not None:
         combine = _folder(context, op, op.body.block, outer)
     else:
-        combine = combiner(context.builder, op.kind.data, arithmetic)
-    cls = {"s32": "b32", "s64": "b64"}.get(arithmetic, arithmetic)
-    layout = source.layout
-    result_layout = thread_value(type_.tv, type_.shape)
+        combine = combiner(builder, op.kind.data, arithmetic)
+    layout, result_layout = source.layout, thread_value(type_.bound, type_.shape)
     digits = split_digits(layout.threads, (32,))
-    for digit in digits:
-        if digit.steps[mode] and any(s for d, s in enumerate(digit.steps) if d != mode):
-            raise fail(op, f"expected thread modes along one tile mode, got {layout.threads}")
-
+    if any(digit.steps[mode] and sum(map(bool, digit.steps)) > 1 for digit in digits):
+        raise ValueError(f"expected thread modes along one tile mode, got {layout.threads}")
     parts = type_.shape[mode]
     places, members = _rows(layout, result_layout, mode)
     if places is None:
-        raise fail(
-            op,
+        raise ValueError(
             f"expected the threads of the result {type_} to lie as those of {source.type} "
-            f"without mode {mode}",
+            f"without mode {mode}"
         )
     along = prod(digit.extent for digit in digits if digit.steps[mode])
     if parts > 1 and (parts != along or places != {*range(parts)}):
-        raise fail(op, f"expected a result with a place for each of {along} threads, got {type_}")
+        raise ValueError(f"expected a result with a place for each of {along} threads, got {type_}")
     if members is None:
-        raise fail(op, f"expected the result {type_} to hold the rows of {source.type}")
+        raise ValueError(f"expected the result {type_} to hold the rows of {source.type}")
     rows = [*map(list, members)]
-    every = range(len(rows))
-    builder = context.builder
     values = source.array
     if op.packed is not None and builder.has(f"add.rn.{name}x2"):
         values, rows = _added_in_pairs(context, values, rows, op.packed.value.data, name)
     if half:
         values = _widened(context, values, name)
-    accumulator = _within_threads(context, values, rows, combine, cls)
-    for digit in digits:
-        if not digit.steps[mode] or digit.divisor >= 32 or op.local is not None:
-            continue
-        if digit.extent & (digit.extent - 1):
-            raise fail(op, f"expected a power of two of lanes along mode {mode}, got {digit}")
-        offset = digit.divisor
-        while offset < digit.divisor * digit.extent:
-            _shuffle(context, accumulator, combine, offset, cls)
-            offset *= 2
+    accumulator = _within_threads(context, values, rows, combine)
     if op.local is None:
+        for digit in digits:
+            if digit.steps[mode] and digit.divisor < _WARP:
+                if digit.extent & (digit.extent - 1):
+                    raise ValueError(
+                        f"expected a power of two of lanes along mode {mode}, got {digit}"
+                    )
+                for bit in range(digit.extent.bit_length() - 1):
+                    _shuffle(context, accumulator, combine, digit.divisor << bit)
         _across_warps(context, accumulator, combine, digits, mode)
     if half and not op.is_wide:
-        narrow = context.registers("b16", len(rows))
-        context.foreach(
-            len(rows),
-            [(accumulator, every)],
-            [(narrow, every)],
-            lambda args: [from_f32(builder, args[0], name)],
-        )
-        accumulator = narrow
-        return from_elements(context, accumulator, type_)
+        narrow = context.mapped(accumulator, "b16", lambda x: from_f32(builder, x, name))
+        return from_elements(context, narrow, type_)
     return Fragment(type_, accumulator)
 
 
@@ -132,15 +114,14 @@ def _rows(
 
 
 def _within_threads(
-    context: Context, values: SSAValue, rows: list[list[int]], combine: Combine, cls: str
+    context: Context, values: SSAValue, rows: list[list[int]], combine: Combine
 ) -> SSAValue:
     """One register for each row of a thread. Few long rows are combined in several parts side by
     side, since one operation on a sum has to wait for the one before.
     """
-    length = len(rows[0])
-    ways = max(1, min(_MOST_CHAINS // len(rows), length // _LEAST_CHAIN))
+    cls, length, count = array_class(values), len(rows[0]), len(rows)
+    ways = max(1, min(_MOST_CHAINS // count, length // _LEAST_CHAIN))
     ways = 1 << (ways.bit_length() - 1)
-    count = len(rows)
     parts = context.registers(cls, count * ways)
     first = [row[w] for w in range(ways) for row in rows]
     context.move(values, first, parts, range(count * ways))
@@ -148,26 +129,31 @@ def _within_threads(
         (u + count * (i % ways), row[i]) for i in range(ways, length) for u, row in enumerate(rows)
     ]
     if steps:
-        context.foreach(
-            len(steps),
-            [(parts, [u for u, _ in steps]), (values, [v for _, v in steps])],
-            [(parts, [u for u, _ in steps])],
-            lambda args: [combine(args[0], args[1])],
-        )
+        sums = [u for u, _ in steps]
+        _combine(context, combine, parts, sums, values, [v for _, v in steps])
+    if ways == 1:
+        return parts
     while ways > 1:
         ways //= 2
         half = range(count * ways)
-        context.foreach(
-            len(half),
-            [(parts, half), (parts, [u + count * ways for u in half])],
-            [(parts, half)],
-            lambda args: [combine(args[0], args[1])],
-        )
-    if parts.type.count == count:  # type: ignore[union-attr]
-        return parts
+        _combine(context, combine, parts, half, parts, [u + count * ways for u in half])
     accumulator = context.registers(cls, count)
     context.move(parts, range(count), accumulator, range(count))
     return accumulator
+
+
+def _combine(
+    context: Context,
+    combine: Combine,
+    sums: SSAValue,
+    places: Sequence[int],
+    values: SSAValue,
+    others: Sequence[int],
+) -> None:
+    """Combine registers of an array, in order, with as many of another."""
+    targets = [(sums, places)]
+    sources = [*targets, (values, others)]
+    context.foreach(len(places), sources, targets, lambda args: [combine(args[0], args[1])])
 
 
 def _added_in_pairs(
@@ -186,51 +172,39 @@ def _added_in_pairs(
         # What comes last is in the last sum alone: few instructions wait for it.
         groups += [registers[i * most : (i + 1) * most] for i in range(count)]
         counts.append(count)
+    mnemonic = f"add.rn.{name}x2"
     while any(len(group) > 1 for group in groups):
-        places = iter(range(sum(-(-len(group) // 2) for group in groups)))
-        halved = [[next(places) for _ in group[::2]] for group in groups]
-        pairs = [
-            (place, group[2 * at], group[2 * at + 1] if 2 * at + 1 < len(group) else None)
-            for group, after in zip(groups, halved, strict=True)
-            for at, place in enumerate(after)
-        ]
-        array = _added(context, array, pairs, f"add.rn.{name}x2")
-        groups = halved
+        pairs = [group[at : at + 2] for group in groups for at in range(0, len(group), 2)]
+        result = context.registers("b32", len(pairs))
+        both = [place for place, pair in enumerate(pairs) if len(pair) == 2]
+        alone = [place for place, pair in enumerate(pairs) if len(pair) == 1]
+        context.foreach(
+            len(both),
+            [(array, [pairs[place][half] for place in both]) for half in range(2)],
+            [(result, both)],
+            lambda args: [context.builder.pure(mnemonic, *args)],
+        )
+        if alone:
+            context.move(array, [pairs[place][0] for place in alone], result, alone)
+        places = iter(range(len(pairs)))
+        groups = [[next(places) for _ in group[::2]] for group in groups]
+        array = result
     ends = iter(place for group in groups for place in group)
     sums = [[next(ends) for _ in range(count)] for count in counts]
     return array, [[2 * place + half for place in row for half in range(2)] for row in sums]
 
 
-def _added(
-    context: Context, array: SSAValue, pairs: Sequence[tuple[int, int, int | None]], mnemonic: str
-) -> SSAValue:
-    """An array with the sum of two registers in each place, or the first one."""
-    result = context.registers("b32", len(pairs))
-    both = [(place, one, other) for place, one, other in pairs if other is not None]
-    alone = [(place, one) for place, one, other in pairs if other is None]
-    if both:
-        context.foreach(
-            len(both),
-            [(array, [one for _, one, _ in both]), (array, [other for _, _, other in both])],
-            [(result, [place for place, _, _ in both])],
-            lambda args: [context.builder.pure(mnemonic, *args)],
-        )
-    if alone:
-        context.move(array, [one for _, one in alone], result, [place for place, _ in alone])
-    return result
-
-
 def _widened(context: Context, array: SSAValue, name: str) -> SSAValue:
     """The elements of registers with two 16-bit floats each as f32."""
-    count = array.type.count  # type: ignore[union-attr]
+    builder, count = context.builder, array_type(array).count
     wide = context.registers("f32", 2 * count)
-
-    def body(args: list[SSAValue]) -> list[Scalar]:
-        halves = context.builder.unpack(args[0])
-        return [to_f32(context.builder, half, name) for half in halves]
-
     targets = [(wide, range(half, 2 * count, 2)) for half in range(2)]
-    context.foreach(count, [(array, range(count))], targets, body)
+    context.foreach(
+        count,
+        [(array, range(count))],
+        targets,
+        lambda args: [to_f32(builder, half, name) for half in builder.unpack(args[0])],
+    )
     return wide
 
 
@@ -260,29 +234,20 @@ def _folder(context: Context, op: ReduceOp, block: Block, outer: Values | None) 
     return combine
 
 
-def _shuffle(
-    context: Context, accumulator: SSAValue, combine: Combine, offset: int, cls: str
-) -> None:
+def _shuffle(context: Context, accumulator: SSAValue, combine: Combine, offset: int) -> None:
     """Combine with the lane whose number differs in one bit."""
-    builder = context.builder
-    every = range(accumulator.type.count)  # type: ignore[union-attr]
+    builder, cls = context.builder, array_class(accumulator)
+    every = range(array_type(accumulator).count)
 
     def exchange(value: SSAValue) -> SSAValue:
-        return builder.emit(
-            ptx.ShflOp(
-                "sync.bfly.b32",
-                value,
-                builder.imm(offset, "b32"),
-                builder.imm(31, "b32"),
-                builder.imm(_ALL_LANES, "b32"),
-            )
-        ).results[0]
+        operands = (builder.imm(each, "b32") for each in (offset, 31, _ALL_LANES))
+        return builder.result(ptx.ShflOp("sync.bfly.b32", value, *operands))
 
     def body(args: list[SSAValue]) -> list[Scalar]:
         if cls in ("b32", "f32"):
             return [combine(args[0], exchange(args[0]))]
         parts = builder.emit(ptx.UnpackOp(args[0], 2, "b32")).results
-        other = builder.emit(ptx.PackOp([exchange(part) for part in parts], cls)).results[0]
+        other = builder.result(ptx.PackOp([exchange(part) for part in parts], cls))
         return [combine(args[0], other)]
 
     context.foreach(len(every), [(accumulator, every)], [(accumulator, every)], body)
@@ -292,68 +257,37 @@ def _across_warps(
     context: Context, accumulator: SSAValue, combine: Combine, digits: tuple[Digit, ...], mode: int
 ) -> None:
     """Combine what warps hold of one row: [row of the thread][warp part][other threads] in smem."""
-    parts = [d for d in digits if d.steps[mode] and d.divisor >= 32]
+    parts = [d for d in digits if d.steps[mode] and d.divisor >= _WARP]
     if not parts:
         return
     builder = context.builder
     others = [d for d in digits if not d.steps[mode]]
-    lanes = [d for d in digits if d.steps[mode] and d.divisor < 32]
-    cls = array_class(accumulator)
+    lanes = [d for d in digits if d.steps[mode] and d.divisor < _WARP]
+    cls, rows = array_class(accumulator), array_type(accumulator).count
     size = 8 if cls in ("f64", "b64") else 4
-    rows = accumulator.type.count  # type: ignore[union-attr]
     warps = prod(d.extent for d in parts)
-    threads = prod(d.extent for d in others)
-    root, moved = context.scratch_at(rows * warps * threads * size)
+    part_bytes = prod(d.extent for d in others) * size
+    root, moved = context.scratch_at(rows * warps * part_bytes)
 
-    def spread(chosen: list[Digit], step: int) -> list[tuple[int, int, int]]:
+    def spread(chosen: list[Digit], step: int) -> Scalar:
         terms = []
         for digit in chosen:
             terms.append((digit.divisor, digit.extent, step))
             step *= digit.extent
-        return terms
+        return weighted_sum(builder, terms, context.threads)
 
-    own = spread(others, size)
-    whole = spread(parts, threads * size)
-    first = builder.total([builder.smem_base(), moved, weighted_sum(builder, own, context.threads)])
-    mine = builder.total([first, weighted_sum(builder, whole, context.threads)])
-    lead = builder.both(
-        *(
-            builder.pure("setp.eq.s32", digit_value(builder, digit, context.threads), 0)
-            for digit in lanes
-        )
-    )
-    row_bytes = warps * threads * size
+    first = builder.total([builder.smem_base(), moved, spread(others, size)])
+    mine = builder.total([first, spread(parts, part_bytes)])
+    at_zero = [digit_value(builder, digit, context.threads) for digit in lanes]
+    lead = builder.both(*(builder.pure("setp.eq.s32", each, 0) for each in at_zero))
+    offsets = [root + part * part_bytes for part in range(rows * warps)]
+    shared = f"shared.b{8 * size}"
     context.barrier()
-    guards, guard = context.guards([lead] * rows)
-    builder.emit(
-        ptx.StOp(
-            f"shared.b{8 * size}",
-            accumulator,
-            [builder.value(mine, "b32")],
-            [0] * rows,
-            [root + u * row_bytes for u in range(rows)],
-            range(rows),
-            guards,
-            guard,
-        )
-    )
+    context.store(shared, accumulator, builder.value(mine, "b32"), offsets[::warps], guard=lead)
     context.barrier()
-    parts_array = context.registers(cls, rows * warps)
-    builder.emit(
-        ptx.LdOp(
-            f"shared.b{8 * size}",
-            parts_array,
-            [builder.value(first, "b32")],
-            [0] * (rows * warps),
-            [root + u * row_bytes + w * threads * size for u in range(rows) for w in range(warps)],
-            range(rows * warps),
-        )
-    )
-    context.move(parts_array, range(0, rows * warps, warps), accumulator, range(rows))
+    found = context.registers(cls, rows * warps)
+    context.load(shared, found, builder.value(first, "b32"), offsets)
+    context.move(found, range(0, rows * warps, warps), accumulator, range(rows))
     order = [(u, u * warps + w) for w in range(1, warps) for u in range(rows)]
-    context.foreach(
-        len(order),
-        [(accumulator, [u for u, _ in order]), (parts_array, [p for _, p in order])],
-        [(accumulator, [u for u, _ in order])],
-        lambda args: [combine(args[0], args[1])],
-    )
+    sums = [u for u, _ in order]
+    _combine(context, combine, accumulator, sums, found, [place for _, place in order])

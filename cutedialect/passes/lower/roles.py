@@ -210,12 +210,9 @@ def _wgmma_wait(self: KernelLowering, op: cute_nvgpu.WgmmaWaitOp) -> None:
         whole = array_type(array).count
         # A few registers, spread over the tile, hold the wait back as well as all.
         tied = range(whole - 1, -1, -max(1, whole // _MOST_TIED))[::-1]
-        count = len(tied)
         never = self.builder.pure("setp.eq.s32", self.builder.special("nctaid.y"), 0)
-        guards, guard = self.context.guards([never] * count)
-        base = [self.builder.smem_base()]
-        zeros = [0] * count
-        self.builder.emit(ptx.StOp("shared.b32", array, base, zeros, zeros, tied, guards, guard))
+        base, zeros = self.builder.smem_base(), [0] * len(tied)
+        self.context.store("shared.b32", array, base, zeros, tied, never)
     self.builder.emit(ptx.WgmmaWaitOp(op.pending.value.data))
 
 

@@ -126,7 +126,7 @@ def _tiled_pieces(self: KernelLowering, op: cute.CopyOp) -> Iterator[Piece]:
 
 def _move(self: KernelLowering, op: cute.CopyOp, source: Fragment, target_: Fragment) -> None:
     if source.tv != target_.tv:
-        source = convert(self.context, op, source, target_.type)
+        source = convert(self.context, source, target_.type)
     array = source.array
     if array_class(array) != array_class(target_.array):
         array = as_bits(self.context, source)
@@ -145,13 +145,13 @@ def _load(self: KernelLowering, op: cute.LoadOp) -> None:
 def _convert(self: KernelLowering, op: cute.ConvertOp) -> None:
     type_ = op.result.type
     source = self.fragment(op, op.source)
-    self.fragments[op.result] = convert(self.context, op, source, type_)
+    self.fragments[op.result] = convert(self.context, source, type_)
 
 
 def _extract(self: KernelLowering, op: cute.ExtractOp) -> None:
     type_ = op.result.type
     source = self.fragment(op, op.source)
-    self.fragments[op.result] = extract(self.context, op, source, type_, integers(op.origin))
+    self.fragments[op.result] = extract(self.context, source, type_, integers(op.origin))
 
 
 HANDLERS: dict[type[Operation], Handler] = {
