@@ -6,6 +6,7 @@ structured control flow does not have.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partialmethod
 from typing import TypeVar
 
@@ -54,16 +55,15 @@ def erase(*ops: Operation) -> None:
         op.erase()
 
 
-def sweep(block: Block) -> None:
+def sweep(block: Block, is_pure: Callable[[Operation], bool] = is_pure) -> None:
     """Erase pure ops without uses in a block and in those that it holds."""
     for op in reversed(list(block.ops)):
         if op.regions and not isinstance(op, MapOp):
             for region in op.regions:
                 for inner in region.blocks:
-                    sweep(inner)
+                    sweep(inner, is_pure)
         if op.results and not any(result.first_use for result in op.results) and is_pure(op):
-            op.detach()
-            op.erase()
+            erase(op)
 
 
 def cloned(op: _OpT, values: dict[SSAValue, SSAValue] | None = None) -> _OpT:

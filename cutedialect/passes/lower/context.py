@@ -93,7 +93,7 @@ class SmemPlan:
 class Team:
     """Threads that run together, those of the CTA or of an instance of a role: their named barrier
     (0 is the CTA's), the warp's number among them, whether one works for all, the registers of each
-    where a plan says; which of the instances they are, and the first barrier of their turns.
+    where a plan says, and which of the instances they are.
     """
 
     threads: int
@@ -103,7 +103,6 @@ class Team:
     registers: int | None = None
     instance: Scalar = 0
     instances: int = 1
-    turns: int | None = None
     scratch: int | None = None
     scratch_bytes: int = 0
 
@@ -119,7 +118,7 @@ class Context:
     is_streaming: bool = False
     smem: SmemPlan = field(default_factory=SmemPlan)
     barriers_taken: int = 1
-    # The first barrier of groups of warps, by the barrier of their team and the warps of one.
+    # The first barrier of groups that meet or take turns, by that of their team and their warps.
     group_barriers: dict[tuple[int, int], int] = field(default_factory=dict)
     # Whether the launch in front of this one may still be at work.
     is_early: bool = False
@@ -158,11 +157,12 @@ class Context:
         if warps == 1:
             # All lanes of a warp come here together, and get the same (PTX ISA 9.7.13.11).
             given = builder.value(predicate, "pred")
-            members = builder.imm(0xFFFFFFFF, "b32")
-            return builder.emit(ptx.VoteOp("sync.any.pred", given, members)).results[0]
+            return builder.result(
+                ptx.VoteOp("sync.any.pred", given, builder.imm(0xFFFFFFFF, "b32"))
+            )
         name, threads = self._meeting(warps)
         at, given = builder.value(name, "b32"), builder.value(predicate, "pred")
-        found = builder.emit(ptx.BarAnyOp(given, at, threads)).results[0]
+        found = builder.result(ptx.BarAnyOp(given, at, threads))
         word = builder.value(builder.pure("selp.b32", 1, 0, found), "b32")
         return builder.pure("setp.ne.s32", builder.uniform(word), 0)
 
@@ -170,61 +170,53 @@ class Context:
         """The barrier at which the CTA or role meets, or every `warps` of its warps, and how many
         threads do.
         """
-        if warps is None or warps * _WARP >= self.threads:
-            name = self._name(self.team.barrier, self.team.instance) if self.team.barrier else 0
-            return name, self.threads
-        first = self.group_barriers.get((self.team.barrier, warps))
-        groups = self.threads // (warps * _WARP)
-        if first is None:
-            first = self.take_barriers(groups * self.team.instances)
-            self.group_barriers[self.team.barrier, warps] = first
-        mine = self.builder.pure("mul.lo.s32", self.team.instance, groups)
+        team = self.team
+        if warps is None or warps * _WARP >= team.threads:
+            name = self._name(team.barrier, team.instance) if team.barrier else 0
+            return name, team.threads
+        groups = team.threads // (warps * _WARP)
+        first = self._barriers_of((team.barrier, warps), groups * team.instances)
+        mine = self.builder.pure("mul.lo.s32", team.instance, groups)
         name = self.builder.pure("add.s32", self.group_index(warps), first)
         return self._name(name, mine), warps * _WARP
 
-    def turn(self, passes: bool) -> None:
-        """An instance of the role waits for its turn, or passes it on to the next one."""
-        if self.team.turns is None:
-            self.team.turns = self.take_barriers(self.team.instances)
-        mine = self.team.instance
-        if passes:
-            following = self.builder.pure("add.s32", mine, 1)
-            mine = self.builder.pure("rem.u32", following, self.team.instances)
-        kind = ptx.BarArriveOp if passes else ptx.BarSyncOp
-        # Two instances meet at each barrier: whose turn it was, and whose it will be.
-        self.builder.emit(kind(self._name(mine, self.team.turns), 2 * self.threads))
-
-    def group_turn(self, passes: bool, warps: int, outside: bool) -> None:
-        """Groups of so many warps take turns as instances do; `outside` the last one passes the
-        first turn on, or the first one takes back the last.
+    def turn(self, passes: bool, warps: int | None = None, outside: bool = False) -> None:
+        """An instance of the role, or a group of so many warps of one, waits for its turn, or
+        passes it on to the next one; `outside` the last group passes the first turn on, or the
+        first one takes back the last.
         """
-        groups = self.threads // (warps * _WARP)
-        key = self.team.barrier, -warps
-        first = self.group_barriers.get(key)
-        if first is None:
-            first = self.group_barriers[key] = self.take_barriers(groups * self.team.instances)
-        builder = self.builder
-        mine = self.group_index(warps)
-        base = builder.pure("mul.lo.s32", self.team.instance, groups)
-        at = mine
-        if passes:
-            following = builder.pure("add.s32", mine, 1)
-            at = builder.pure("rem.u32", following, groups)
+        builder, team = self.builder, self.team
+        if warps is None:
+            threads, count, mine, base = team.threads, team.instances, team.instance, 0
+            first = self._barriers_of((team.barrier, 0), count)
+        else:
+            threads = warps * _WARP
+            count = team.threads // threads
+            first = self._barriers_of((team.barrier, -warps), count * team.instances)
+            mine = self.group_index(warps)
+            base = builder.pure("mul.lo.s32", team.instance, count)
+        at = builder.pure("rem.u32", builder.pure("add.s32", mine, 1), count) if passes else mine
         kind = ptx.BarArriveOp if passes else ptx.BarSyncOp
 
         def step() -> None:
+            # Two meet at each barrier: whose turn it was, and whose it will be.
             name = self._name(builder.pure("add.s32", at, first), base)
-            builder.emit(kind(name, 2 * warps * _WARP))
+            builder.emit(kind(name, 2 * threads))
 
-        alone = builder.pure("setp.eq.s32", mine, groups - 1 if passes else 0)
+        alone = builder.pure("setp.eq.s32", mine, count - 1 if passes else 0)
         self.when(alone if outside else True, step)
 
     def _name(self, first: Scalar, more: Scalar) -> int | SSAValue:
         """The sum of two numbers as the operand of a barrier."""
         name = self.builder.pure("add.s32", first, more)
-        if isinstance(name, float):
-            raise TypeError(f"expected the number of a barrier, got {name}")
+        assert not isinstance(name, float)
         return name
+
+    def _barriers_of(self, key: tuple[int, int], count: int) -> int:
+        """The first of the barriers of groups, taken once."""
+        if key not in self.group_barriers:
+            self.group_barriers[key] = self.take_barriers(count)
+        return self.group_barriers[key]
 
     def take_barriers(self, count: int) -> int:
         """The first of `count` named barriers that nobody has (PTX ISA 9.7.13.1: 16 of a CTA)."""
@@ -253,13 +245,11 @@ class Context:
             body()
             return
 
-        def first_warp() -> None:
-            self.when(self.builder.result(ptx.ElectOp()), body)
-
         warp = self.warp_index()
         if warps is not None:
             warp = self.builder.pure("rem.u32", warp, warps)
-        self.when(self.builder.pure("setp.eq.s32", warp, 0), first_warp)
+        is_first = self.builder.pure("setp.eq.s32", warp, 0)
+        self.when(is_first, lambda: self.when(self.builder.result(ptx.ElectOp()), body))
 
     def scratch_at(self, size: int) -> tuple[int, Scalar]:
         """Byte offset of a scratch buffer that reductions share, and what the instance of the role
@@ -276,8 +266,7 @@ class Context:
         return self.builder.result(ptx.RegArrayOp(cls, count))
 
     def fill(self, array: SSAValue, value: Scalar) -> None:
-        cls = array_class(array)
-        self.builder.emit(ptx.FillOp(array, self.builder.value(value, cls)))
+        self.builder.emit(ptx.FillOp(array, self.builder.value(value, array_class(array))))
 
     def when(
         self,

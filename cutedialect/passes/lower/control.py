@@ -10,7 +10,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from cutedialect.dialects import cute, pipeline, ptx
 from cutedialect.dialects.cute_nvgpu import Sm90MmaType
-from cutedialect.dialects.walks import walk
+from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.remarks import remark
 
 from .context import fail, float_name, scalar_class
@@ -85,14 +85,8 @@ def _for(self: KernelLowering, op: scf.ForOp) -> None:
     self.run(op.body.block)
     self.builder.pop()
     self.builder.at(op)
-    self.builder.emit(
-        ptx.ForOp(
-            self.builder.value(low, "b32"),
-            self.builder.value(high, "b32"),
-            self.builder.value(by, "b32") if step is None else int(step),
-            body,
-        )
-    )
+    start, stop, by = (self.builder.value(each, "b32") for each in (low, high, by))
+    self.builder.emit(ptx.ForOp(start, stop, by if step is None else int(step), body))
 
 
 def _while(self: KernelLowering, op: scf.WhileOp) -> None:
@@ -111,7 +105,7 @@ def _while(self: KernelLowering, op: scf.WhileOp) -> None:
             self.scalars[arg] = value
         self.run(before)
         for number, value in enumerate(check.args):
-            builder.emit(ptx.SetOp(kept, number, builder.value(self.scalars[value], "b32")))
+            builder.set(kept, number, self.scalars[value])
         return self.scalars[check.condition]
 
     counts = _counts(self, op)
@@ -120,8 +114,7 @@ def _while(self: KernelLowering, op: scf.WhileOp) -> None:
         body = Block()
         builder.push(body, repeats=True)
         for number, arg in enumerate(after.args):
-            value = builder.emit(ptx.GetOp(kept, number)).results[0]
-            self.scalars[arg] = value
+            self.scalars[arg] = value = builder.get(kept, number)
             if arg in counts:
                 builder.assume_nonnegative(value)
         self.run(after)
@@ -134,7 +127,7 @@ def _while(self: KernelLowering, op: scf.WhileOp) -> None:
     runs = test([self.scalars[value] for value in op.arguments])
     context.when(runs, trips)
     for number, result in enumerate(op.results):
-        self.scalars[result] = builder.emit(ptx.GetOp(kept, number)).results[0]
+        self.scalars[result] = builder.get(kept, number)
 
 
 def _if(self: KernelLowering, op: scf.IfOp) -> None:
@@ -157,7 +150,7 @@ def _if(self: KernelLowering, op: scf.IfOp) -> None:
             for number, value in enumerate(end.operands):
                 scalar = self.scalars[value]
                 counts[number] &= builder.is_nonnegative(scalar)
-                builder.emit(ptx.SetOp(kept, number, builder.value(scalar, "b32")))
+                builder.set(kept, number, scalar)
 
         return run
 
@@ -168,74 +161,49 @@ def _if(self: KernelLowering, op: scf.IfOp) -> None:
     self.context.when(self.scalars[op.cond], then, side(op.false_region), is_rare)
     for number, result in enumerate(op.results):
         assert kept is not None
-        self.scalars[result] = value = builder.emit(ptx.GetOp(kept, number)).results[0]
+        self.scalars[result] = value = builder.get(kept, number)
         if counts[number]:
             builder.assume_nonnegative(value)
 
 
-def _nothing(self: KernelLowering, op: Operation) -> None:
-    del self, op
-
-
 def _printf(self: KernelLowering, op: cute.PrintfOp) -> None:
+    builder = self.builder
     args: list[SSAValue] = []
     for arg in op.args:
         name = float_name(arg.type)
         value, cls = self.scalars[arg], scalar_class(arg.type)
         if name in ("f16", "bf16"):
-            value, cls = to_f32(self.builder, value, name), "f32"
+            value, cls = to_f32(builder, value, name), "f32"
         elif cls == "pred":
-            value, cls = self.builder.pure("selp.b32", 1, 0, value), "b32"
+            value, cls = builder.pure("selp.b32", 1, 0, value), "b32"
         elif cls == "b16":
-            bits = 8 if name == "s8" else 16
-            value = self.builder.pure(f"cvt.s32.s{bits}", value)
-            cls = "b32"
-        args.append(self.builder.value(value, cls))
-
-    def print_them() -> None:
-        self.builder.emit(ptx.PrintfOp(op.format.data, args))
-
-    if _multiplies_by_warpgroups(op):
+            value, cls = builder.pure(f"cvt.s32.s{8 if name == 's8' else 16}", value), "b32"
+        args.append(builder.value(value, cls))
+    if any(isinstance(each.atom, Sm90MmaType) for each in ops_of(self.kernel, cute.GemmOp)):
         why = "printf is a call, around which ptxas waits for every wgmma of the kernel (C7510)"
         remark("convert-to-ptx", op, why)
-    first = self.builder.pure("setp.eq.s32", self.builder.thread_index(), 0)
-    self.context.when(first, print_them)
-
-
-def _multiplies_by_warpgroups(op: Operation) -> bool:
-    """Whether the kernel around an op has a `wgmma`."""
-    kernel = op
-    while not isinstance(kernel, cute.KernelOp):
-        around = kernel.parent_op()
-        if around is None:
-            return False
-        kernel = around
-    return any(
-        isinstance(each, cute.GemmOp) and isinstance(each.atom, Sm90MmaType)
-        for each in walk(kernel)
-    )
+    print_them = ptx.PrintfOp(op.format.data, args)
+    first = builder.pure("setp.eq.s32", builder.thread_index(), 0)
+    self.context.when(first, lambda: builder.emit(print_them))
 
 
 def _assert(self: KernelLowering, op: cute.AssertOp) -> None:
-    builder = self.builder
-
-    def record() -> None:
-        builder.emit(ptx.FailOp(op.message.data))
+    builder, context = self.builder, self.context
 
     def by_one_thread() -> None:
-        self.context.when(builder.pure("setp.eq.s32", builder.thread_index(), 0), record)
+        first = builder.pure("setp.eq.s32", builder.thread_index(), 0)
+        context.when(first, lambda: builder.emit(ptx.FailOp(op.message.data)))
 
-    self.context.when(
-        builder.pure("not.pred", self.scalars[op.condition]), by_one_thread, is_rare=True
-    )
+    fails = builder.pure("not.pred", self.scalars[op.condition])
+    context.when(fails, by_one_thread, is_rare=True)
 
 
 HANDLERS: dict[type[Operation], Handler] = {
     scf.ForOp: _for,
     scf.IfOp: _if,
     scf.WhileOp: _while,
-    scf.ConditionOp: _nothing,
-    scf.YieldOp: _nothing,
+    scf.ConditionOp: lambda self, op: None,
+    scf.YieldOp: lambda self, op: None,
     cute.PrintfOp: _printf,
     cute.AssertOp: _assert,
 }

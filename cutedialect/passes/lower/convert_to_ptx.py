@@ -20,11 +20,10 @@ from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.atoms import target
 from cutedialect.dialects import cute, ptx
-from cutedialect.dialects.cute_nvgpu import (
-    TmaDescriptorType,
-)
-from cutedialect.dialects.walks import holds, ops_of, walk
+from cutedialect.dialects.cute_nvgpu import TmaDescriptorType
+from cutedialect.dialects.walks import holds, ops_of
 from cutedialect.layout import Dyn, flatten
+from cutedialect.passes.rewriting import sweep
 
 from . import (
     cluster_reductions,
@@ -40,29 +39,13 @@ from . import (
     tile_views,
     tma,
 )
-from .context import (
-    Context,
-    Team,
-    fail,
-    scalar_class,
-)
+from .context import Context, Team, fail, scalar_class
 from .lowering import KernelLowering
-from .scalar_builder import ScalarBuilder, erase_unused
+from .scalar_builder import ScalarBuilder
 
 __all__ = ["ConvertToPtxPass"]
-_ERASABLE = frozenset(
-    (
-        ptx.ScalarOp,
-        ptx.ImmOp,
-        ptx.SpecialOp,
-        ptx.SmemBaseOp,
-        ptx.PackOp,
-        ptx.UnpackOp,
-        ptx.RegArrayOp,
-        ptx.MapaOp,
-        ptx.GetOp,
-    )
-)
+_ERASABLE = {ptx.ScalarOp, ptx.ImmOp, ptx.SpecialOp, ptx.SmemBaseOp, ptx.PackOp, ptx.UnpackOp}
+_ERASABLE |= {ptx.RegArrayOp, ptx.MapaOp, ptx.GetOp}
 # Rows, columns and stages of a buffer.
 _RING_RANK = 3
 _HANDLERS = (
@@ -95,40 +78,34 @@ class ConvertToPtxPass(ModulePass):
             target(self.arch)
         except ValueError as error:
             raise PassFailedException(op, f"convert-to-ptx: {error}") from error
-        smem: dict[str, int] = {}
+        smem: dict[str, IntegerAttr] = {}
         for kernel in [each for each in op.body.block.ops if isinstance(each, cute.KernelOp)]:
             lowered = lower_kernel(kernel, self.arch)
-            smem[kernel.sym_name.data] = 0 if lowered.smem is None else lowered.smem.value.data
+            smem[kernel.sym_name.data] = lowered.smem or IntegerAttr(0, i32)
             Rewriter.insert_op(lowered, InsertPoint.before(kernel))
             # Nothing outside of it knows of what it holds, which goes with it.
             kernel.detach()
         for host in op.body.block.ops:
-            if isinstance(host, ptx.KernelOp):
-                continue
-            for each in walk(host):
-                if isinstance(each, cute.LaunchOp):
-                    size = smem.get(each.kernel.string_value())
-                    if size is not None:
-                        each.properties["smem"] = IntegerAttr(size, i32)
+            for launch in () if isinstance(host, ptx.KernelOp) else ops_of(host, cute.LaunchOp):
+                if launch.kernel.string_value() in smem:
+                    launch.properties["smem"] = smem[launch.kernel.string_value()]
 
 
 def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
     """The `ptx.kernel` of a thread-level kernel; `PassFailedException` at the op that has none."""
     if op.threads is None:
         raise fail(op, "expected the attribute threads (the block size), got none")
-    classes = [type_ for arg in op.body.block.args for type_ in _parameter_types(arg)]
-    entry = Block(arg_types=classes)
-    threads = op.threads.value.data
-    builder = ScalarBuilder(entry, target(arch))
-    context = Context(builder, Team(threads), arch, not holds(op, cute.GemmOp))
+    chip, threads = target(arch), op.threads.value.data
+    entry = Block(arg_types=[type_ for arg in op.body.block.args for type_ in _types(arg)])
+    context = Context(ScalarBuilder(entry, chip), Team(threads), arch, not holds(op, cute.GemmOp))
     schedule = None if op.schedule is None else op.schedule.data
     context.resident = 1 if schedule is None else schedule.ctas or 1
     context.is_early = schedule is not None and schedule.early_launch == "yes"
-    if context.is_early and target(arch).number < 90:
+    if context.is_early and chip.number < 90:
         raise fail(op, f"expected a target from sm_90 on with early_launch = yes, got {arch}")
-    lowering = KernelLowering(context, _HANDLERS)
-    lowering.builder.at(op)
-    lowering.bind_parameters(op, list(entry.args))
+    lowering = KernelLowering(op, context, _HANDLERS)
+    context.builder.at(op)
+    lowering.bind_parameters(entry.args)
     # The area of the buffers that share storage comes first.
     buffers = [each for each in op.body.block.ops if isinstance(each, cute.AllocSmemOp)]
     places = [place for each in buffers if (place := each.place) is not None]
@@ -139,8 +116,7 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
             lowering.places[each] = context.smem.take(each.bytes, each.result.type.alignment)
     lowering.reductions = cluster_reductions.prepare_reductions(op, context)
     lowering.run(op.body.block)
-    smem = lowering.context.smem.used
-    limit = target(arch).smem_per_cta
+    smem, limit = context.smem.used, chip.smem_per_cta
     if smem > limit:
         # A ring's last mode is its stages.
         types = [each.result.type for each in buffers]
@@ -150,7 +126,7 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
             f"expected at most {limit} bytes of shared memory on {arch}, got {smem}; take a "
             f"smaller tile{' or fewer stages' if is_ring else ''}",
         )
-    erase_unused(entry, lambda each: _is_erasable(type(each)) or groups.only_reads_table(each))
+    sweep(entry, lambda each: _is_erasable(type(each)) or groups.only_reads_table(each))
     cluster = None if op.cluster is None else (op.cluster.value.data, 1, 1)
     kernel = ptx.KernelOp(op.sym_name.data, Region(entry), arch, threads, smem, cluster=cluster)
     # Without a minimum of CTAs, ptxas trades a few spills for a CTA more on each multiprocessor.
@@ -164,19 +140,16 @@ def _is_erasable(kind: type[Operation]) -> bool:
     return not _ERASABLE.isdisjoint(kind.__mro__)
 
 
-def _parameter_types(arg: SSAValue) -> list[Attribute]:
-    if isinstance(arg.type, TmaDescriptorType):
-        return [ptx.TENSOR_MAP]
-    return [ptx.reg(cls) for cls in _parameter_classes(arg)]
-
-
-def _parameter_classes(arg: SSAValue) -> list[str]:
+def _types(arg: SSAValue) -> list[Attribute]:
+    """The types of the parameters that an argument of a kernel becomes."""
     type_ = arg.type
+    if isinstance(type_, TmaDescriptorType):
+        return [ptx.TENSOR_MAP]
     if isinstance(type_, cute.GroupType):
-        return ["b64", "b32"]
+        return [ptx.B64, ptx.B32]
     if not isinstance(type_, cute.MemRefType):
         cls = scalar_class(type_)
-        return ["b32" if cls == "pred" else cls]
-    extents = [leaf for leaf in flatten(type_.layout.shape) if isinstance(leaf, Dyn)]
-    strides = [leaf for leaf in flatten(type_.layout.stride) if isinstance(leaf, Dyn)]
-    return ["b64", *["b32"] * len(extents), *["b64"] * len(strides)]
+        return [ptx.reg("b32" if cls == "pred" else cls)]
+    extents = [ptx.B32 for leaf in flatten(type_.layout.shape) if isinstance(leaf, Dyn)]
+    strides = [ptx.B64 for leaf in flatten(type_.layout.stride) if isinstance(leaf, Dyn)]
+    return [ptx.B64, *extents, *strides]

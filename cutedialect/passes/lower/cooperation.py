@@ -9,9 +9,16 @@ from xdsl.ir import Operation, SSAValue
 from cutedialect.dialects import cute, pipeline, ptx
 
 from .lowering import Handler, KernelLowering
+from .rings import is_first_cta
 from .scalar_builder import Scalar
 
 _COUNTER = 4
+
+
+def _scratch(self: KernelLowering) -> tuple[SSAValue, int]:
+    """Where threads tell each other a word, in shared memory: register and offset."""
+    root, moved = self.context.scratch_at(_COUNTER)
+    return self.builder.smem(moved), root
 
 
 def _last_arrival(self: KernelLowering, op: cute.LastArrivalOp) -> None:
@@ -21,8 +28,7 @@ def _last_arrival(self: KernelLowering, op: cute.LastArrivalOp) -> None:
     builder, context = self.builder, self.context
     counters, index = self.view(op, op.counters), self.scalars[op.index]
     total = self.scalars[op.total]
-    root, moved = context.scratch_at(_COUNTER)
-    place = builder.value(builder.total([builder.smem_base(), moved]), "b32")
+    place, root = _scratch(self)
     before = context.registers("b32", 1)
     context.fill(before, builder.pure("sub.s32", total, 1))
 
@@ -30,24 +36,22 @@ def _last_arrival(self: KernelLowering, op: cute.LastArrivalOp) -> None:
         offset = builder.product64(index, _COUNTER)
         at = builder.value(builder.pure("add.s64", counters.root, offset), "b64")
         one = builder.value(1, "b32")
-        old = builder.emit(ptx.AtomOp("acq_rel.gpu.global.add.u32", at, 0, [one])).results[0]
+        old = builder.result(ptx.AtomOp("acq_rel.gpu.global.add.u32", at, 0, [one]))
         builder.emit(ptx.StScalarOp("shared.b32", old, place, root))
         last = builder.pure("setp.eq.s32", old, builder.pure("sub.s32", total, 1))
-        zero = builder.value(0, "b32")
-        context.when(last, lambda: _emit(self, ptx.StScalarOp("global.b32", zero, at, 0)))
+        reset = ptx.StScalarOp("global.b32", builder.value(0, "b32"), at, 0)
+        context.when(last, lambda: builder.emit(reset))
 
     def meet() -> None:
         context.barrier()
-        first = builder.pure("setp.eq.s32", builder.thread_index(), 0)
-        context.when(first, arrive)
+        context.when(builder.pure("setp.eq.s32", builder.thread_index(), 0), arrive)
         context.barrier()
-        seen = builder.emit(ptx.LdScalarOp("shared.b32", place, root, "b32")).results[0]
-        builder.emit(ptx.SetOp(before, 0, seen))
+        seen = builder.result(ptx.LdScalarOp("shared.b32", place, root, "b32"))
+        builder.set(before, 0, seen)
 
     context.when(builder.pure("setp.gt.s32", total, 1), meet)
-    seen = builder.emit(ptx.GetOp(before, 0)).results[0]
     last = builder.pure("sub.s32", total, 1)
-    self.scalars[op.result] = builder.pure("setp.eq.s32", seen, last)
+    self.scalars[op.result] = builder.pure("setp.eq.s32", builder.get(before, 0), last)
 
 
 def _claim(self: KernelLowering, op: cute.ClaimOp) -> None:
@@ -58,14 +62,13 @@ def _claim(self: KernelLowering, op: cute.ClaimOp) -> None:
     at = builder.value(counter.root, "b64")
 
     def count() -> Scalar:
-        old = builder.emit(ptx.AtomOp("relaxed.gpu.global.inc.u32", at, 0, [last])).results[0]
+        old = builder.result(ptx.AtomOp("relaxed.gpu.global.inc.u32", at, 0, [last]))
         return builder.pure("add.s32", old, builder.special("nctaid.x"))
 
     if context.team.elected:
         self.scalars[op.result] = count()
         return
-    root, moved = context.scratch_at(_COUNTER)
-    place = builder.value(builder.total([builder.smem_base(), moved]), "b32")
+    place, root = _scratch(self)
 
     def tell() -> None:
         builder.emit(ptx.StScalarOp("shared.b32", builder.value(count(), "b32"), place, root))
@@ -74,7 +77,7 @@ def _claim(self: KernelLowering, op: cute.ClaimOp) -> None:
     context.barrier()
     context.when(builder.pure("setp.eq.s32", builder.thread_index(), 0), tell)
     context.barrier()
-    told = builder.emit(ptx.LdScalarOp("shared.b32", place, root, "b32")).results[0]
+    told = builder.result(ptx.LdScalarOp("shared.b32", place, root, "b32"))
     self.scalars[op.result] = builder.uniform(told)
 
 
@@ -84,67 +87,46 @@ def _slot(
     words: int = 1,
 ) -> tuple[SSAValue, int]:
     """Address of the slot of a stage, of so many words: register and offset."""
-    builder, slots = self.builder, self.view(op, op.slots)
-    moved = builder.pure("mul.lo.s32", self.scalars[op.index], _COUNTER * words)
-    address = builder.total([builder.smem_base(), moved])
-    assert isinstance(slots.root, int)
-    return builder.value(address, "b32"), slots.root
+    root = self.view(op, op.slots).root
+    assert isinstance(root, int)
+    moved = self.builder.pure("mul.lo.s32", self.scalars[op.index], _COUNTER * words)
+    return self.builder.smem(moved), root
 
 
 def _send(self: KernelLowering, op: pipeline.SendOp) -> None:
     at, offset = _slot(self, op)
-    value = self.builder.value(self.scalars[op.value], "b32")
-
-    def store() -> None:
-        _emit(self, ptx.StScalarOp("shared.b32", value, at, offset))
-
-    self.context.by_one_thread(store)
+    store = ptx.StScalarOp(
+        "shared.b32", self.builder.value(self.scalars[op.value], "b32"), at, offset
+    )
+    self.context.by_one_thread(lambda: self.builder.emit(store))
 
 
 def _receive(self: KernelLowering, op: pipeline.ReceiveOp) -> None:
-    at, offset = _slot(self, op)
-    load = ptx.LdScalarOp("shared.b32", at, offset, "b32")
-    told = self.builder.uniform(self.builder.emit(load).results[0])
+    load = ptx.LdScalarOp("shared.b32", *_slot(self, op), "b32")
+    told = self.builder.uniform(self.builder.result(load))
     self.scalars[op.result] = self.builder.assume_nonnegative(told)
 
 
 def _request(self: KernelLowering, op: pipeline.RequestOp) -> None:
-    builder, context = self.builder, self.context
+    context = self.context
     at, offset = _slot(self, op, pipeline.RESPONSE_WORDS)
     barrier, first = self.barriers[op.barrier]
     assert isinstance(op.barrier.owner, pipeline.BarrierOp)
     is_led = self.rings[op.barrier.owner.ring].op.is_led
-
-    def ask() -> None:
-        _emit(self, ptx.TryCancelOp(at, barrier, offset, first, everywhere=is_led))
-
-    leads: Scalar = True
-    if is_led:
-        leads = builder.pure("setp.eq.s32", builder.special("cluster_ctarank"), 0)
-    context.when(leads, lambda: context.by_one_thread(ask))
+    ask = ptx.TryCancelOp(at, barrier, offset, first, everywhere=is_led)
+    leads = is_first_cta(self.builder) if is_led else True
+    context.when(leads, lambda: context.by_one_thread(lambda: self.builder.emit(ask)))
 
 
 def _response(self: KernelLowering, op: pipeline.ResponseOp) -> None:
     """The number of the cluster's first CTA, divided by their count."""
-    builder = self.builder
+    builder, cluster = self.builder, self.kernel.cluster
     at, offset = _slot(self, op, pipeline.RESPONSE_WORDS)
-    ctas = cluster_size(op)
+    ctas = 1 if cluster is None else cluster.value.data
     otherwise = builder.pure("mul.lo.s32", self.scalars[op.otherwise], ctas)
     query = ptx.QueryCancelOp(at, builder.value(otherwise, "b32"), offset)
-    first = builder.assume_nonnegative(builder.uniform(builder.emit(query).results[0]))
+    first = builder.assume_nonnegative(builder.uniform(builder.result(query)))
     self.scalars[op.result] = builder.assume_nonnegative(builder.pure("div.u32", first, ctas))
-
-
-def cluster_size(op: Operation) -> int:
-    """CTAs of a cluster of the kernel around an op."""
-    kernel = op.parent_op()
-    while kernel is not None and not isinstance(kernel, cute.KernelOp):
-        kernel = kernel.parent_op()
-    return 1 if kernel is None or kernel.cluster is None else kernel.cluster.value.data
-
-
-def _emit(self: KernelLowering, op: Operation) -> None:
-    self.builder.emit(op)
 
 
 HANDLERS: dict[type[Operation], Handler] = {

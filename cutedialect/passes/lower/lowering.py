@@ -4,7 +4,7 @@ become: a scalar, a view of memory, an array of registers, a ring, a state, a ba
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,19 +14,10 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.dialects import cute
-from cutedialect.dialects.cute_nvgpu import (
-    TmaDescriptorType,
-    WgmmaWaitOp,
-)
+from cutedialect.dialects.cute_nvgpu import TmaDescriptorType, WgmmaWaitOp
 from cutedialect.dialects.pipeline import CreateOp, RoleOp
 
-from .context import (
-    Context,
-    fail,
-    register_class,
-    register_count,
-    scalar_class,
-)
+from .context import Context, fail, register_class, register_count, scalar_class
 from .elementwise import Fragment
 from .scalar_builder import Scalar
 from .scalars import lower_scalar
@@ -71,7 +62,10 @@ class Group:
 class KernelLowering:
     """The state of the walk."""
 
-    def __init__(self, context: Context, handlers: Mapping[type[Operation], Handler]) -> None:
+    def __init__(
+        self, kernel: cute.KernelOp, context: Context, handlers: Mapping[type[Operation], Handler]
+    ) -> None:
+        self.kernel = kernel
         self.handlers = handlers
         self.context = context
         self.builder = context.builder
@@ -101,25 +95,24 @@ class KernelLowering:
         self.fresh: dict[Operation, FreshAccumulator] = {}
         self.unsettled: dict[Operation, list[FreshAccumulator]] = {}
 
-    def bind_parameters(self, op: cute.KernelOp, parameters: list[SSAValue]) -> None:
+    def bind_parameters(self, parameters: Sequence[SSAValue]) -> None:
         rest = iter(parameters)
-        for arg in op.body.block.args:
+
+        def following(cls: str) -> SSAValue:
+            """A dynamic extent (b32) or stride (b64)."""
+            value = next(rest)
+            if cls == "b32":
+                self.builder.nonnegative.add(value)
+            return value
+
+        for arg in self.kernel.body.block.args:
             first = next(rest)
             if isinstance(arg.type, cute.MemRefType):
-
-                def dynamic(cls: str) -> SSAValue:
-                    value = next(rest)
-                    if cls == "b32":
-                        self.builder.nonnegative.add(value)
-                    return value
-
-                self.views[arg] = memref_view(arg.type, first, dynamic)
+                self.views[arg] = memref_view(arg.type, first, following)
             elif isinstance(arg.type, TmaDescriptorType):
                 self.maps[arg] = first
             elif isinstance(arg.type, cute.GroupType):
-                size = next(rest)
-                self.builder.nonnegative.add(size)
-                self.groups[arg] = Group(first, size)
+                self.groups[arg] = Group(first, following("b32"))
             elif scalar_class(arg.type) == "pred":
                 self.scalars[arg] = self.builder.pure("setp.ne.s32", first, 0)
             else:
@@ -170,22 +163,19 @@ class KernelLowering:
         multiplied = any(isinstance(use.operation, cute.GemmOp) for use in last.destination.uses)
         op = first.next_op
         while op is not None and op is not last:
-            if op.regions and not isinstance(op, cute.MapOp):
+            found = [self.fragments[each] for each in op.operands if each in self.fragments]
+            if (
+                (op.regions and not isinstance(op, cute.MapOp))
+                or isinstance(op, cute.TransposeOp)
+                or (multiplied and isinstance(op, WgmmaWaitOp))
+                or any(each.array is tile.array for each in found)
+            ):
                 return True
-            if isinstance(op, cute.TransposeOp):
-                return True
-            if multiplied and isinstance(op, WgmmaWaitOp):
-                return True
-            for each in op.operands:
-                found = self.fragments.get(each)
-                if found is not None and found.array is tile.array:
-                    return True
             op = op.next_op
         return False
 
     def new_fragment(self, op: Operation, value: SSAValue) -> Fragment:
-        type_ = value.type
-        assert isinstance(type_, cute.FragmentType)
+        type_ = cute.fragment_of(value)
         if type_.threads > self.context.threads:
             raise fail(
                 op,
@@ -214,13 +204,11 @@ def _is_setup(op: Operation) -> bool:
 
 def _is_tf32_operand(value: SSAValue) -> bool:
     """Whether an f32 tile is only loaded and multiplied: `mma` takes it as plain bits."""
-    type_ = value.type
-    assert isinstance(type_, cute.FragmentType)
+    type_ = cute.fragment_of(value)
     if not isinstance(type_.element, Float32Type):
         return False
     uses = [(use.operation, use.index) for use in value.uses]
-    return any(isinstance(op, cute.GemmOp) and i < 2 for op, i in uses) and all(
-        (isinstance(op, cute.GemmOp) and i < 2)
-        or (isinstance(op, cute.CopyOp) and i == 1 and op.source.type != type_)
-        for op, i in uses
+    others = [(op, i) for op, i in uses if not (isinstance(op, cute.GemmOp) and i < 2)]
+    return len(others) < len(uses) and all(
+        isinstance(op, cute.CopyOp) and i == 1 and op.source.type != type_ for op, i in others
     )

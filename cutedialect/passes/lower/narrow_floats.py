@@ -100,7 +100,7 @@ def to_f32(builder: ScalarBuilder, value: Scalar, name: str) -> Scalar:
 def _byte_to_f32(builder: ScalarBuilder, value: SSAValue, name: str) -> Scalar:
     """The two bytes of a register are converted together."""
     pair, half = value, 0
-    definition = builder.definitions.get(value, ())
+    definition = builder.definition(value)
     if definition[:1] == ("shr.u16",) and builder.constant(definition[2]) == 8:
         pair, half = definition[1], 1
     wide = builder.pure(f"cvt.rn.f16x2.{name}x2", pair)

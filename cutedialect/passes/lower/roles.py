@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import scf
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation
 
 from cutedialect.atoms import target
@@ -41,11 +42,9 @@ def _role(self: KernelLowering, op: RoleOp) -> None:
     self.tensor.group = 2 if any(role.pair is not None for role in roles) else 1
     if self.tensor.used:
         tensor_memory.begin(self, roles)
-    kernel = op.parent_op()
-    assert kernel is not None
-    self.sums = cluster_reductions.prepare_sums(kernel, context)
+    self.sums = cluster_reductions.prepare_sums(self.kernel, context)
     others = [barrier for each in self.sums.values() for barrier in each.barriers]
-    write_ones(kernel, context)
+    write_ones(self.kernel, context)
     initialize(self, used, others, publishes=bool(context.ones))
     if self.tensor.used:
         tensor_memory.ready(self)
@@ -121,7 +120,7 @@ def _run(self: KernelLowering, role: RoleOp, warp: Scalar) -> None:
     size = len(span) // role.teams
     context.team = team = Team(size * _WARP, context.take_barriers(role.teams))
     team.instances = role.teams
-    team.registers = None if role.registers is None else role.registers.value.data
+    team.registers = _number(role.registers)
     team.warp = builder.assume_nonnegative(builder.pure("sub.s32", warp, span.start))
     start: Scalar = span.start * _WARP
     if role.teams > 1:
@@ -182,8 +181,12 @@ def _is_used_in(op: Operation, places: set[Operation]) -> bool:
     return bool(users) and all(block.find_ancestor_op_in_block(user) in places for user in users)
 
 
+def _number(attribute: IntegerAttr | None) -> int | None:
+    return None if attribute is None else attribute.value.data
+
+
 def _barrier(self: KernelLowering, op: cute.BarrierOp) -> None:
-    self.context.barrier(None if op.warps is None else op.warps.value.data)
+    self.context.barrier(_number(op.warps))
 
 
 def _instance(self: KernelLowering, op: pipeline.InstanceOp) -> None:
@@ -191,14 +194,9 @@ def _instance(self: KernelLowering, op: pipeline.InstanceOp) -> None:
 
 
 def _turn(self: KernelLowering, op: pipeline.TurnWaitOp | pipeline.TurnPassOp) -> None:
-    def step() -> None:
-        passes = isinstance(op, pipeline.TurnPassOp)
-        if op.warps is None:
-            self.context.turn(passes)
-        else:
-            self.context.group_turn(passes, op.warps.value.data, op.outside is not None)
-
-    self.context.when(True if op.pred is None else self.scalars[op.pred], step)
+    passes, warps = isinstance(op, pipeline.TurnPassOp), _number(op.warps)
+    condition = True if op.pred is None else self.scalars[op.pred]
+    self.context.when(condition, lambda: self.context.turn(passes, warps, op.outside is not None))
 
 
 def _wgmma_wait(self: KernelLowering, op: cute_nvgpu.WgmmaWaitOp) -> None:

@@ -6,6 +6,7 @@ Constants are plain Python numbers until an instruction needs them as operands.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
@@ -14,14 +15,12 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from cutedialect.atoms import Target
 from cutedialect.dialects import ptx
+from cutedialect.dialects.ptx.mnemonics import operand_classes
 
 Scalar = SSAValue | int | float
 """A register, or a constant (a Python number; `True` and `False` for predicates)."""
 
 _NUMBERS = (int, float)
-_FLOAT_CLASS = {"f32": "f32", "f64": "f64"}
-
-
 _BITS = {"pred": 1, "f16x2": 32, "bf16x2": 32, "e4m3x2": 16, "e5m2x2": 16}
 
 
@@ -35,25 +34,6 @@ def parse_mnemonic(mnemonic: str) -> tuple[str, str, int, bool]:
     return operation, type_, bits, type_.startswith("s")
 
 
-@lru_cache(maxsize=512)
-def operand_class(mnemonic: str, index: int) -> str:
-    """Register class of an operand, for constants."""
-    family = mnemonic.split(".", 1)[0]
-    type_ = mnemonic.rpartition(".")[2]
-    if family in ("shl", "shr") and index == 1:
-        return "b32"
-    if family in ("selp", "slct") and index == 2:
-        return "pred" if family == "selp" else "b32"
-    if ".wide." in mnemonic and index == 2:
-        return "b64" if type_.endswith("32") else "b32"
-    if type_ == "pred":
-        return "pred"
-    if type_ in ("f32", "f64"):
-        return type_
-    bits = parse_mnemonic(mnemonic)[2]
-    return "b64" if bits == 64 else "b16" if bits in (8, 16) else "b32"
-
-
 def wrap(value: int, bits: int, signed: bool) -> int:
     """`value` modulo 2^bits, as a signed or unsigned number."""
     value &= (1 << bits) - 1
@@ -65,32 +45,25 @@ def _truncated(a: int, b: int) -> int:
 
 
 _FOLDS: dict[str, Callable[[int, int], int]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul.lo": lambda a, b: a * b,
-    "mul.wide": lambda a, b: a * b,
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "xor": lambda a, b: a ^ b,
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul.lo": operator.mul,
+    "mul.wide": operator.mul,
+    "and": operator.and_,
+    "or": operator.or_,
+    "xor": operator.xor,
     "shl": lambda a, b: a << b if b < 64 else 0,
-    "shr": lambda a, b: a >> b,
+    "shr": operator.rshift,
     "min": min,
     "max": max,
     "div": _truncated,
     "rem": lambda a, b: a - b * _truncated(a, b),
 }
-_COMPARES: dict[str, Callable[[int, int], bool]] = {
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
-}
+_COMPARES = {name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")}
 # Ops that print nothing of their own.
 _UNNAMED = {ptx.ImmOp, ptx.YieldOp, ptx.RegArrayOp}
-# Instructions whose result may be known not to be negative.
-_MAY_HAVE_A_SIGN = frozenset({"and", "shr", "div", "rem", "max"})
+_PAIR_CONVERSIONS = {f"cvt.rn.{each}.f32": f"cvt.rn.{each}x2.f32" for each in ("f16", "bf16")}
+_BYTE_CONVERSIONS = ("cvt.rn.satfinite.e4m3x2.f32", "cvt.rn.satfinite.e5m2x2.f32")
 _COMMUTATIVE = frozenset({"add", "mul.lo", "mul.wide", "and", "or", "xor", "min", "max"})
 
 
@@ -172,7 +145,7 @@ class ScalarBuilder:
         if isinstance(value, float) and (math.isnan(value) or value == 0):
             key = ("imm", str(math.copysign(1, value)), str(value), cls)
         else:
-            key = ("imm", float(value) if cls in _FLOAT_CLASS else value, cls)
+            key = ("imm", float(value) if cls in ("f32", "f64") else value, cls)
         known = self.levels[0].known
         found = known.get(key)
         if found is None:
@@ -196,12 +169,15 @@ class ScalarBuilder:
 
     def constant(self, value: Scalar) -> int | float | None:
         """The number that a scalar is known to be, or None."""
-        if isinstance(
-            value, _NUMBERS
-        ):  # much faster than to ask for an SSAValue, which is abstract
+        # Much faster than to ask for an SSAValue, which is abstract.
+        if isinstance(value, _NUMBERS):
             return value
         definition = self.definitions.get(value)
         return definition[1] if definition is not None and definition[0] == "imm" else None
+
+    def definition(self, value: Scalar) -> tuple:
+        """The pure instruction that gives a scalar, and its operands, or ()."""
+        return () if isinstance(value, _NUMBERS) else self.definitions.get(value, ())
 
     def is_nonnegative(self, value: Scalar) -> bool:
         return value >= 0 if isinstance(value, _NUMBERS) else value in self.nonnegative
@@ -282,17 +258,13 @@ class ScalarBuilder:
         simplified = self._simplify(mnemonic, operands)
         if simplified is not None:
             return simplified
-        return self._raw(
-            mnemonic,
-            tuple(
-                [
-                    self.value(operand, operand_class(mnemonic, index))
-                    if isinstance(operand, _NUMBERS)
-                    else operand
-                    for index, operand in enumerate(operands)
-                ]
-            ),
-        )
+        registers = [
+            self.value(each, operand_classes(mnemonic)[index][0])
+            if isinstance(each, _NUMBERS)
+            else each
+            for index, each in enumerate(operands)
+        ]
+        return self._raw(mnemonic, tuple(registers))
 
     def _raw(self, mnemonic: str, operands: tuple[SSAValue, ...]) -> SSAValue:
         return self._shared(
@@ -329,34 +301,21 @@ class ScalarBuilder:
         return found
 
     def _note_sign(self, value: SSAValue, key: tuple) -> None:
+        """Note where an instruction's result is known not to be negative."""
         operation, type_, _, _ = parse_mnemonic(key[0])
-        if operation not in _MAY_HAVE_A_SIGN:
-            return
         operands = key[1:]
-        if (
-            (
-                operation == "and"
-                and any(
-                    (self.constant(each) or -1) >= 0 or each in self.nonnegative
-                    for each in operands
-                )
-            )
-            or (
-                operation == "shr"
-                and (
-                    operands[0] in self.nonnegative
-                    or (type_[0] in "ub" and self.constant(operands[1]))
-                )
-            )
-            or (
-                operation in ("div", "rem")
-                and (
-                    (type_.startswith("u") and self.constant(operands[1]))
-                    or all(self.is_nonnegative(each) for each in operands)
-                )
-            )
-            or (operation == "max" and any(self._at_least_zero(each) for each in operands))
-        ):
+        match operation:
+            case "and" | "max":
+                known = any(self._at_least_zero(each) for each in operands)
+            case "shr":
+                is_unsigned = type_[0] in "ub" and self.constant(operands[1])
+                known = operands[0] in self.nonnegative or is_unsigned
+            case "div" | "rem":
+                is_unsigned = type_[0] == "u" and self.constant(operands[1])
+                known = is_unsigned or all(self.is_nonnegative(each) for each in operands)
+            case _:
+                return
+        if known:
             self.nonnegative.add(value)
 
     def _at_least_zero(self, value: SSAValue) -> bool:
@@ -369,11 +328,8 @@ class ScalarBuilder:
 
     def pack(self, *parts: Scalar, cls: str = "b32") -> SSAValue:
         """One register of class `cls` made of 16-bit parts, low part first."""
-        definitions: list[tuple] = [
-            () if isinstance(part, _NUMBERS) else self.definitions.get(part, ()) for part in parts
-        ]
         if len(parts) == 2 and cls == "b32":
-            first, second = definitions
+            first, second = map(self.definition, parts)
             for narrow, pair in _PAIR_CONVERSIONS.items():
                 if self.has("cvt.rn.f16x2.f32") and first[:1] == second[:1] == (narrow,):
                     return self._raw(pair, (second[1], first[1]))
@@ -390,15 +346,11 @@ class ScalarBuilder:
 
     def pack_bytes(self, low: Scalar, high: Scalar) -> Scalar:
         """A 16-bit register whose bytes are the low bytes of two."""
-        definitions: list[tuple] = [
-            () if isinstance(each, _NUMBERS) else self.definitions.get(each, ())
-            for each in (low, high)
-        ]
-        narrow = definitions[0][:1]
-        if narrow == definitions[1][:1] and narrow and narrow[0] in _BYTE_CONVERSIONS:
+        first, second = self.definition(low), self.definition(high)
+        if first[:1] == second[:1] and first and first[0] in _BYTE_CONVERSIONS:
             # Each has nothing in the high byte, and the number for the low byte last.
-            return self._raw(narrow[0], (definitions[1][2], definitions[0][2]))
-        if definitions[1][:2] == ("shr.u16", low) and self.constant(definitions[1][2]) == 8:
+            return self._raw(first[0], (second[2], first[2]))
+        if second[:2] == ("shr.u16", low) and self.constant(second[2]) == 8:
             return low
         return self.pure("or.b16", self.pure("and.b16", low, 255), self.pure("shl.b16", high, 8))
 
@@ -409,13 +361,11 @@ class ScalarBuilder:
         found = known.get(("unpack", value))
         if found is None:
             op = self.emit(ptx.UnpackOp(value, 2, "b16"), at)
-            known[("unpack", value)] = op.results[0]
-            self.definitions[op.results[0]] = ("unpack", value, 0)
-            self.definitions[op.results[1]] = ("unpack", value, 1)
-            return op.results[0], op.results[1]
-        op = found.owner
-        assert isinstance(op, Operation)
-        return op.results[0], op.results[1]
+            found = known["unpack", value] = op.results[0]
+            for half in range(2):
+                self.definitions[op.results[half]] = ("unpack", value, half)
+        low, high = found.owner.results  # pyright: ignore[reportAttributeAccessIssue]
+        return low, high
 
     def parts(self, register: SSAValue, count: int) -> list[Scalar]:
         """The elements of a register, of 16 bits or bytes, in 16-bit registers, low part first."""
@@ -500,8 +450,8 @@ class ScalarBuilder:
         if operation == "sub":
             return self.pure(f"add.{type_}", x, -c)
         if operation == "add" and not isinstance(x, _NUMBERS):
-            inner = self.definitions.get(x)
-            if inner is not None and inner[0] == mnemonic:
+            inner = self.definition(x)
+            if inner[:1] == (mnemonic,):
                 more = self.constant(inner[2])
                 if more is not None:
                     return self.pure(mnemonic, inner[1], wrap(int(more) + c, bits, True))
@@ -563,32 +513,6 @@ class ScalarBuilder:
         if constant is not None and -(1 << 31) <= constant < 1 << 31:
             return self.pure("mul.wide.s32", value, int(constant))
         return self.pure("mul.lo.s64", factor, self.widen(value))
-
-
-_PAIR_CONVERSIONS = {
-    "cvt.rn.f16.f32": "cvt.rn.f16x2.f32",
-    "cvt.rn.bf16.f32": "cvt.rn.bf16x2.f32",
-}
-
-
-_BYTE_CONVERSIONS = ("cvt.rn.satfinite.e4m3x2.f32", "cvt.rn.satfinite.e5m2x2.f32")
-
-
-def erase_unused(block: Block, is_pure: Callable[[Operation], bool]) -> None:
-    """Erase pure ops without uses, last first, in a block and the blocks nested in it."""
-    op = block.last_op
-    while op is not None:
-        before = op.prev_op
-        for region in op.regions:
-            for inner in region.blocks:
-                erase_unused(inner, is_pure)
-        results = op.results
-        if results and results[0].first_use is None:
-            is_unused = len(results) == 1 or all(each.first_use is None for each in results)
-            if is_unused and is_pure(op):
-                op.detach()
-                op.erase()
-        op = before
 
 
 def array_type(array: SSAValue) -> ptx.RegsType:

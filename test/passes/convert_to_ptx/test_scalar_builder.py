@@ -9,7 +9,8 @@ import pytest
 from xdsl.ir import Block
 
 from cutedialect.dialects import ptx
-from cutedialect.passes.lower.scalar_builder import ScalarBuilder, erase_unused, wrap
+from cutedialect.passes.lower.scalar_builder import ScalarBuilder, wrap
+from cutedialect.passes.rewriting import sweep
 
 INPUTS = [0, 1, 2, 3, 7, 8, 31, 100, -1, -2, -7, -8, -100, 2**31 - 1, -(2**31), 12345678]
 CONSTANTS = [0, 1, 2, 8, 3, -1, -4, 2**31 - 1]
@@ -89,7 +90,7 @@ def test_equal_code_is_written_once(builder) -> None:
         "add.s32", x, 7
     )
     assert mnemonics(builder.levels[0].block) == ["add.s32", "add.s32", "add.s32"]
-    erase_unused(builder.levels[0].block, lambda op: isinstance(op, ptx.ScalarOp))
+    sweep(builder.levels[0].block, lambda op: isinstance(op, ptx.ScalarOp))
     assert mnemonics(builder.levels[0].block) == []
 
 
