@@ -31,6 +31,7 @@ from cutedialect.dialects.pipeline import RoleOp
 from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.anchors import anchored
 
+from .addresses import Address, memory_op
 from .context import Context, array_class, fail
 from .elementwise import Fragment, extract
 from .lowering import Handler, KernelLowering
@@ -229,8 +230,9 @@ def _add_parts(
     for first in range(0, values, count):
         size = min(count, values - first)
         vectors = range(first // _VECTOR, (first + size) // _VECTOR)
-        offsets = [room + each * stride for room in rooms for each in vectors]
-        self.context.load(f"shared.v{_VECTOR}.{cls}", part, at, offsets)
+        places = [Address(at, room + each * stride) for room in rooms for each in vectors]
+        loaded = range(size * len(rooms))
+        memory_op(self.context, ptx.LdOp, f"shared.v{_VECTOR}.{cls}", part, places, loaded)
         for each in range(size):
             found = [builder.get(part, number * size + each) for number in range(len(rooms))]
             if keeps:
@@ -270,7 +272,8 @@ def _cluster_reduce(self: KernelLowering, op: cute.ClusterReduceOp) -> None:
     context.when(sends, lambda: _send(self, element, thread, [mine], room, full))
     builder.emit(ptx.MbarrierWaitOp(base, builder.value(0, "b32"), full))
     parts = context.registers(cls, count)
-    context.load(f"shared.{cls}", parts, base, [room + _SLOT * rank for rank in range(count)])
+    places = [Address(base, room + _SLOT * rank) for rank in range(count)]
+    memory_op(context, ptx.LdOp, f"shared.{cls}", parts, places, range(count))
     combine = combiner(builder, op.kind.data, "s32" if cls == "b32" else cls)
     # Each is read when the ones before are combined.
     total: Scalar = builder.get(parts, 0)

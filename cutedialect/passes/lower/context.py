@@ -21,7 +21,6 @@ from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import FragmentType, element_bits
-from cutedialect.dialects.ptx.mnemonics import vector_length
 
 from .scalar_builder import Scalar, ScalarBuilder, array_type
 
@@ -315,29 +314,6 @@ class Context:
         self.builder.emit(ptx.YieldOp(values))
         self.builder.pop()
         self.builder.emit(ptx.ForeachOp(count, sources, constants, targets, block))
-
-    def load(
-        self, modifiers: str, array: SSAValue, address: SSAValue, offsets: Sequence[int]
-    ) -> None:
-        """Fill the first registers of an array with what lies at offsets of one address."""
-        registers = range(len(offsets) * vector_length(f"ld.{modifiers}"))
-        base = [0] * len(offsets)
-        self.builder.emit(ptx.LdOp(modifiers, array, [address], base, offsets, registers))
-
-    def store(
-        self,
-        modifiers: str,
-        array: SSAValue,
-        address: SSAValue,
-        offsets: Sequence[int],
-        registers: Sequence[int] | None = None,
-        guard: Scalar = True,
-    ) -> None:
-        """Store the first registers of an array, or those chosen, at offsets of one address."""
-        if registers is None:
-            registers = range(len(offsets) * vector_length(f"st.{modifiers}"))
-        base, guards = [0] * len(offsets), self.guards([guard] * len(offsets))
-        self.builder.emit(ptx.StOp(modifiers, array, [address], base, offsets, registers, *guards))
 
     def table_of(self, scalars: Sequence[Scalar], cls: str) -> tuple[list[SSAValue], list[int]]:
         """Distinct operands, and for each scalar the index of its own."""

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import Float32Type, f32, i32
 from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects.cute import CoordOp, FragmentType, MapOp, YieldOp
-from cutedialect.layout import Layout
+from cutedialect.layout import Layout, product
 from cutedialect.passes.bind.exponential_shares import (
     POLYNOMIALS,
     is_polynomial,
@@ -64,6 +64,16 @@ class Fragment:
     @property
     def values(self) -> int:
         return self.type.values
+
+    def repetitions(self, values: int) -> tuple[int, int]:
+        """How often an atom of so many values repeats for a thread along the modes of the tile."""
+        modes = self.tv.shape[1]  # type: ignore[index]
+        if not isinstance(modes, tuple) or len(modes) != 3 or product(modes[0]) != values:
+            raise ValueError(
+                f"expected values (atom, rest, rest) with {values} in the atom, got {modes} of "
+                f"{self.type}"
+            )
+        return product(modes[1]), product(modes[2])  # type: ignore[return-value]
 
 
 def lower_map(

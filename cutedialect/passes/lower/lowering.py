@@ -37,13 +37,15 @@ Handler = Callable[["KernelLowering", Any], object]
 
 @dataclass
 class TensorPlan:
-    """Columns of tensor memory that are taken, by how many CTAs together, the place in shared
-    memory where the address of the first one is, that address, and the addresses of tiles in it;
-    the roles that load from it, and the named barrier at which they meet if they are several.
+    """Columns of tensor memory that are taken, by how many CTAs together, the first one of each
+    buffer, the place in shared memory where the address of the kernel's first one is, that address,
+    and the addresses of tiles in it; the roles that load from it, and the named barrier at which
+    they meet if they are several.
     """
 
     used: int = 0
     group: int = 1
+    offsets: dict[SSAValue, int] = field(default_factory=dict)
     slot: int = 0
     base: Scalar = 0
     tiles: dict[SSAValue, Scalar] = field(default_factory=dict)
@@ -86,9 +88,7 @@ class KernelLowering:
         self.tests: dict[SSAValue, Scalar] = {}
         # Buffers that have a place in shared memory before they are reached.
         self.places: dict[cute.AllocSmemOp, int] = {}
-        # Tensor memory: the first column of each buffer, counted from the kernel's own.
         self.tensor = TensorPlan()
-        self.tensor_offsets: dict[SSAValue, int] = {}
         self.done: set[Operation] = set()
         # Accumulators that a loop starts from zero: by its first multiply, and by the op before
         # which they have to be zero if the loop had no trip.

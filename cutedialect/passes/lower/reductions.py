@@ -15,7 +15,7 @@ from xdsl.ir import Block, SSAValue
 from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import ReduceOp, YieldOp
 
-from .addresses import digit_value, weighted_sum
+from .addresses import Address, digit_value, memory_op, weighted_sum
 from .context import Context, array_class, fail, float_name
 from .coordinates import Digit, ThreadValue, split_digits, thread_value
 from .elementwise import Fragment, from_elements
@@ -283,10 +283,12 @@ def _across_warps(
     offsets = [root + part * part_bytes for part in range(rows * warps)]
     shared = f"shared.b{8 * size}"
     context.barrier()
-    context.store(shared, accumulator, builder.value(mine, "b32"), offsets[::warps], guard=lead)
+    places = [Address(mine, offset) for offset in offsets[::warps]]
+    memory_op(context, ptx.StOp, shared, accumulator, places, range(rows), [lead] * rows)
     context.barrier()
     found = context.registers(cls, rows * warps)
-    context.load(shared, found, builder.value(first, "b32"), offsets)
+    places = [Address(first, offset) for offset in offsets]
+    memory_op(context, ptx.LdOp, shared, found, places, range(rows * warps))
     context.move(found, range(0, rows * warps, warps), accumulator, range(rows))
     order = [(u, u * warps + w) for w in range(1, warps) for u in range(rows)]
     sums = [u for u, _ in order]

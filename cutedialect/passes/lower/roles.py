@@ -20,11 +20,12 @@ from cutedialect.dialects.pipeline import RoleOp
 from cutedialect.passes.rewriting import block_of
 
 from . import cluster_reductions, tensor_memory
+from .addresses import Address, memory_op
 from .context import Team
 from .lowering import Handler, KernelLowering
-from .ones import write_ones
 from .rings import drain, initialize, is_even_cta
 from .scalar_builder import Scalar, ScalarBuilder, array_type
+from .wgmma import write_ones
 
 _WARP = 32
 _GROUP = 4
@@ -209,8 +210,9 @@ def _wgmma_wait(self: KernelLowering, op: cute_nvgpu.WgmmaWaitOp) -> None:
         # A few registers, spread over the tile, hold the wait back as well as all.
         tied = range(whole - 1, -1, -max(1, whole // _MOST_TIED))[::-1]
         never = self.builder.pure("setp.eq.s32", self.builder.special("nctaid.y"), 0)
-        base, zeros = self.builder.smem_base(), [0] * len(tied)
-        self.context.store("shared.b32", array, base, zeros, tied, never)
+        places = [Address(self.builder.smem_base(), 0)] * len(tied)
+        guards = [never] * len(tied)
+        memory_op(self.context, ptx.StOp, "shared.b32", array, places, tied, guards)
     self.builder.emit(ptx.WgmmaWaitOp(op.pending.value.data))
 
 

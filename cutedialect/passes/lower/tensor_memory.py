@@ -11,42 +11,44 @@ from xdsl.ir import Operation, SSAValue
 from cutedialect.atoms.tmem_layouts import COLUMNS, LANE, WARP_LANES, allocation
 from cutedialect.dialects import cute, pipeline, ptx
 from cutedialect.dialects.cute_nvgpu import Sm100MmaType, TmemLoadType, TmemStoreType
-from cutedialect.dialects.walks import walk
-from cutedialect.layout import Layout, flatten
+from cutedialect.dialects.walks import ops_of
+from cutedialect.layout import flatten
 
-from .context import fail
 from .elementwise import Fragment
 from .lowering import Handler, KernelLowering
 from .scalar_builder import Scalar
-from .wgmma import operand_descriptor
+from .wgmma import first_steps, operand_descriptor
 
 _WARP = 32
 _GROUP = 4
-# What one 16x256b.x1 moves of elements of 32 bits, or 16x128b.x1 of 16: rows, columns, values of a
+# What one 16x256b.x1 moves of elements of 32 bits, or 16x128b.x1 of 16: columns, values of a
 # thread; the most registers at once.
-_ROWS, _COLUMNS, _VALUES = 16, 8, 4
+_COLUMNS, _VALUES = 8, 4
 _MOST = 128
 
 
 def _alloc(self: KernelLowering, op: cute.AllocTmemOp) -> None:
     plan = self.tensor
     if op.over is not None:
-        self.tensor_offsets[op.result] = self.tensor_offsets[op.over]
+        plan.offsets[op.result] = plan.offsets[op.over]
         return
-    self.tensor_offsets[op.result] = plan.used
+    plan.offsets[op.result] = plan.used
     plan.used += op.columns
     if plan.used > COLUMNS:
-        raise fail(op, f"expected at most {COLUMNS} columns of tensor memory, got {plan.used}")
+        raise ValueError(f"expected at most {COLUMNS} columns of tensor memory, got {plan.used}")
 
 
 def begin(self: KernelLowering, roles: Sequence[pipeline.RoleOp]) -> None:
     """The first warp takes the columns; a barrier has to follow before `ready`."""
-    plan = self.tensor
-    plan.readers = [role for role in roles if reads_tensor_memory(role)]
+    plan, builder = self.tensor, self.builder
+    plan.readers = [
+        role
+        for role in roles
+        if any(isinstance(op.atom, TmemLoadType) for op in ops_of(role, cute.CopyOp))
+    ]
     if len(plan.readers) > 1:
         plan.barrier = self.context.take_barriers(1)
     plan.slot = self.context.smem.take(4, 4)
-    builder = self.builder
 
     def take() -> None:
         base = builder.smem_base()
@@ -58,19 +60,11 @@ def begin(self: KernelLowering, roles: Sequence[pipeline.RoleOp]) -> None:
 
 def ready(self: KernelLowering) -> None:
     """Behind the barrier every thread reads where the columns are."""
-    plan = self.tensor
-    builder = self.builder
+    plan, builder = self.tensor, self.builder
     load = ptx.LdScalarOp("shared.b32", builder.smem_base(), plan.slot, "b32")
-    plan.base = builder.uniform(builder.emit(load).results[0])
-    for value, offset in self.tensor_offsets.items():
+    plan.base = builder.uniform(builder.result(load))
+    for value, offset in plan.offsets.items():
         plan.tiles[value] = builder.pure("add.s32", plan.base, offset)
-
-
-def reads_tensor_memory(role: pipeline.RoleOp) -> bool:
-    """Whether a role loads from tensor memory."""
-    return any(
-        isinstance(op, cute.CopyOp) and isinstance(op.atom, TmemLoadType) for op in walk(role)
-    )
 
 
 def _word(type_: cute.MemRefType, offset: int) -> int:
@@ -82,8 +76,7 @@ def _word(type_: cute.MemRefType, offset: int) -> int:
 
 def end(self: KernelLowering, role: pipeline.RoleOp) -> None:
     """When all roles that read what was multiplied have done so, one gives the columns back."""
-    plan = self.tensor
-    builder = self.builder
+    plan, builder = self.tensor, self.builder
     builder.emit(ptx.Tcgen05FenceOp("before_thread_sync"))
     if plan.barrier:
         threads = _WARP * sum(len(each.warp_range) for each in plan.readers)
@@ -99,11 +92,10 @@ def end(self: KernelLowering, role: pipeline.RoleOp) -> None:
         self.context.barrier()
     builder.emit(ptx.Tcgen05FenceOp("after_thread_sync"))
 
-    def give_back() -> None:
-        base = builder.value(plan.base, "b32")
-        builder.emit(ptx.TmemDeallocOp(base, allocation(plan.used), plan.group))
-
-    self.context.when(builder.pure("setp.eq.s32", self.context.warp_index(), 0), give_back)
+    base = builder.value(plan.base, "b32")
+    give_back = ptx.TmemDeallocOp(base, allocation(plan.used), plan.group)
+    is_first = builder.pure("setp.eq.s32", self.context.warp_index(), 0)
+    self.context.when(is_first, lambda: builder.emit(give_back))
 
 
 # Views
@@ -115,23 +107,20 @@ def stage(self: KernelLowering, op: cute.StageOp) -> None:
     step = type_.stride[-1]
     assert isinstance(step, int)
     at = self.builder.pure("mul.lo.s32", self.scalars[op.index], _word(type_, step))
-    self.tensor.tiles[op.result] = self.builder.pure("add.s32", _address(self, op, op.source), at)
+    self.tensor.tiles[op.result] = self.builder.pure("add.s32", _address(self, op.source), at)
 
 
 def subview(self: KernelLowering, op: cute.SubviewOp) -> None:
     """A part of a tile in tensor memory."""
-    type_ = cute.memref_of(op.source)
-    origin = tuple(int(each) for each in op.origin.get_values())
-    offset = _word(type_, type_.layout(*origin))
-    self.tensor.tiles[op.result] = self.builder.pure(
-        "add.s32", _address(self, op, op.source), offset
-    )
+    type_, address = cute.memref_of(op.source), _address(self, op.source)
+    offset = _word(type_, type_.layout(*map(int, op.origin.get_values())))
+    self.tensor.tiles[op.result] = self.builder.pure("add.s32", address, offset)
 
 
-def _address(self: KernelLowering, op: Operation, tile: SSAValue) -> Scalar:
+def _address(self: KernelLowering, tile: SSAValue) -> Scalar:
     found = self.tensor.tiles.get(tile)
     if found is None:
-        raise fail(op, f"expected a tile of tensor memory in a role, got {tile.type}")
+        raise ValueError(f"expected a tile of tensor memory in a role, got {tile.type}")
     return found
 
 
@@ -144,7 +133,7 @@ def multiply(self: KernelLowering, op: cute.GemmOp) -> None:
     type_ = op.atom
     assert isinstance(type_, Sm100MmaType)
     if not context.team.elected:
-        raise fail(op, "expected one thread to issue tcgen05.mma (a role with elect)")
+        raise ValueError("expected one thread to issue tcgen05.mma (a role with elect)")
     atom = type_.entry(context.arch)
     am, an, ak = atom.shape_mnk
     # What this CTA has of each product of a pair.
@@ -155,7 +144,7 @@ def multiply(self: KernelLowering, op: cute.GemmOp) -> None:
     assert isinstance(n, int)
     held = cute.memref_of(op.a)
     if held.space == "tmem":
-        a, a_major = builder.value(_address(self, op, op.a), "b32"), "K"
+        a, a_major = builder.value(_address(self, op.a), "b32"), "K"
         depth = held.shape[1]
         assert isinstance(depth, int)
         a_table = [
@@ -172,11 +161,11 @@ def multiply(self: KernelLowering, op: cute.GemmOp) -> None:
         for column in range(n // an)
     ]
     keeps: Scalar = True if op.keeps is None else self.scalars[op.keeps]
-    starts = [] if keeps is True else [builder.value(keeps, "pred")]
+    starts, scale = first_steps(context, keeps, order)
     builder.emit(
         ptx.Tcgen05MmaOp(
             atom.ptx.removeprefix("tcgen05.mma."),
-            builder.value(_address(self, op, op.acc), "b32"),
+            builder.value(_address(self, op.acc), "b32"),
             a,
             b,
             atom.descriptor(a_major=a_major, b_major=b_major),
@@ -184,7 +173,7 @@ def multiply(self: KernelLowering, op: cute.GemmOp) -> None:
             [a_table[row][k] for k, row, _ in order],
             [b_table[column][k] for k, _, column in order],
             enable=starts,
-            scale=[0 if k == 0 else -1 for k, _, _ in order] if starts else None,
+            scale=scale,
         )
     )
 
@@ -206,76 +195,60 @@ def _transfer(self: KernelLowering, op: cute.CopyOp, tile: SSAValue, held: SSAVa
     at a time.
     """
     context, builder = self.context, self.builder
-    fragment, type_, atom = self.fragment(op, held), tile.type, op.atom
-    assert isinstance(type_, cute.MemRefType)
+    fragment, type_, atom = self.fragment(op, held), cute.memref_of(tile), op.atom
     assert isinstance(atom, TmemLoadType | TmemStoreType)
-    rows = fragment.type.shape[0]
-    registers = _VALUES * type_.bits // 32
-    layout = type_.layout
+    rows, layout = fragment.type.shape[0], type_.layout
     warp = context.warp_index()
-    lane = builder.pure("mul.lo.s32", builder.pure("rem.u32", warp, _GROUP), WARP_LANES * LANE)
-    address = builder.pure("add.s32", _address(self, op, tile), lane)
-    for before, extent, offset in _groups(fragment, rows, layout):
-        index = builder.pure("rem.u32", builder.pure("div.u32", warp, before), extent)
-        step = builder.pure("mul.lo.s32", index, _word(type_, offset))
-        address = builder.pure("add.s32", address, step)
-    base = builder.value(address, "b32")
     quarter = WARP_LANES * LANE
+    lane = builder.pure("mul.lo.s32", builder.pure("rem.u32", warp, _GROUP), quarter)
+    address = builder.pure("add.s32", _address(self, tile), lane)
+    for before, extent, place in _groups(fragment):
+        index = builder.pure("rem.u32", builder.pure("div.u32", warp, before), extent)
+        offset = _word(type_, layout(place % rows, place // rows))
+        address = builder.pure("add.s32", address, builder.pure("mul.lo.s32", index, offset))
+    base = builder.value(address, "b32")
+    registers, wide = _VALUES * type_.bits // 32, _word(type_, _COLUMNS)
     starts = [
-        (
-            value // _VALUES * registers,
-            _word(type_, layout(row, column)) - _word(type_, layout(row, 0)) // quarter * quarter,
-        )
-        for value, row, column in _units(op, fragment, rows)
+        _word(type_, layout(row, column)) - _word(type_, layout(row, 0)) // quarter * quarter
+        for row, column in _units(fragment, rows)
     ]
-    wide = _word(type_, _COLUMNS)
     at = 0
     while at < len(starts):
         count = 1
-        register, addend = starts[at]
-        while (
-            2 * count * registers <= _MOST
-            and at + 2 * count <= len(starts)
-            and all(
-                starts[at + i] == (register + registers * i, addend + wide * i)
-                for i in range(2 * count)
-            )
-        ):
+        while 2 * count * registers <= _MOST and starts[at : at + 2 * count] == [
+            starts[at] + wide * i for i in range(2 * count)
+        ]:
             count *= 2
-        modifiers = f"sync.aligned.{atom.shape}.x{count}.b32"
+        modifiers, first = f"sync.aligned.{atom.shape}.x{count}.b32", [at * registers]
         if isinstance(atom, TmemLoadType):
-            builder.emit(ptx.TmemLdOp(modifiers, fragment.array, base, [register], [addend]))
+            builder.emit(ptx.TmemLdOp(modifiers, fragment.array, base, first, [starts[at]]))
         else:
-            builder.emit(ptx.TmemStOp(modifiers, base, fragment.array, [register], [addend]))
+            builder.emit(ptx.TmemStOp(modifiers, base, fragment.array, first, [starts[at]]))
         at += count
 
 
-def _units(op: Operation, fragment: Fragment, rows: int) -> list[tuple[int, int, int]]:
-    """(first value, row, column) of each four values, of the first thread."""
-    tv = fragment.tv
-    found: list[tuple[int, int, int]] = []
-    for value in range(0, fragment.type.values, _VALUES):
-        offsets = [tv((0, value + i)) for i in range(_VALUES)]
-        first = offsets[0]
-        if offsets != [first, first + rows, first + 8, first + rows + 8]:
-            raise fail(
-                op,
+def _units(fragment: Fragment, rows: int) -> list[tuple[int, int]]:
+    """(row, column) of each four values, of the first thread."""
+    found: list[tuple[int, int]] = []
+    for value in range(0, fragment.values, _VALUES):
+        first, *others = (fragment.tv((0, value + i)) for i in range(_VALUES))
+        if others != [first + rows, first + 8, first + rows + 8]:
+            raise ValueError(
                 "expected registers of an accumulator's layout beside tensor memory, got "
-                f"{fragment.type}",
+                f"{fragment.type}"
             )
-        found.append((value, first % rows, first // rows))
+        found.append((first % rows, first // rows))
     return found
 
 
-def _groups(fragment: Fragment, rows: int, layout: Layout) -> list[tuple[int, int, int]]:
-    """(warps in front, warpgroups, address step) of each mode of a fragment's warpgroups."""
+def _groups(fragment: Fragment) -> list[tuple[int, int, int]]:
+    """(warps in front, warpgroups, place of the second one) of each mode of warpgroups."""
     found: list[tuple[int, int, int]] = []
     threads = 1
     inner = fragment.tv[0]
     for extent, stride in zip(flatten(inner.shape), flatten(inner.stride), strict=True):
         if threads >= _WARP * _GROUP and extent > 1:
-            step = layout(stride % rows, stride // rows)
-            found.append((threads // _WARP, extent, step))
+            found.append((threads // _WARP, extent, stride))
         threads *= extent
     return found
 

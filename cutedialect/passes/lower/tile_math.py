@@ -5,16 +5,16 @@ from __future__ import annotations
 from xdsl.dialects import scf
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from cutedialect.atoms import target
+from cutedialect.atoms import MmaAtom, find_mma, target
 from cutedialect.dialects import cute, ptx
-from cutedialect.dialects.cute_nvgpu import Sm90MmaType, Sm100MmaType
+from cutedialect.dialects.cute_nvgpu import Sm80MmaType, Sm90MmaType, Sm100MmaType
 from cutedialect.dialects.effects import written_by
+from cutedialect.dialects.element_names import element_name, operand_name
 
 from . import tensor_memory
-from .context import array_class, fail, float_name, pack_factor, register_class
+from .context import Context, array_class, float_name, register_class
 from .copies import reduce_tile
-from .elementwise import Fragment, lower_map
-from .gemm import lower_gemm
+from .elementwise import Fragment, as_operand, lower_map
 from .indexed_tiles import reduce_rows
 from .large_elements import has_large, tested
 from .lowering import Handler, KernelLowering
@@ -22,29 +22,28 @@ from .reductions import lower_reduce
 from .scalar_builder import Scalar
 from .wgmma import fresh_accumulator, lower_wgmma
 
+_LANES = 32
+
 
 def _fill(self: KernelLowering, op: cute.FillOp) -> None:
-    fragment = self.fragment(op, op.fragment)
-    value = self.scalars[op.value]
-    pack = pack_factor(fragment.type.element)
-    constant = self.builder.constant(value)
-    if constant == 0:
-        fresh = fresh_accumulator(op)
-        if fresh is not None:
-            self.fresh[fresh.first] = fresh
-            if fresh.reader is not None:
-                self.unsettled.setdefault(fresh.reader, []).append(fresh)
-            return
-    if pack > 1:
-        if constant is not None:
-            bits = 32 // pack
-            part = int(constant) & ((1 << bits) - 1)
-            value = sum(part << (bits * i) for i in range(pack))
-        else:
-            if pack == 4:
-                low = self.builder.pure("and.b16", value, 255)
-                value = self.builder.pure("or.b16", low, self.builder.pure("shl.b16", low, 8))
-            value = self.builder.pack(value, value)
+    fragment, builder = self.fragment(op, op.fragment), self.builder
+    value, pack = self.scalars[op.value], fragment.pack
+    constant = builder.constant(value)
+    fresh = fresh_accumulator(op) if constant == 0 else None
+    if fresh is not None:
+        self.fresh[fresh.first] = fresh
+        if fresh.reader is not None:
+            self.unsettled.setdefault(fresh.reader, []).append(fresh)
+        return
+    if pack > 1 and constant is not None:
+        bits = 32 // pack
+        part = int(constant) & ((1 << bits) - 1)
+        value = sum(part << (bits * i) for i in range(pack))
+    elif pack > 1:
+        if pack == 4:
+            low = builder.pure("and.b16", value, 255)
+            value = builder.pure("or.b16", low, builder.pure("shl.b16", low, 8))
+        value = builder.pack(value, value)
     self.context.fill(fragment.array, value)
 
 
@@ -52,6 +51,7 @@ def _gemm(self: KernelLowering, op: cute.GemmOp) -> None:
     if isinstance(op.atom, Sm100MmaType):
         tensor_memory.multiply(self, op)
         return
+    acc = self.fragment(op, op.acc)
     if isinstance(op.atom, Sm90MmaType):
         in_registers = op.atom.a_source == "rmem"
         a = self.fragment(op, op.a) if in_registers else self.view(op, op.a)
@@ -62,11 +62,61 @@ def _gemm(self: KernelLowering, op: cute.GemmOp) -> None:
         elif fresh is not None and fresh.loop is not None:
             counter = self.scalars[fresh.loop.body.block.args[0]]
             keeps = self.builder.pure("setp.gt.s32", counter, self.scalars[fresh.loop.lb])
-        acc = self.fragment(op, op.acc)
         lower_wgmma(self.context, op, a, self.view(op, op.b), acc, keeps)
         return
-    a, b, acc = (self.fragment(op, each) for each in (op.a, op.b, op.acc))
-    lower_gemm(self.context, op, a, b, acc)
+    _lower_mma(self.context, op, self.fragment(op, op.a), self.fragment(op, op.b), acc)
+
+
+def _lower_mma(context: Context, op: cute.GemmOp, a: Fragment, b: Fragment, acc: Fragment) -> None:
+    """acc += a b^T by `mma.sync`: one op for all instructions, their registers in tables; k
+    outermost, so that an accumulator rests between two of its updates.
+    """
+    atom = _mma_atom(op.atom, context.arch)
+    counts = (atom.registers_c, atom.registers_a, atom.registers_b)
+    rests = [each.repetitions(n) for each, n in zip((a, b, acc), atom.values, strict=True)]
+    (rows, depth), (columns, depth_b), of_acc = rests
+    if of_acc != (rows, columns) or depth != depth_b:
+        raise ValueError(
+            f"expected repetitions (M,K), (N,K) and (M,N) that agree, got {rests[0]}, {rests[1]} "
+            f"and {rests[2]}"
+        )
+    # Every other column runs backwards: the last A registers are used again at once.
+    order = [
+        (step if n % 2 == 0 else rows - 1 - step, n, k)
+        for k in range(depth)
+        for n in range(columns)
+        for step in range(rows)
+    ]
+    context.builder.emit(
+        ptx.MmaOp(
+            atom.ptx.split(".", 1)[1],
+            acc.array,
+            as_operand(context, a),
+            as_operand(context, b),
+            counts,
+            [(m + rows * n) * counts[0] for m, n, _ in order],
+            [(m + rows * k) * counts[1] for m, _, k in order],
+            [(n + columns * k) * counts[2] for _, n, k in order],
+        )
+    )
+
+
+def _mma_atom(type_: Attribute | None, arch: str) -> MmaAtom:
+    if not isinstance(type_, Sm80MmaType):
+        raise ValueError(f"expected an MMA atom (cute_nvgpu.sm80.mma), got {type_}")
+    if type_.kind:
+        return type_.entry(arch)
+    found = find_mma(operand_name(type_.a), operand_name(type_.b), element_name(type_.c), arch)
+    whole = [atom for atom in found if atom.thr_id.size() == _LANES]
+    for atom in whole:
+        if atom.shape_mnk == type_.shape:
+            return atom
+    shapes = ", ".join("x".join(map(str, atom.shape_mnk)) for atom in whole)
+    shapes = shapes or "none of a whole warp, but of its quarters"
+    raise ValueError(
+        f"expected a shape that {arch} has for these types ({shapes}), "
+        f"got {'x'.join(map(str, type_.shape))}"
+    )
 
 
 def _map(self: KernelLowering, op: cute.MapOp) -> None:
@@ -77,48 +127,36 @@ def _map(self: KernelLowering, op: cute.MapOp) -> None:
         if found is not None:
             self.tests[op.result] = found
             return
-    copy = _assignment(op)
-    target_ = None
+    copy, assigned = _assignment(op), None
     if copy is not None:
-        target_ = self.fragments.get(copy.destination)
-        if target_ is not None and self.is_touched_between(op, copy, target_):
-            target_ = None
-        type_ = op.result.type
-        if target_ is not None and (
-            target_.type != type_ or array_class(target_.array) != register_class(type_.element)
+        assigned = self.fragments.get(copy.destination)
+        if assigned is not None and (
+            self.is_touched_between(op, copy, assigned)
+            or assigned.type != op.result.type
+            or array_class(assigned.array) != register_class(assigned.type.element)
         ):
-            target_ = None
-    result = lower_map(self.context, op, inputs, self.scalars, target_)
+            assigned = None
+    result = lower_map(self.context, op, inputs, self.scalars, assigned)
     self.fragments[op.result] = result
-    if copy is not None and target_ is not None and result.array is target_.array:
+    if copy is not None and assigned is not None and result.array is assigned.array:
         self.done.add(copy)
 
 
 def _assignment(op: cute.MapOp) -> cute.CopyOp | None:
     """The copy later in the block that is the only use of a map."""
-    uses = list(op.result.uses)
-    if len(uses) != 1:
+    copy = op.result.get_user_of_unique_use()
+    if not isinstance(copy, cute.CopyOp) or copy.source is not op.result or copy.pred is not None:
         return None
-    copy = uses[0].operation
-    if (
-        not isinstance(copy, cute.CopyOp)
-        or copy.source is not op.result
-        or copy.pred is not None
-        or copy.parent is not op.parent
-    ):
-        return None
-    return copy
+    return copy if copy.parent is op.parent else None
 
 
 def _reduce(self: KernelLowering, op: cute.ReduceOp) -> None:
     known = _known_parts(op)
     if known is not None and known.result in self.fragments:
-        type_ = op.result.type
-        self.fragments[op.result] = Fragment(type_, self.fragments[known.result].array)
+        self.fragments[op.result] = Fragment(op.result.type, self.fragments[known.result].array)
         return
-    self.fragments[op.result] = lower_reduce(
-        self.context, op, self.fragment(op, op.source), self.scalars
-    )
+    source = self.fragment(op, op.source)
+    self.fragments[op.result] = lower_reduce(self.context, op, source, self.scalars)
 
 
 def _known_parts(op: cute.ReduceOp) -> cute.ReduceOp | None:
@@ -133,15 +171,11 @@ def _known_parts(op: cute.ReduceOp) -> cute.ReduceOp | None:
             isinstance(known, cute.ReduceOp)
             and known is not op
             and known.properties == op.properties
-            and _element(known.result) == _element(op.result)
+            and known.result.type.element == op.result.type.element
             and _keeps_between(known, op, op.source)
         ):
             return known
     return None
-
-
-def _element(value: SSAValue) -> Attribute:
-    return cute.element_of(value.type)
 
 
 def _keeps_between(first: Operation, last: Operation, tile: SSAValue) -> bool:
@@ -164,40 +198,33 @@ def _keeps_between(first: Operation, last: Operation, tile: SSAValue) -> bool:
 
 
 def _any(self: KernelLowering, op: cute.AnyOp) -> None:
-    found: Scalar = False
-    if op.source in self.tests:
-        found = self.tests[op.source]
-    else:
+    found: Scalar = self.tests.get(op.source, False)
+    if op.source not in self.tests:
         fragment = self.fragment(op, op.source)
         for index in range(fragment.values):
-            value = self.builder.emit(ptx.GetOp(fragment.array, index)).results[0]
+            value = self.builder.get(fragment.array, index)
             found = value if found is False else self.builder.pure("or.pred", found, value)
     warps = None if op.warps is None else op.warps.value.data
     self.scalars[op.result] = self.context.any_thread(found, warps)
 
 
 def _atomic(self: KernelLowering, op: cute.AtomicOp) -> None:
-    fragment = self.fragment(op, op.source)
+    fragment, kind = self.fragment(op, op.source), op.kind.data
     name = float_name(fragment.type.element)
-    kind = op.kind.data
-    if name in ("s64", "s32") and kind == "add":
-        name = name.replace("s64", "u64")
-    elif name not in ("s32", "s64") and not (
-        kind == "add" and name in ("f16", "bf16", "f32", "f64")
-    ):
-        raise fail(
-            op,
+    if name not in ("s32", "s64", *(("f16", "bf16", "f32", "f64") if kind == "add" else ())):
+        raise ValueError(
             f"expected add of f16, f32, f64, i32 or i64, or max, min of integers, "
-            f"got {kind} of {name}",
+            f"got {kind} of {name}"
         )
     if name == "bf16" and target(self.context.arch).number < 90:
-        raise fail(op, f"expected sm_90 or later for an atomic on bf16, got {self.context.arch}")
+        raise ValueError(f"expected sm_90 or later for an atomic on bf16, got {self.context.arch}")
+    if kind == "add":
+        name = name.replace("s64", "u64")
     if op.destination in self.indexed:
         reduce_rows(self.context, self.indexed[op.destination], fragment, kind, name)
         return
-    reduce_tile(
-        self.context, self.view(op, op.destination), fragment.array, fragment.tv, kind, name
-    )
+    view = self.view(op, op.destination)
+    reduce_tile(self.context, view, fragment.array, fragment.tv, kind, name)
 
 
 HANDLERS: dict[type[Operation], Handler] = {

@@ -6,7 +6,13 @@ nothing has to be written to them; only a loop without a trip leaves the zeros t
     =>
     for k { gemm a, b, acc (scale-d: k > first) }; if no trip { fill acc, 0 }; use acc
 
-Without a loop the multiply ignores them anyway.
+Without a loop the multiply ignores them anyway. A multiply that adds up the rows of A, too, reads a
+tile of ones beside B: the columns behind those of B are in the next span of its swizzle, to which
+the descriptor's leading offset leads from each step of the depth.
+
+    start of step k of B + leading offset(k) = the tile of ones
+
+Threads write it before the roles begin, and nobody does later.
 """
 
 from __future__ import annotations
@@ -15,27 +21,41 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import scf
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import BFloat16Type, Float16Type
+from xdsl.ir import Attribute, Operation, SSAValue
 
-from cutedialect.atoms.matrix_descriptor import matrix_descriptor, operand_addends
+from cutedialect.atoms.matrix_descriptor import (
+    MatrixDescriptor,
+    matrix_descriptor,
+    operand_addends,
+)
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects import ptx
-from cutedialect.dialects.cute import FillOp, GemmOp, memref_of
+from cutedialect.dialects.cute import FillOp, GemmOp, element_of, memref_of
 from cutedialect.dialects.cute_nvgpu import Sm90MmaType
-from cutedialect.layout import Layout, coalesce, product
+from cutedialect.dialects.walks import ops_of
+from cutedialect.layout import Layout, coalesce
+from cutedialect.passes.anchors import anchored
 from cutedialect.passes.bind.smem_layouts import in_order
 from cutedialect.passes.rewriting import block_of
+from cutedialect.passes.roles.resource_plan import ONES_BYTES
 
-from .addresses import tile_address
-from .context import Context, fail
+from .addresses import Address, memory_op, tile_address
+from .context import Context
 from .elementwise import Fragment, as_operand
-from .ones import beside_ones, steps_beside_ones
 from .scalar_builder import Scalar
 from .views import View
 
 _ADDRESS_BITS = 0x3FFF
 # Lanes that hold a row of A together.
 _QUAD = 4
+# Two ones in a register.
+_PAIRS = {BFloat16Type: 0x3F803F80, Float16Type: 0x3C003C00}
+_VECTOR, _WORDS = 16, 4
+# Any lines do: a swizzle exchanges vectors of a line.
+_LINE = 128
+# Where the leading offset stands in a descriptor, and its bits.
+_LEADING, _BITS = 16, 0x3FFF
 
 
 def lower_wgmma(
@@ -51,7 +71,7 @@ def lower_wgmma(
     atom = type_.entry(context.arch)
     assert isinstance(atom, WgmmaAtom)
     am, an, ak = atom.shape_mnk
-    rows, columns = _rests(op, "the accumulator", acc, atom.values[2])
+    rows, columns = acc.repetitions(atom.values[2])
     m, n = acc.type.shape
     across, along = m // (rows * am), n // (columns * an)
     builder = context.builder
@@ -60,18 +80,17 @@ def lower_wgmma(
     group_n: Scalar = builder.pure("div.u32", group, across) if along > 1 else 0
     if across == 1:
         group_m = 0
-    order = depth_order(atom, a) if isinstance(a, Fragment) else None
+    depth = depth_order(atom, a) if isinstance(a, Fragment) else None
     ones = op.columns_of_sums
     rhs, b_major, b_table = _operand(
-        context, op.b, b, an - ones, ak, columns, along, group_n, order, has_ones=ones > 0
+        context, op.b, b, an - ones, ak, columns, along, group_n, depth, has_ones=ones > 0
     )
     steps = len(b_table[0])
     if isinstance(a, Fragment):
-        if _rests(op, "A", a, atom.values[0]) != (rows, steps):
-            raise fail(
-                op,
+        if a.repetitions(atom.values[0]) != (rows, steps):
+            raise ValueError(
                 f"expected A with repetitions {(rows, steps)} of the atom for each thread, got "
-                f"{_rests(op, 'A', a, atom.values[0])}",
+                f"{a.repetitions(atom.values[0])}"
             )
         lhs, a_major = as_operand(context, a), "K"
         if lhs is not a.array:
@@ -87,11 +106,7 @@ def lower_wgmma(
     order = [
         (k, row, column) for k in range(steps) for row in range(rows) for column in range(columns)
     ]
-    if type_.scale_d == 0:
-        keeps = False
-    # Of each accumulator the first step alone may start anew.
-    starts = [] if keeps is True else [builder.value(keeps, "pred")]
-    scale = [0 if k == 0 else -1 for k, _, _ in order] if starts else None
+    starts, scale = first_steps(context, False if type_.scale_d == 0 else keeps, order)
     builder.emit(
         ptx.WgmmaOp(
             atom.ptx.removeprefix("wgmma.mma_async."),
@@ -109,14 +124,15 @@ def lower_wgmma(
     )
 
 
-def _rests(op: GemmOp, name: str, fragment: Fragment, values: int) -> tuple[int, int]:
-    """How often the atom repeats along the two modes of a fragment, for one warpgroup."""
-    modes = fragment.tv.shape[1]  # type: ignore[index]
-    if not isinstance(modes, tuple) or len(modes) != 3 or product(modes[0]) != values:
-        raise fail(
-            op, f"expected values (atom, rest, rest) of {name}, {values} in the atom, got {modes}"
-        )
-    return product(modes[1]), product(modes[2])  # type: ignore[return-value]
+def first_steps(
+    context: Context, keeps: Scalar, order: Sequence[tuple[int, int, int]]
+) -> tuple[list[SSAValue], list[int] | None]:
+    """Predicates and their table for steps (k, row, column): where `keeps` is false, the first step
+    of each accumulator starts anew.
+    """
+    if keeps is True:
+        return [], None
+    return [context.builder.value(keeps, "pred")], [-1 if k else 0 for k, _, _ in order]
 
 
 def depth_order(atom: WgmmaAtom, fragment: Fragment) -> Layout | None:
@@ -178,12 +194,46 @@ def _operand(
         chunk = builder.pure("add.s32", chunk, builder.pure("mul.lo.s32", group, step))
     low = builder.pure("and.b32", chunk, _ADDRESS_BITS)
     if has_ones:
-        descriptor = beside_ones(context, type_.element, low, described)
-        table = [steps_beside_ones(row) for row in addends]
-        return builder.value(descriptor, "b64"), described.major, table
+        # The leading offset falls as the start rises.
+        table = [tuple(step - (step << _LEADING) for step in row) for row in addends]
+        return _beside_ones(context, type_.element, low, described), described.major, table
     wide = builder.pure("cvt.u64.u32", low)
     descriptor = builder.pure("or.b64", wide, described.constant)
     return builder.value(descriptor, "b64"), described.major, addends
+
+
+@anchored(marks=("sums",))
+def write_ones(kernel: Operation, context: Context) -> None:
+    """Take memory behind all buffers for the ones of a kernel's multiplies, and write them."""
+    gemms = [op for op in ops_of(kernel, GemmOp) if op.sums is not None]
+    builder = context.builder
+    for element in dict.fromkeys(element_of(op.a.type) for op in gemms):
+        place = context.smem.take(ONES_BYTES, _LINE)
+        context.ones[element] = place
+        thread = builder.assume_nonnegative(builder.special("tid.x"))
+        ones = context.registers("b32", _WORDS)
+        context.fill(ones, _PAIRS[type(element)])
+        at = Address(builder.smem(builder.pure("mul.lo.s32", thread, _VECTOR)), place)
+
+        def write(ones: SSAValue = ones, at: Address = at) -> None:
+            memory_op(context, ptx.StOp, "shared.v4.b32", ones, [at], range(_WORDS))
+            builder.emit(ptx.FenceOp("proxy.async.shared::cta"))
+
+        context.when(builder.pure("setp.lt.u32", thread, ONES_BYTES // _VECTOR), write)
+
+
+def _beside_ones(
+    context: Context, element: Attribute, chunk: Scalar, described: MatrixDescriptor
+) -> SSAValue:
+    """The descriptor of B with ones behind its columns, for a start in units of 16 bytes."""
+    builder = context.builder
+    base = builder.total([builder.smem_base(), context.ones[element]])
+    ones = builder.pure("shr.u32", base, _VECTOR.bit_length() - 1)
+    leading = builder.pure("and.b32", builder.pure("sub.s32", ones, chunk), _BITS)
+    low = builder.pure("or.b32", builder.pure("shl.b32", leading, _LEADING), chunk)
+    constant = described.constant & ~(_BITS << _LEADING)
+    descriptor = builder.pure("or.b64", builder.pure("cvt.u64.u32", low), constant)
+    return builder.value(descriptor, "b64")
 
 
 @dataclass(frozen=True)
