@@ -66,9 +66,13 @@ def sweep(block: Block, is_pure: Callable[[Operation], bool] = is_pure) -> None:
             erase(op)
 
 
-def cloned(op: _OpT, values: dict[SSAValue, SSAValue] | None = None) -> _OpT:
-    """A copy of an op and of all that it holds, which uses what `values` has for its operands; the
-    results and block arguments of the copy are added to `values`.
+def cloned(
+    op: _OpT,
+    values: dict[SSAValue, SSAValue] | None = None,
+    keeps: Callable[[Operation], bool] | None = None,
+) -> _OpT:
+    """A copy of an op and of what it holds, all of it or what is kept, which uses what `values` has
+    for its operands; the results and block arguments of the copy are added to `values`.
     """
     values = {} if values is None else values
     results = op.results
@@ -86,18 +90,23 @@ def cloned(op: _OpT, values: dict[SSAValue, SSAValue] | None = None) -> _OpT:
             mine.name_hint = theirs.name_hint
     for region, into in zip(op.regions, made.regions, strict=True):
         for block in region.blocks:
-            into.add_block(clone_block(block, values))
+            into.add_block(clone_block(block, values, keeps))
     return made
 
 
-def clone_block(block: Block, values: dict[SSAValue, SSAValue]) -> Block:
-    """A copy of a block and of all that it holds."""
+def clone_block(
+    block: Block,
+    values: dict[SSAValue, SSAValue],
+    keeps: Callable[[Operation], bool] | None = None,
+) -> Block:
+    """A copy of a block and of what it holds, all of it or what is to be kept."""
     made = Block(arg_types=block.arg_types)
     for mine, theirs in zip(made.args, block.args, strict=True):
         mine.name_hint = theirs.name_hint
         values[theirs] = mine
     for op in block.ops:
-        made.add_op(cloned(op, values))
+        if keeps is None or keeps(op):
+            made.add_op(cloned(op, values, keeps))
     return made
 
 

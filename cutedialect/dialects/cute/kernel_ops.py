@@ -43,10 +43,13 @@ from xdsl.traits import (
 from cutedialect.dialects.checks import check
 from cutedialect.dialects.cute_nvgpu import TmaDescriptorType
 from cutedialect.dialects.effects import NONE, ORDERS, Effects
+from cutedialect.schedule import Schedule
 
 from .attributes import ScheduleAttr, with_attributes
 from .groups import GroupType
 from .types import MemRefType
+
+_NO_CHOICES = Schedule()
 
 
 def parse_tile(parser: Parser) -> DenseArrayBase:
@@ -148,6 +151,11 @@ class KernelOp(IRDLOperation):
             printer.print_attr_dict(shown)
         printer.print_string(" ")
         printer.print_region(self.body, print_entry_block_args=False, print_empty_block=False)
+
+    @property
+    def choices(self) -> Schedule:
+        """What the schedule says; where there is none, nothing."""
+        return _NO_CHOICES if self.schedule is None else self.schedule.data
 
     def effects(self) -> Effects:
         return NONE

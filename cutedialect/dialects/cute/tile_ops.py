@@ -310,6 +310,11 @@ class GemmOp(IRDLOperation):
         )
 
     @property
+    def is_paired(self) -> bool:
+        """Whether it is a multiply of a CTA pair."""
+        return isinstance(self.atom, Sm100MmaType) and self.atom.cta_group == 2
+
+    @property
     def asked(self) -> str | None:
         """The name of the atom that the program asks for, or None."""
         return self.atom.data if isinstance(self.atom, StringAttr) else None
@@ -392,8 +397,7 @@ class GemmOp(IRDLOperation):
 
     def _is_half(self, mine: object, whole: object) -> bool:
         """Whether a CTA of a pair holds its half of B's rows, and the other CTA the other."""
-        is_paired = isinstance(self.atom, Sm100MmaType) and self.atom.cta_group == 2
-        return is_paired and isinstance(mine, int) and 2 * mine == whole
+        return self.is_paired and isinstance(mine, int) and 2 * mine == whole
 
 
 def _check_tiled(tiled: TiledCopyAttr | None, *sides: SSAValue) -> None:

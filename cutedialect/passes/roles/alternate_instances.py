@@ -14,11 +14,11 @@ role's places in the rings on by the item's trips, counted by the same scalar co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i32
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
@@ -34,7 +34,7 @@ def alternate_instances(kernel: KernelOp, role: pipeline.RoleOp) -> None:
     """Give each instance of a role every so many-th work item, and its own shared memory."""
     body = role.body.block
     loops = [op for op in body.ops if isinstance(op, scf.ForOp)]
-    scheduler = "none" if kernel.schedule is None else kernel.schedule.data.scheduler
+    scheduler = kernel.choices.scheduler
     if len(loops) != 1 or scheduler not in ("persistent", "stream", "tail"):
         raise PassFailedException(
             kernel,
@@ -129,9 +129,9 @@ def _take_turns(loop: scf.ForOp, start: SSAValue, step: SSAValue, total: SSAValu
 
 def _skip(loop: scf.ForOp, build: ScalarBuilder, item: SSAValue) -> None:
     """Move the places in rings on by what a work item, maybe one past the last, would."""
-    block = Block()
-    ops = [op for op in loop.body.block.ops if not isinstance(op, scf.YieldOp)]
-    _copy(ops, block, {loop.body.block.args[0]: item})
+    values = {loop.body.block.args[0]: item}
+    ops = (op for op in loop.body.block.ops if not isinstance(op, scf.YieldOp))
+    block = Block(cloned(op, values, _counts) for op in ops if _counts(op))
     sweep(block)
     _count_trips(block)
     sweep(block)
@@ -146,36 +146,13 @@ def _skip(loop: scf.ForOp, build: ScalarBuilder, item: SSAValue) -> None:
         build.insert(op)
 
 
-def _copy(ops: Iterable[Operation], into: Block, values: dict[SSAValue, SSAValue]) -> None:
-    """Copies of `advance` ops, the control around them, and the scalar code."""
-    for op in ops:
-        if isinstance(op, scf.ForOp | scf.IfOp):
-            if not ops_of(op, pipeline.AdvanceOp):
-                continue
-            regions: list[Region] = []
-            for region in op.regions:
-                made = Region()
-                for block in region.blocks:
-                    inner = Block(arg_types=[arg.type for arg in block.args])
-                    values |= dict(zip(block.args, inner.args, strict=True))
-                    _copy(block.ops, inner, values)
-                    made.add_block(inner)
-                regions.append(made)
-            operands = [values.get(operand, operand) for operand in op.operands]
-            into.add_op(
-                type(op).create(operands=operands, regions=regions, properties=op.properties)
-            )
-        elif isinstance(op, pipeline.AdvanceOp | scf.YieldOp) or _is_scalar(op):
-            into.add_op(cloned(op, values))
-
-
-def _is_scalar(op: Operation) -> bool:
-    """Whether an op only computes numbers or names tiles of memory."""
-    return (
-        not op.regions
-        and is_pure(op)
-        and not any(isinstance(result.type, FragmentType) for result in op.results)
-    )
+def _counts(op: Operation) -> bool:
+    """Whether an op goes on in a ring, is control around one that does, or scalar code."""
+    if isinstance(op, scf.ForOp | scf.IfOp):
+        return bool(ops_of(op, pipeline.AdvanceOp))
+    is_scalar = not op.regions and is_pure(op)
+    is_scalar = is_scalar and not any(isinstance(each.type, FragmentType) for each in op.results)
+    return isinstance(op, pipeline.AdvanceOp | scf.YieldOp) or is_scalar
 
 
 def _count_trips(block: Block) -> None:

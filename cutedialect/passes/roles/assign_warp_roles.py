@@ -12,8 +12,9 @@ then lists its roles as `name = [first warp, warps, registers, instances]`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -24,14 +25,21 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
-from cutedialect.dialects.cute import AllocFragmentOp, GemmOp, KernelOp, LaunchOp
-from cutedialect.dialects.cute_nvgpu import Sm80MmaType, Sm90MmaType, Sm100MmaType
-from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of, touches_tiles
+from cutedialect.dialects.cute import AllocFragmentOp, FragmentType, GemmOp, KernelOp, LaunchOp
+from cutedialect.dialects.cute_nvgpu import Sm80MmaType, Sm90MmaType
+from cutedialect.dialects.effects import (
+    RMEM,
+    Unit,
+    effects_of,
+    is_in_memory,
+    space_of,
+    touches_tiles,
+)
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.roles.crossings import (
     cross_numbers,
@@ -40,17 +48,17 @@ from cutedialect.passes.roles.crossings import (
     role_of,
     settle_owners,
 )
-from cutedialect.passes.roles.exchanges import give_barriers, join_exchanges, part_exchanges
-from cutedialect.passes.roles.instances_of_rows import parts_of, work_of
+from cutedialect.passes.roles.exchanges import join_exchanges, part_exchanges
 from cutedialect.passes.roles.resource_plan import most_accumulators
 from cutedialect.passes.roles.role_plan import (
     MAIN,
-    SLICES,
     RoleRow,
+    corrections,
     is_load,
     rows_of,
     undivided,
 )
+from cutedialect.passes.synchronize.memory_views import root_of
 from cutedialect.passes.synchronize.ring_edges import depth, edges_of
 
 ROLES = "roles"
@@ -93,12 +101,6 @@ def roles_of(kernel: KernelOp) -> tuple[Role, ...]:
     return tuple(sorted(found, key=lambda role: role.first))
 
 
-def is_of_pair(op: Operation) -> bool:
-    """Whether an op is a multiply of a CTA pair."""
-    atom = op.atom if isinstance(op, GemmOp) else None
-    return isinstance(atom, Sm100MmaType) and atom.cta_group == 2
-
-
 @dataclass(frozen=True)
 class AssignWarpRolesPass(ModulePass):
     """Put a `role` on each op with an effect."""
@@ -113,28 +115,27 @@ class AssignWarpRolesPass(ModulePass):
                 self._assign(op, kernel)
 
     def _assign(self, module: ModuleOp, kernel: KernelOp) -> None:
-        scheduled = kernel.schedule.data.roles if kernel.schedule is not None else None
-        plan = self.plan or scheduled or "uniform"
+        given = kernel.choices
+        plan = self.plan or given.roles or "uniform"
         try:
             rows = rows_of(plan)
         except ValueError as error:
             raise PassFailedException(kernel, str(error)) from error
-        instances = kernel.schedule.data.instances if kernel.schedule is not None else None
-        if instances is not None:
+        if given.instances is not None:
             if rows[-1].teams == 1:
                 raise PassFailedException(
                     kernel,
-                    f"expected the role plan alternate with instances = {instances}, got {plan}",
+                    "expected the role plan alternate with instances = "
+                    f"{given.instances}, got {plan}",
                 )
-            rows = (*rows[:-1], replace(rows[-1], teams=instances))
-        count = len(rows)
-        exchanges = part_exchanges(kernel) if count > 1 else []
-        kinds = {kind for row in rows for kind in row.takes if kind in SLICES}
-        slices = {kind: SLICES[kind](kernel) for kind in kinds}
+            rows = (*rows[:-1], replace(rows[-1], teams=given.instances))
+        has_roles = len(rows) > 1
+        exchanges = part_exchanges(kernel) if has_roles else []
+        corrected = corrections(kernel)
         for inner in walk(kernel.body.block):
             if touches_tiles(inner):
-                give(next(row.name for row in rows if row.accepts(inner, slices)), inner)
-        if count == 1:
+                give(next(row.name for row in rows if row.accepts(inner, corrected)), inner)
+        if not has_roles:
             return
         rows = (*rows[:-1], *_split(kernel, rows))
         if kernel.threads is None or kernel.schedule is None:
@@ -142,12 +143,11 @@ class AssignWarpRolesPass(ModulePass):
                 kernel, "expected a block size and a schedule (run cute-tile first), got none"
             )
         settle_owners(kernel)
-        if exchanges:
-            give_barriers(exchanges)
-            join_exchanges(exchanges)
+        join_exchanges(exchanges)
         cross_tiles(kernel)
         _list_roles(module, kernel, rows, plan)
-        _part_loads(kernel)
+        if given.split_loads != "no":
+            _part_loads(kernel)
         cross_numbers(kernel, frozenset(row.name for row in rows if row.teams > 1))
 
 
@@ -173,17 +173,51 @@ def _split(kernel: KernelOp, rows: tuple[RoleRow, ...]) -> list[RoleRow]:
         )
     names = [row.name, *(f"{row.name}_{number}" for number in range(1, row.parts))]
     loads = dict.fromkeys(names, 0)
-    for part in sorted(parts, key=work_of, reverse=True):
+    for part in sorted(parts, key=_work_of, reverse=True):
         name = min(names, key=loads.__getitem__)
-        loads[name] += work_of(part)
+        loads[name] += _work_of(part)
         give(name, *part)
     return [replace(row, name=name, parts=1) for name in names]
 
 
+def parts_of(ops: Sequence[Operation]) -> list[list[Operation]]:
+    """Ops by the tiles on the SM that they share, directly or through others, in order of their
+    first one: instances of a role can do these parts side by side.
+    """
+    parts: list[tuple[set[SSAValue], list[Operation]]] = []
+    rest: list[Operation] = []
+    for op in ops:
+        tiles = _tiles(op)
+        if not tiles:
+            rest.append(op)
+            continue
+        shared = [part for part in parts if not tiles.isdisjoint(part[0])]
+        at = parts.index(shared[0]) if shared else len(parts)
+        joined = tiles.union(*(each for each, _ in shared))
+        parts = [part for part in parts if part not in shared]
+        parts.insert(at, (joined, [*(one for _, ops in shared for one in ops), op]))
+    found = [ops for _, ops in parts]
+    return [found[0] + rest, *found[1:]] if found else [rest]
+
+
+def _tiles(op: Operation) -> set[SSAValue]:
+    """The tiles in registers or on the SM that an op touches."""
+    return {
+        root_of(value) if is_in_memory(value) else value
+        for value in (*op.operands, *op.results)
+        if space_of(value) in (RMEM, "smem", "tmem")
+    }
+
+
+def _work_of(part: Sequence[Operation]) -> int:
+    """How many elements of register tiles the ops of a part touch."""
+    types = (value.type for op in part for value in (*op.operands, *op.results))
+    return sum(prod(type_.shape) for type_ in types if isinstance(type_, FragmentType))
+
+
 def _advice(kernel: KernelOp, rows: tuple[RoleRow, ...]) -> str:
     """The nearest plan and tile where a tile's rows cannot be split."""
-    parts, nearest = rows[-1].parts, undivided(rows)
-    tile = kernel.schedule.data.tile if kernel.schedule is not None else None
+    parts, nearest, tile = rows[-1].parts, undivided(rows), kernel.choices.tile
     if nearest is None:
         return f"take a plan whose role '{rows[-1].name}' is one"
     if tile is None:
@@ -218,9 +252,7 @@ def _list_roles(module: ModuleOp, kernel: KernelOp, rows: Sequence[RoleRow], pla
     roles, threads = _placed(kernel, rows, ops)
     _check_registers(kernel, roles, threads)
     _check_accumulators(kernel, threads, roles)
-    kernel.attributes[ROLES] = DictionaryAttr(
-        {role.name: _numbers(role) for role in roles.values()}
-    )
+    _write(kernel, roles.values())
     count = IntegerAttr(threads, i32)
     kernel.properties["threads"] = count
     for launch in ops_of(module, LaunchOp):
@@ -228,10 +260,14 @@ def _list_roles(module: ModuleOp, kernel: KernelOp, rows: Sequence[RoleRow], pla
             launch.properties["threads"] = count
 
 
-def _numbers(role: Role) -> DenseArrayBase:
-    """A role as its kernel lists it."""
-    teams = () if role.instances == 1 else (role.instances,)
-    return DenseArrayBase.from_list(i64, (role.first, role.warps, role.registers, *teams))
+def _write(kernel: KernelOp, roles: Iterable[Role]) -> None:
+    """Let a kernel list its roles."""
+    listed: dict[str, Attribute] = {}
+    for role in roles:
+        teams = () if role.instances == 1 else (role.instances,)
+        numbers = (role.first, role.warps, role.registers, *teams)
+        listed[role.name] = DenseArrayBase.from_list(i64, numbers)
+    kernel.attributes[ROLES] = DictionaryAttr(listed)
 
 
 def _placed(
@@ -241,9 +277,8 @@ def _placed(
     warps, each at a multiple of its number of warps; what finds no room there comes last of all.
     """
     assert kernel.threads is not None
-    assert kernel.schedule is not None
     computing = kernel.threads.value.data // _WARP
-    narrow, wide = kernel.schedule.data.registers or (0, 0)
+    narrow, wide = kernel.choices.registers or (0, 0)
     if sum(row.warps is None or row.warps >= _GROUP for row in rows) > 1:
         # Those of a schedule are for one role that computes.
         narrow = wide = 0
@@ -253,14 +288,14 @@ def _placed(
         for row in rows
         if counts[row] < _GROUP and row.warps is not None and (ops[row.name] or row.fills)
     ]
+    shared = [row for row in small if not _takes_one_thread(ops[row.name])]
     free = [True] * _GROUP
     roles: dict[str, Role] = {}
     last: list[RoleRow] = []
     for row in small:
         count = counts[row]
-        if row.may_grow and not _takes_one_thread(ops[row.name]):
-            others = [o for o in small if o is not row and not _takes_one_thread(ops[o.name])]
-            count = _GROUP - sum(counts[other] for other in others)
+        if row.may_grow and row in shared:
+            count = _GROUP - sum(counts[other] for other in shared if other is not row)
         starts = range(0, _GROUP - count + 1, count)
         start = next((at for at in starts if all(free[at : at + count])), None)
         if start is None:
@@ -288,7 +323,7 @@ def _check_registers(kernel: KernelOp, roles: Mapping[str, Role], threads: int) 
     for each in roles.values():
         for at in range(each.first, each.first + each.warps):
             groups[at // _GROUP] = max(each.registers, groups.get(at // _GROUP, 0))
-    ctas = _ctas(kernel)
+    ctas = kernel.choices.ctas or 1
     entry = _entry_registers(threads, ctas)
     pool = entry * threads
     # Warps that ask for none keep what they started with, and others wait for it in vain.
@@ -311,7 +346,12 @@ def _check_warps(
     assert kernel.threads is not None
     computing = kernel.threads.value.data // _WARP
     for row in rows:
-        found = next((op for op in ops[row.name] if _holds_tiles(op)), None)
+        holding = (
+            op
+            for op in ops[row.name]
+            if any(space_of(value) == RMEM for value in (*op.operands, *op.results))
+        )
+        found = next(holding, None)
         if row.warps not in (None, computing) and found is not None:
             raise PassFailedException(
                 found,
@@ -320,13 +360,9 @@ def _check_warps(
             )
 
 
-def _holds_tiles(op: Operation) -> bool:
-    return any(space_of(value) == RMEM for value in (*op.operands, *op.results))
-
-
 def _check_multiplies(kernel: KernelOp, rows: Sequence[RoleRow], plan: str) -> None:
     """Refuse multiplies that a plan with several roles cannot have."""
-    teams = {row.name: row.teams for row in rows}
+    alternates = any(row.teams > 1 for row in rows)
     for op in ops_of(kernel.body.block, GemmOp):
         if isinstance(op.atom, Sm80MmaType):
             raise PassFailedException(
@@ -335,7 +371,7 @@ def _check_multiplies(kernel: KernelOp, rows: Sequence[RoleRow], plan: str) -> N
                 f"role plan '{plan}', got mma.sync; take warps = (4,1) on sm_90a and sm_100a where "
                 "the operands allow it (kernel.remarks, cute-opt --remarks), or the plan uniform",
             )
-        if max(teams.values()) > 1 and effects_of(op).unit is Unit.TCGEN05:
+        if alternates and effects_of(op).unit is Unit.TCGEN05:
             raise PassFailedException(
                 op,
                 "expected the role plan specialized where multiplies accumulate in tensor memory "
@@ -349,9 +385,6 @@ def _part_loads(kernel: KernelOp) -> None:
     warps left, the first rings share one.
     """
     roles = {role.name: role for role in roles_of(kernel)}
-    assert kernel.schedule is not None
-    if kernel.schedule.data.split_loads == "no":
-        return
     edges = [edge for edge in edges_of(kernel) if is_load(edge.writers[0])]
     loaders = {edge.producer for edge in edges}
     if [role.name for role in roles.values() if role.elect] != list(loaders):
@@ -368,14 +401,7 @@ def _part_loads(kernel: KernelOp) -> None:
             name = f"{loader.name}_{warp}"
             roles[name] = replace(loader, name=name, first=loader.first + warp)
             give(name, *edge.writers)
-    kernel.attributes[ROLES] = DictionaryAttr(
-        {role.name: _numbers(role) for role in roles.values()}
-    )
-
-
-def _ctas(kernel: KernelOp) -> int:
-    """How many CTAs an SM is to hold at a time."""
-    return 1 if kernel.schedule is None else kernel.schedule.data.ctas or 1
+    _write(kernel, roles.values())
 
 
 def _entry_registers(threads: int, ctas: int) -> int:
@@ -389,9 +415,9 @@ def _check_accumulators(kernel: KernelOp, threads: int, roles: Mapping[str, Role
     """A warpgroup's multiply has to fit what the kernel starts with, and all accumulators what the
     role gets.
     """
-    entry = _entry_registers(threads, _ctas(kernel))
-    for op in walk(kernel.body.block):
-        if not isinstance(op, GemmOp) or not isinstance(op.atom, Sm90MmaType):
+    entry = _entry_registers(threads, kernel.choices.ctas or 1)
+    for op in ops_of(kernel.body.block, GemmOp):
+        if not isinstance(op.atom, Sm90MmaType):
             continue
         atom = op.atom.entry(None)
         assert isinstance(atom, WgmmaAtom)

@@ -53,21 +53,17 @@ def part_exchanges(kernel: KernelOp) -> list[Exchange]:
     return found
 
 
-def give_barriers(exchanges: list[Exchange]) -> None:
-    """Let the role that does an exchange meet for it."""
-    for exchange in exchanges:
-        role = role_of(exchange.into)
-        if role is not None:
-            give(role, *exchange.barriers)
-
-
 def join_exchanges(exchanges: list[Exchange]) -> None:
-    """Let the exchanges of a role share the buffer that they shared before."""
+    """Let the role that does an exchange meet for it, and the exchanges of a role share the buffer
+    that they shared before.
+    """
     owners: dict[tuple[AllocSmemOp, str | None], AllocSmemOp] = {}
     firsts: set[AllocSmemOp] = set()
     for exchange in exchanges:
         own, role = exchange.into.destination.owner, role_of(exchange.into)
         assert isinstance(own, AllocSmemOp)
+        if role is not None:
+            give(role, *exchange.barriers)
         kept = owners.get((exchange.shared, role))
         if kept is None:
             # The first role keeps the one that all have shared.

@@ -14,7 +14,7 @@ An op has the role of the first row that takes it. Adding a plan is adding a row
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
@@ -74,7 +74,7 @@ def is_corrected(alloc: cute.AllocTmemOp) -> bool:
 
 def instances_of_rows(kernel: cute.KernelOp) -> int:
     """Into how many parts a kernel's plan splits the rows of its tiles."""
-    plan = None if kernel.schedule is None else kernel.schedule.data.roles
+    plan = kernel.choices.roles
     try:
         return 1 if plan is None else rows_of(plan)[-1].parts
     except ValueError:  # `cute-assign-warp-roles` says what is wrong with it.
@@ -96,39 +96,29 @@ def corrections(kernel: cute.KernelOp) -> set[Operation]:
         found.add(op)
         tiles.update(op.results)
         tiles.update(value for value in written(op) if space_of(value) in (RMEM, "smem"))
-        if isinstance(op, cute.CopyOp) and space_of(op.destination) == "tmem":
-            found.update(_filling(op.source))
+        to_tmem = isinstance(op, cute.CopyOp) and space_of(op.destination) == "tmem"
+        if to_tmem and isinstance(op.source.owner, cute.AllocFragmentOp):
+            users = (use.operation for use in op.source.uses)
+            found.update(user for user in users if isinstance(user, cute.FillOp))
     return found
 
 
-def _filling(tile: SSAValue) -> list[Operation]:
-    """The ops that fill a register tile, where nothing else reads it."""
-    users = [use.operation for use in tile.uses]
-    return (
-        [op for op in users if isinstance(op, cute.FillOp)]
-        if isinstance(tile.owner, cute.AllocFragmentOp)
-        else []
-    )
-
-
-KINDS: dict[str, Callable[[Operation], bool]] = {
-    "loads": lambda op: is_load(op) or isinstance(op, TmaPrefetchOp),
-    "prepares": is_preparing,
-    "multiplies": lambda op: isinstance(op, cute.GemmOp),
-    "updates": is_update,
-    "tensor_multiplies": lambda op: effects_of(op).unit is Unit.TCGEN05,
+KINDS: dict[str, Callable[[Operation, set[Operation]], bool]] = {
+    "loads": lambda op, _: is_load(op) or isinstance(op, TmaPrefetchOp),
+    "prepares": lambda op, _: is_preparing(op),
+    "multiplies": lambda op, _: isinstance(op, cute.GemmOp),
+    "updates": lambda op, _: is_update(op),
+    "tensor_multiplies": lambda op, _: effects_of(op).unit is Unit.TCGEN05,
     # By one thread: what a warpgroup of several has of a tile is stored by each.
-    "stores": lambda op: (
+    "stores": lambda op, _: (
         effects_of(op).unit is Unit.TMA_STORE
         and getattr(getattr(op, "atom", None), "warps", None) is None
     ),
-    "nothing": lambda op: False,
-    "rest": lambda op: True,
+    "nothing": lambda op, _: False,
+    "rest": lambda op, _: True,
+    "corrects": lambda op, corrected: op in corrected,
 }
-"""What a row may take, told op by op."""
-SLICES: dict[str, Callable[[cute.KernelOp], set[Operation]]] = {"corrects": corrections}
-"""What a row may take of a kernel besides."""
-Taken = Mapping[str, set[Operation]]
+"""What a row may take: told of an op, and of the `corrections` of its kernel."""
 _ROW = re.compile(
     r"(?P<name>\w+) (?:(?P<teams>\d+)x)?(?:(?P<parts>\d+)/)?(?P<warps>\*|\d+)(?P<more>\+)?"
     r"(?: @(?P<registers>\d+))? ?: ?(?P<kinds>\w+(?: \w+)*)"
@@ -147,9 +137,9 @@ class RoleRow:
     may_grow: bool = False
     parts: int = 1
 
-    def accepts(self, op: Operation, slices: Taken) -> bool:
-        """Whether the row takes an op; `slices` are the ops of each kind that its kernel has."""
-        return any(KINDS[kind](op) if kind in KINDS else op in slices[kind] for kind in self.takes)
+    def accepts(self, op: Operation, corrected: set[Operation]) -> bool:
+        """Whether the row takes an op; `corrected` are the `corrections` of its kernel."""
+        return any(KINDS[kind](op, corrected) for kind in self.takes)
 
     @property
     def fills(self) -> bool:
@@ -183,8 +173,8 @@ def rows_of(plan: str) -> tuple[RoleRow, ...]:
         if found is None:
             raise ValueError(f"expected 'name warps: kinds' as a role, got '{part.strip()}'")
         kinds = tuple(found["kinds"].split())
-        if unknown := [kind for kind in kinds if kind not in KINDS and kind not in SLICES]:
-            known = ", ".join([*KINDS, *SLICES])
+        if unknown := [kind for kind in kinds if kind not in KINDS]:
+            known = ", ".join(KINDS)
             raise ValueError(
                 f"expected kinds of ops ({known}) for the role {found['name']}, got {unknown[0]}"
             )

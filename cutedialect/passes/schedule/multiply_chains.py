@@ -1,5 +1,7 @@
-"""A step of `cute-schedule-loops`: in a loop of chained warpgroup multiplies, the last of which
-sums over all trips, the last works one trip later, beside what is computed for the next one.
+"""Steps of `cute-schedule-loops`: in a loop of chained multiplies, those of what is computed from
+others of their trip come one trip later, beside what is computed for the next one.
+
+Of warpgroup multiplies, the last of which sums over all trips, the last works beside other code:
 
     for j { s = q k[j]; p = f(s); rescale o; o += p v[j] }
     =>
@@ -17,19 +19,30 @@ code. What follows the last multiply and touches its accumulator (a decay) comes
 well. What the last multiply takes is made beside it if that costs more than a conversion, else
 behind it. A loop of several multiplies whose dependences forbid this keeps the order of its
 program, with a remark.
+
+Multiplies into tensor memory are issued one trip later, behind the first ones of the next:
+
+    for j { s = q k[j]; p = f(s) (main); x = p v[j] }
+    =>
+    for j { s = q k[j] {0, 0}; p = f(s) (main); x = p v[j] {1, 1} }
+
+One thread issues all of them: in the order of the program it would wait for `p` with the tensor
+core idle, though `s` of the next trip asks for nothing that is still to come. Other roles keep the
+order of the program, and so does each ring.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import arith, scf
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import StringAttr, UnitAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
+    AllocTmemOp,
     AnyOp,
     ConvertOp,
     CopyOp,
@@ -41,9 +54,11 @@ from cutedialect.dialects.cute import (
     LoadOp,
     MapOp,
     ReduceOp,
-    YieldOp,
 )
 from cutedialect.dialects.effects import (
+    RMEM,
+    Unit,
+    effects_of,
     is_in_memory,
     is_pure,
     space_of,
@@ -52,9 +67,12 @@ from cutedialect.dialects.effects import (
     written_by,
 )
 from cutedialect.dialects.pipeline import CompleteOp
-from cutedialect.dialects.walks import ops_of
+from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.passes.anchors import anchored
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import insert_after
+from cutedialect.passes.roles.role_plan import is_load
+from cutedialect.passes.roles.tensor_columns import tensor_overlays, tensor_stages
 from cutedialect.passes.schedule.trips import (
     clear_place,
     inside,
@@ -71,13 +89,13 @@ TURNS = "turns"
 """The attribute of a loop whose warpgroups issue their multiplies one after the other."""
 # The order of a trip: up to the first multiply, the last one of the trip before, ...
 _FIRST, _LAST, _AHEAD, _FIRST_DONE, _BESIDE, _LAST_DONE, _TAIL, _BEHIND = range(8)
+_ONE_STAGE = "a tile with earlier ones, and one stage holds no trip but one"
 
 
 def schedule_chains(kernel: KernelOp, stages: int) -> None:
     """Give the ops of a kernel's loops of chained multiplies a stage and an order; the rings that
     other roles fill have so many stages.
     """
-    assert kernel.schedule is not None
     for loop in ops_of(kernel, scf.ForOp):
         if loop.iter_args or any(order_of(op) is not None for op in loop.body.block.ops):
             # Who has written places for the ops of a loop keeps them.
@@ -90,8 +108,10 @@ def schedule_chains(kernel: KernelOp, stages: int) -> None:
             continue
         if first is None or other is None or first.late != other.late:
             continue
-        first.place()
-        other.place()
+        for chain in (first, other):
+            for op in chain.ops:
+                late = op in chain.late
+                set_place(op, int(late), chain.orders[op])
         wrong = wrong_order(other.ops)
         if wrong is not None:
             for op in {*first.ops, *other.ops}:
@@ -103,15 +123,12 @@ def schedule_chains(kernel: KernelOp, stages: int) -> None:
                 f"{wrong[0].name} that would come behind it",
             )
             continue
-        for gemm, stage, order in (
-            (other.first, 0, _FIRST_DONE),
-            (other.last, 1, _LAST_DONE),
-        ):
+        for gemm, stage, order in ((other.first, 0, _FIRST_DONE), (other.last, 1, _LAST_DONE)):
             complete = CompleteOp([gemm.acc])
             complete.attributes["role"] = gemm.attributes["role"]
             set_place(complete, stage, order)
             insert_after(gemm, complete)
-        if kernel.schedule.data.overlap == "turns":
+        if kernel.choices.overlap == "turns":
             loop.attributes[TURNS] = UnitAttr()
 
 
@@ -125,32 +142,15 @@ class _DeclinedError(Exception):
 
 @dataclass(frozen=True)
 class _Chain:
-    """The ops of a trip in program order: what comes before the end of the `first` multiply, what
-    can run while the `last` works, and what has to follow that. `late` are the last multiplies and
-    the tail that follows them in their own trip: they come a trip later.
+    """The ops of a trip in program order, the orders of all, the last multiply of each group, and
+    what comes a trip `late`: the last multiplies, and the tail that follows them in their own trip.
     """
 
-    ops: tuple[Operation, ...]
+    ops: Sequence[Operation]
+    orders: Mapping[Operation, int]
     first: GemmOp
     last: GemmOp
     late: tuple[Operation, ...]
-    before: tuple[Operation, ...]
-    ahead: tuple[Operation, ...]
-    beside: tuple[Operation, ...]
-    behind: tuple[Operation, ...]
-
-    def place(self) -> None:
-        """Give each op its stage and order."""
-        for ops, order in (
-            (self.before, _FIRST),
-            (self.beside, _BESIDE),
-            (self.ahead, _AHEAD),
-            (self.behind, _BEHIND),
-        ):
-            for op in ops:
-                set_place(op, 0, order)
-        for op in self.late:
-            set_place(op, 1, _LAST if is_warpgroup_multiply(op) else _TAIL)
 
 
 def _own(ops: Sequence[Operation]) -> list[Operation]:
@@ -199,47 +199,37 @@ def _chain(body: list[Operation], loop: scf.ForOp, stages: int) -> _Chain | None
     if any(op in before for op in made):
         raise _DeclinedError(last, "its operands do not depend on the first multiply")
     rest = [op for op in body[at + 1 :] if op not in late]
-    stored = {root_of(each) for each in written_by(loop) if is_in_memory(each)}
+    stored = _in_memory(written_by(loop))
     for op in (*rest, *tail):
-        if not is_warpgroup_multiply(op) and not (is_plain(op) or _is_local(op, stored)):
+        if not is_warpgroup_multiply(op) and not (_is_plain(op) or _is_local(op, stored)):
             raise _DeclinedError(op, f"{op.name} is more than arithmetic on registers")
     numbers, _ = producers_of(late, body)
     for op in numbers:
         if not is_pure(op):
             raise _DeclinedError(op, f"what comes a trip later takes the result of {op.name}")
-    if stages < 2 and _read(late) & _read(rest + before) & _filled(loop):
-        raise _DeclinedError(
-            last, "it reads a tile with earlier ones, and one stage holds no trip but one"
-        )
+    if stages < 2 and _read(late) & _read(rest + before) & _in_memory(written_by(loop)):
+        raise _DeclinedError(last, f"it reads {_ONE_STAGE}")
     # Buffers that the last multiplies read are written when these are done.
-    written_here = {root_of(each) for each in written_by(*rest) if is_in_memory(each)}
-    changed = {acc, *written_by(*tail), *(_read(lasts) & written_here)}
-    quick = [op for op in made if not _is_long(op)]
-    behind_ = behind(rest, quick, changed)
-    if any(is_warpgroup_multiply(op) for op in behind_):
+    changed = {acc, *written_by(*tail), *(_read(lasts) & _in_memory(written_by(*rest)))}
+    behind = _behind(rest, [op for op in made if not _is_long(op)], changed)
+    if any(is_warpgroup_multiply(op) for op in behind):
         raise _DeclinedError(last, "a multiply before it depends on its accumulator")
-    beside = [op for op in rest if op not in behind_]
-    ahead = _ahead(first, beside, behind_)
-    return _Chain(
-        tuple(body),
-        first,
-        last,
-        late,
-        tuple(before),
-        tuple(ahead),
-        tuple(beside),
-        tuple(behind_),
-    )
+    beside = [op for op in rest if op not in behind]
+    orders = dict.fromkeys(before, _FIRST) | dict.fromkeys(beside, _BESIDE)
+    orders |= dict.fromkeys(_ahead(first, beside, behind), _AHEAD)
+    orders |= dict.fromkeys(behind, _BEHIND)
+    orders |= dict.fromkeys(lasts, _LAST) | dict.fromkeys(tail, _TAIL)
+    return _Chain(body, orders, first, last, late)
 
 
-def _read(ops: Sequence[Operation]) -> set[SSAValue]:
-    """The buffers and tensors that ops read."""
-    return {root_of(value) for value in used_by(*ops) if is_in_memory(value)}
+def _in_memory(values: Iterable[SSAValue]) -> set[SSAValue]:
+    """The buffers and tensors that values are tiles of."""
+    return {root_of(value) for value in values if is_in_memory(value)}
 
 
-def _filled(loop: scf.ForOp) -> set[SSAValue]:
-    """The buffers that a trip fills."""
-    return {root_of(value) for value in written_by(loop) if is_in_memory(value)}
+def _read(ops: Iterable[Operation]) -> set[SSAValue]:
+    """The buffers and tensors that ops take."""
+    return _in_memory(used_by(*ops))
 
 
 def _operands(gemm: GemmOp, body: Sequence[Operation]) -> list[Operation]:
@@ -254,9 +244,11 @@ def _operands(gemm: GemmOp, body: Sequence[Operation]) -> list[Operation]:
 
 def _is_long(made: Operation) -> bool:
     """Whether making an operand is worth doing beside a multiply: it is written in several places,
-    or computed, and not only converted.
+    or more is computed than a conversion.
     """
-    return isinstance(made, AllocFragmentOp) or _computes(made)
+    if isinstance(made, MapOp):
+        return any(op.name.startswith("math.") for op in made.body.block.ops)
+    return isinstance(made, AllocFragmentOp)
 
 
 def _dependents(ops: Sequence[Operation], values: set[SSAValue]) -> list[Operation]:
@@ -270,28 +262,18 @@ def _dependents(ops: Sequence[Operation], values: set[SSAValue]) -> list[Operati
     return found
 
 
-def _computes(made: Operation) -> bool:
-    """Whether an op computes more than a conversion: that is worth doing beside a multiply."""
-    if not isinstance(made, MapOp):
-        return False
-    body = [op for op in made.body.block.ops if not isinstance(op, arith.ConstantOp | YieldOp)]
-    return any(op.name.startswith("math.") for op in body)
-
-
 _PLAIN = {MapOp, ReduceOp, FillOp, ConvertOp, ExtractOp, AllocFragmentOp, scf.YieldOp}
 
 
-def is_plain(op: Operation) -> bool:
+def _is_plain(op: Operation) -> bool:
     """Whether an op only computes, in registers of its own thread or warp."""
     kind = type(op)
     if kind in _PLAIN or is_pure(op):
         return True
     if isinstance(op, scf.IfOp):
-        return all(is_plain(inner) for region in op.regions for inner in inside(region))
+        return all(_is_plain(inner) for region in op.regions for inner in inside(region))
     if isinstance(op, CopyOp):
-        return isinstance(op.source.type, FragmentType) and isinstance(
-            op.destination.type, FragmentType
-        )
+        return space_of(op.source) == space_of(op.destination) == RMEM
     if isinstance(op, AnyOp):
         return op.local is not None if op.warps is None else op.warps.value.data == 1
     return False
@@ -306,13 +288,13 @@ def _is_local(op: Operation, stored: set[SSAValue]) -> bool:
         return root_of(op.source) not in stored
     if not isinstance(op, CopyOp):
         return False
-    source, target = op.source, op.destination
-    if isinstance(target.type, FragmentType):
+    source = op.source
+    if space_of(op.destination) == RMEM:
         return space_of(source) == "gmem" and root_of(source) not in stored
-    return isinstance(source.type, FragmentType) or space_of(source) == "smem"
+    return space_of(source) in (RMEM, "smem")
 
 
-def behind(
+def _behind(
     ops: Sequence[Operation], made: Sequence[Operation], touched: set[SSAValue]
 ) -> list[Operation]:
     """What touches the last multiply's operands, and what depends on that."""
@@ -330,14 +312,14 @@ def behind(
 
 
 def _ahead(
-    first: GemmOp, beside: Sequence[Operation], behind_: Sequence[Operation]
+    first: GemmOp, beside: Sequence[Operation], behind: Sequence[Operation]
 ) -> list[Operation]:
     """What is computed for rows or columns alone, without the first multiply's result: it can be
     while that is waited for.
     """
     found: list[Operation] = []
     changed, read = {first.acc}, set[SSAValue]()
-    for op in (*behind_, *beside):
+    for op in (*behind, *beside):
         used = used_by(op)
         mine = written_by(op)
         if op in beside and _is_narrow(op) and not (used | mine) & changed | mine & read:
@@ -362,3 +344,59 @@ def _is_narrow(op: Operation) -> bool:
         assert isinstance(tile.type, FragmentType)
         return 1 in tile.type.shape
     return not op.regions and is_pure(op)
+
+
+@anchored(AllocTmemOp)
+def schedule_tensor_chains(kernel: KernelOp, stages: int) -> None:
+    """Give the multiplies of a kernel's loops a stage and an order; the rings that loads fill have
+    so many stages.
+    """
+    for loop in [op for op in ops_of(kernel, scf.ForOp) if not op.iter_args]:
+        block = loop.body.block
+        gemms = [op for op in block.ops if isinstance(op, GemmOp) and _is_issued(op)]
+        late = _late(block, gemms)
+        if not late or len(late) == len(gemms) or any(order_of(op) is not None for op in gemms):
+            continue
+        why = _declined(loop, gemms, late, stages)
+        if why:
+            remark("cute-schedule-loops", late[0], f"multiplies not issued ahead: {why}")
+            continue
+        overlays = tensor_overlays(kernel)
+        if not overlays or tensor_stages(kernel) > 1:
+            for op in gemms:
+                set_place(op, int(op in late), int(op in late))
+            continue
+        # The columns of a product are free when what lies over them has been multiplied: that comes
+        # first. Products keep their order, as rings do.
+        passed = order = 0
+        for op in gemms:
+            if op in late:
+                set_place(op, 1, 2 * passed)
+                passed += 1
+                continue
+            over = {each.result for each, under in overlays.items() if op.acc is under.result}
+            taken = [_in_memory((each.a, each.b)) for each in late]
+            readers = [2 * at for at, tiles in enumerate(taken) if over & tiles]
+            order = max(order, 2 * passed, *readers)
+            set_place(op, 0, order + 1)
+
+
+def _is_issued(op: Operation) -> bool:
+    return isinstance(op, GemmOp) and effects_of(op).unit is Unit.TCGEN05
+
+
+def _late(block: Block, gemms: list[GemmOp]) -> list[GemmOp]:
+    """The multiplies of what threads write to shared or tensor memory in the same trip."""
+    others = [op for op in block.ops if not is_load(op) and not _is_issued(op)]
+    written_here = _in_memory(written_by(*others))
+    return [op for op in gemms if not written_here.isdisjoint(_in_memory((op.a, op.b)))]
+
+
+def _declined(loop: scf.ForOp, gemms: list[GemmOp], late: list[GemmOp], stages: int) -> str:
+    """Why the order of the program stays; empty where it does not have to."""
+    if any(_is_issued(op) and op not in gemms for op in walk(loop)):
+        return "others stand in loops or branches of the trip"
+    early = [op for op in gemms if op not in late]
+    if stages < 2 and _read(early) & _read(late) & _in_memory(written_by(loop)):
+        return f"they read {_ONE_STAGE}"
+    return ""

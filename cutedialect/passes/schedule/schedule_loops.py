@@ -47,8 +47,7 @@ from cutedialect.passes.roles.resource_plan import (
     stages_of_results,
 )
 from cutedialect.passes.schedule.fragment_prefetch import prefetch_fragments
-from cutedialect.passes.schedule.multiply_chains import schedule_chains
-from cutedialect.passes.schedule.tensor_chains import schedule_tensor_chains
+from cutedialect.passes.schedule.multiply_chains import schedule_chains, schedule_tensor_chains
 from cutedialect.passes.synchronize.memory_views import constant_of, root_of
 from cutedialect.passes.synchronize.ring_edges import Edge, depth, edges_of, stages_of
 from cutedialect.passes.synchronize.ring_ends import ring_of

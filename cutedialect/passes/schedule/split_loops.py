@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 from itertools import pairwise
 
 from xdsl.dialects import arith, scf
@@ -25,19 +26,11 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from cutedialect.dialects.cute import GemmOp, KernelOp
-from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.anchors import Anchors, KernelPass
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.rewriting import (
-    ScalarBuilder,
-    block_of,
-    cloned,
-    erase,
-    insert_before,
-    sweep,
-)
-from cutedialect.passes.synchronize.memory_views import constant_of
+from cutedialect.passes.rewriting import ScalarBuilder, clone_block, cloned, erase, insert_before, sweep
+from cutedialect.passes.synchronize.memory_views import constant_of, varies
 
 
 @dataclass(frozen=True)
@@ -51,13 +44,15 @@ class SplitLoopsPass(KernelPass):
         for loop in ops_of(kernel, scf.ForOp):
             if not any(isinstance(inner, GemmOp) for inner in loop.body.block.ops):
                 continue
-            found = _branch(loop)
-            if found is not None:
-                _split(loop, *found)
-            elif (branch := _branch_on_index(loop)) is not None:
+            branches = [op for op in loop.body.block.ops if isinstance(op, scf.IfOp)]
+            found = [(op, each) for op in branches if (each := _condition(loop, op.cond))]
+            on_index = [op for op in branches if _asks_for_index(loop, op.cond)]
+            if found and not loop.iter_args and constant_of(loop.step) == 1:
+                _split(loop, *found[0])
+            elif on_index:
                 remark(
                     self.name,
-                    branch,
+                    on_index[0],
                     "loop not split: expected a branch on comparisons of the loop's index "
                     "times a constant with what no trip changes",
                 )
@@ -103,34 +98,19 @@ class _Condition:
     changes: tuple[_Change, ...]
 
 
-def _branch(loop: scf.ForOp) -> tuple[scf.IfOp, _Condition] | None:
-    """The first branch of a loop's body that changes along it as a split takes it."""
-    if loop.iter_args or constant_of(loop.step) != 1:
-        return None
-    for op in loop.body.block.ops:
-        if isinstance(op, scf.IfOp):
-            condition = _condition(loop, op.cond)
-            if condition is not None:
-                return op, condition
-    return None
-
-
-def _branch_on_index(loop: scf.ForOp) -> scf.IfOp | None:
-    """The first branch of a loop's body whose condition is computed from the index."""
+def _asks_for_index(loop: scf.ForOp, condition: SSAValue) -> bool:
+    """Whether a condition is computed from the index, in the body's own block."""
     block = loop.body.block
-    for op in block.ops:
-        if not isinstance(op, scf.IfOp):
-            continue
-        pending, seen = [op.cond], set[SSAValue]()
-        while pending:
-            value = pending.pop()
-            if value is block.args[0]:
-                return op
-            owner = value.owner
-            if isinstance(owner, Operation) and owner.parent is block and value not in seen:
-                seen.add(value)
-                pending += owner.operands
-    return None
+    pending, seen = [condition], set[SSAValue]()
+    while pending:
+        value = pending.pop()
+        if value is block.args[0]:
+            return True
+        owner = value.owner
+        if isinstance(owner, Operation) and owner.parent is block and value not in seen:
+            seen.add(value)
+            pending += owner.operands
+    return False
 
 
 def _condition(loop: scf.ForOp, value: SSAValue) -> _Condition | None:
@@ -183,7 +163,7 @@ def _sum(loop: scf.ForOp, value: SSAValue) -> _Sum | None:
     number = constant_of(value)
     if number is not None:
         return _Sum(0, number)
-    if _is_outside(loop, value):
+    if not loop.is_ancestor(value.owner):
         return _Sum(0, 0, (value,))
     op = value.owner
     if isinstance(op, arith.AddiOp | arith.SubiOp | arith.MuliOp):
@@ -196,25 +176,7 @@ def _sum(loop: scf.ForOp, value: SSAValue) -> _Sum | None:
             for part, number in ((one, constant_of(op.rhs)), (other, constant_of(op.lhs))):
                 if number is not None and not part.added and not part.subtracted:
                     return _Sum(part.factor * number, part.constant * number)
-    return _Sum(0, 0, (value,)) if _is_the_same(loop, value) else None
-
-
-def _is_outside(loop: scf.ForOp, value: SSAValue) -> bool:
-    at = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
-    return at is not None and not loop.is_ancestor(at)
-
-
-def _is_the_same(loop: scf.ForOp, value: SSAValue) -> bool:
-    """Whether a value is made of what is outside of the loop by ops without effects."""
-    if _is_outside(loop, value):
-        return True
-    op = value.owner
-    return (
-        isinstance(op, Operation)
-        and not op.regions
-        and is_pure(op)
-        and all(_is_the_same(loop, each) for each in op.operands)
-    )
+    return None if varies(value, loop) else _Sum(0, 0, (value,))
 
 
 def _split(loop: scf.ForOp, branch: scf.IfOp, condition: _Condition) -> None:
@@ -229,23 +191,16 @@ def _split(loop: scf.ForOp, branch: scf.IfOp, condition: _Condition) -> None:
     }
     bounds = [loop.lb, loop.ub]
     if ends[False]:
-        end = _joined(build, arith.MaxSIOp, [loop.lb, *ends[False]])
+        end = reduce(partial(build.binary, arith.MaxSIOp), [loop.lb, *ends[False]])
         bounds.insert(1, build.binary(arith.MinSIOp, end, loop.ub))
     if ends[True]:
-        end = _joined(build, arith.MinSIOp, [loop.ub, *ends[True]])
+        end = reduce(partial(build.binary, arith.MinSIOp), [loop.ub, *ends[True]])
         bounds.insert(-1, build.binary(arith.MaxSIOp, end, bounds[-2]))
     middle = 1 if ends[False] else 0
     for part, (first, last) in enumerate(pairwise(bounds)):
         is_taken = condition.outer is (part != middle)
         _insert_part(loop, branch, is_taken, first, last)
     erase(loop)
-
-
-def _joined(build: ScalarBuilder, kind: type, values: Sequence[SSAValue]) -> SSAValue:
-    result = values[0]
-    for value in values[1:]:
-        result = build.binary(kind, result, value)
-    return result
 
 
 def _first(
@@ -268,15 +223,12 @@ def _before(
     build: ScalarBuilder, loop: scf.ForOp, value: SSAValue, made: dict[SSAValue, SSAValue]
 ) -> SSAValue:
     """A value that is the same in all trips, computed in front of the loop."""
-    if _is_outside(loop, value):
-        return value
-    if value not in made:
-        op = value.owner
-        assert isinstance(op, Operation)
-        inputs = {each: _before(build, loop, each, made) for each in op.operands}
-        clone = build.insert(cloned(op, inputs))
-        made.update(zip(op.results, clone.results, strict=True))
-    return made[value]
+    op = value.owner
+    if isinstance(op, Operation) and loop.is_ancestor(op) and value not in made:
+        for each in op.operands:
+            _before(build, loop, each, made)
+        build.insert(cloned(op, made))
+    return made.get(value, value)
 
 
 def _insert_part(
@@ -285,18 +237,11 @@ def _insert_part(
     """One of the loops, in front of the old one, in which the branch is decided, and all others on
     the same condition.
     """
-    body = Block(arg_types=[arg.type for arg in loop.body.block.args])
     values: dict[SSAValue, SSAValue] = {}
-    for mine, theirs in zip(body.args, loop.body.block.args, strict=True):
-        mine.name_hint = theirs.name_hint
-        values[theirs] = mine
-    for op in loop.body.block.ops:
-        body.add_op(cloned(op, values))
+    body = clone_block(loop.body.block, values)
     _decide(body, values.get(branch.cond, branch.cond), is_taken)
     sweep(body)
-    part = scf.ForOp(first, last, loop.step, [], body)
-    part.location = loop.location
-    block_of(loop).insert_op_before(part, loop)
+    insert_before(loop, scf.ForOp(first, last, loop.step, [], body))
 
 
 def _decide(body: Block, condition: SSAValue, is_taken: bool) -> None:

@@ -20,7 +20,7 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Block, Operation, SSAValue
 
-from cutedialect.dialects.cute import CopyOp, KernelOp, MemRefType, StageOp
+from cutedialect.dialects.cute import CopyOp, GemmOp, KernelOp, MemRefType, StageOp
 from cutedialect.dialects.cute.storage import is_paired
 from cutedialect.dialects.cute_nvgpu import (
     ProxyFenceOp,
@@ -36,7 +36,7 @@ from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.bind.multiply_pairs import half_type
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import block_of, erase, insert_after, insert_before
-from cutedialect.passes.roles.assign_warp_roles import Role, is_of_pair
+from cutedialect.passes.roles.assign_warp_roles import Role
 from cutedialect.passes.roles.resource_plan import Buffer, buffer_bytes, room, stages_of_results
 from cutedialect.passes.synchronize.multiply_groups import MultiplyGroups, group_multiplies
 from cutedialect.passes.synchronize.ring_edges import (
@@ -167,7 +167,7 @@ def _insert_ring(
     released = 1 + sum(extent - 1 for extent, _ in peers)
     filled = _filled(writers, loader.warps)
     sites = reading_sites(reading, number)
-    pairs = any(is_of_pair(op) for site in sites for one in site for op in walk(one))
+    pairs = any(op.is_paired for site in sites for one in site for op in ops_of(one, GemmOp))
     total = sum(
         buffer_bytes(alloc)
         for alloc, writer in zip(edge.buffers, writers, strict=True)

@@ -43,7 +43,7 @@ from cutedialect.dialects.pipeline import CreateOp
 from cutedialect.layout import Layout
 from cutedialect.passes.anchors import anchored
 from cutedialect.passes.rewriting import block_of, erase
-from cutedialect.passes.roles.assign_warp_roles import Role, is_of_pair
+from cutedialect.passes.roles.assign_warp_roles import Role
 from cutedialect.passes.roles.role_plan import is_corrected
 from cutedialect.passes.roles.tensor_columns import tensor_overlays, tensor_stages
 from cutedialect.passes.synchronize.memory_views import uses_of, views_of
@@ -86,7 +86,7 @@ def _insert_accumulator(
     expected = "expected one role to multiply into tensor memory, and one to copy out of it"
     writer, reader = (role_among(roles, ops, expected) for ops in (multiplies, readers))
     teams = reader.instances if depth(block) else 1
-    pairs = any(map(is_of_pair, multiplies))
+    pairs = any(isinstance(op, GemmOp) and op.is_paired for op in multiplies)
     arriving = reader.warps // teams * (2 if pairs else 1)
     stages = most if depth(block) else 1
     create = CreateOp("tcgen05", stages, 1, arriving, pair=pairs)
