@@ -5,7 +5,7 @@ ask each op for its class with `isinstance` costs more than the step to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
@@ -70,6 +70,24 @@ def ops_of(root: Operation | Region | Block, *kinds: type[_OpT]) -> list[_OpT]:
                 break
             op = behind
     return found
+
+
+def ops_around(inner: Operation | Block) -> Iterator[Operation]:
+    """The ops that hold an op or a block, the innermost one first."""
+    around = inner.parent_op()
+    while around is not None:
+        yield around
+        around = around.parent_op()
+
+
+def common_block(ops: Sequence[Operation]) -> Block:
+    """The innermost block that holds all of some ops, which one block does."""
+    blocks = (op.parent for op in (ops[0], *ops_around(ops[0])) if op.parent is not None)
+    return next(
+        block
+        for block in blocks
+        if all(block.find_ancestor_op_in_block(op) is not None for op in ops)
+    )
 
 
 def holds(root: Operation | Region | Block, *kinds: type[Operation]) -> bool:

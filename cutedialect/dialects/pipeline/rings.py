@@ -152,6 +152,13 @@ class CreateOp(IRDLOperation):
         )
 
     @property
+    def stages(self) -> int:
+        """How many stages it has."""
+        type_ = self.ring.type
+        assert isinstance(type_, RingType)
+        return type_.data
+
+    @property
     def is_paired(self) -> bool:
         """Whether two CTAs share the barriers of its stages."""
         return self.pair is not None

@@ -6,119 +6,76 @@ with mbarriers, and asynchronous readers and writers of one role get what comple
     acquire; copy g, s[i] signal full[i]; commit; advance (load)
     wait; use s[j]; release; advance (main)
 
-Buffers that one op reads together share a ring. A ring lives where its buffer is written: its
-stage and phase go on across the loops around it. Where shared memory does not hold a ring for each,
-edges that follow each other take turns in the stages of one (`ring_turns.py`).
+A ring lives where its buffers are written: its stage and phase go on across the loops around it.
+Which buffers share one, and how many stages it has, is planned before roles are split
+(`ring_edges.py`). Edges that take turns in the stages of one go through them in the order of the
+program, of which all roles are projections. What a multiply reads is free when its group is done,
+which may be behind the wait for the next tile: the state advances in front of that wait then, and
+the release names a stage so many steps back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.utils.exceptions import PassFailedException
 
-from cutedialect.dialects.cute import CopyOp, GemmOp, KernelOp, MemRefType, StageOp
+from cutedialect.dialects.cute import (
+    CopyOp,
+    GemmOp,
+    KernelOp,
+    MemRefType,
+    StageOp,
+    SubviewOp,
+    TransposeOp,
+)
 from cutedialect.dialects.cute.storage import is_paired
 from cutedialect.dialects.cute_nvgpu import (
     ProxyFenceOp,
     SimtAsyncCopyType,
     TmaLoadType,
     TmemStoreType,
+    WgmmaFenceOp,
     WgmmaWaitOp,
 )
 from cutedialect.dialects.effects import Unit, effects_of
+from cutedialect.dialects.pipeline import (
+    AdvanceOp,
+    ConsumerReleaseOp,
+    CreateOp,
+    ProducerCommitOp,
+    RoleOp,
+)
 from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
-from cutedialect.dialects.pipeline import ConsumerReleaseOp, CreateOp, RoleOp, StateOp
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.bind.multiply_pairs import half_type
-from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import block_of, erase, insert_after, insert_before
 from cutedialect.passes.roles.assign_warp_roles import Role
-from cutedialect.passes.roles.resource_plan import Buffer, buffer_bytes, room, stages_of_results
-from cutedialect.passes.synchronize.multiply_groups import MultiplyGroups, group_multiplies
+from cutedialect.passes.roles.resource_plan import Buffer, buffer_bytes
+from cutedialect.passes.synchronize.memory_views import root_of
+from cutedialect.passes.synchronize.multiply_groups import (
+    MultiplyGroups,
+    group_multiplies,
+    is_warpgroup_multiply,
+)
 from cutedialect.passes.synchronize.ring_edges import (
     FILLS,
     READS,
     READS_EARLY,
-    Edge,
-    depth,
-    edges_of,
-    fills,
-    mark_reader,
-    reading_sites,
-    stages_of,
+    Ring,
+    is_read_by_multiplies,
+    numbers_of,
+    sites_of,
 )
 from cutedialect.passes.synchronize.ring_ends import RingEnd, insert_ring, ring_of
-from cutedialect.passes.synchronize.ring_turns import (
-    drop_repeated_fences,
-    fences_behind,
-    is_read_by_multiplies,
-    place_of_wait,
-    share_rings,
-    use_in_turns,
-    wait_in_front,
-)
 from cutedialect.passes.synchronize.tma_stores import complete_stores
 
-
-@dataclass
-class Ring:
-    """What becomes of an edge, or of several that take turns, each with its number: a ring of so
-    many stages, so many loops deep. The ops that fill and read an edge carry its
-    number, so that their copies in each role are found.
-    """
-
-    edges: dict[int, Edge]
-    stages: int
-    depth: int
-
-    @property
-    def takes_turns(self) -> bool:
-        return len(self.edges) > 1
-
-
-def plan_rings(kernel: KernelOp, stages: int) -> list[Ring]:
-    """The rings of a kernel that is not split yet; the ops at their ends are marked."""
-    edges = edges_of(kernel)
-    deepest = max((depth(edge.block) for edge in edges), default=0)
-    given = {edge.block: stages if depth(edge.block) == deepest else 1 for edge in edges}
-    waiting = [edge for edge in edges if 0 < depth(edge.block) < deepest]
-    more = sum(buffer_bytes(alloc) for edge in waiting for alloc in edge.buffers)
-    staged = [(a, stages_of(edge, given[edge.block])) for edge in edges for a in edge.buffers]
-    results = list(stages_of_results(kernel).items())
-    left = room(kernel, [*results, *staged])
-    turns, shared = share_rings(kernel, edges, staged, results) if left < 0 else ([], 0)
-    if left >= more:
-        given |= {edge.block: 2 for edge in waiting}
-    elif waiting and not turns:
-        remark(
-            "cute-synchronize",
-            waiting[0].writers[0],
-            "one stage for what stays while a loop runs, so that the next tile's waits: a second "
-            f"one takes {more} bytes of shared memory, got {max(left, 0)}",
-        )
-    numbers = {id(edge): number for number, edge in enumerate(edges)}
-    joined = {id(edge): turn for turn in turns for edge in turn}
-    rings: list[Ring] = []
-    for edge in edges:
-        together = joined.get(id(edge), [edge])
-        if edge is together[0]:
-            stages = (
-                min(shared, len(together))
-                if len(together) > 1
-                else stages_of(edge, given[edge.block])
-            )
-            found = {numbers[id(each)]: each for each in together}
-            rings.append(Ring(found, stages, depth(edge.block)))
-    for number, edge in enumerate(edges):
-        for writer in edge.writers:
-            writer.attributes[FILLS] = IntegerAttr(number, i32)
-        for reader in edge.readers:
-            mark_reader(reader, number)
-    return rings
+# How a stage is filled by copies of each kind of atom, else by threads.
+_WAYS = {TmaLoadType: "tma", TmemStoreType: "tmem", SimtAsyncCopyType: "cp_async"}
+# Readers of an edge, in one block, and which ring each buffer that they read becomes a stage of.
+_Use = tuple[Sequence[Operation], Mapping[SSAValue, SSAValue]]
 
 
 def insert_rings(kernel: KernelOp, roles: Sequence[Role], rings: Sequence[Ring]) -> None:
@@ -126,127 +83,108 @@ def insert_rings(kernel: KernelOp, roles: Sequence[Role], rings: Sequence[Ring])
     parts = {each.role.data: each for each in kernel.body.block.ops if isinstance(each, RoleOp)}
     staged: dict[Buffer, int] = {}
     turns: dict[Buffer, int] = {}
-    for ring in rings:
-        into = turns if ring.takes_turns else staged
+    for ring in [each for each in rings if each.stages > 1]:
+        into = turns if len(ring.edges) > 1 else staged
         for number, edge in ring.edges.items():
-            if ring.stages > 1:
-                into |= dict.fromkeys(edge.buffers, number)
-    groups = MultiplyGroups()
+            into |= dict.fromkeys(edge.buffers, number)
+    groups = MultiplyGroups(staged, turns)
     for part in parts.values():
-        group_multiplies(part.body.block, staged, groups, turns)
+        group_multiplies(part.body.block, groups)
         complete_stores(kernel, part.body.block)
     for ring in rings:
-        _insert_ring(kernel, ring, roles, parts, groups)
-    drop_repeated_fences(kernel)
+        _insert_ring(kernel, ring, {role.name: role for role in roles}, parts, groups)
+    _drop_repeated_fences(kernel)
     for op in walk(kernel.body.block):
-        op.attributes.pop(FILLS, None)
-        op.attributes.pop(READS, None)
-        op.attributes.pop(READS_EARLY, None)
+        for name in (FILLS, READS, READS_EARLY):
+            op.attributes.pop(name, None)
 
 
 def _insert_ring(
     kernel: KernelOp,
     ring: Ring,
-    roles: Sequence[Role],
+    roles: Mapping[str, Role],
     parts: Mapping[str, RoleOp],
     groups: MultiplyGroups,
 ) -> None:
     number, edge = next(iter(ring.edges.items()))
-    reader = next(role for role in roles if role.name == edge.consumer)
-    loader = next(role for role in roles if role.name == edge.producer)
+    loader, reader = roles[edge.producer], roles[edge.consumer]
     filling, reading = parts[loader.name].body.block, parts[reader.name].body.block
     writers = _writers(filling, number)
-    peers = tuple(
-        dict.fromkeys(
-            writer.atom.multicast
-            for writer in writers
-            if isinstance(writer.atom, TmaLoadType) and writer.atom.multicast is not None
-        )
-    )
+    atoms = [writer.atom for writer in writers if isinstance(writer.atom, TmaLoadType)]
+    peers = tuple(dict.fromkeys(a.multicast for a in atoms if a.multicast is not None))
     # A CTA counts once, though it is in every group.
     released = 1 + sum(extent - 1 for extent, _ in peers)
-    filled = _filled(writers, loader.warps)
-    sites = reading_sites(reading, number)
-    pairs = any(op.is_paired for site in sites for one in site for op in ops_of(one, GemmOp))
+    # The ways in which the loading warps fill a stage, and the arrivals that each makes.
+    used = {_WAYS.get(type(writer.atom), "threads") for writer in writers}
+    arrivals = {"tma": 1, "cp_async": 32 * loader.warps, "threads": loader.warps}
+    arrivals["tmem"] = loader.warps
+    filled = {kind: count for kind, count in arrivals.items() if kind in used}
+    sites = sites_of(reading, number)
+    multiplies = [op for site in sites for reader in site for op in ops_of(reader, GemmOp)]
+    pairs = any(op.is_paired for op in multiplies)
     total = sum(
         buffer_bytes(alloc)
         for alloc, writer in zip(edge.buffers, writers, strict=True)
         if isinstance(writer.atom, TmaLoadType)
     ) * (2 if pairs else 1)
     # Of instances that take turns with work items, one reads a stage.
-    teams = reader.instances if ring.depth else 1
+    consumers = reader.warps // (reader.instances if ring.depth else 1) * released
     create = CreateOp(
         "+".join(filled),
         ring.stages,
         sum(filled.values()),
-        reader.warps // teams * released,
+        consumers,
         total or None,
         peers,
         pairs,
     )
-    buffers: dict[SSAValue, SSAValue] = {}
+    buffers: list[SSAValue] = []
     for alloc in edge.buffers:
         type_ = alloc.result.type
         if is_paired(alloc):
             assert isinstance(type_, MemRefType)
             type_ = half_type(type_)
-        buffers[alloc.result] = ring_of(alloc, ring.stages, type_).result
+        buffers.append(ring_of(alloc, ring.stages, type_).result)
     insert_ring(kernel, create, writers[0])
-    producer = RingEnd(create, StateOp("producer", create.ring))
-    consumer = RingEnd(create, StateOp("consumer", create.ring))
-    for end, block in ((producer, filling), (consumer, reading)):
-        end.state.location = create.location
-        assert block.first_op is not None
-        block.insert_op_before(end.state, block.first_op)
-    is_async = any(is_read_by_multiplies(site) for site in sites)
-    commits = any(
-        effects_of(each).unit is Unit.TCGEN05 for site in sites for op in site for each in walk(op)
-    )
-    turns: list[tuple[Sequence[Operation], Mapping[SSAValue, SSAValue]]] = []
-    for each, other in ring.edges.items():
-        tiles: list[SSAValue] = [alloc.result for alloc in other.buffers]
-        stored = dict(zip(tiles, list(buffers.values()), strict=True))
-        _load(_writers(filling, each), producer, stored, is_async)
-        if ring.takes_turns:
-            turns.append((reading_sites(reading, each)[0], stored))
-    if turns:
-        use_in_turns(turns, consumer, groups, commits)
+    producer = RingEnd.at_start(filling, create, "producer")
+    consumer = RingEnd.at_start(reading, create, "consumer")
+    is_async = any(map(is_read_by_multiplies, sites))
+    commits = any(effects_of(op).unit is Unit.TCGEN05 for op in multiplies)
+    stored = {
+        each: dict(zip([alloc.result for alloc in other.buffers], buffers, strict=True))
+        for each, other in ring.edges.items()
+    }
+    for each, rings in stored.items():
+        _load(_writers(filling, each), producer, rings, is_async)
+    if len(ring.edges) > 1:
+        turns = [(sites_of(reading, each)[0], rings) for each, rings in stored.items()]
+        _use_in_turns(turns, consumer, groups, commits)
     else:
         for site in sites:
-            _use(site, consumer, buffers, groups, commits)
-    early = reading_sites(reading, number, READS_EARLY)
+            if not commits and groups.end_of(site) in groups.trailing:
+                _use_while_next_works((site, stored[number]), consumer, groups)
+            else:
+                _use_in_turns([(site, stored[number])], consumer, groups, commits)
+    early = sites_of(reading, number, READS_EARLY)
     if early:
         # It goes ahead of the one that releases.
-        ahead = RingEnd(create, StateOp("consumer", create.ring))
+        ahead = RingEnd(create, type(consumer.state)("consumer", create.ring))
         insert_after(consumer.state, ahead.state)
         for site in early:
-            _use(site, ahead, buffers, groups, commits, releases=False)
+            _wait_in_front(_place_of_wait((site, stored[number])), (site, stored[number]), ahead)
+            insert_after(groups.end_of(site), *ahead.goes_on())
     erase(*(alloc for each in ring.edges.values() for alloc in each.buffers))
 
 
 def _writers(filling: Block, number: int) -> list[CopyOp]:
     """The copies of a role that fill an edge."""
-    return [op for op in ops_of(filling, CopyOp) if fills(op, number)]
-
-
-def _filled(writers: Sequence[CopyOp], warps: int) -> dict[str, int]:
-    """The ways in which the loading warps fill a stage, and the arrivals that each makes."""
-    arrivals = {"tma": 1, "cp_async": 32 * warps, "threads": warps, "tmem": warps}
-    used = {_way(writer) for writer in writers}
-    return {kind: count for kind, count in arrivals.items() if kind in used}
-
-
-def _way(writer: CopyOp) -> str:
-    if isinstance(writer.atom, TmaLoadType):
-        return "tma"
-    if isinstance(writer.atom, TmemStoreType):
-        return "tmem"
-    return "cp_async" if isinstance(writer.atom, SimtAsyncCopyType) else "threads"
+    return [op for op in ops_of(filling, CopyOp) if number in numbers_of(op, FILLS)]
 
 
 def _load(
     writers: Sequence[CopyOp], end: RingEnd, buffers: Mapping[SSAValue, SSAValue], is_async: bool
 ) -> None:
+    """Fill a stage when it is free, and say so."""
     full, index = FullBarrierOp(*end.operands), end.index()
     insert_before(writers[0], *end.begins(), full, index)
     for writer in writers:
@@ -263,32 +201,17 @@ def _load(
         if READS in writer.attributes:
             copy.attributes[READS] = writer.attributes[READS]
         insert_before(writer, stage, copy)
-        if writer is writers[-1]:
-            insert_after(copy, *end.ends())
-            if "threads" in end.ring.kinds and is_async:
-                insert_after(copy, ProxyFenceOp())
-        erase(writer)
+    fences = [ProxyFenceOp()] if "threads" in end.ring.kinds and is_async else []
+    insert_after(writers[-1], *fences, *end.ends())
+    erase(*writers)
 
 
-def _use(
-    readers: Sequence[Operation],
-    end: RingEnd,
-    buffers: Mapping[SSAValue, SSAValue],
-    groups: MultiplyGroups,
-    commits: bool,
-    releases: bool = True,
-) -> None:
-    block = block_of(readers[0])
-    wait_in_front(place_of_wait(readers, buffers), readers, end, buffers)
-    # What multiplies read is free when their group is done.
-    last = max(map(groups.end_of, readers), key=block.get_operation_index)
-    if not releases:
-        insert_after(last, *end.goes_on())
-        return
-    if commits or last not in groups.trailing:
-        insert_after(last, *fences_behind(readers, end), *end.ends(commits))
-        return
-    # One group may be at work: the stage before is free, and the last one after the loop.
+def _use_while_next_works(use: _Use, end: RingEnd, groups: MultiplyGroups) -> None:
+    """Let readers of a stage, multiplies of which one group may be at work, release that of the
+    trip before, and the last one after the loop.
+    """
+    _wait_in_front(_place_of_wait(use), use, end)
+    last = groups.end_of(use[0])
     loop = last.parent_op()
     assert isinstance(loop, scf.ForOp)
     later = arith.CmpiOp(loop.body.block.args[0], loop.lb, "ne")
@@ -298,3 +221,108 @@ def _use(
     assert isinstance(done, WgmmaWaitOp)
     ran = arith.CmpiOp(loop.lb, loop.ub, "slt")
     insert_after(done, ran, ConsumerReleaseOp(*end.operands, ran.result, 1))
+
+
+def _use_in_turns(
+    turns: Sequence[_Use], end: RingEnd, groups: MultiplyGroups, commits: bool
+) -> None:
+    """Let the readers of each edge, in one block, wait for its stage of a ring, and release it."""
+    block = block_of(turns[0][0][0])
+    starts = [_place_of_wait(turn) for turn in turns]
+    at = block.get_operation_index
+    ends = [groups.end_of(readers) for readers, _ in turns]
+    # Whether a tile is still read when the next one is waited for.
+    is_late = [at(done) > at(start) for done, start in zip(ends, starts[1:], strict=False)]
+    is_late.append(False)
+    waits = [(at(start), turn, False) for turn, start in enumerate(starts)]
+    releases = [(at(done), turn, True) for turn, done in enumerate(ends)]
+    advanced = released = 0
+    last: dict[Operation, Operation] = {}
+    for _, turn, is_release in sorted(waits + releases):
+        if is_release:
+            back = (advanced - turn) or None
+            ops = _fences_behind(turns[turn][0], end)
+            ops.append(ConsumerReleaseOp(*end.operands, None, back, commits))
+            released += 1
+            if not is_late[turn]:
+                ops += end.goes_on()
+                advanced += 1
+            insert_after(last.get(ends[turn], ends[turn]), *ops)
+            last[ends[turn]] = ops[-1]
+            continue
+        if turn and is_late[turn - 1]:
+            insert_before(starts[turn], *end.goes_on())
+            advanced += 1
+        if turn - released >= end.ring.stages:
+            raise PassFailedException(
+                turns[turn][0][0], f"expected at most {end.ring.stages} tiles in use at one time"
+            )
+        _wait_in_front(starts[turn], turns[turn], end)
+
+
+def _place_of_wait(use: _Use) -> Operation:
+    """In front of which op readers wait for what they read."""
+    block = block_of(use[0][0])
+    reading = [op for op in _with_views(use) if op.parent is block]
+    start = min(reading, key=block.get_operation_index)
+    if is_warpgroup_multiply(start) and not isinstance(start.prev_op, WgmmaFenceOp):
+        # Behind a wait, the assembler wants the multiplies that follow to begin anew (C7519).
+        insert_before(start, WgmmaFenceOp())
+    while isinstance(start.prev_op, WgmmaFenceOp):
+        start = start.prev_op
+    return start
+
+
+def _wait_in_front(start: Operation, use: _Use, end: RingEnd) -> None:
+    """Wait for a stage of a ring in front of `start`, and let the readers read it."""
+    readers, buffers = use
+    reading = _with_views(use)
+    index = end.index()
+    insert_before(start, *end.begins(), index)
+    if "cp_async" in end.ring.kinds and is_read_by_multiplies(readers):
+        # The copies arrive by themselves: no thread could fence between them and the barrier.
+        insert_before(start, ProxyFenceOp())
+    for buffer, whole in buffers.items():
+        stage = StageOp(whole, index.index)
+        insert_before(start, stage)
+        buffer.replace_uses_with_if(stage.result, lambda use: use.operation in reading)
+
+
+def _fences_behind(readers: Sequence[Operation], end: RingEnd) -> list[Operation]:
+    """What orders the reads of threads in front of copies of TMA into the stage that they release:
+    these come through another proxy, for which an arrival orders nothing (PTX ISA 8.9).
+    """
+    reads = all(_reads_by_threads(op) for reader in readers for op in walk(reader))
+    return [ProxyFenceOp()] if reads and "tma" in end.ring.kinds else []
+
+
+def _drop_repeated_fences(kernel: KernelOp) -> None:
+    """Erase the fences that follow another one with nothing but verbs of rings between."""
+    for fence in ops_of(kernel, ProxyFenceOp):
+        before = fence.prev_op
+        while isinstance(before, AdvanceOp | ConsumerReleaseOp | ProducerCommitOp):
+            before = before.prev_op
+        if isinstance(before, ProxyFenceOp):
+            erase(fence)
+
+
+def _reads_by_threads(op: Operation) -> bool:
+    if isinstance(op, GemmOp):
+        return not is_read_by_multiplies([op])
+    return not (isinstance(op, CopyOp) and op.descriptor is not None)
+
+
+def _with_views(use: _Use) -> set[Operation]:
+    """Readers, the ops inside of them, and the views of buffers through which they read these."""
+    readers, buffers = use
+    found = {inner for op in readers for inner in walk(op)}
+    pending = list(found)
+    while pending:
+        for value in pending.pop().operands:
+            made = value.owner
+            if not (type(made) is SubviewOp or type(made) is TransposeOp) or made in found:
+                continue
+            if root_of(value) in buffers:
+                found.add(made)
+                pending.append(made)
+    return found

@@ -51,18 +51,25 @@ class _Group:
 class MultiplyGroups:
     """Which wait completes each multiply: what it has read is free behind that. Waits in `trailing`
     complete the multiplies of the trip before, and the loop is followed by one that completes all.
-    `commits` has the end of the group of each multiply.
+    `commits` has the end of the group of each multiply. `staged` says of buffers that other roles
+    fill the ring of more than one stage that each belongs to; `turns` numbers those that take turns
+    in one: each is to be free soon, so its multiplies are a group.
     """
 
+    staged: Mapping[Buffer, int]
+    turns: Mapping[Buffer, int]
     waits: dict[Operation, WgmmaWaitOp] = field(default_factory=dict)
     trailing: set[WgmmaWaitOp] = field(default_factory=set)
     commits: dict[Operation, WgmmaCommitOp] = field(default_factory=dict)
 
-    def end_of(self, reader: Operation) -> Operation:
-        """The op behind which a reader of a buffer is done with it. Loads to registers are done
-        when a multiply that takes these has been issued: an arrival may overtake loads, and what it
-        lets another role write comes through another proxy.
+    def end_of(self, readers: Sequence[Operation]) -> Operation:
+        """The op of a block behind which readers of a buffer are done with it. Loads to registers
+        are done when a multiply that takes these has been issued: an arrival may overtake loads,
+        and what it lets another role write comes through another proxy.
         """
+        return max(map(self._end_of, readers), key=block_of(readers[0]).get_operation_index)
+
+    def _end_of(self, reader: Operation) -> Operation:
         if isinstance(reader, CopyOp) and isinstance(reader.destination.type, FragmentType):
             takers = [use.operation for use in reader.destination.uses]
             issued = [self.commits[op] for op in takers if op in self.commits]
@@ -71,13 +78,8 @@ class MultiplyGroups:
         return self.waits.get(reader, reader)
 
 
-def group_multiplies(
-    part: Block, staged: Mapping[Buffer, int], found: MultiplyGroups, turns: Mapping[Buffer, int]
-) -> None:
-    """Group the multiplies of a role and insert their waits; `staged` says of buffers that other
-    roles fill the ring of more than one stage that each belongs to; `turns` numbers those that take
-    turns in one: each is to be free soon, so its multiplies are a group.
-    """
+def group_multiplies(part: Block, found: MultiplyGroups) -> None:
+    """Group the multiplies of a role and insert their waits."""
     runs: list[list[GemmOp]] = []
     for op in ops_of(part, GemmOp):
         if is_warpgroup_multiply(op):
@@ -87,12 +89,10 @@ def group_multiplies(
                 runs.append([op])
     blocks: dict[Block, list[_Group]] = {}
     for run in runs:
-        block = block_of(run[0])
-        loop = _accumulating_loop(run, staged)
+        loop = _accumulating_loop(run, found.staged)
         if loop is None:
-            blocks.setdefault(block, []).extend(
-                _group(each) for each in _by_accumulator(run, turns)
-            )
+            parts = _by_accumulator(run, found.turns)
+            blocks.setdefault(block_of(run[0]), []).extend(map(_group, parts))
             continue
         wait = WgmmaWaitOp(1)
         insert_after(_group(run).commit, wait)
@@ -143,27 +143,28 @@ def _insert_waits(block: Block, groups: Sequence[_Group], found: MultiplyGroups)
     begins: dict[Operation, _Group] = {group.commit: group for group in groups}
     fences = {group.fence for group in groups}
     working: list[_Group] = []
+
+    def complete(count: int, pins: Sequence[SSAValue] = ()) -> WgmmaWaitOp:
+        wait = WgmmaWaitOp(len(working) - count, pins)
+        for group in working[:count]:
+            found.waits |= dict.fromkeys(group.gemms, wait)
+        del working[:count]
+        return wait
+
     for op in list(block.ops):
         needed = [at for at, group in enumerate(working) if _needs(op, group)]
         if op in fences and len(working) >= _MOST_AT_WORK:
             needed.append(len(working) - _MOST_AT_WORK)
         if needed:
-            last = max(needed)
             pins = _computed_before(op) if isinstance(op, CompleteOp) else ()
-            _wait(WgmmaWaitOp(len(working) - 1 - last, pins), op, working[: last + 1], found)
-            del working[: last + 1]
+            insert_before(op, complete(max(needed) + 1, pins))
         if op in begins:
             working.append(begins[op])
-    if not working:
-        return
-    # What follows in the block needs none of them.
-    end, wait = block.last_op, WgmmaWaitOp(0)
-    assert end is not None
-    if end.has_trait(IsTerminator):
-        insert_before(end, wait)
-    else:
-        insert_after(end, wait)
-    _complete(wait, working, found)
+    end = block.last_op
+    if working and end is not None:
+        # What follows in the block needs none of them.
+        insert = insert_before if end.has_trait(IsTerminator) else insert_after
+        insert(end, complete(len(working)))
 
 
 def _computed_before(op: Operation) -> list[SSAValue]:
@@ -175,7 +176,9 @@ def _computed_before(op: Operation) -> list[SSAValue]:
     while before is not None and not isinstance(before, WgmmaWaitOp | WgmmaCommitOp):
         between.insert(0, before)
         before = before.prev_op
-    if few := last_written(between):
+    # Small register tiles that stay: all else is computed on the way to them.
+    kept = [value for op in between for value in written(op) if value.owner not in between]
+    if few := list(dict.fromkeys(value for value in kept if _is_small(value))):
         return few
     found: list[SSAValue] = []
     after = op.next_op
@@ -187,27 +190,9 @@ def _computed_before(op: Operation) -> list[SSAValue]:
     return found
 
 
-def last_written(ops: Sequence[Operation]) -> list[SSAValue]:
-    """Small register tiles that stay: all else is computed on the way to them."""
-    kept = [value for op in ops for value in written(op) if value.owner not in ops]
-    return list(dict.fromkeys(value for value in kept if _is_small(value)))
-
-
 def _is_small(value: SSAValue) -> bool:
     type_ = value.type
     return isinstance(type_, FragmentType) and type_.bits == 32 and type_.values <= _FEW
-
-
-def _wait(
-    wait: WgmmaWaitOp, op: Operation, groups: Sequence[_Group], found: MultiplyGroups
-) -> None:
-    insert_before(op, wait)
-    _complete(wait, groups, found)
-
-
-def _complete(wait: WgmmaWaitOp, groups: Sequence[_Group], found: MultiplyGroups) -> None:
-    for group in groups:
-        found.waits |= dict.fromkeys(group.gemms, wait)
 
 
 def _needs(op: Operation, group: _Group) -> bool:

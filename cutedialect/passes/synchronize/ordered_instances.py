@@ -30,14 +30,13 @@ from cutedialect.passes.roles.crossings import role_of
 from cutedialect.passes.roles.role_plan import rows_of
 from cutedialect.passes.schedule.multiply_chains import TURNS
 from cutedialect.passes.synchronize.memory_views import root_of
-from cutedialect.passes.synchronize.ring_ends import RoleEnd, insert_ring
+from cutedialect.passes.synchronize.ring_ends import ring_between
 
 
 @anchored(asked={"overlap": TURNS})
 def order_instances(kernel: KernelOp, roles: Sequence[Role]) -> None:
     """Let the instances of a role that share the rows of a tile compute operands in turns."""
-    assert kernel.schedule is not None
-    plan = kernel.schedule.data.roles
+    plan = kernel.choices.roles
     if plan is None:
         return
     names = [row.name for row in rows_of(plan) if row.parts > 1]
@@ -101,8 +100,7 @@ def _hand_over(
     other: tuple[Operation, Operation],
 ) -> None:
     """Let one role begin when the other is done with the trip before, and that one behind it."""
-    create = insert_ring(kernel, CreateOp("threads", 1, first.warps, second.warps), one[0])
-    passing = RoleEnd.of(create, "producer", first)
-    taking = RoleEnd.of(create, "consumer", second)
+    create = CreateOp("threads", 1, first.warps, second.warps)
+    passing, taking = ring_between(kernel, create, one[0], first, second)
     passing.around(one, passing.begins(), passing.ends())
     taking.around(other, taking.begins(), taking.ends())

@@ -1,26 +1,34 @@
-"""The edges between roles: which buffers one role fills and another one reads. Buffers that one op
-reads together are one edge, and become one ring.
+"""The edges between roles, which buffers one role fills and another one reads, and the plan of the
+rings that they become. Buffers that one op reads together are one edge, and share a ring.
+
+Where shared memory does not hold a ring for each, edges that follow each other take turns in the
+stages of one, if they are alike:
+
+    copy x, %a (load); use %a; copy y, %b (load); use %b
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i64
+from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import Block, Operation
 from xdsl.utils.exceptions import PassFailedException
 
-from cutedialect.dialects.cute import AllocTmemOp, CopyOp, KernelOp, LoadOp, fragment_of
+from cutedialect.dialects.cute import AllocTmemOp, CopyOp, GemmOp, KernelOp, LoadOp, fragment_of
+from cutedialect.dialects.cute.storage import is_paired
 from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of
-from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.dialects.walks import ops_around, ops_of, walk
+from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import block_of
 from cutedialect.passes.roles.crossings import role_of
-from cutedialect.passes.roles.resource_plan import Buffer
+from cutedialect.passes.roles.resource_plan import Buffer, buffer_bytes, room, stages_of_results
 from cutedialect.passes.roles.role_plan import MAIN, is_corrected
 from cutedialect.passes.roles.tensor_columns import tensor_overlays, tensor_stages
+from cutedialect.passes.schedule.trips import STAGE
 from cutedialect.passes.synchronize.memory_views import uses_of
 
 FILLS = "fills"
@@ -29,9 +37,12 @@ READS = "reads"
 READS_EARLY = "reads_early"
 """The same of ops behind which others still read the trip's stage, while the next trip runs."""
 _COMPUTED_STAGES = 2
+# Of edges that take turns: one stage is read by a group at work while the next is waited for.
+_LEAST_STAGES = 2
+Staged = Sequence[tuple[Buffer, int]]
 
 
-@dataclass
+@dataclass(eq=False)
 class Edge:
     """Buffers that one role, the producer, fills and another, the consumer, reads together."""
 
@@ -43,9 +54,31 @@ class Edge:
     consumer: str
 
     @property
+    def ends(self) -> tuple[Block, str, str]:
+        """Where it is filled and read, and by whom."""
+        return self.block, self.producer, self.consumer
+
+    @property
     def crosses(self) -> bool:
         """Whether what one role has computed goes to another one."""
         return all(space_of(writer.source) == RMEM for writer in self.writers)
+
+    def with_other(self, other: Edge) -> Edge:
+        """One edge in the place of two of a block."""
+        readers = sorted({*self.readers, *other.readers}, key=self.block.get_operation_index)
+        return Edge(self.buffers + other.buffers, self.writers + other.writers, readers, *self.ends)
+
+
+@dataclass
+class Ring:
+    """What becomes of an edge, or of several that take turns, each with its number: a ring of so
+    many stages, so many loops deep. The ops that fill and read an edge carry its number, so that
+    their copies in each role are found.
+    """
+
+    edges: dict[int, Edge]
+    stages: int
+    depth: int
 
 
 def edges_of(kernel: KernelOp) -> list[Edge]:
@@ -67,28 +100,23 @@ def edges_of(kernel: KernelOp) -> list[Edge]:
         consumers = {role_of(op) or MAIN for op in users}
         if consumers == {producer}:
             continue
-        block = block_of(writer)
         if len(consumers) != 1:
             raise PassFailedException(
                 writer,
                 "expected one role to read a tile that another one writes, got "
                 f"{', '.join(sorted(consumers)) or 'none'}",
             )
-        readers = _places(block, users)
+        block = block_of(writer)
+        readers = places_in(
+            block, users, "expected a staged tile to be read in the block that loads it"
+        )
         edge = Edge([alloc], [writer], readers, block, producer, consumers.pop())
         for other in [each for each in edges if each.block is block]:
             if other.producer == edge.producer and set(other.readers) & set(edge.readers):
                 edges.remove(other)
-                edge = _joined(other, edge)
+                edge = other.with_other(edge)
         edges.append(edge)
     return _with_rows(edges)
-
-
-def _joined(one: Edge, other: Edge) -> Edge:
-    """One edge in the place of two of a block."""
-    readers = sorted({*one.readers, *other.readers}, key=one.block.get_operation_index)
-    buffers, writers = one.buffers + other.buffers, one.writers + other.writers
-    return Edge(buffers, writers, readers, one.block, one.producer, one.consumer)
 
 
 def _with_rows(edges: list[Edge]) -> list[Edge]:
@@ -97,20 +125,15 @@ def _with_rows(edges: list[Edge]) -> list[Edge]:
     """
     found: list[Edge] = []
     rows = [
-        e for e in edges if any(isinstance(o, LoadOp) and is_shared_by_lanes(o) for o in e.readers)
+        e for e in edges if any(isinstance(o, LoadOp) and _is_shared_by_lanes(o) for o in e.readers)
     ]
     for edge in [each for each in edges if each not in rows]:
-        for row in list(rows):
+        for row in [each for each in rows if each.ends == edge.ends]:
             at = [row.block.get_operation_index(op) for op in row.readers]
-            if (edge.block, edge.producer, edge.consumer) == (
-                row.block,
-                row.producer,
-                row.consumer,
-            ):
-                around = [edge.block.get_operation_index(op) for op in edge.readers]
-                if min(around) < min(at) and max(at) < max(around):
-                    edge = _joined(edge, row)
-                    rows.remove(row)
+            around = [edge.block.get_operation_index(op) for op in edge.readers]
+            if min(around) < min(at) and max(at) < max(around):
+                edge = edge.with_other(row)
+                rows.remove(row)
         found.append(edge)
     return [*found, *rows]
 
@@ -118,33 +141,28 @@ def _with_rows(edges: list[Edge]) -> list[Edge]:
 def _readers(alloc: Buffer, writer: CopyOp) -> list[Operation]:
     """The ops that read a buffer, beside who fills it."""
     found: list[Operation] = []
-    for op in [use.operation for use in uses_of(alloc.result)]:
-        if op is writer:
-            continue
+    for op in [use.operation for use in uses_of(alloc.result) if use.operation is not writer]:
         found.append(op)
-        if isinstance(op, LoadOp) and is_shared_by_lanes(op):
+        if isinstance(op, LoadOp) and _is_shared_by_lanes(op):
             # Elements that all rows need are read where they are used, not held from here on.
             found += [use.operation for use in op.result.uses if use.operation.parent is op.parent]
     return found
 
 
-def is_shared_by_lanes(op: LoadOp) -> bool:
+def _is_shared_by_lanes(op: LoadOp) -> bool:
     """Whether lanes hold the same elements of a tile."""
     type_ = fragment_of(op.result)
     return type_.values * type_.threads > prod(type_.shape)
 
 
-def _places(block: Block, readers: Sequence[Operation]) -> list[Operation]:
-    """The ops of `block` that are some readers, or hold them."""
-    found: set[Operation] = set()
-    for op in readers:
-        inside = block.find_ancestor_op_in_block(op)
-        if inside is None:
-            raise PassFailedException(
-                op, "expected a staged tile to be read in the block that loads it"
-            )
-        found.add(inside)
-    return sorted(found, key=block.get_operation_index)
+def places_in(block: Block, ops: Iterable[Operation], expected: str) -> list[Operation]:
+    """The ops of a block that are some ops or hold them, in order; an error, that says what was
+    `expected`, for one that stands elsewhere.
+    """
+    found = {block.find_ancestor_op_in_block(op): op for op in ops}
+    if None in found:
+        raise PassFailedException(found[None], expected)
+    return sorted((op for op in found if op is not None), key=block.get_operation_index)
 
 
 def stages_of(edge: Edge, stages: int) -> int:
@@ -160,30 +178,105 @@ def stages_of(edge: Edge, stages: int) -> int:
 
 def depth(block: Block) -> int:
     """How many loops are around a block."""
-    return sum(isinstance(op, scf.ForOp | scf.WhileOp) for op in _around(block))
+    return sum(isinstance(op, scf.ForOp | scf.WhileOp) for op in ops_around(block))
 
 
-def _around(block: Block) -> Iterator[Operation]:
-    """The ops around a block, up to the kernel."""
-    op = block.parent_op()
-    while op is not None and not isinstance(op, KernelOp):
-        yield op
-        op = op.parent_op()
+def is_read_by_multiplies(readers: Iterable[Operation]) -> bool:
+    """Whether tensor cores read the buffers, through the asynchronous proxy (PTX ISA 8.9)."""
+    units = (effects_of(op).unit for reader in readers for op in ops_of(reader, GemmOp))
+    return any(unit in (Unit.WGMMA, Unit.TCGEN05) for unit in units)
 
 
-def mark_reader(op: Operation, number: int) -> None:
-    """Say that an op reads a ring."""
-    op.attributes[READS] = DenseArrayBase.from_list(i64, [*numbers_of(op), number])
+# The plan
 
 
-def fills(op: Operation, number: int) -> bool:
-    """Whether an op fills a ring."""
-    given = op.attributes.get(FILLS)
-    return isinstance(given, IntegerAttr) and given.value.data == number
+def plan_rings(kernel: KernelOp, stages: int) -> list[Ring]:
+    """The rings of a kernel that is not split yet; the ops at their ends are marked."""
+    edges = edges_of(kernel)
+    depths = {edge: depth(edge.block) for edge in edges}
+    deepest = max(depths.values(), default=0)
+    given = {e: stages_of(e, stages if at == deepest else 1) for e, at in depths.items()}
+    waiting = [edge for edge, at in depths.items() if 0 < at < deepest]
+    more = sum(buffer_bytes(alloc) for edge in waiting for alloc in edge.buffers)
+    staged = [(alloc, given[edge]) for edge in edges for alloc in edge.buffers]
+    results = list(stages_of_results(kernel).items())
+    left = room(kernel, [*results, *staged])
+    turns, shared = _take_turns(kernel, edges, staged, results) if left < 0 else ([], 0)
+    if left >= more:
+        given |= {edge: stages_of(edge, 2) for edge in waiting}
+    elif waiting and not turns:
+        remark(
+            "cute-synchronize",
+            waiting[0].writers[0],
+            "one stage for what stays while a loop runs, so that the next tile's waits: a second "
+            f"one takes {more} bytes of shared memory, got {max(left, 0)}",
+        )
+    joined = {edge: turn for turn in turns for edge in turn}
+    rings: list[Ring] = []
+    for number, edge in enumerate(edges):
+        together = joined.get(edge, [edge])
+        if edge is together[0]:
+            count = given[edge] if len(together) == 1 else min(shared, len(together))
+            rings.append(Ring({edges.index(e): e for e in together}, count, depths[edge]))
+        for op, name in (*((w, FILLS) for w in edge.writers), *((r, READS) for r in edge.readers)):
+            op.attributes[name] = DenseArrayBase.from_list(i64, [*numbers_of(op, name), number])
+    return rings
+
+
+def _take_turns(
+    kernel: KernelOp, edges: Sequence[Edge], staged: Staged, results: Staged
+) -> tuple[list[list[Edge]], int]:
+    """The edges that take turns, and in how many stages, as many as fit; none where even the fewest
+    do not. `staged` are the stages of each edge's buffers by itself.
+    """
+    turns: list[list[Edge]] = []
+    for edge in edges:
+        mates = next((turn for turn in turns if _follows(turn[-1], edge)), None)
+        if mates is None:
+            turns.append([edge])
+        else:
+            mates.append(edge)
+    turns = [turn for turn in turns if len(turn) > _LEAST_STAGES]
+    alone = dict(staged) | {alloc: 0 for turn in turns for edge in turn for alloc in edge.buffers}
+    for stages in range(max(map(len, turns), default=0), _LEAST_STAGES - 1, -1):
+        given = {alloc: min(stages, len(turn)) for turn in turns for alloc in turn[0].buffers}
+        if room(kernel, [*results, *(alone | given).items()]) >= 0:
+            remark(
+                "cute-synchronize",
+                turns[0][0].writers[0],
+                f"{sum(map(len, turns))} tiles take turns in {stages} stages of shared memory",
+            )
+            return turns, stages
+    return [], 0
+
+
+def _follows(one: Edge, other: Edge) -> bool:
+    """Whether an edge comes behind another one that is like it, in both roles."""
+    block, at = one.block, one.block.get_operation_index
+    if _look(one) != _look(other) or one.crosses or any(map(is_paired, one.buffers)):
+        return False
+    if any(STAGE in op.attributes for op in block.ops):
+        return False
+    return max(map(at, one.readers)) < min(map(at, other.readers)) and max(
+        map(at, one.writers)
+    ) < min(map(at, other.writers))
+
+
+def _look(edge: Edge) -> object:
+    """What edges that take turns agree in."""
+    return (
+        edge.ends,
+        [alloc.result.type for alloc in edge.buffers],
+        [(writer.atom, writer.tiled) for writer in edge.writers],
+        {is_read_by_multiplies([reader]) for reader in edge.readers},
+    )
+
+
+# Marks
 
 
 def numbers_of(op: Operation, name: str = READS) -> tuple[int, ...]:
-    """The rings that an op reads, or that what it holds does."""
+    """The rings that an op reads, or fills, or that what it holds does."""
     given = op.attributes.get(name)
     if given is None:  # as on most ops
         return ()
@@ -201,11 +294,11 @@ def read_early(op: Operation, numbers: set[int]) -> None:
         op.attributes[READS_EARLY] = DenseArrayBase.from_list(i64, early)
 
 
-def reading_sites(block: Block, number: int, name: str = READS) -> list[list[Operation]]:
+def sites_of(block: Block, number: int, name: str = READS) -> list[list[Operation]]:
     """The ops that read a ring in each place where a trip does, the innermost place first."""
     found: dict[Block, list[Operation]] = {}
     for op in walk(block):
         if number in numbers_of(op, name) and op.parent is not None:
             found.setdefault(op.parent, []).append(op)
-    nested = sorted(found, key=lambda each: len([*_around(each)]), reverse=True)
+    nested = sorted(found, key=lambda each: len([*ops_around(each)]), reverse=True)
     return [found[each] for each in nested]

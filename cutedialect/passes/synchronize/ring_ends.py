@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects import pipeline
 from cutedialect.dialects.cute import AllocSmemOp, AllocTmemOp, KernelOp, StageOp
 from cutedialect.dialects.cute.storage import ring_type
 from cutedialect.dialects.walks import walk
-from cutedialect.passes.rewriting import block_of
+from cutedialect.passes.rewriting import insert_after, insert_before
 from cutedialect.passes.roles.assign_warp_roles import Role
 from cutedialect.passes.roles.crossings import ROLE, role_of
 from cutedialect.passes.schedule.trips import order_of, set_place, stage_of
@@ -28,8 +28,16 @@ def insert_ring(kernel: KernelOp, ring: pipeline.CreateOp, like: Operation) -> p
     """Make a ring behind all buffers of a kernel, at the location of an op."""
     ring.location = like.location
     last = [op for op in kernel.body.block.ops if isinstance(op, AllocSmemOp | AllocTmemOp)][-1]
-    kernel.body.block.insert_op_after(ring, last)
+    insert_after(last, ring)
     return ring
+
+
+def ring_between(
+    kernel: KernelOp, ring: pipeline.CreateOp, like: Operation, producer: Role, consumer: Role
+) -> tuple[RoleEnd, RoleEnd]:
+    """Make a ring likewise, with the places in it of who fills it and who reads it."""
+    insert_ring(kernel, ring, like)
+    return RoleEnd.of(ring, "producer", producer), RoleEnd.of(ring, "consumer", consumer)
 
 
 def ring_of(alloc: _AllocT, stages: int, type_: Attribute | None = None) -> _AllocT:
@@ -37,7 +45,7 @@ def ring_of(alloc: _AllocT, stages: int, type_: Attribute | None = None) -> _All
     made = type(alloc)(ring_type(type_ or alloc.result.type, stages))
     made.location = alloc.location
     made.result.name_hint = alloc.result.name_hint
-    block_of(alloc).insert_op_before(made, alloc)
+    insert_before(alloc, made)
     return made
 
 
@@ -59,6 +67,15 @@ class RingEnd:
 
     ring: pipeline.CreateOp
     state: pipeline.StateOp
+
+    @staticmethod
+    def at_start(block: Block, ring: pipeline.CreateOp, side: str) -> RingEnd:
+        """A new place, at the start of a role's program."""
+        end = RingEnd(ring, pipeline.StateOp(side, ring.ring))
+        end.state.location = ring.location
+        assert block.first_op is not None
+        insert_before(block.first_op, end.state)
+        return end
 
     @property
     def operands(self) -> tuple[SSAValue, SSAValue]:
@@ -98,49 +115,42 @@ class RoleEnd(RingEnd):
         """A new place, made behind the ring or an op that follows it."""
         end = RoleEnd(ring, pipeline.StateOp(side, ring.ring), role)
         end._stand_like(end.state, ring)
-        assert ring.parent is not None
-        ring.parent.insert_op_after(end.state, behind or ring)
+        insert_after(behind or ring, end.state)
         return end
-
-    def stage_of(self, buffer: Operation) -> tuple[pipeline.IndexOp, StageOp]:
-        """The stage of a ring of buffers."""
-        index = self.index()
-        return index, StageOp(buffer.results[0], index.index)
 
     def before(self, place: Operation, *ops: Operation, like: Operation | None = None) -> None:
         """Insert ops of the role in front of one; they run where that, or another one, does."""
-        assert place.parent is not None
         for op in ops:
             self._stand_like(op, like or place)
             op.location = place.location
-            place.parent.insert_op_before(op, place)
+        insert_before(place, *ops)
 
     def behind(self, place: Operation, *ops: Operation) -> None:
         """Insert ops of the role behind one."""
-        assert place.parent is not None
-        after = place
         for op in ops:
             self._stand_like(op, place)
-            place.parent.insert_op_after(op, after)
-            after = op
+        insert_after(place, *ops)
 
     def around(
         self,
         places: Sequence[Operation],
         before: Sequence[Operation],
         behind: Sequence[Operation],
-        alloc: AllocTmemOp | None = None,
-        buffer: AllocTmemOp | None = None,
+        buffers: tuple[_AllocT, _AllocT] | None = None,
     ) -> None:
-        """Insert verbs on either side of ops, which get a stage of a buffer in the place of what
-        they, or ops inside of them, have used.
+        """Insert verbs on either side of ops; these, and those inside of them, get a stage of the
+        second of two buffers where they have used the first one.
         """
-        stage = () if buffer is None else self.stage_of(buffer)
-        self.before(places[0], *before, *stage)
+        self.before(places[0], *before)
         self.behind(places[-1], *behind)
-        if alloc is not None and stage:
+        if buffers is not None:
+            index = self.index()
+            stage = StageOp(buffers[1].result, index.index)
+            self.before(places[0], index, stage)
             inside = {inner for place in places for inner in walk(place)}
-            alloc.result.replace_uses_with_if(stage[1].result, lambda use: use.operation in inside)
+            buffers[0].result.replace_uses_with_if(
+                stage.result, lambda use: use.operation in inside
+            )
 
     def _stand_like(self, op: Operation, like: Operation) -> None:
         op.location = like.location

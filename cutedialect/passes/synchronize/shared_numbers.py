@@ -60,7 +60,7 @@ class _Slots:
         told: Sequence[pipeline.RoleOp],
     ) -> None:
         parts = _roles(kernel)
-        producers = 1 if teller.elect is not None else len(teller.warp_range)
+        producers = _arriving(teller)
         consumers = sum(len(role.warp_range) for role in told)
         self.ring = pipeline.CreateOp("threads", slots, producers, consumers)
         self.memory = cute.AllocSmemOp(cute.MemRefType.get(i32, "smem", 8, Layout((slots,), (1,))))
@@ -70,8 +70,9 @@ class _Slots:
         assert first is not None
         insert_before(first, self.memory)
         insert_before(parts[0], self.ring)
-        self._ends = {teller: _end(teller, self.ring, "producer")}
-        self._ends |= {role: _end(role, self.ring, "consumer") for role in told}
+        self._ends = {teller: RingEnd.at_start(teller.body.block, self.ring, "producer")}
+        for role in told:
+            self._ends[role] = RingEnd.at_start(role.body.block, self.ring, "consumer")
 
     def send(self, role: pipeline.RoleOp, value: SSAValue, place: Operation) -> Operation:
         """Tell a number in front of an op; returns where a slot is free."""
@@ -181,8 +182,7 @@ def _share_responses(kernel: cute.KernelOp) -> None:
     asker, request = _of_loading_roles(roles, asked, "cancel")[0]
     readers = list(dict.fromkeys(role for role, _ in asked))
     ctas = 1 if kernel.cluster is None else kernel.cluster.value.data
-    arrivals = {role: 1 if role.elect is not None else len(role.warp_range) for role in readers}
-    consumers = sum(n * ctas // (1 if role.pair is None else 2) for role, n in arrivals.items())
+    consumers = sum(_arriving(role) * ctas // (1 if role.pair is None else 2) for role in readers)
     size = 4 * pipeline.RESPONSE_WORDS
     ring = pipeline.CreateOp("tma", _REQUESTS, 1, consumers, size, led=ctas > 1)
     layout = Layout((pipeline.RESPONSE_WORDS, _REQUESTS), (1, pipeline.RESPONSE_WORDS))
@@ -193,9 +193,12 @@ def _share_responses(kernel: cute.KernelOp) -> None:
     assert first is not None
     insert_before(first, memory)
     insert_before(roles[0], ring)
-    _ask(asker, ring, memory, request)
+    end = RingEnd.at_start(asker.body.block, ring, "producer")
+    index, full = end.index(), FullBarrierOp(*end.operands)
+    ask = pipeline.RequestOp(memory.result, index.index, full.barrier)
+    insert_before(request, *end.begins(), full, index, ask, *end.ends())
     for role, op in asked:
-        end = _end(role, ring, "consumer")
+        end = RingEnd.at_start(role.body.block, ring, "consumer")
         index = end.index()
         response = pipeline.ResponseOp(memory.result, index.index, op.total)
         # The next response is written by the async proxy (PTX ISA 9.7.13.17).
@@ -205,23 +208,9 @@ def _share_responses(kernel: cute.KernelOp) -> None:
         erase(op)
 
 
-def _ask(
-    role: pipeline.RoleOp, ring: pipeline.CreateOp, memory: cute.AllocSmemOp, place: Operation
-) -> None:
-    """Request a launch in front of an op."""
-    end = _end(role, ring, "producer")
-    index, full = end.index(), FullBarrierOp(*end.operands)
-    request = pipeline.RequestOp(memory.result, index.index, full.barrier)
-    insert_before(place, *end.begins(), full, index, request, *end.ends())
-
-
-def _end(role: pipeline.RoleOp, ring: pipeline.CreateOp, side: str) -> RingEnd:
-    """The place of a role in a ring, from its begin on."""
-    first = role.body.block.first_op
-    assert first is not None
-    end = RingEnd(ring, pipeline.StateOp(side, ring.ring))
-    insert_before(first, end.state)
-    return end
+def _arriving(role: pipeline.RoleOp) -> int:
+    """How many threads of a role arrive at a barrier: one of each warp, or the one that acts."""
+    return 1 if role.elect is not None else len(role.warp_range)
 
 
 def _last(op: Operation) -> Operation:

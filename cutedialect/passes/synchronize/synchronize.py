@@ -28,11 +28,12 @@ from cutedialect.passes.roles.alternate_instances import alternate_instances
 from cutedialect.passes.roles.assign_warp_roles import roles_of
 from cutedialect.passes.roles.split_roles import split_roles
 from cutedialect.passes.schedule.expand_stages import expand_stages, take_turns
-from cutedialect.passes.synchronize.mbarrier_rings import insert_rings, plan_rings
+from cutedialect.passes.synchronize.mbarrier_rings import insert_rings
 from cutedialect.passes.synchronize.memory_hazards import MemoryHazards
 from cutedialect.passes.synchronize.narrow_meetings import narrow_meetings
 from cutedialect.passes.synchronize.ordered_instances import order_instances
 from cutedialect.passes.synchronize.overlay import overlay_buffers
+from cutedialect.passes.synchronize.ring_edges import plan_rings
 from cutedialect.passes.synchronize.shared_numbers import share_numbers
 from cutedialect.passes.synchronize.tensor_rings import insert_tensor_rings
 from cutedialect.passes.synchronize.tma_stores import insert_store_rings
@@ -51,10 +52,9 @@ class SynchronizePass(KernelPass):
             overlay_buffers(kernel)
             MemoryHazards(kernel.body.block).synchronize()
             return
-        stages = kernel.schedule.data.stages if kernel.schedule is not None else None
         order_instances(kernel, roles)
         insert_store_rings(kernel, roles)
-        rings = plan_rings(kernel, stages or 2)
+        rings = plan_rings(kernel, kernel.choices.stages or 2)
         insert_tensor_rings(kernel, roles)
         split_roles(kernel, roles)
         parts = [each for each in kernel.body.block.ops if isinstance(each, RoleOp)]

@@ -32,7 +32,7 @@ ring A is that of both buffers, and ring B, which tells that the operand is ther
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation
@@ -40,6 +40,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute import AllocTmemOp, CopyOp, GemmOp, KernelOp, memref_of
 from cutedialect.dialects.pipeline import CreateOp
+from cutedialect.dialects.walks import common_block
 from cutedialect.layout import Layout
 from cutedialect.passes.anchors import anchored
 from cutedialect.passes.rewriting import block_of, erase
@@ -47,8 +48,16 @@ from cutedialect.passes.roles.assign_warp_roles import Role
 from cutedialect.passes.roles.role_plan import is_corrected
 from cutedialect.passes.roles.tensor_columns import tensor_overlays, tensor_stages
 from cutedialect.passes.synchronize.memory_views import uses_of, views_of
-from cutedialect.passes.synchronize.ring_edges import depth
-from cutedialect.passes.synchronize.ring_ends import RoleEnd, insert_ring, ring_of, role_among
+from cutedialect.passes.synchronize.ring_edges import depth, places_in
+from cutedialect.passes.synchronize.ring_ends import (
+    RoleEnd,
+    insert_ring,
+    ring_between,
+    ring_of,
+    role_among,
+)
+
+_AROUND_LOOP = "expected uses of an accumulator around one loop"
 
 
 @anchored(AllocTmemOp)
@@ -57,46 +66,38 @@ def insert_tensor_rings(kernel: KernelOp, roles: Sequence[Role]) -> None:
     overlays, stages = tensor_overlays(kernel), tensor_stages(kernel)
     allocs = [op for op in kernel.body.block.ops if isinstance(op, AllocTmemOp)]
     allocs = [op for op in allocs if op not in {*overlays, *overlays.values()}]
-    corrected = [op for op in allocs if is_corrected(op)]
     for operand, under in overlays.items():
         _insert_overlaid(kernel, operand, under, roles, stages)
+    corrected = [op for op in allocs if is_corrected(op)]
     for alloc in allocs:
-        if alloc not in corrected and any(_adds_to(op, alloc) for op in _users(alloc)):
-            _insert_accumulator(kernel, alloc, roles, stages)
+        gemms = [op for op in _users(alloc) if isinstance(op, GemmOp) and op.acc is alloc.result]
+        if gemms and alloc not in corrected:
+            _insert_accumulator(kernel, alloc, gemms, roles, stages)
     for alloc in corrected:
         _insert_in_place(kernel, alloc, roles)
 
 
-def _adds_to(op: Operation, alloc: AllocTmemOp) -> bool:
-    return isinstance(op, GemmOp) and op.acc is alloc.result
-
-
 def _insert_accumulator(
-    kernel: KernelOp, alloc: AllocTmemOp, roles: Sequence[Role], most: int
+    kernel: KernelOp, alloc: AllocTmemOp, gemms: list[GemmOp], roles: Sequence[Role], most: int
 ) -> None:
-    users = _users(alloc)
-    multiplies = [op for op in users if _adds_to(op, alloc)]
-    readers = [op for op in users if op not in multiplies]
-    views = views_of(alloc.result)
+    readers = [op for op in _users(alloc) if op not in gemms]
     if not readers:
         raise PassFailedException(
             alloc, "expected multiplies into tensor memory and copies out of it, got none"
         )
-    block = _common_block(kernel, [*users, *views])
+    reading = [*readers, *views_of(alloc.result)]
+    block = common_block([*gemms, *reading])
     expected = "expected one role to multiply into tensor memory, and one to copy out of it"
-    writer, reader = (role_among(roles, ops, expected) for ops in (multiplies, readers))
-    teams = reader.instances if depth(block) else 1
-    pairs = any(isinstance(op, GemmOp) and op.is_paired for op in multiplies)
-    arriving = reader.warps // teams * (2 if pairs else 1)
-    stages = most if depth(block) else 1
-    create = CreateOp("tcgen05", stages, 1, arriving, pair=pairs)
-    insert_ring(kernel, create, alloc)
+    writer, reader = (role_among(roles, ops, expected) for ops in (gemms, readers))
+    is_looped, is_paired = depth(block) > 0, any(op.is_paired for op in gemms)
+    arriving = reader.warps // (reader.instances if is_looped else 1) * (2 if is_paired else 1)
+    stages = most if is_looped else 1
+    create = CreateOp("tcgen05", stages, 1, arriving, pair=is_paired)
+    ends = ring_between(kernel, create, alloc, writer, reader)
     buffer = ring_of(alloc, stages)
-    filling = RoleEnd.of(create, "producer", writer)
-    reading = RoleEnd.of(create, "consumer", reader)
-    places = _places(block, multiplies), _places(block, [*readers, *views])
-    for end, at in zip((filling, reading), places, strict=True):
-        end.around(at, end.begins(), end.ends(), alloc, buffer)
+    for end, ops in zip(ends, (gemms, reading), strict=True):
+        places = places_in(block, ops, _AROUND_LOOP)
+        end.around(places, end.begins(), end.ends(), (alloc, buffer))
     erase(alloc)
 
 
@@ -113,46 +114,29 @@ def _insert_in_place(kernel: KernelOp, alloc: AllocTmemOp, roles: Sequence[Role]
         raise PassFailedException(
             alloc, "expected one role to correct an accumulator in each trip of a loop"
         )
-    create = insert_ring(kernel, CreateOp("tmem", 1, threads.warps, 1), alloc)
-    filling = RoleEnd.of(create, "producer", threads)
-    reading = RoleEnd.of(create, "consumer", multiplying)
-    before, trip, behind = _phases(loop, others)
+    create = CreateOp("tmem", 1, threads.warps, 1)
+    filling, reading = ring_between(kernel, create, alloc, threads, multiplying)
+    # Where threads touch it in front of the loop, in its trips and behind it.
+    outer = block_of(loop)
+    around, at = places_in(outer, others, _AROUND_LOOP), outer.get_operation_index
+    before = [op for op in around if at(op) < at(loop)]
+    behind = [op for op in around if at(op) > at(loop)]
+    inside = [op for op in others if outer.find_ancestor_op_in_block(op) is loop]
+    trip = places_in(block, inside, _AROUND_LOOP)
     # Who has read it behind the loop has waited for the last multiply.
-    outside = behind or before
-    if outside:
-        filling.before(outside[0], *filling.begins())
+    for outside in (behind or before)[:1]:
+        filling.before(outside, *filling.begins())
     filling.before(trip[0] if trip else gemms[0], *filling.begins())
     filling.before(gemms[0], *filling.ends(), like=trip[-1] if trip else None)
     reading.around(gemms, reading.begins(), reading.ends(commits=True))
 
 
-def _phases(
-    loop: scf.ForOp, ops: Sequence[Operation]
-) -> tuple[list[Operation], list[Operation], list[Operation]]:
-    """Where threads touch the buffer in front of the loop, in its trips and behind it: the ops of
-    the block that do so or hold what does, in order.
-    """
-    outer, inner = loop.parent, loop.body.block
-    assert outer is not None
-    around = _places(outer, ops)
-    at = outer.get_operation_index
-    trip = [op for op in ops if outer.find_ancestor_op_in_block(op) is loop]
-    return (
-        [op for op in around if at(op) < at(loop)],
-        _places(inner, trip),
-        [op for op in around if at(op) > at(loop)],
-    )
-
-
 def _insert_overlaid(
     kernel: KernelOp, operand: AllocTmemOp, under: AllocTmemOp, roles: Sequence[Role], most: int
 ) -> None:
-    block = next(op for op in _users(under) if isinstance(op, GemmOp)).parent
-    assert block is not None
-    (fills, reads), (stores, multiplies) = (
-        _parted(block, under, GemmOp),
-        _parted(block, operand, CopyOp),
-    )
+    block = block_of(next(op for op in _users(under) if isinstance(op, GemmOp)))
+    fills, reads = _parted(block, under, GemmOp)
+    stores, multiplies = _parted(block, operand, CopyOp)
     expected = (
         "expected one role to multiply by way of columns that an operand shares, and one to "
         "compute it"
@@ -170,11 +154,11 @@ def _insert_overlaid(
     releasing = RoleEnd.of(first, "consumer", tensor)
     storing = RoleEnd.of(second, "producer", threads, first)
     taking = RoleEnd.of(second, "consumer", tensor, first)
-    filling.around(fills, filling.begins(), filling.ends(), under, columns)
-    reading.around(reads, reading.begins(), reading.goes_on(), under, columns)
-    storing.around(stores, [], storing.ends(), operand, whole)
+    filling.around(fills, filling.begins(), filling.ends(), (under, columns))
+    reading.around(reads, reading.begins(), reading.goes_on(), (under, columns))
+    storing.around(stores, [], storing.ends(), (operand, whole))
     freed = [*releasing.ends(commits=True), *taking.goes_on()]
-    taking.around(multiplies, taking.begins(), freed, operand, whole)
+    taking.around(multiplies, taking.begins(), freed, (operand, whole))
     erase(operand, under)
 
 
@@ -203,23 +187,5 @@ def _parted(
     """The ops of a block that are or hold users of a buffer of one kind, and others and views."""
     users = [*_users(alloc), *views_of(alloc.result)]
     mine = [op for op in users if isinstance(op, kind)]
-    return _places(block, mine), _places(block, [op for op in users if op not in mine])
-
-
-def _common_block(kernel: KernelOp, ops: Sequence[Operation]) -> Block:
-    """The innermost block in which all ops stand, or ops that hold them."""
-    block = ops[0].parent
-    while block is not None:
-        if all(block.find_ancestor_op_in_block(op) is not None for op in ops):
-            return block
-        around = block.parent_op()
-        block = None if around is None or around is kernel else around.parent
-    raise PassFailedException(ops[0], "expected uses of tensor memory in one kernel")
-
-
-def _places(block: Block, ops: Iterable[Operation]) -> list[Operation]:
-    """The ops of a block that are some ops or hold them, in order."""
-    found = {block.find_ancestor_op_in_block(op): op for op in ops}
-    if None in found:
-        raise PassFailedException(found[None], "expected uses of an accumulator around one loop")
-    return sorted((op for op in found if op is not None), key=block.get_operation_index)
+    others = [op for op in users if op not in mine]
+    return places_in(block, mine, _AROUND_LOOP), places_in(block, others, _AROUND_LOOP)

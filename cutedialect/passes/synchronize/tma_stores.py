@@ -18,7 +18,7 @@ stages, one store later.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
@@ -40,7 +40,7 @@ from cutedialect.passes.rewriting import block_of, erase, insert_after, insert_b
 from cutedialect.passes.roles.assign_warp_roles import Role
 from cutedialect.passes.roles.crossings import role_of
 from cutedialect.passes.roles.resource_plan import stages_of_results
-from cutedialect.passes.synchronize.ring_ends import RoleEnd, insert_ring, ring_of, role_among
+from cutedialect.passes.synchronize.ring_ends import RoleEnd, ring_between, ring_of, role_among
 
 
 def complete_stores(kernel: KernelOp, part: Block) -> None:
@@ -54,8 +54,7 @@ def complete_stores(kernel: KernelOp, part: Block) -> None:
     precedes the first step, two steps become one that fills both stages, behind one wait. Elsewhere
     the sooner the first of them leaves the better.
     """
-    assert kernel.schedule is not None
-    at_once = kernel.schedule.data.overlaps_multiplies
+    at_once = kernel.choices.overlaps_multiplies
     blocks = [_store_steps(block) for block in _blocks_of(part)]
     buffers: dict[AllocSmemOp, list[_StoreStep]] = {}
     for step in [step for steps in blocks for step in steps]:
@@ -195,49 +194,40 @@ def _take_turns(alloc: AllocSmemOp, copies: Sequence[tuple[CopyOp, CopyOp]]) -> 
     erase(alloc)
 
 
-@dataclass
-class _Step:
-    """A write of a buffer, the store of what was written, and the ring between them."""
-
-    writer: CopyOp
-    store: CopyOp
-    ring: _Ring | None = None
-
-
-@dataclass
-class _Ring:
-    """A ring of buffers, and where the role that writes and the one that stores stand in it."""
-
-    buffer: Operation
-    filling: RoleEnd
-    storing: RoleEnd
-    stages: int
-
-
 def insert_store_rings(kernel: KernelOp, roles: Sequence[Role]) -> None:
     """Give every buffer that one role fills and another one stores its ring."""
     stages = stages_of_results(kernel)
-    steps: dict[AllocSmemOp, list[_Step]] = {}
-    order: list[_Step] = []
+    writers: dict[CopyOp, CopyOp] = {}
+    stores: dict[AllocSmemOp, list[CopyOp]] = {}
     for store in ops_of(kernel.body.block, CopyOp):
         alloc = store.source.owner
         if effects_of(store).unit is not Unit.TMA_STORE or not isinstance(alloc, AllocSmemOp):
             continue
         writer = _writer_of(alloc, store)
         if role_of(writer) != role_of(store):
-            order.append(_Step(writer, store))
-            steps.setdefault(alloc, []).append(order[-1])
-    for alloc, mine in steps.items():
-        ring = _made(kernel, alloc, mine, roles, stages[alloc])
-        for step in mine:
-            step.ring = ring
-            _fill(step, ring)
-    blocks: dict[Block | None, list[_Step]] = {}
-    for step in order:
-        blocks.setdefault(step.store.parent, []).append(step)
+            writers[store] = writer
+            stores.setdefault(alloc, []).append(store)
+    ends: dict[CopyOp, RoleEnd] = {}
+    expected = "expected one role to write a result, and one to store it by TMA"
+    for alloc, mine in stores.items():
+        writing = role_among(roles, [writers[store] for store in mine], expected)
+        storing = role_among(roles, mine, expected)
+        arriving = 1 if storing.elect else storing.warps
+        create = CreateOp("threads", stages[alloc], writing.warps, arriving)
+        filling, reading = ring_between(kernel, create, alloc, writing, storing)
+        buffers = (alloc, ring_of(alloc, stages[alloc]))
+        for store in mine:
+            # TMA reads what threads have written.
+            fence = ProxyFenceOp()
+            filling.around([writers[store]], filling.begins(), [fence, *filling.ends()], buffers)
+            reading.around([store], reading.begins(), [], buffers)
+            ends[store] = reading
+    blocks: dict[Block | None, list[CopyOp]] = {}
+    for store in writers:
+        blocks.setdefault(store.parent, []).append(store)
     for together in blocks.values():
-        _store(together)
-    erase(*steps)
+        _release(together, ends)
+    erase(*stores)
 
 
 def _writer_of(alloc: AllocSmemOp, store: CopyOp) -> CopyOp:
@@ -250,45 +240,17 @@ def _writer_of(alloc: AllocSmemOp, store: CopyOp) -> CopyOp:
     raise PassFailedException(store, "expected a write of the buffer that TMA stores")
 
 
-def _made(
-    kernel: KernelOp, alloc: AllocSmemOp, steps: Sequence[_Step], roles: Sequence[Role], stages: int
-) -> _Ring:
-    """The ring of a buffer."""
-    expected = "expected one role to write a result, and one to store it by TMA"
-    writing = role_among(roles, [step.writer for step in steps], expected)
-    storing = role_among(roles, [step.store for step in steps], expected)
-    arriving = 1 if storing.elect else storing.warps
-    create = insert_ring(kernel, CreateOp("threads", stages, writing.warps, arriving), alloc)
-    buffer = ring_of(alloc, stages)
-    ends = RoleEnd.of(create, "producer", writing), RoleEnd.of(create, "consumer", storing)
-    return _Ring(buffer, *ends, stages)
-
-
-def _fill(step: _Step, ring: _Ring) -> None:
-    """Write a stage when it is free, and say so: TMA reads what threads have written."""
-    end = ring.filling
-    index, stage = end.stage_of(ring.buffer)
-    end.before(step.writer, *end.begins(), index, stage)
-    step.writer.operands[1] = stage.result
-    end.behind(step.writer, ProxyFenceOp(), *end.ends())
-
-
-def _store(steps: Sequence[_Step]) -> None:
-    """The stores of a block: each waits for its stage, and releases that of the one before."""
+def _release(stores: Sequence[CopyOp], ends: Mapping[CopyOp, RoleEnd]) -> None:
+    """Let each store of a block release the stage of the one before, and the last one its own."""
     waiting: RoleEnd | None = None
-    for step in steps:
-        ring = step.ring
-        assert ring is not None
-        end = ring.storing
-        index, stage = end.stage_of(ring.buffer)
-        end.before(step.store, *end.begins(), index, stage)
-        step.store.operands[0] = stage.result
+    for store in stores:
+        end = ends[store]
         behind: list[Operation] = [TmaStoreCommitOp()]
         if waiting is not None:
             # That stage is one back: its state has gone on.
             behind += [TmaStoreWaitOp(1, True), ConsumerReleaseOp(*waiting.operands, None, 1)]
         waiting = end
-        if ring.stages == 1 or step is steps[-1]:
+        if end.ring.stages == 1 or store is stores[-1]:
             behind += [TmaStoreWaitOp(0, True), ConsumerReleaseOp(*end.operands)]
             waiting = None
-        end.behind(step.store, *behind, *end.goes_on())
+        end.behind(store, *behind, *end.goes_on())
