@@ -129,7 +129,7 @@ def _take_turns(loop: scf.ForOp, start: SSAValue, step: SSAValue, total: SSAValu
 
 def _skip(loop: scf.ForOp, build: ScalarBuilder, item: SSAValue) -> None:
     """Move the places in rings on by what a work item, maybe one past the last, would."""
-    values = {loop.body.block.args[0]: item}
+    values: dict[SSAValue, SSAValue] = {loop.body.block.args[0]: item}
     ops = (op for op in loop.body.block.ops if not isinstance(op, scf.YieldOp))
     block = Block(cloned(op, values, _counts) for op in ops if _counts(op))
     sweep(block)

@@ -9,15 +9,25 @@ becomes one that copies the tiles of a later trip. The buffer gets one more mode
     for k { complete s[k % S]; copy g[k+S-1], s[(k+S-1) % S] if k+S-1 < n; use s[k % S] }
 
 The program still means the same run op by op: `pipeline.complete` does nothing but say where
-waiting for the copies costs least, and `cute-synchronize` adds what makes threads wait. Fragments
-are loaded one k block ahead of their multiply (`fragment_prefetch.py`). A tile of a tensor that the
-loop stores to is copied where it is read: an earlier trip may have made it.
+waiting for the copies costs least, and `cute-synchronize` adds what makes threads wait. A tile of a
+tensor that the loop stores to is copied where it is read: an earlier trip may have made it.
+
+Fragments are then loaded one k block ahead of their multiply:
+
+    for k { complete; for each k block { load fragment; multiply } }
+    =>
+    complete; load fragment 0
+    for k { for each k block { load the next one's fragment; multiply } }
+
+The fragment of the next tile's first block is loaded before the last multiply of this tile, behind
+what completes its copies, so that no multiply waits for shared memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i32
@@ -25,20 +35,24 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from cutedialect.dialects.cute import (
+    AllocFragmentOp,
     AllocSmemOp,
     CopyOp,
+    GemmOp,
     KernelOp,
     LoadOp,
     ReadOp,
     ScheduleAttr,
     StageOp,
+    SubviewOp,
+    memref_of,
 )
 from cutedialect.dialects.effects import is_in_memory, is_pure, written_by
 from cutedialect.dialects.pipeline import CompleteOp
-from cutedialect.dialects.walks import walk
+from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.anchors import KernelPass
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.rewriting import ScalarBuilder, cloned, erase
+from cutedialect.passes.rewriting import ScalarBuilder, cloned, erase, insert_before
 from cutedialect.passes.roles.assign_warp_roles import roles_of
 from cutedialect.passes.roles.resource_plan import (
     LEAST_RESERVED_BYTES,
@@ -46,7 +60,6 @@ from cutedialect.passes.roles.resource_plan import (
     room,
     stages_of_results,
 )
-from cutedialect.passes.schedule.fragment_prefetch import prefetch_fragments
 from cutedialect.passes.schedule.multiply_chains import schedule_chains, schedule_tensor_chains
 from cutedialect.passes.synchronize.memory_views import constant_of, root_of
 from cutedialect.passes.synchronize.ring_edges import Edge, depth, edges_of, stages_of
@@ -66,24 +79,21 @@ class ScheduleLoopsPass(KernelPass):
         Schedule(stages=self.stages)
 
     def run(self, kernel: KernelOp) -> None:
-        scheduled = kernel.schedule.data.stages if kernel.schedule is not None else None
-        stages = self.stages or scheduled or 2
         if self.stages is not None and kernel.schedule is not None:
-            given = replace_set(kernel.schedule.data, {"stages": self.stages})
-            kernel.properties["schedule"] = ScheduleAttr(given)
+            _set_stages(kernel, self.stages)
+        stages = self.stages or kernel.choices.stages or 2
         if roles_of(kernel):
             edges = edges_of(kernel)
             deepest = max((depth(edge.block) for edge in edges), default=0)
-            filled = [edge for edge in edges if depth(edge.block) == deepest]
-            fitting = self._fit(kernel, filled, stages)
-            if kernel.schedule is not None and kernel.schedule.data.overlaps_multiplies:
-                schedule_chains(kernel, fitting)
-            if kernel.schedule is None or kernel.schedule.data.overlap != "no":
-                schedule_tensor_chains(kernel, fitting)
+            stages = self._fit(kernel, [e for e in edges if depth(e.block) == deepest], stages)
+            if kernel.choices.overlaps_multiplies:
+                schedule_chains(kernel, stages)
+            if kernel.choices.overlap != "no":
+                schedule_tensor_chains(kernel, stages)
             return
         loops = _filled_loops(kernel)
-        buffers = [writer.destination.owner for _, writers in loops for writer in writers]
-        stages = self._fit(kernel, buffers, stages)  # pyright: ignore[reportArgumentType]
+        buffers = [_buffer(writer) for _, writers in loops for writer in writers]
+        stages = self._fit(kernel, buffers, stages)
         for loop, writers in loops:
             if stages > 1:
                 _run_ahead(kernel, loop, writers, stages)
@@ -109,14 +119,24 @@ class ScheduleLoopsPass(KernelPass):
                 kernel,
                 f"{fitting} stages instead of {stages}: shared memory holds no more",
             )
-            assert kernel.schedule is not None
-            given = replace_set(kernel.schedule.data, {"stages": fitting})
-            kernel.properties["schedule"] = ScheduleAttr(given)
+            _set_stages(kernel, fitting)
         return fitting
 
 
 # Bytes of the mbarriers of a stage, and of what else a kernel of many rings has.
 _RING_BARRIERS, _OTHERS = 16, 512
+
+
+def _set_stages(kernel: KernelOp, stages: int) -> None:
+    given = replace_set(kernel.choices, {"stages": stages})
+    kernel.properties["schedule"] = ScheduleAttr(given)
+
+
+def _buffer(writer: CopyOp) -> AllocSmemOp:
+    """The buffer that a copy fills."""
+    buffer = writer.destination.owner
+    assert isinstance(buffer, AllocSmemOp)
+    return buffer
 
 
 def _staged(of: AllocSmemOp | Edge, stages: int) -> list[tuple[Buffer, int]]:
@@ -128,26 +148,20 @@ def _staged(of: AllocSmemOp | Edge, stages: int) -> list[tuple[Buffer, int]]:
 
 def _filled_loops(kernel: KernelOp) -> list[tuple[scf.ForOp, list[CopyOp]]]:
     """The loops that copy tiles to shared memory for their own trip, with the copies that can be
-    made ahead of it.
+    made ahead of it, in loops that count by one.
     """
     found: dict[scf.ForOp, list[CopyOp]] = {}
-    for op in walk(kernel.body.block):
-        loop = op.parent_op()
-        if not isinstance(op, CopyOp) or not isinstance(loop, scf.ForOp):
+    for op in ops_of(kernel.body.block, CopyOp):
+        loop, buffer = op.parent_op(), op.destination.owner
+        if not isinstance(loop, scf.ForOp) or not isinstance(buffer, AllocSmemOp):
             continue
-        buffer = op.destination.owner
-        if not isinstance(buffer, AllocSmemOp) or "scratch" in buffer.attributes:
-            continue
-        found.setdefault(loop, []).append(op)
+        if "scratch" not in buffer.attributes and constant_of(loop.step) == 1:
+            found.setdefault(loop, []).append(op)
     return [(loop, ahead) for loop, writers in found.items() if (ahead := _movable(loop, writers))]
 
 
 def _movable(loop: scf.ForOp, writers: list[CopyOp]) -> list[CopyOp]:
-    """The copies of tensors that the loop does not store to, made of pure ops and loads; none in a
-    loop that does not count by one.
-    """
-    if constant_of(loop.step) != 1:
-        return []
+    """The copies of tensors that the loop does not store to, made of pure ops and loads."""
     stored = {root_of(each) for each in written_by(loop)}
     found: list[CopyOp] = []
     for writer in writers:
@@ -165,8 +179,7 @@ def _run_ahead(kernel: KernelOp, loop: scf.ForOp, writers: list[CopyOp], stages:
     """Let the copies of a loop run `stages - 1` trips ahead of their readers."""
     producers = _producers(loop, writers)
     rings: dict[CopyOp, SSAValue] = {
-        writer: ring_of(writer.destination.owner, stages).result  # pyright: ignore[reportArgumentType]
-        for writer in writers
+        writer: ring_of(_buffer(writer), stages).result for writer in writers
     }
     ahead = stages - 1
     _prologue(ScalarBuilder(InsertPoint.before(loop), writers[0]), loop, producers, rings, ahead)
@@ -193,7 +206,7 @@ def _run_ahead(kernel: KernelOp, loop: scf.ForOp, writers: list[CopyOp], stages:
         # A coordinate may be wanted elsewhere in the loop too.
         if not any(result.first_use is not None for result in op.results):
             erase(op)
-    prefetch_fragments(loop, complete, views, from_start)
+    _prefetch_fragments(loop, complete, views, from_start)
     for buffer in [op for op in kernel.body.block.ops if isinstance(op, AllocSmemOp)]:
         if not any(True for _ in buffer.result.uses):
             erase(buffer)
@@ -256,3 +269,95 @@ def _produce(
         build.insert(clone).location = op.location
         for old, new in zip(op.results, clone.results, strict=True):
             values[old] = new
+
+
+# Fragments
+
+
+def _prefetch_fragments(
+    loop: scf.ForOp, complete: CompleteOp, views: Sequence[StageOp], position: SSAValue
+) -> None:
+    """Skew the k blocks of a pipelined loop whose current stages are `views`.
+
+    `position` counts the loop's trips from 0. A loop that reads its stages in any other way than
+    into the operands of two or more multiplies stays as it is.
+    """
+    blocks = _k_blocks(loop, views)
+    if blocks is None:
+        return
+    for _, copies in blocks:
+        for copy in copies:
+            alloc = copy.destination.owner
+            assert isinstance(alloc, AllocFragmentOp)
+            alloc.detach()
+            insert_before(loop, alloc)
+    (_, first), (last, _) = blocks[0], blocks[-1]
+    ahead = ScalarBuilder(InsertPoint.before(loop), loop)
+    _load(ahead, first, ahead.constant(0), views, 0)
+    erase(complete)
+    end = ScalarBuilder(InsertPoint.before(last), last)
+    count = end.constant(memref_of(views[0].source).modes[-1])
+    following = end.binary(arith.AddiOp, position, end.constant(1))
+    _load(end, first, end.binary(arith.RemUIOp, following, count), views, 1)
+    # The first block's copies are elsewhere now; each other block's move before the one ahead.
+    for copy in first:
+        view = _view(copy)
+        erase(copy, view)
+    for (before, _), (_, copies) in pairwise(blocks):
+        for copy in copies:
+            for op in (_view(copy), copy):
+                op.detach()
+                insert_before(before, op)
+
+
+def _k_blocks(
+    loop: scf.ForOp, views: Sequence[StageOp]
+) -> list[tuple[GemmOp, list[CopyOp]]] | None:
+    """The multiplies in order, each with the copies that fill its operands, or None when the stages
+    are read in another way.
+    """
+    copies: dict[SSAValue, CopyOp] = {}
+    readers = 0
+    for sub in [use.operation for view in views for use in view.result.uses]:
+        if isinstance(sub, CompleteOp):
+            continue
+        if not isinstance(sub, SubviewOp) or not sub.result.has_one_use():
+            return None
+        copy = next(iter(sub.result.uses)).operation
+        if not isinstance(copy, CopyOp) or not isinstance(copy.destination.owner, AllocFragmentOp):
+            return None
+        copies[copy.destination] = copy
+        readers += 1
+    gemms = [op for op in loop.body.block.ops if isinstance(op, GemmOp)]
+    taken = [(op, [copies[each] for each in (op.a, op.b) if each in copies]) for op in gemms]
+    blocks = [(op, mine) for op, mine in taken if mine]
+    filled = sum(len(mine) for _, mine in blocks)
+    # A fragment with a further reader could be overwritten under it.
+    single = all(len(list(value.uses)) == 2 for value in copies)
+    return blocks if len(blocks) >= 2 and filled == readers and single else None
+
+
+def _view(copy: CopyOp) -> SubviewOp:
+    """The part of a stage that a copy brings to a fragment."""
+    view = copy.source.owner
+    assert isinstance(view, SubviewOp)
+    return view
+
+
+def _load(
+    build: ScalarBuilder,
+    copies: Sequence[CopyOp],
+    index: SSAValue,
+    views: Sequence[StageOp],
+    ahead: int,
+) -> None:
+    """The copies of a block, from stage `index`, behind those of the trip so many ahead."""
+    stages: dict[SSAValue, SSAValue] = {
+        view.result: build.insert(StageOp(view.source, index, ahead)).result for view in views
+    }
+    build.insert(CompleteOp(list(stages.values())))
+    for copy in copies:
+        view = build.insert(cloned(_view(copy), dict(stages)))
+        again = CopyOp(view.result, copy.destination, atom=copy.atom, tiled=copy.tiled)
+        again.attributes.update(copy.attributes)
+        build.insert(again)

@@ -150,10 +150,10 @@ def _insert_ring(
     consumer = RingEnd.at_start(reading, create, "consumer")
     is_async = any(map(is_read_by_multiplies, sites))
     commits = any(effects_of(op).unit is Unit.TCGEN05 for op in multiplies)
-    stored = {
-        each: dict(zip([alloc.result for alloc in other.buffers], buffers, strict=True))
-        for each, other in ring.edges.items()
-    }
+    stored: dict[int, dict[SSAValue, SSAValue]] = {}
+    for each, other in ring.edges.items():
+        results: list[SSAValue] = [alloc.result for alloc in other.buffers]
+        stored[each] = dict(zip(results, buffers, strict=True))
     for each, rings in stored.items():
         _load(_writers(filling, each), producer, rings, is_async)
     if len(ring.edges) > 1:
