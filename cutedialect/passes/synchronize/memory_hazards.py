@@ -14,8 +14,8 @@ present one a stage is used. A copy for a trip ahead is made only if the loop ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr
@@ -29,8 +29,8 @@ from cutedialect.dialects.cute import (
     FragmentType,
     GemmOp,
     LoadOp,
-    MemRefType,
     StageOp,
+    memref_of,
 )
 from cutedialect.dialects.cute.storage import AHEAD
 from cutedialect.dialects.cute_nvgpu import (
@@ -43,9 +43,9 @@ from cutedialect.dialects.cute_nvgpu import (
 )
 from cutedialect.dialects.effects import ALL, NONE, Unit, effects_of, is_in_memory, space_of
 from cutedialect.dialects.pipeline import CompleteOp
-from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.dialects.walks import ops_around, ops_of, walk
 from cutedialect.layout import Layout, flatten
-from cutedialect.passes.rewriting import block_of
+from cutedialect.passes.rewriting import erase, insert_after, insert_before
 from cutedialect.passes.roles.role_plan import is_preparing
 from cutedialect.passes.synchronize.memory_views import (
     are_apart,
@@ -69,9 +69,11 @@ OPERAND = "operand"
 
 @dataclass(frozen=True)
 class Slot:
-    """The stage of a ring that is used `ahead` trips ahead of the present one of a loop."""
+    """The stage of a ring that is used `ahead` trips ahead of the present one of a loop, or a
+    constant one.
+    """
 
-    loop: Operation
+    loop: Operation | None
     ahead: int
 
 
@@ -83,7 +85,7 @@ class Access:
     view: SSAValue
     writes: bool
     unit: Unit
-    slot: Slot | int | None = None
+    slot: Slot | None = None
     tv: Layout | None = None
     is_atomic: bool = False
 
@@ -104,15 +106,15 @@ class _Pending:
 _State = dict[_Pending, int]
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Sync:
     """What stands in front of an op: a barrier, behind a wait for all but `pending` groups of
     copies, one for the TMA stores of the threads that issue for so many warps, and a fence where
     an asynchronous unit reads what threads wrote (PTX ISA 8.9).
     """
 
-    pending: int | None = None
-    stores: set[int | None] = field(default_factory=set)
+    pending: int = _LANDED
+    stores: frozenset[int | None] = frozenset()
     fences: bool = False
 
 
@@ -150,18 +152,16 @@ class MemoryHazards:
         if self.written:
             self._block(self.block, {})
         for op in self.commits:
-            _insert_after(CpAsyncCommitOp(), op)
+            insert_after(op, CpAsyncCommitOp())
         for op, sync in self.syncs.items():
-            if sync.pending is not None:
-                _insert_before(CpAsyncWaitOp(sync.pending), op)
-            for warps in sync.stores:
-                _insert_before(TmaStoreWaitOp(0, False, warps), op)
-            if sync.fences:
-                _insert_before(ProxyFenceOp(), op)
-            _insert_before(BarrierOp(), op)
-        for op in ops_of(self.block, CompleteOp):
-            op.detach()
-            op.erase()
+            waits = [CpAsyncWaitOp(sync.pending)] if sync.pending != _LANDED else []
+            stores = [TmaStoreWaitOp(0, False, warps) for warps in sync.stores]
+            fences = [ProxyFenceOp()] if sync.fences else []
+            place = op
+            while isinstance(place.prev_op, WgmmaFenceOp):
+                place = place.prev_op
+            insert_before(place, *waits, *stores, *fences, BarrierOp())
+        erase(*ops_of(self.block, CompleteOp))
 
     # Ops
 
@@ -233,7 +233,7 @@ class MemoryHazards:
                     )
         return found
 
-    def _slot(self, view: SSAValue) -> Slot | int | None:
+    def _slot(self, view: SSAValue) -> Slot | None:
         """The stage of its ring that a view lies in; None where that is not known."""
         owner = view.owner
         while isinstance(owner, Operation) and owner.operands and not isinstance(owner, StageOp):
@@ -242,15 +242,14 @@ class MemoryHazards:
             return None
         index = constant_of(owner.index)
         if index is not None:
-            return index
+            return Slot(None, index)
         ahead = owner.attributes.get(AHEAD)
-        loop = owner.parent_op()
-        while loop is not None and not isinstance(loop, scf.ForOp):
-            loop = loop.parent_op()
+        loop = next((op for op in ops_around(owner) if isinstance(op, scf.ForOp)), None)
         if not isinstance(ahead, IntegerAttr) or loop is None:
             return None
-        if loop in self.trips:
-            return self.trips[loop] + ahead.value.data
+        trip = self.trips.get(loop)
+        if trip is not None:
+            return Slot(None, trip + ahead.value.data)
         return Slot(loop, ahead.value.data)
 
     # Dependences
@@ -302,7 +301,6 @@ class MemoryHazards:
 
     def _wait(self, op: Operation, found: Sequence[_Pending], state: _State) -> None:
         """Let an op wait for pending accesses."""
-        pending = min((state[each] for each in found if state[each] != _LANDED), default=None)
         stores = {
             _issuing_warps(each.access)
             for each in found
@@ -312,19 +310,11 @@ class MemoryHazards:
         fences = bool(reads & {Unit.WGMMA, Unit.TMA_STORE}) and any(
             each.access.writes and each.access.unit is Unit.THREADS for each in found
         )
-        sync = self.syncs.get(op)
-        if sync is None:
-            self.syncs[op] = _Sync(pending, stores, fences)
-            self.changes += 1
-            return
-        if fences and not sync.fences:
-            sync.fences = True
-            self.changes += 1
-        if pending is not None and (sync.pending is None or pending < sync.pending):
-            sync.pending = pending
-            self.changes += 1
-        if not stores <= sync.stores:
-            sync.stores |= stores
+        old = self.syncs.get(op, _Sync())
+        pending = min(old.pending, *(state[each] for each in found))
+        sync = _Sync(pending, old.stores | stores, old.fences or fences)
+        if self.syncs.get(op) != sync:
+            self.syncs[op] = sync
             self.changes += 1
 
     def _outermost(self, op: Operation, found: Sequence[_Pending]) -> Operation:
@@ -332,13 +322,13 @@ class MemoryHazards:
         waits for was before it, and nothing inside of it would be waited for again.
         """
         place = op
-        loop = op.parent_op()
-        while loop is not None and self.block.parent_op() is not loop:
+        for loop in ops_around(op):
+            if loop is self.block.parent_op():
+                break
             if isinstance(loop, scf.ForOp | scf.WhileOp):
                 if not all(loop in each.outside for each in found) or self._recurs(op, loop):
                     break
                 place = loop
-            loop = loop.parent_op()
         return place
 
     def _recurs(self, op: Operation, loop: Operation) -> bool:
@@ -369,15 +359,13 @@ class MemoryHazards:
         sync = self.syncs.get(op)
         if sync is None:
             return dict(state)
-        least = _LANDED if sync.pending is None else sync.pending
-        return {each: age for each, age in state.items() if age < least}
+        return {each: age for each, age in state.items() if age < sync.pending}
 
     def _commit(self, state: _State) -> _State:
         """End the group of the copies before here, if there are any."""
         if self.open is None:
             return state
-        if self.open not in self.commits:
-            self.commits[self.open] = None
+        self.commits[self.open] = None
         self.open = None
         return _aged(state)
 
@@ -413,9 +401,9 @@ class MemoryHazards:
         for trip in range(trips):
             self.trips[loop] = trip
             state = self._block(loop.body.block, state)
-            state = {_next_trip(each, loop): age for each, age in state.items()}
+            state = _seen(state, lambda each: _next_trip(each, loop))
         self.trips.pop(loop, None)
-        return {_left(each, loop): age for each, age in state.items()}
+        return _seen(state, lambda each: _left(each, loop))
 
     def _looped(self, loop: scf.ForOp | scf.WhileOp, entry: _State) -> _State:
         """A loop with any number of trips: until what a trip leaves to the next is known."""
@@ -423,8 +411,8 @@ class MemoryHazards:
         first: _State = {}
         for each, age in entry.items():
             access = each.access
-            if access.root in rings and isinstance(access.slot, int):
-                access = replace(access, slot=Slot(loop, access.slot))
+            if access.root in rings and access.slot is not None and access.slot.loop is None:
+                access = replace(access, slot=replace(access.slot, loop=loop))
             first[_Pending(access, each.outside | {loop}, each.carried)] = age
         carried: _State = {}
         while True:
@@ -434,7 +422,10 @@ class MemoryHazards:
             for region in loop.regions:
                 state = self._block(region.block, dict(state))
                 ends.append(state)
-            leaves = _joined(carried, self._carried(state, loop))
+            # Work items share no tile that they store.
+            apart = "gmem" if is_work_loop(loop) else None
+            kept = {e: age for e, age in state.items() if space_of(e.access.view) != apart}
+            leaves = _joined(carried, _seen(kept, lambda each: _next_trip(each, loop)))
             if before != self.changes:
                 # What now waits leaves less behind.
                 carried = {}
@@ -448,35 +439,26 @@ class MemoryHazards:
             found = _joined(found, _exit(first, loop, 0))
         return found
 
-    def _carried(self, state: _State, loop: Operation) -> _State:
-        """What a trip leaves to the next one; work items share no tile that they store."""
-        found: _State = {}
-        for each, age in state.items():
-            if is_work_loop(loop) and space_of(each.access.view) == "gmem":
-                continue
-            later = _next_trip(each, loop)
-            found[later] = min(age, found.get(later, age))
-        return found
-
 
 def _exit(state: _State, loop: Operation, first: int) -> _State:
     """A state, seen from behind a loop: copies for trips ahead, from `first` on, were not made,
     since the loop does not have them.
     """
-    found: _State = {}
-    for each, age in state.items():
-        slot = each.access.slot
-        is_ahead = isinstance(slot, Slot) and slot.loop is loop and slot.ahead >= first
-        if not (is_ahead and age < _LANDED):
-            left = _left(each, loop)
-            found[left] = min(age, found.get(left, age))
-    return found
+    kept = {
+        each: age
+        for each, age in state.items()
+        if age == _LANDED
+        or (slot := each.access.slot) is None
+        or slot.loop is not loop
+        or slot.ahead < first
+    }
+    return _seen(kept, lambda each: _left(each, loop))
 
 
 def _next_trip(pending: _Pending, loop: Operation) -> _Pending:
     """An access, seen from the next trip of a loop."""
     access, carried = pending.access, pending.carried
-    if isinstance(access.slot, Slot) and access.slot.loop is loop:
+    if access.slot is not None and access.slot.loop is loop:
         ahead = access.slot.ahead - 1
         access = replace(access, slot=Slot(loop, ahead) if ahead > -_stages(access) else None)
     is_outermost = carried is None or loop.is_ancestor(carried)
@@ -486,7 +468,7 @@ def _next_trip(pending: _Pending, loop: Operation) -> _Pending:
 def _left(pending: _Pending, loop: Operation) -> _Pending:
     """An access, seen from behind a loop."""
     access = pending.access
-    if isinstance(access.slot, Slot) and access.slot.loop is loop:
+    if access.slot is not None and access.slot.loop is loop:
         access = replace(access, slot=None)
     return _Pending(access, pending.outside - {loop}, pending.carried)
 
@@ -494,23 +476,14 @@ def _left(pending: _Pending, loop: Operation) -> _Pending:
 def _same_slot(one: Access, other: Access) -> bool:
     """Whether two accesses may be to one stage of a ring."""
     mine, theirs = one.slot, other.slot
-    if mine is None or theirs is None:
+    if mine is None or theirs is None or mine.loop is not theirs.loop:
         return True
-    stages = _stages(one)
-    if isinstance(mine, int) and isinstance(theirs, int):
-        return (mine - theirs) % stages == 0
-    if isinstance(mine, Slot) and isinstance(theirs, Slot) and mine.loop is theirs.loop:
-        return (mine.ahead - theirs.ahead) % stages == 0
-    return True
+    return (mine.ahead - theirs.ahead) % _stages(one) == 0
 
 
 def _stages(access: Access) -> int:
     """The stages of the ring that an access is to."""
-    type_ = access.root.type
-    assert isinstance(type_, MemRefType)
-    stages = type_.shape[-1]
-    assert isinstance(stages, int)
-    return stages
+    return memref_of(access.root).modes[-1]
 
 
 def _issuing_warps(access: Access) -> int | None:
@@ -519,13 +492,18 @@ def _issuing_warps(access: Access) -> int | None:
     return next((atom.warps for atom in atoms if isinstance(atom, TmaStoreType)), None)
 
 
-def _joined(*states: Mapping[_Pending, int]) -> _State:
+def _joined(*states: _State) -> _State:
     """What may be pending where paths meet, with the fewest groups behind it."""
     found: _State = {}
     for state in states:
         for each, age in state.items():
             found[each] = min(age, found.get(each, age))
     return found
+
+
+def _seen(state: _State, how: Callable[[_Pending], _Pending]) -> _State:
+    """A state as it is seen from elsewhere."""
+    return _joined(*({how(each): age} for each, age in state.items()))
 
 
 def _aged(state: _State) -> _State:
@@ -578,15 +556,3 @@ def _holds_operand(root: SSAValue, writer: Operation) -> bool:
     """
     is_operand = isinstance(root.owner, AllocSmemOp) and OPERAND in root.owner.attributes
     return is_operand or is_preparing(writer)
-
-
-def _insert_before(op: Operation, place: Operation) -> None:
-    while isinstance(place.prev_op, WgmmaFenceOp):
-        place = place.prev_op
-    op.location = place.location
-    block_of(place).insert_op_before(op, place)
-
-
-def _insert_after(op: Operation, place: Operation) -> None:
-    op.location = place.location
-    block_of(place).insert_op_after(op, place)
