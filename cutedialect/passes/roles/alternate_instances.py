@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.dialects import arith, scf
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
@@ -26,7 +26,14 @@ from cutedialect.dialects import pipeline
 from cutedialect.dialects.cute import AllocSmemOp, FindOp, FragmentType, KernelOp, MemberOp, StageOp
 from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.walks import ops_of
-from cutedialect.passes.rewriting import ScalarBuilder, cloned, erase, sweep
+from cutedialect.passes.rewriting import (
+    ScalarBuilder,
+    cloned,
+    erase,
+    insert_after,
+    insert_before,
+    sweep,
+)
 from cutedialect.passes.synchronize.ring_ends import ring_of
 
 
@@ -42,11 +49,10 @@ def alternate_instances(kernel: KernelOp, role: pipeline.RoleOp) -> None:
             f"instances that alternate, got {len(loops)} loops of the scheduler {scheduler}",
         )
     loop = loops[0]
-    first = body.first_op
-    assert first is not None
     instance = pipeline.InstanceOp()
     instance.location = role.location
-    body.insert_op_before(instance, first)
+    assert body.first_op is not None
+    insert_before(body.first_op, instance)
     _own_buffers(kernel, role, instance)
     build = ScalarBuilder(InsertPoint.before(loop), loop)
     teams = build.constant(role.teams)
@@ -59,14 +65,14 @@ def alternate_instances(kernel: KernelOp, role: pipeline.RoleOp) -> None:
     start, step = loop.lb, loop.step
     total = loop.ub
     loop.operands[0] = _after(build, start, instance.index, step)
-    loop.operands[2] = build.binary(arith.MuliOp, teams, step)
+    loop.operands[2] = build.mul(teams, step)
     _take_turns(loop, start, step, total)
     last = loop.body.block.last_op
     assert last is not None
     build = ScalarBuilder(InsertPoint.before(last), loop)
     item = loop.body.block.args[0]
     if role.teams == 2:
-        _skip(loop, build, build.binary(arith.AddiOp, item, step))
+        _skip(loop, build, build.add(item, step))
         return
     _repeat(
         build,
@@ -78,7 +84,7 @@ def alternate_instances(kernel: KernelOp, role: pipeline.RoleOp) -> None:
 
 def _after(build: ScalarBuilder, item: SSAValue, count: SSAValue, step: SSAValue) -> SSAValue:
     """The work item so many steps after another."""
-    return build.binary(arith.AddiOp, item, build.binary(arith.MuliOp, count, step))
+    return build.add(item, build.mul(count, step))
 
 
 def _repeat(
@@ -105,7 +111,7 @@ def _own_buffers(kernel: KernelOp, role: pipeline.RoleOp, instance: pipeline.Ins
         whole = ring_of(alloc, role.teams)
         mine = StageOp(whole.result, instance.index)
         mine.location = alloc.location
-        role.body.block.insert_op_after(mine, place)
+        insert_after(place, mine)
         place = mine
         alloc.result.replace_all_uses_with(mine.result)
         erase(alloc)
@@ -119,12 +125,9 @@ def _take_turns(loop: scf.ForOp, start: SSAValue, step: SSAValue, total: SSAValu
         return
     item = block.args[0]
     build = ScalarBuilder(InsertPoint.before(waiting[0]), loop)
-    later = build.insert(arith.CmpiOp(item, start, "ne")).results[0]
-    build.insert(pipeline.TurnWaitOp(later))
+    build.insert(pipeline.TurnWaitOp(build.compare("ne", item, start)))
     build = ScalarBuilder(InsertPoint.after(waiting[-1]), loop)
-    following = build.binary(arith.AddiOp, item, step)
-    more = build.insert(arith.CmpiOp(following, total, "slt")).results[0]
-    build.insert(pipeline.TurnPassOp(more))
+    build.insert(pipeline.TurnPassOp(build.compare("slt", build.add(item, step), total)))
 
 
 def _skip(loop: scf.ForOp, build: ScalarBuilder, item: SSAValue) -> None:
@@ -137,9 +140,8 @@ def _skip(loop: scf.ForOp, build: ScalarBuilder, item: SSAValue) -> None:
     sweep(block)
     if ops_of(block, FindOp, MemberOp):
         # Past the last item there is no group to look up.
-        exists = build.insert(arith.CmpiOp(item, loop.ub, "slt")).results[0]
         block.add_op(scf.YieldOp())
-        build.insert(scf.IfOp(exists, [], [block]))
+        build.insert(scf.IfOp(build.compare("slt", item, loop.ub), [], [block]))
         return
     for op in list(block.ops):
         op.detach()
@@ -167,9 +169,7 @@ def _count_trips(block: Block) -> None:
         if not all(isinstance(each, pipeline.AdvanceOp) and each.count is None for each in steps):
             continue
         build = ScalarBuilder(InsertPoint.before(op), op)
-        span = build.binary(arith.SubiOp, op.ub, op.lb)
-        trips = build.binary(arith.CeilDivSIOp, span, op.step)
-        trips = build.binary(arith.MaxSIOp, trips, build.constant(0))
+        trips = build.max(build.ceil_div(build.sub(op.ub, op.lb), op.step), 0)
         for each in steps:
             assert isinstance(each, pipeline.AdvanceOp)
             build.insert(pipeline.AdvanceOp(each.state, trips))

@@ -31,7 +31,7 @@ from xdsl.utils.exceptions import PassFailedException
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import UniversalCopyType
 from cutedialect.dialects.effects import RMEM, space_of, written, written_by
-from cutedialect.dialects.walks import walk
+from cutedialect.dialects.walks import ops_around, walk
 from cutedialect.passes.bind.smem_layouts import staging_layout
 from cutedialect.passes.rewriting import block_of, insert_after, insert_before
 
@@ -68,13 +68,17 @@ def settle_owners(kernel: cute.KernelOp) -> None:
 
 def cross_tiles(kernel: cute.KernelOp) -> None:
     """Bring every register tile to the roles that read it."""
-    crossing = _Crossing(kernel)
+    # By the tile and the role that has it: the copy that has brought it there.
+    made: dict[tuple[SSAValue, str], cute.CopyOp] = {}
     for op in list(walk(kernel.body.block)):
         reader = role_of(op)
         if reader is None:
             continue
         for number, value in enumerate(op.operands):
-            maker = None if space_of(value) != RMEM else crossing.maker(value)
+            # A map's body names an element.
+            if space_of(value) != RMEM or isinstance(value.owner, Block):
+                continue
+            maker = role_of(value.owner)
             if maker is None or maker == reader:
                 continue
             if value in written(op):
@@ -83,67 +87,56 @@ def cross_tiles(kernel: cute.KernelOp) -> None:
                     f"expected one role to write a register tile, got '{reader}' for one of "
                     f"'{maker}'",
                 )
-            op.operands[number] = crossing.brought(value, maker, reader, op)
+            known = made.get((value, reader))
+            if known is None or not _still_holds(value, known, op):
+                known = made[value, reader] = _bring(kernel, value, maker, reader, op)
+            op.operands[number] = known.destination
 
 
-class _Crossing:
-    """The copies that have been made in a kernel."""
+def _bring(
+    kernel: cute.KernelOp, value: SSAValue, maker: str, reader: str, op: Operation
+) -> cute.CopyOp:
+    """The copy that gives a register tile of one role to another one, in front of an op."""
+    type_ = cute.fragment_of(value)
+    if type_.bits < 8 or type_.tv is None:
+        raise PassFailedException(
+            op,
+            f"expected a tile of numbers to go from role '{maker}' to role '{reader}', got "
+            f"{type_}; compute conditions in the role that takes them",
+        )
+    contiguous = len(type_.shape) - 1
+    layout, swizzle, alignment = staging_layout(type_.shape, contiguous, type_.bits, type_.tv)
+    smem = cute.MemRefType.get(type_.element, "smem", alignment, layout, swizzle)
+    buffer, tile = cute.AllocSmemOp(smem), cute.AllocFragmentOp(type_)
+    buffer.location = op.location
+    top = kernel.body.block.first_op
+    assert top is not None
+    insert_before(top, buffer)
+    atom = UniversalCopyType.get(type_.element, 128)
+    leave = cute.CopyOp(value, buffer.result, atom=atom)
+    arrive = cute.CopyOp(buffer.result, tile.result, atom=atom)
+    give(maker, leave)
+    give(reader, tile, arrive)
+    made = value.owner
+    if isinstance(made, cute.AllocFragmentOp):
+        insert_before(op, leave, tile, arrive)
+    else:
+        assert isinstance(made, Operation)
+        insert_after(made, leave, tile, arrive)
+    return arrive
 
-    def __init__(self, kernel: cute.KernelOp) -> None:
-        self.kernel = kernel
-        # By the tile and the role that has it: where it was brought from, and the copy there.
-        self.made: dict[tuple[SSAValue, str], cute.CopyOp] = {}
 
-    def maker(self, value: SSAValue) -> str | None:
-        """The role that has a register tile; none where a map's body names an element."""
-        return None if isinstance(value.owner, Block) else role_of(value.owner)
-
-    def brought(self, value: SSAValue, maker: str, reader: str, op: Operation) -> SSAValue:
-        """The tile as the reading role has it in front of an op."""
-        known = self.made.get((value, reader))
-        if known is not None and self._still_holds(value, known, op):
-            return known.destination
-        type_ = cute.fragment_of(value)
-        if type_.bits < 8 or type_.tv is None:
-            raise PassFailedException(
-                op,
-                f"expected a tile of numbers to go from role '{maker}' to role '{reader}', got "
-                f"{type_}; compute conditions in the role that takes them",
-            )
-        contiguous = len(type_.shape) - 1
-        layout, swizzle, alignment = staging_layout(type_.shape, contiguous, type_.bits, type_.tv)
-        smem = cute.MemRefType.get(type_.element, "smem", alignment, layout, swizzle)
-        buffer, tile = cute.AllocSmemOp(smem), cute.AllocFragmentOp(type_)
-        buffer.location = op.location
-        top = self.kernel.body.block.first_op
-        assert top is not None
-        self.kernel.body.block.insert_op_before(buffer, top)
-        atom = UniversalCopyType.get(type_.element, 128)
-        leave = cute.CopyOp(value, buffer.result, atom=atom)
-        arrive = cute.CopyOp(buffer.result, tile.result, atom=atom)
-        give(maker, leave)
-        give(reader, tile, arrive)
-        made = value.owner
-        if isinstance(made, cute.AllocFragmentOp):
-            insert_before(op, leave, tile, arrive)
-        else:
-            assert isinstance(made, Operation)
-            insert_after(made, leave, tile, arrive)
-        self.made[value, reader] = arrive
-        return tile.result
-
-    def _still_holds(self, value: SSAValue, known: cute.CopyOp, op: Operation) -> bool:
-        """Whether a copy stands in front of an op with nothing between that writes the tile."""
-        block = block_of(known)
-        around = block.find_ancestor_op_in_block(op)
-        if not isinstance(value.owner, cute.AllocFragmentOp):
-            return around is not None
-        between: Operation | None = known
-        while between is not None and between is not around:
-            if value in written_by(between):
-                return False
-            between = between.next_op
-        return between is not None and value not in written_by(between)
+def _still_holds(value: SSAValue, known: cute.CopyOp, op: Operation) -> bool:
+    """Whether a copy stands in front of an op with nothing between that writes the tile."""
+    around = block_of(known).find_ancestor_op_in_block(op)
+    if not isinstance(value.owner, cute.AllocFragmentOp):
+        return around is not None
+    between: Operation | None = known
+    while between is not None and between is not around:
+        if value in written_by(between):
+            return False
+        between = between.next_op
+    return between is not None and value not in written_by(between)
 
 
 def cross_numbers(kernel: cute.KernelOp, alternating: frozenset[str]) -> None:
@@ -216,11 +209,11 @@ def _asked(ops: Sequence[Operation]) -> set[Operation]:
 def _steering(op: Operation, seen: set[SSAValue | Operation]) -> list[SSAValue]:
     """What decides whether an op runs, but for what ops that were seen before are told by."""
     found: list[SSAValue] = []
-    around = op.parent_op()
-    while around is not None and not isinstance(around, cute.KernelOp) and around not in seen:
+    for around in ops_around(op):
+        if isinstance(around, cute.KernelOp) or around in seen:
+            break
         seen.add(around)
         found += _controls(around)
-        around = around.parent_op()
     return found
 
 

@@ -28,7 +28,7 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.cute.storage import is_paired
 from cutedialect.dialects.effects import Unit, effects_of, space_of
-from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.dialects.walks import ops_around, ops_of, walk
 from cutedialect.passes.bind.multiply_pairs import half_type
 from cutedialect.passes.roles.crossings import role_of
 
@@ -83,8 +83,7 @@ def room(
     if any(op.sums is not None for op in ops_of(kernel, GemmOp)):
         used += ONES_BYTES
         reserved = min(reserved, _BESIDE_ONES)
-    ctas = 1 if kernel.schedule is None else kernel.schedule.data.ctas or 1
-    return target(arch.data).smem_of(ctas) - reserved - used
+    return target(arch.data).smem_of(kernel.choices.ctas or 1) - reserved - used
 
 
 def stages_of_results(kernel: KernelOp) -> dict[AllocSmemOp, int]:
@@ -98,7 +97,7 @@ def stages_of_results(kernel: KernelOp) -> dict[AllocSmemOp, int]:
             continue
         if isinstance(op.source.owner, AllocSmemOp):
             found.setdefault(op.source.owner, []).append(op)
-    at_once = kernel.schedule is not None and kernel.schedule.data.overlaps_multiplies
+    at_once = kernel.choices.overlaps_multiplies
     stages: dict[AllocSmemOp, int] = {}
     for alloc, stores in found.items():
         in_a_row = len(stores) > 1 and len({op.parent for op in stores}) == 1
@@ -203,9 +202,8 @@ def registers_of_readers(kernel: KernelOp) -> int:
     many as it starts with. Beside the computing warps there is a warpgroup that loads; where
     threads copy operands, the warp that multiplies comes on top.
     """
-    assert kernel.schedule is not None
     assert kernel.threads is not None
-    schedule = kernel.schedule.data
+    schedule = kernel.choices
     if schedule.registers is not None:
         return schedule.registers[1]
     copies = any(
@@ -222,9 +220,8 @@ def registers_for_tiles(kernel: KernelOp) -> int:
     """Registers of a thread that computes, of a kernel whose threads load in a role of their own,
     but for addresses and places in rings.
     """
-    assert kernel.schedule is not None
     assert kernel.threads is not None
-    given = kernel.schedule.data.registers
+    given = kernel.choices.registers
     threads = kernel.threads.value.data + _LOADING_THREADS
     return (given[1] if given else min(255, _REGISTER_FILE // threads)) - _BESIDE_TILES
 
@@ -233,14 +230,12 @@ def _span(op: Operation, value: SSAValue, places: dict[Operation, int]) -> list[
     """The places from which and to which a use keeps a value alive: those of the outermost loop
     around the use that is not around the value's definition too.
     """
-    outer, around = op, op.parent_op()
-    definition = value.owner
-    while around is not None and isinstance(definition, Operation):
-        if around.is_ancestor(definition):
+    outer = op
+    for around in ops_around(op) if isinstance(value.owner, Operation) else ():
+        if around.is_ancestor(value.owner):
             break
         if isinstance(around, scf.ForOp | scf.WhileOp):
             outer = around
-        around = around.parent_op()
     inner = outer
     while inner.regions and inner.regions[-1].blocks and inner.regions[-1].blocks[-1].last_op:
         inner = inner.regions[-1].blocks[-1].last_op

@@ -27,8 +27,7 @@ def columns_of_each(kernel: KernelOp) -> int:
     """The columns of tensor memory of a CTA where an SM holds as many as the schedule says; powers
     of two are allocated (PTX ISA 9.7.16.7.1), and who finds too few waits until others have ended.
     """
-    ctas = 1 if kernel.schedule is None else kernel.schedule.data.ctas or 1
-    return COLUMNS >> (ctas - 1).bit_length()
+    return COLUMNS >> ((kernel.choices.ctas or 1) - 1).bit_length()
 
 
 def stages_of_columns(kernel: KernelOp, columns: int, others: int = 0) -> int:

@@ -18,20 +18,21 @@ multiplies of a trip and then lets the next one do so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
-from cutedialect.dialects.cute import AllocFragmentOp, CopyOp, FragmentType, GemmOp
+from cutedialect.dialects.cute import AllocFragmentOp, CopyOp, GemmOp, fragment_of
 from cutedialect.dialects.cute_nvgpu import WgmmaCommitOp, WgmmaFenceOp, WgmmaWaitOp
 from cutedialect.dialects.effects import is_pure, used_by
 from cutedialect.dialects.pipeline import CompleteOp, RoleOp, TurnPassOp, TurnWaitOp
-from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.anchors import anchored
-from cutedialect.passes.rewriting import cloned, erase, insert_after, insert_before
+from cutedialect.passes.rewriting import ScalarBuilder, cloned, erase, insert_after, insert_before
 from cutedialect.passes.schedule.multiply_chains import TURNS
 from cutedialect.passes.schedule.trips import (
     ORDER,
@@ -52,22 +53,17 @@ _GROUP = 4
 
 @anchored(marks=(STAGE, ORDER))
 def expand_stages(role: RoleOp) -> None:
-    """Rewrite the loops of a role whose ops have several stages."""
+    """Rewrite the loops of a role whose ops have several stages, or places in their trip."""
     for loop in [op for op in ops_of(role, scf.ForOp) if not op.iter_args]:
         trip = trip_of(loop, False)
+        acting = [op for op in trip if not is_pure(op)]
         if any(stage_of(op) for op in trip):
             _check(trip)
             _Expansion(loop).write()
-        elif _has_order(trip):
+        elif acting and all(order_of(op) is not None for op in acting):
             _check(trip)
             _reorder(loop)
     clear_place(role)
-
-
-def _has_order(trip: Sequence[Operation]) -> bool:
-    """Whether every op of a trip that does something has its place in it."""
-    acting = [op for op in trip if not is_pure(op)]
-    return bool(acting) and all(order_of(op) is not None for op in acting)
 
 
 def _reorder(loop: scf.ForOp) -> None:
@@ -101,22 +97,22 @@ class _Expansion:
 
     def __init__(self, loop: scf.ForOp) -> None:
         self.loop = loop
-        orders = orders_of(trip_of(loop, True))
-        first = [op for op in trip_of(loop, True) if not stage_of(op)]
+        self.index = loop.body.block.args[0]
+        opening, trip = trip_of(loop, True), trip_of(loop, False)
+        orders = orders_of(opening)
+        first = [op for op in opening if not stage_of(op)]
         self.first = sorted(first, key=lambda op: orders[_issue(op, first)])
-        trip = trip_of(loop, False)
         self.orders = orders_of(trip)
+        self.trip = sorted(trip, key=self.orders.__getitem__)
         self.late = [op for op in trip if stage_of(op)]
         late = {number for op in self.late for number in numbers_of(op)}
         for op in {*first, *trip} - {*self.late}:
             read_early(op, late)
         self.numbers, _ = producers_of(self.late, trip)
-        tiles = versions_of(trip)
-        self.trip = sorted(trip, key=self.orders.__getitem__)
-        self.kept = {tile: self._version(tile) for tile in tiles}
+        self.kept = {tile: AllocFragmentOp(fragment_of(tile)) for tile in versions_of(trip)}
         self.at_once = {
             tile
-            for tile in tiles
+            for tile in self.kept
             if isinstance(tile.owner, Operation)
             and tile.owner in trip
             and not isinstance(tile.owner, AllocFragmentOp)
@@ -129,16 +125,9 @@ class _Expansion:
         """
         readers = {op for op in self.late if tile in used_by(op)}
         accumulators = {op.acc for op in readers if isinstance(op, GemmOp)}
-        readers |= {
-            op
-            for op in self.late
-            if isinstance(op, CompleteOp) and not accumulators.isdisjoint(op.tiles)
-        }
+        completes = (op for op in self.late if isinstance(op, CompleteOp))
+        readers |= {op for op in completes if not accumulators.isdisjoint(op.tiles)}
         return max(self.orders[op] for op in readers)
-
-    def _version(self, tile: SSAValue) -> AllocFragmentOp:
-        assert isinstance(tile.type, FragmentType)
-        return AllocFragmentOp(tile.type)
 
     def write(self) -> None:
         loop = self.loop
@@ -150,92 +139,63 @@ class _Expansion:
         if READS in loop.attributes:
             for op in ahead:
                 op.attributes[READS] = loop.attributes[READS]
-        self._clone(self.first, then, {loop.body.block.args[0]: loop.lb})
-        second = arith.AddiOp(loop.lb, loop.step)
-        self._add(then, second)
-        body = Block(arg_types=[arg.type for arg in loop.body.block.args])
-        again = scf.ForOp(second, loop.ub, loop.step, [], body)
+        self._clone(self.first, then, {self.index: loop.lb}, {})
+        build = ScalarBuilder(InsertPoint.at_end(then), loop)
+        second = build.add(loop.lb, loop.step)
+        body = Block(arg_types=loop.body.block.arg_types)
+        again = build.insert(scf.ForOp(second, loop.ub, loop.step, [], body))
         if TURNS in loop.attributes:
             again.attributes[TURNS] = UnitAttr()
-        self._add(then, again)
-        self._steady(body)
-        last: dict[SSAValue, SSAValue] = dict(self._versions())
-        if self._counts():
-            last[loop.body.block.args[0]] = self._last_index(then)
-        for op in (*self.numbers, *self.late):
-            self._copy(op, then, last)
-        self._add(then, scf.YieldOp())
+        inner = ScalarBuilder(InsertPoint.at_end(body), loop)
+        # A trip with the late ops of the one before; then those of the last one.
+        before = self._before(body, lambda: inner.sub(body.args[0], loop.step))
+        self._clone(self.trip, body, {self.index: body.args[0]}, before)
+        inner.insert(scf.YieldOp())
+        last = self._before(then, lambda: self._last_index(build))
+        then.add_ops(cloned(op, last) for op in self.late)
+        build.insert(scf.YieldOp())
         erase(loop)
 
-    def _steady(self, body: Block) -> None:
-        """A trip with the late ops of the one before."""
-        index = self.loop.body.block.args[0]
-        before: dict[SSAValue, SSAValue] = dict(self._versions())
-        if self._counts():
-            previous = arith.SubiOp(body.args[0], self.loop.step)
-            self._add(body, previous)
-            before[index] = previous.result
-        for op in self.numbers:
-            self._copy(op, body, before)
-        self._clone(self.trip, body, {index: body.args[0]}, before)
-        self._add(body, scf.YieldOp())
+    def _before(self, into: Block, index: Callable[[], SSAValue]) -> dict[SSAValue, SSAValue]:
+        """The values of the trip before: versions of tiles, and numbers, which are computed again,
+        out of the index of that trip where they or late ops ask for it.
+        """
+        values: dict[SSAValue, SSAValue] = {t: kept.result for t, kept in self.kept.items()}
+        if self.index in used_by(*self.numbers, *self.late):
+            values[self.index] = index()
+        into.add_ops(cloned(op, values) for op in self.numbers)
+        return values
+
+    def _last_index(self, build: ScalarBuilder) -> SSAValue:
+        """The index of the last trip of a loop that has one."""
+        loop = self.loop
+        span = build.sub(loop.ub, loop.lb)
+        trips = build.ceil_div(span, loop.step)
+        whole = build.mul(trips, loop.step)
+        end = build.add(loop.lb, whole)
+        return build.sub(end, loop.step)
 
     def _clone(
         self,
         ops: Sequence[Operation],
         into: Block,
         values: dict[SSAValue, SSAValue],
-        before: dict[SSAValue, SSAValue] | None = None,
+        before: dict[SSAValue, SSAValue],
     ) -> None:
         """Copies of ops, the late ones with the values of the trip before; then the versions."""
         for op in ops:
-            if stage_of(op):
-                assert before is not None
-                self._copy(op, into, before)
-                continue
-            self._copy(op, into, values)
-            for result in op.results:
-                if result in self.at_once:
-                    self._keep(into, result, values)
+            into.add_op(cloned(op, before if stage_of(op) else values))
+            for result in [each for each in op.results if each in self.at_once]:
+                self._keep(into, result, values)
         for tile in self.kept:
             if tile not in self.at_once:
                 self._keep(into, tile, values)
 
     def _keep(self, into: Block, tile: SSAValue, values: Mapping[SSAValue, SSAValue]) -> None:
         store = CopyOp(values.get(tile, tile), self.kept[tile].result)
-        store.location = tile.owner.location if isinstance(tile.owner, Operation) else None
-        self._add(into, store)
-
-    def _versions(self) -> Mapping[SSAValue, SSAValue]:
-        return {tile: version.result for tile, version in self.kept.items()}
-
-    def _counts(self) -> bool:
-        """Whether what comes a trip later asks for the number of its trip."""
-        index = self.loop.body.block.args[0]
-        return any(
-            index in inner.operands for op in (*self.numbers, *self.late) for inner in walk(op)
-        )
-
-    def _last_index(self, into: Block) -> SSAValue:
-        """The index of the last trip of a loop that has one."""
-        loop = self.loop
-        span = arith.SubiOp(loop.ub, loop.lb)
-        trips = arith.CeilDivSIOp(span.result, loop.step)
-        whole = arith.MuliOp(trips.result, loop.step)
-        end = arith.AddiOp(loop.lb, whole.result)
-        last = arith.SubiOp(end.result, loop.step)
-        for op in (span, trips, whole, end, last):
-            self._add(into, op)
-        return last.result
-
-    def _copy(self, op: Operation, into: Block, values: dict[SSAValue, SSAValue]) -> None:
-        copy = cloned(op, values)
-        copy.location = op.location
-        into.add_op(copy)
-
-    def _add(self, into: Block, op: Operation) -> None:
-        op.location = op.location or self.loop.location
-        into.add_op(op)
+        made = tile.owner if isinstance(tile.owner, Operation) else self.loop
+        store.location = made.location
+        into.add_op(store)
 
 
 def _issue(op: Operation, trip: Sequence[Operation]) -> Operation:
@@ -264,10 +224,10 @@ def take_turns(role: RoleOp) -> None:
         commits = [op for op in issued if isinstance(op, WgmmaCommitOp)]
         insert_before(fences[0], TurnWaitOp(None, _GROUP))
         insert_after(commits[-1], TurnPassOp(None, _GROUP))
-        block = role.body.block
-        assert block.first_op is not None
-        assert block.last_op is not None
         opens, ends = TurnPassOp(None, _GROUP, True), TurnWaitOp(None, _GROUP, True)
         opens.location = ends.location = loop.location
-        block.insert_op_before(opens, block.first_op)
-        block.insert_op_after(ends, block.last_op)
+        body = role.body.block
+        assert body.first_op is not None
+        assert body.last_op is not None
+        insert_before(body.first_op, opens)
+        insert_after(body.last_op, ends)

@@ -182,21 +182,28 @@ def _run_ahead(kernel: KernelOp, loop: scf.ForOp, writers: list[CopyOp], stages:
         writer: ring_of(_buffer(writer), stages).result for writer in writers
     }
     ahead = stages - 1
-    _prologue(ScalarBuilder(InsertPoint.before(loop), writers[0]), loop, producers, rings, ahead)
-    first = loop.body.block.first_op
-    assert first is not None
-    inner = ScalarBuilder(InsertPoint.before(first), writers[0])
+    # Fill the first stages.
+    build = ScalarBuilder(InsertPoint.before(loop), writers[0])
+    body = Block(arg_types=[i32])
+    zero, one, count = (build.constant(number) for number in (0, 1, ahead))
+    build.insert(scf.ForOp(zero, count, one, [], body))
+    inner = ScalarBuilder(InsertPoint.at_end(body), loop)
+    k = inner.add(body.args[0], loop.lb)
+    inside = inner.compare("slt", k, loop.ub)
+    _produce(inner, loop, producers, rings, (k, body.args[0], inside, 0))
+    inner.insert(scf.YieldOp())
+    inner = ScalarBuilder(InsertPoint.at_start(loop.body.block), writers[0])
     k = loop.body.block.args[0]
     size = inner.constant(stages)
-    from_start = inner.binary(arith.SubiOp, k, loop.lb)
+    from_start = inner.sub(k, loop.lb)
     current = inner.binary(arith.RemUIOp, from_start, size)
     views = [inner.insert(StageOp(ring, current, 0)) for ring in rings.values()]
     complete = CompleteOp([view.result for view in views])
     inner.insert(complete)
-    next_k = inner.binary(arith.AddiOp, k, inner.constant(ahead))
-    position = inner.binary(arith.AddiOp, from_start, inner.constant(ahead))
+    next_k = inner.add(k, ahead)
+    position = inner.add(from_start, ahead)
     slot = inner.binary(arith.RemUIOp, position, size)
-    inside = inner.insert(arith.CmpiOp(next_k, loop.ub, "slt")).results[0]
+    inside = inner.compare("slt", next_k, loop.ub)
     _produce(inner, loop, producers, rings, (next_k, slot, inside, ahead))
     for writer, view in zip(rings, views, strict=True):
         writer.destination.replace_uses_with_if(
@@ -223,25 +230,6 @@ def _producers(loop: scf.ForOp, writers: list[CopyOp]) -> list[Operation]:
                 if isinstance(owner, Operation) and owner.parent is body:
                     wanted.add(owner)
     return [op for op in body.ops if op in wanted]
-
-
-def _prologue(
-    build: ScalarBuilder,
-    loop: scf.ForOp,
-    producers: list[Operation],
-    rings: dict[CopyOp, SSAValue],
-    ahead: int,
-) -> None:
-    """Fill the first `ahead` stages."""
-    body = Block(arg_types=[i32])
-    zero, one, count = build.constant(0), build.constant(1), build.constant(ahead)
-    build.insert(scf.ForOp(zero, count, one, [], body))
-    inner = ScalarBuilder(InsertPoint.at_end(body), loop)
-    slot = body.args[0]
-    k = inner.binary(arith.AddiOp, slot, loop.lb)
-    inside = inner.insert(arith.CmpiOp(k, loop.ub, "slt")).results[0]
-    _produce(inner, loop, producers, rings, (k, slot, inside, 0))
-    inner.insert(scf.YieldOp())
 
 
 def _produce(
@@ -297,7 +285,7 @@ def _prefetch_fragments(
     erase(complete)
     end = ScalarBuilder(InsertPoint.before(last), last)
     count = end.constant(memref_of(views[0].source).modes[-1])
-    following = end.binary(arith.AddiOp, position, end.constant(1))
+    following = end.add(position, 1)
     _load(end, first, end.binary(arith.RemUIOp, following, count), views, 1)
     # The first block's copies are elsewhere now; each other block's move before the one ahead.
     for copy in first:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 from itertools import pairwise
 
 from xdsl.dialects import arith, scf
@@ -29,7 +29,14 @@ from cutedialect.dialects.cute import GemmOp, KernelOp
 from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.anchors import Anchors, KernelPass
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.rewriting import ScalarBuilder, clone_block, cloned, erase, insert_before, sweep
+from cutedialect.passes.rewriting import (
+    ScalarBuilder,
+    clone_block,
+    cloned,
+    erase,
+    insert_before,
+    sweep,
+)
 from cutedialect.passes.synchronize.memory_views import constant_of, varies
 
 
@@ -191,11 +198,11 @@ def _split(loop: scf.ForOp, branch: scf.IfOp, condition: _Condition) -> None:
     }
     bounds = [loop.lb, loop.ub]
     if ends[False]:
-        end = reduce(partial(build.binary, arith.MaxSIOp), [loop.lb, *ends[False]])
-        bounds.insert(1, build.binary(arith.MinSIOp, end, loop.ub))
+        end = reduce(build.max, [loop.lb, *ends[False]])
+        bounds.insert(1, build.min(end, loop.ub))
     if ends[True]:
-        end = reduce(partial(build.binary, arith.MinSIOp), [loop.ub, *ends[True]])
-        bounds.insert(-1, build.binary(arith.MaxSIOp, end, bounds[-2]))
+        end = reduce(build.min, [loop.ub, *ends[True]])
+        bounds.insert(-1, build.max(end, bounds[-2]))
     middle = 1 if ends[False] else 0
     for part, (first, last) in enumerate(pairwise(bounds)):
         is_taken = condition.outer is (part != middle)
@@ -208,15 +215,15 @@ def _first(
 ) -> SSAValue:
     """The trip at which a condition changes, in front of the loop."""
     total = build.constant(change.limit.constant + change.factor - 1)
-    for kind, values in (
-        (arith.AddiOp, change.limit.added),
-        (arith.SubiOp, change.limit.subtracted),
+    for combine, values in (
+        (build.add, change.limit.added),
+        (build.sub, change.limit.subtracted),
     ):
         for value in values:
-            total = build.binary(kind, total, _before(build, loop, value, made))
+            total = combine(total, _before(build, loop, value, made))
     if change.factor == 1:
         return total
-    return build.binary(arith.FloorDivSIOp, total, build.constant(change.factor))
+    return build.binary(arith.FloorDivSIOp, total, change.factor)
 
 
 def _before(

@@ -15,7 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue, Use
 
 from cutedialect.dialects import cute
 from cutedialect.dialects.effects import effects_of, is_pure, space_of
-from cutedialect.dialects.walks import walk
+from cutedialect.dialects.walks import ops_around, walk
 from cutedialect.passes.tile.work_loops import is_work_loop
 
 Expression = Hashable
@@ -242,12 +242,9 @@ def _counts(number: SSAValue, loop: scf.ForOp) -> bool:
 def varies(value: SSAValue, loop: Operation) -> bool:
     """Whether a value may be another one in each trip of a loop."""
     owner = value.owner
-    if isinstance(owner, Block):
-        parent = owner.parent_op()
-        return parent is loop or (parent is not None and loop.is_ancestor(parent))
     if not loop.is_ancestor(owner):
         return False
-    if not is_pure(owner) or owner.regions:
+    if isinstance(owner, Block) or not is_pure(owner) or owner.regions:
         return True
     return any(varies(operand, loop) for operand in owner.operands)
 
@@ -297,14 +294,11 @@ def _follows(read: _Use, write: _Use) -> bool:
     """Whether a read may see what a write has left."""
     if write.place < read.place and not are_apart(write.tile, read.tile, None):
         return True
-    loops = [loop for loop in _loops(read.op) if loop.is_ancestor(write.op)]
-    return any(not are_apart(write.tile, read.tile, loop) for loop in loops)
-
-
-def _loops(op: Operation) -> Iterator[Operation]:
-    """The loops around an op, but for those over work items."""
-    around = op.parent_op()
-    while around is not None:
-        if isinstance(around, scf.ForOp | scf.WhileOp) and not is_work_loop(around):
-            yield around
-        around = around.parent_op()
+    loops = [
+        op
+        for op in ops_around(read.op)
+        if isinstance(op, scf.ForOp | scf.WhileOp) and not is_work_loop(op)
+    ]
+    return any(
+        loop.is_ancestor(write.op) and not are_apart(write.tile, read.tile, loop) for loop in loops
+    )
