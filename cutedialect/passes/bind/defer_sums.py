@@ -19,19 +19,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from xdsl.dialects import arith, math, scf
-from xdsl.dialects.builtin import Float32Type, Float64Type, FloatAttr, IntegerAttr, IntegerType, i32
+from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerAttr, IntegerType, i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from cutedialect.dialects import cute
 from cutedialect.dialects.effects import used_by
-from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.dialects.walks import ancestors, ops_of, walk
 from cutedialect.passes.anchors import Anchors, KernelPass
 from cutedialect.passes.bind.thread_layouts import parts_along
 from cutedialect.passes.rewriting import erase
 from cutedialect.passes.synchronize.memory_views import is_zero
+from cutedialect.passes.tile.resized_tiles import neutral
 
 
 @dataclass(frozen=True)
@@ -46,39 +48,23 @@ class DeferSumsPass(KernelPass):
             for loop in _loops(alloc):
                 sums = _sums(alloc.result, loop)
                 if sums is not None:
-                    _defer(sums, loop)
-
-
-@dataclass(frozen=True)
-class _Sums:
-    """A sum that a loop carries: what is added, and the maps between that and its new value."""
-
-    total: SSAValue
-    terms: tuple[cute.ReduceOp, ...]
-    maps: tuple[cute.MapOp, ...]
-
-    @property
-    def type(self) -> cute.FragmentType:
-        assert isinstance(self.total.type, cute.FragmentType)
-        return self.total.type
+                    _defer(alloc.result, loop, *sums)
 
 
 def _loops(alloc: cute.AllocFragmentOp) -> list[Operation]:
     """The loops that use a register tile from around them, outer ones first."""
-    found: list[Operation] = []
+    found: dict[Operation, None] = {}
     for use in alloc.result.uses:
-        around: list[Operation] = []
-        parent = use.operation.parent_op()
-        while parent is not None and parent is not alloc.parent_op():
-            if isinstance(parent, scf.ForOp | scf.WhileOp):
-                around.append(parent)
-            parent = parent.parent_op()
-        found += [each for each in reversed(around) if each not in found]
-    return found
+        inside = takewhile(lambda op: op is not alloc.parent_op(), ancestors(use.operation))
+        loops = [op for op in inside if isinstance(op, scf.ForOp | scf.WhileOp)]
+        found |= dict.fromkeys(reversed(loops))
+    return list(found)
 
 
-def _sums(total: SSAValue, loop: Operation) -> _Sums | None:
-    """What a loop adds to `total`, if all that it does with it can be done to parts of it."""
+def _sums(total: SSAValue, loop: Operation) -> tuple[list[cute.ReduceOp], list[cute.MapOp]] | None:
+    """What a loop adds to `total`, and the maps between that and its new value, if all that it does
+    with it can be done to parts of it.
+    """
     type_ = cute.fragment_of(total)
     if not isinstance(type_.element, Float32Type | Float64Type | IntegerType):
         return None  # a sum of parts would be rounded more often
@@ -106,12 +92,12 @@ def _sums(total: SSAValue, loop: Operation) -> _Sums | None:
     if any(op.source not in values for op in copies) or len({*map(_parts, terms)}) != 1:
         return None
     mode = terms[0].mode.value.data
-    return _Sums(total, terms, tuple(maps)) if all(_adds(op, known, mode) for op in maps) else None
+    return (terms, maps) if all(_adds(op, known, mode) for op in maps) else None
 
 
 def _terms(
     type_: cute.FragmentType, maps: Sequence[cute.MapOp], loop: Operation
-) -> tuple[cute.ReduceOp, ...]:
+) -> list[cute.ReduceOp]:
     """The sums over threads that maps take and nothing else does."""
     found: list[cute.ReduceOp] = []
     for value in [each for op in maps for each in op.inputs]:
@@ -128,17 +114,14 @@ def _terms(
             and _parts(op) != type_
         ):
             found.append(op)
-    return tuple(found)
+    return found
 
 
 def _parts(term: cute.ReduceOp) -> cute.FragmentType:
     """The register tile of what each thread has of a sum."""
     type_ = cute.fragment_of(term.source)
-    assert type_.tv is not None
-    rows, columns = type_.shape
-    shape, tv = parts_along(type_.tv, (rows, columns), term.mode.value.data)
-    result = cute.fragment_of(term.result)
-    return cute.FragmentType.get(result.element, shape, tv)
+    shape, tv = parts_along(type_.bound, type_.shape, term.mode.value.data)
+    return cute.FragmentType.get(cute.element_of(term.result.type), shape, tv)
 
 
 def _adds(op: cute.MapOp, values: set[SSAValue], mode: int) -> bool:
@@ -179,10 +162,11 @@ def _adds(op: cute.MapOp, values: set[SSAValue], mode: int) -> bool:
     raise AssertionError("a verified map ends with cute.yield")
 
 
-def _defer(sums: _Sums, loop: Operation) -> None:
+def _defer(
+    total: SSAValue, loop: Operation, terms: list[cute.ReduceOp], maps: list[cute.MapOp]
+) -> None:
     """Let the loop add to parts of the sum, and add the parts up behind it."""
-    total, mode = sums.total, sums.terms[0].mode.value.data
-    type_, location = _parts(sums.terms[0]), sums.terms[0].location
+    mode, type_, location = terms[0].mode.value.data, _parts(terms[0]), terms[0].location
     parts = cute.AllocFragmentOp(type_)
     fill = _fill_before(loop, total)
     if fill is None:
@@ -190,7 +174,7 @@ def _defer(sums: _Sums, loop: Operation) -> None:
         ahead = [parts, first, cute.CopyOp(first.result, parts.result)]
     else:
         ahead = [parts, cute.FillOp(parts.result, fill.value)]
-    whole = cute.ReduceOp("add", parts.result, mode, sums.type)
+    whole = cute.ReduceOp("add", parts.result, mode, cute.fragment_of(total))
     behind = [whole, cute.CopyOp(whole.result, total)]
     for op in (*ahead, *behind):
         for inner in walk(op):
@@ -202,9 +186,9 @@ def _defer(sums: _Sums, loop: Operation) -> None:
     for use in list(total.uses):
         if loop.is_ancestor(use.operation):
             use.operation.operands[use.index] = parts.result
-    for op in sums.maps:
+    for op in maps:
         Rewriter.replace_value_with_new_type(op.result, type_)
-    for term in sums.terms:
+    for term in terms:
         packed = None if term.packed is None else term.packed.value.data
         own = cute.ReduceOp("add", term.source, mode, type_, local=True, packed=packed)
         own.location = term.location
@@ -222,15 +206,9 @@ def _fill_before(loop: Operation, total: SSAValue) -> cute.FillOp | None:
 def _first(total: SSAValue, type_: cute.FragmentType, mode: int) -> cute.MapOp:
     """Parts of which the first is a whole sum and the others are 0."""
     block = Block(arg_types=[type_.element])
-    element = type_.element
-    if isinstance(element, IntegerType):
-        none = IntegerAttr(0, element)
-    else:
-        assert isinstance(element, Float32Type | Float64Type)
-        none = FloatAttr(0.0, element)
     at, origin = cute.CoordOp(mode), arith.ConstantOp(IntegerAttr(0, i32))
+    zero = arith.ConstantOp(neutral("add", type_.element))  # pyright: ignore[reportArgumentType]
     is_first = arith.CmpiOp(at.result, origin.result, "eq")
-    zero = arith.ConstantOp(none)
     value = arith.SelectOp(is_first.result, block.args[0], zero.result)
     block.add_ops([at, origin, is_first, zero, value, cute.YieldOp(value.result)])
     return cute.MapOp([total], type_, block)

@@ -17,13 +17,12 @@ from math import prod
 
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.traits import Pure
 
 from cutedialect.dialects import cute
 from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.rewriting import erase
-from cutedialect.passes.synchronize.memory_views import TensorDependences
+from cutedialect.passes.synchronize.memory_views import TensorDependences, expression_of
 from cutedialect.passes.tile.streaming import is_common
 
 # Registers of a thread that loads may wait in, and those that keep memory busy where no row is held
@@ -35,18 +34,10 @@ _VIEWS = (cute.LocalTileOp, cute.SliceOp, cute.TransposeOp, cute.MemberOp)
 
 def load_early(kernel: cute.KernelOp, threads: int, stored: TensorDependences) -> None:
     """Move the loads of every block of a kernel to its front."""
-    for block in [kernel.body.block, *_inner_blocks(kernel)]:
-        _share_loads(block, stored)
-        _hoist(block, stored, threads)
-
-
-def _inner_blocks(kernel: cute.KernelOp) -> list[Block]:
-    return [
-        block
-        for op in ops_of(kernel, scf.ForOp, scf.IfOp, scf.WhileOp)
-        for region in op.regions
-        for block in region.blocks
-    ]
+    for op in ops_of(kernel, cute.KernelOp, scf.ForOp, scf.IfOp, scf.WhileOp):
+        for block in [block for region in op.regions for block in region.blocks]:
+            _share_loads(block, stored)
+            _hoist(block, stored, threads)
 
 
 def _share_loads(block: Block, stored: TensorDependences) -> None:
@@ -55,24 +46,10 @@ def _share_loads(block: Block, stored: TensorDependences) -> None:
     for op in list(block.ops):
         if not isinstance(op, cute.LoadOp) or not _is_constant(op, stored):
             continue
-        first = known.setdefault((_said(op.source), *op.operands[1:]), op.result)
+        first = known.setdefault((expression_of(op.source), *op.operands[1:]), op.result)
         if first is not op.result:
             op.result.replace_all_uses_with(first)
             erase(op)
-
-
-def _said(value: SSAValue) -> object:
-    """What a view or a coordinate says, the same for two that are computed alike."""
-    op = value.owner
-    if not isinstance(op, Operation) or op.regions or not (_is_pure(op) or isinstance(op, _VIEWS)):
-        return value
-    given = tuple(sorted(op.properties.items(), key=lambda item: item[0]))
-    which = op.results.index(value)  # pyright: ignore[reportArgumentType]
-    return op.name, which, value.type, given, *map(_said, op.operands)
-
-
-def _is_pure(op: Operation) -> bool:
-    return op.has_trait(Pure)
 
 
 def _hoist(block: Block, stored: TensorDependences, threads: int) -> None:
@@ -80,24 +57,24 @@ def _hoist(block: Block, stored: TensorDependences, threads: int) -> None:
     first = next((op for op in block.ops if _works(op)), None)
     if first is None:
         return
-    behind: set[Operation] = set()
-    at: Operation | None = first
-    while at is not None:
-        behind.add(at)
-        at = at.next_op
+    ops = list(block.ops)
+    behind = set(ops[ops.index(first) :])
     reduces = any(isinstance(op, cute.ReduceOp) for op in block.ops)
     most, registers = _MOST_REGISTERS if reduces else _BUSY_REGISTERS, 0.0
-    for op in [op for op in block.ops if op in behind and isinstance(op, cute.LoadOp)]:
+    for op in ops:
+        if op not in behind or not isinstance(op, cute.LoadOp):
+            continue
         if reduces and is_common(op.source):
             continue
         needed = _needed(op, behind)
-        registers += _registers(op.result, threads)
+        type_ = op.result.type
+        registers += max(1.0, prod(type_.shape) * type_.bits / 32 / threads)
         if needed is None or registers > most or not _is_constant(op, stored):
             continue
         for each in needed:
             each.detach()
             block.insert_op_before(each, first)
-            behind.discard(each)
+        behind.difference_update(needed)
 
 
 def _needed(load: cute.LoadOp, behind: set[Operation]) -> list[Operation] | None:
@@ -133,8 +110,3 @@ def _is_constant(op: cute.LoadOp, stored: TensorDependences) -> bool:
     """Whether the kernel has stored nothing before that a load reads."""
     type_ = op.source.type
     return type_.space == "gmem" and not stored.reads_stored(op, op.source)
-
-
-def _registers(value: SSAValue, threads: int) -> float:
-    type_ = value.type
-    return max(1.0, prod(type_.shape) * type_.bits / 32 / threads)

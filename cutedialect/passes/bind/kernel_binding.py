@@ -5,28 +5,25 @@ maps, where to put new ops, and the conversion between two thread-value layouts.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i1, i8
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import UniversalCopyType
 from cutedialect.dialects.walks import holds
 from cutedialect.layout import Layout, TiledCopy
-from cutedialect.passes.bind.exchanges import exchange_layout
 from cutedialect.passes.bind.layout_inference import contiguous_mode
 from cutedialect.passes.bind.mma_choice import BoundMma
 from cutedialect.passes.bind.multiply_pairs import half_type
-from cutedialect.passes.bind.smem_layouts import staging_layout
+from cutedialect.passes.bind.smem_layouts import Staging, exchange_layout, staging_layout
 from cutedialect.passes.bind.tensor_maps import (
     TensorMaps,
-    box_of,
+    boxes_of,
     part_of,
-    takes_boxes,
-    tile_of_tensor,
-    why_no_map,
 )
 from cutedialect.passes.bind.thread_layouts import (
     GROUP_WARPS,
@@ -38,6 +35,8 @@ from cutedialect.passes.bind.thread_layouts import (
 )
 from cutedialect.passes.rewriting import block_of, erase
 from cutedialect.passes.synchronize.memory_views import Expression, tensor_dependences
+
+_OpT = TypeVar("_OpT", bound=Operation)
 
 
 @dataclass(frozen=True)
@@ -90,21 +89,40 @@ class KernelBinding:
         assert first is not None
         self.top = first
 
-    def insert(self, op: Operation, before: Operation) -> Operation:
+    def insert(self, op: _OpT, before: Operation) -> _OpT:
         op.location = before.location
         block_of(before).insert_op_before(op, before)
         return op
 
-    def insert_top(self, op: Operation, like: Operation) -> Operation:
+    def insert_top(self, op: _OpT, like: Operation) -> _OpT:
         op.location = like.location
-        block = self.kernel.body.block
-        block.insert_op_before(op, self.top)
+        self.kernel.body.block.insert_op_before(op, self.top)
         return op
+
+    def smem_buffer(
+        self,
+        element: Attribute,
+        staging: Staging,
+        like: Operation,
+        name: str | None = None,
+        alignment: int = 128,
+        mark: str | None = None,
+    ) -> OpResult:
+        """A new buffer in shared memory: of this layout, swizzle and alignment, or one of more
+        bytes; with an attribute `mark`.
+        """
+        layout, swizzle, least = staging
+        type_ = cute.MemRefType.get(element, "smem", max(least, alignment), layout, swizzle)
+        alloc = self.insert_top(cute.AllocSmemOp(type_), like)
+        alloc.result.name_hint = name
+        if mark is not None:
+            alloc.attributes[mark] = UnitAttr()
+        return alloc.result
 
     def tensor_map(
         self,
         tile: SSAValue,
-        buffer: SSAValue,
+        staged: cute.MemRefType,
         share: int,
         element: Attribute | None = None,
         is_half: bool = False,
@@ -112,30 +130,13 @@ class KernelBinding:
         """The tensor map for copies between a tile in gmem and its buffer, or the half of it that a
         CTA of a pair keeps; where there is none, `unmapped` says why.
         """
-        type_, staged = part_of(tile), buffer.type
-        assert isinstance(staged, cute.MemRefType)
         staged = half_type(staged) if is_half else staged
-        found = tile_of_tensor(tile)
-        contiguous = contiguous_mode(type_)
-        box = None
-        if found is None:
-            self.unmapped = "its memory is not an argument of the kernel"
-        elif why := why_no_map(found.tensor.type):  # pyright: ignore[reportArgumentType]
-            self.unmapped = why
-        elif contiguous is None:
-            self.unmapped = "no mode of the tile is contiguous"
-        else:
-            shape = staged.shape if is_half else type_.shape
-            box = box_of(shape, staged.modes, contiguous, share)
-            if box is None or box[contiguous] * type_.bits % 128:
-                self.unmapped = f"no box with lines of 16 bytes divides the tile {type_.shape}"
-            elif not takes_boxes(found, box, contiguous):
-                self.unmapped = "boxes of a slice lie along its rows"
-            elif not _are_aligned(staged, box):
-                self.unmapped = "boxes start at lines of 128 bytes in shared memory"
-            else:
-                return self.maps.descriptor(found, box, staged.swizzle, element)
-        return None
+        shape = staged.shape if is_half else part_of(tile).shape
+        found = boxes_of(tile, shape, staged.layout, share)
+        if isinstance(found, str):
+            self.unmapped = found
+            return None
+        return self.maps.descriptor(*found, staged.swizzle, element)
 
     def converted(
         self, value: SSAValue, tv: Layout, before: Operation, is_stored: bool = False
@@ -144,8 +145,7 @@ class KernelBinding:
         `is_stored` goes through a layout of its own choice, in vectors where either side has some.
         """
         type_ = cute.fragment_of(value)
-        have = type_.tv
-        assert have is not None
+        have = type_.bound
         if have == tv:
             return value
         wanted = type_.with_tv(tv)
@@ -169,9 +169,15 @@ class KernelBinding:
         self.insert(cute.BarrierOp(warps), before)
         self.insert(cute.CopyOp(value, scratch, atom=atom), before)
         self.insert(cute.BarrierOp(warps), before)
-        result = self.insert(cute.AllocFragmentOp(wanted), before).results[0]
-        self.insert(cute.CopyOp(scratch, result, atom=atom), before)
-        return result
+        return self.loaded(scratch, wanted, atom, before)
+
+    def loaded(
+        self, memory: SSAValue, type_: cute.FragmentType, atom: Attribute, before: Operation
+    ) -> SSAValue:
+        """A new register tile of what lies in shared or tensor memory."""
+        fragment = self.insert(cute.AllocFragmentOp(type_), before).result
+        self.insert(cute.CopyOp(memory, fragment, atom=atom), before)
+        return fragment
 
     def scratch_of(
         self, type_: cute.MemRefType, users: Parts | int | None, before: Operation
@@ -188,11 +194,10 @@ class KernelBinding:
         """The layout in which a streaming program moves a register tile between itself and memory:
         elements that share a register lie together in memory, where a thread has such.
         """
-        assert tile.tv is not None
         mode = contiguous_mode(memory)
         if self.grid is None or mode is None or not 8 <= tile.bits < 32:
-            return tile.tv
-        return in_vectors(tile.tv, tile.shape, mode)
+            return tile.bound
+        return in_vectors(tile.bound, tile.shape, mode)
 
     def meet_rows(self, user: Operation) -> None:
         """Let an op that loads or stores numbered rows find their numbers in the threads that have
@@ -203,9 +208,8 @@ class KernelBinding:
             if not isinstance(made, cute.IndexedTileOp):
                 continue
             tile = user.results[0] if isinstance(user, cute.LoadOp) else user.operands[0]
-            assert isinstance(tile.type, cute.FragmentType)
-            assert tile.type.tv is not None
-            wanted = project(tile.type.tv, tile.type.shape, cute.shape_of(made.rows.type))
+            type_ = cute.fragment_of(tile)
+            wanted = project(type_.bound, type_.shape, cute.shape_of(made.rows.type))
             rows = self.converted(made.rows, wanted, made)
             places = made.places and self.converted(made.places, wanted, made)
             of = None if made.of is None else made.counted
@@ -232,19 +236,3 @@ class KernelBinding:
         type_ = cute.fragment_of(values)
         made = cute.MapOp([values], cute.FragmentType.get(i1, type_.shape, type_.tv), body)
         return self.insert(made, before).results[0]
-
-    def negated(self, value: SSAValue, before: Operation) -> SSAValue:
-        """A register tile of floats with the other sign."""
-        turned = cute.MapOp.of(arith.NegfOp, [value], cute.fragment_of(value))
-        return self.insert(turned, before).results[0]
-
-
-def _are_aligned(staged: cute.MemRefType, box: tuple[int, ...]) -> bool:
-    """Whether every box of a tile starts on a line of 128 bytes in shared memory (PTX ISA 5.5)."""
-    for extent, part, mode, stride in zip(
-        staged.shape, box, staged.modes, staged.stride, strict=True
-    ):
-        assert isinstance(extent, int)
-        if part < extent and Layout(mode, stride)(part) * staged.bits // 8 % 128:  # pyright: ignore[reportArgumentType, reportOperatorIssue]
-            return False
-    return True

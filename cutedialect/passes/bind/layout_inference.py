@@ -30,13 +30,14 @@ from cutedialect.dialects.cute import (
     ReduceOp,
     TiledCopyAttr,
     TransposeOp,
+    memref_of,
     named_copy,
     shape_of,
     transposed_tv,
 )
 from cutedialect.dialects.cute_nvgpu import SHIFTED_BITS
 from cutedialect.dialects.walks import walk
-from cutedialect.layout import Layout, LayoutError, TiledCopy
+from cutedialect.layout import Layout, LayoutError, TiledCopy, filter_zeros
 from cutedialect.passes.bind.thread_layouts import (
     blocked,
     coalesced,
@@ -44,7 +45,6 @@ from cutedialect.passes.bind.thread_layouts import (
     copied,
     layouts_of_columns,
     modes_of,
-    offsets_of,
     project,
 )
 
@@ -82,19 +82,15 @@ def vector_bytes(type_: MemRefType) -> int:
     contiguous = contiguous_mode(type_)
     if contiguous is None:
         return element
-    best = min(16, type_.alignment)
+    steps = [
+        stride if isinstance(stride, int) else getattr(stride, "div", 1)
+        for stride in type_.stride
+        if stride not in (0, 1)
+    ]
     extent = type_.shape[contiguous]
     if isinstance(extent, int) and extent:
-        row = extent * element
-        best = min(best, row & -row)
-    for stride in type_.stride:
-        if isinstance(stride, int):
-            if stride in (0, 1):
-                continue
-            step = stride * element
-        else:
-            step = getattr(stride, "div", 1) * element
-        best = min(best, step & -step)
+        steps.append(extent)
+    best = min(_VECTOR, type_.alignment, *(step * element & -step * element for step in steps))
     return max(best, element)
 
 
@@ -133,17 +129,17 @@ def shifted_copy(type_: MemRefType, threads: int) -> TiledCopy:
     return coalesced(type_.shape, contiguous_mode(type_) or 0, 8 * _VECTOR // type_.bits, threads)
 
 
-def around_layout(type_: MemRefType) -> Layout:
-    """Where a tile lies in shared memory with the aligned words around its lines: one vector more
-    for each line.
+def around_layout(type_: MemRefType, part: tuple[int, ...] | None = None) -> Layout:
+    """Where a tile, or a part of it of a shape, lies in shared memory with the aligned words around
+    its lines: one vector more for each line.
 
     >>> from xdsl.dialects.builtin import bf16
     >>> print(around_layout(MemRefType.get(bf16, "gmem", 2, Layout((64, 128), (131, 1)))))
     (64,128):(136,1)
     """
-    contiguous = contiguous_mode(type_) or 0
-    pitch = type_.shape[contiguous] + 8 * _VECTOR // type_.bits
-    return Layout(type_.shape, (1, pitch) if contiguous == 0 else (pitch, 1))
+    contiguous, shape = contiguous_mode(type_) or 0, part or type_.shape
+    pitch = shape[contiguous] + 8 * _VECTOR // type_.bits
+    return Layout(shape, (1, pitch) if contiguous == 0 else (pitch, 1))
 
 
 def coalesced_for(
@@ -210,7 +206,7 @@ class LayoutInference:
         for op in sorted(self._ops, key=lambda op: not _is_indexed(op)):
             for memory, tile in _moved(op):
                 if tile not in self.layouts:
-                    copy = self._coalesced(tile, memory.type)  # pyright: ignore[reportArgumentType]
+                    copy = self._coalesced(tile, memref_of(memory))
                     self.copies[tile] = copy
                     self.layouts[tile] = copied(copy, shape_of(tile.type))
                     self._spread()
@@ -251,111 +247,83 @@ class LayoutInference:
         return all(value in self.layouts for value in _fragments(op))
 
     def _through(self, op: Operation) -> bool:
+        """Give the register tiles of an op the layouts that those of others imply."""
+        found = list(self._implied(op))
+        self.layouts.update(found)
+        return bool(found)
+
+    def _implied(self, op: Operation) -> Iterator[tuple[SSAValue, Layout]]:
+        """The register tiles of an op that have no layout, with those that they should have."""
+        layouts = self.layouts
         match op:
             case MapOp():
-                return self._through_map(op)
-            case ReduceOp():
-                if op.source in self.layouts:
-                    layout = project(
-                        self.layouts[op.source], shape_of(op.source.type), shape_of(op.result.type)
-                    )
-                    return self._set(op.result, layout)
-                return False
-            case ClusterScatterOp():
-                return self._through_scattered(op)
-            case ExtractOp():
-                return self._through_columns(op)
-            case IndexedTileOp():
-                return self._through_rows(op)
+                shape, tiles = op.result.type.shape, (op.result, *op.inputs)  # pyright: ignore
+                known = [layouts[v] for v in tiles if v in layouts and shape_of(v.type) == shape]
+                for value in tiles if known else ():
+                    if value not in layouts:
+                        yield value, project(known[0], shape, shape_of(value.type))
+            case ReduceOp() if op.source in layouts and op.result not in layouts:
+                yield op.result, made_of(op, layouts[op.source])
             case TransposeOp() if isinstance(op.source.type, FragmentType):
-                return self._through_transpose(op)
+                if op.source in layouts and op.result not in layouts:
+                    yield op.result, made_of(op, layouts[op.source])
+                elif op.result in layouts and op.source not in layouts:
+                    yield op.source, _transposed(layouts[op.result], shape_of(op.result.type))
+            case ClusterScatterOp() if op.acc in layouts and op.result not in layouts:
+                yield op.result, _scattered(op, layouts[op.acc])
+            case ExtractOp() if op.source in layouts and op.result not in layouts:
+                yield op.result, extracted(op, layouts[op.source], self.threads)[1]
+            case IndexedTileOp():
+                users = (use.operation for use in op.result.uses)
+                tiles = (op.result if isinstance(op, LoadOp) else op.operands[0] for op in users)
+                known = [tile for tile in tiles if tile in layouts]
+                for value in (op.rows, op.places) if known else ():
+                    if value is not None and value not in layouts:
+                        shape, small = shape_of(known[0].type), shape_of(value.type)
+                        yield value, project(layouts[known[0]], shape, small)
             case CopyOp() if isinstance(op.source.type, FragmentType) and isinstance(
                 op.destination.type, FragmentType
             ):
-                return self._tie(op.source, op.destination)
-            case CopyOp() if op.mask is not None and op.source in self.layouts:
-                return self._set(op.mask, self.layouts[op.source])
+                for one, other in ((op.source, op.destination), (op.destination, op.source)):
+                    if one in layouts and other not in layouts:
+                        yield other, layouts[one]
+            case CopyOp() if op.mask is not None and op.source in layouts:
+                if op.mask not in layouts:
+                    yield op.mask, layouts[op.source]
             case _:
-                return False
+                return
 
-    def _through_map(self, op: MapOp) -> bool:
-        shape = shape_of(op.result.type)
-        whole = [value for value in op.inputs if shape_of(value.type) == shape]
-        known = [v for v in (op.result, *whole) if v in self.layouts]
-        if not known:
-            return False
-        layout = self.layouts[known[0]]
-        changed = self._set(op.result, layout)
-        for value in op.inputs:
-            if value not in self.layouts:
-                small = shape_of(value.type)
-                own = layout if small == shape else project(layout, shape, small)
-                changed |= self._set(value, own)
-        return changed
 
-    def _through_transpose(self, op: TransposeOp) -> bool:
-        shape = shape_of(op.source.type)
-        if op.source in self.layouts:
-            layout = self.layouts[op.source]
-            if len(shape) == 2:
-                layout = transposed_tv(layout, shape)
-            return self._set(op.result, layout)
-        if op.result in self.layouts:
-            layout = self.layouts[op.result]
-            if len(shape) == 2:
-                layout = transposed_tv(layout, shape_of(op.result.type))
-            return self._set(op.source, layout)
-        return False
+def made_of(op: ReduceOp | TransposeOp, tv: Layout) -> Layout:
+    """The layout of what an op makes of a register tile that has the layout `tv`."""
+    shape = shape_of(op.source.type)
+    if isinstance(op, ReduceOp):
+        return project(tv, shape, shape_of(op.result.type))
+    return _transposed(tv, shape)
 
-    def _through_scattered(self, op: ClusterScatterOp) -> bool:
-        if op.acc not in self.layouts:
-            return False
-        rows, columns = shape_of(op.result.type)
-        layout = columns_of(self.layouts[op.acc], rows, columns)
-        if layout is None:
-            raise PassFailedException(
-                op,
-                "expected a multiply whose threads have values in all parts of the columns that a "
-                f"cluster shares, {columns} each, got other warps; take reduction = ordered",
-            )
-        return self._set(op.result, layout)
 
-    def _through_columns(self, op: ExtractOp) -> bool:
-        if op.source not in self.layouts:
-            return False
-        _, layout = layouts_of_columns(
-            self.layouts[op.source],
-            shape_of(op.source.type),
-            op.origin.get_values()[1],
-            shape_of(op.result.type)[1],
-            self.threads,
+def _transposed(tv: Layout, shape: tuple[int, ...]) -> Layout:
+    return transposed_tv(tv, shape) if len(shape) == 2 else tv
+
+
+def extracted(op: ExtractOp, tv: Layout, threads: int) -> tuple[Layout, Layout]:
+    """The layouts that a register tile of layout `tv`, and the columns that an op takes out of it,
+    have for that.
+    """
+    first, count = op.origin.get_values()[1], shape_of(op.result.type)[1]
+    return layouts_of_columns(tv, shape_of(op.source.type), first, count, threads)
+
+
+def _scattered(op: ClusterScatterOp, tv: Layout) -> Layout:
+    rows, columns = shape_of(op.result.type)
+    layout = columns_of(tv, rows, columns)
+    if layout is None:
+        raise PassFailedException(
+            op,
+            "expected a multiply whose threads have values in all parts of the columns that a "
+            f"cluster shares, {columns} each, got other warps; take reduction = ordered",
         )
-        return self._set(op.result, layout)
-
-    def _through_rows(self, op: IndexedTileOp) -> bool:
-        for use in op.result.uses:
-            user = use.operation
-            tile = user.result if isinstance(user, LoadOp) else user.operands[0]
-            if tile in self.layouts:
-                layout = project(self.layouts[tile], shape_of(tile.type), shape_of(op.rows.type))
-                changed = self._set(op.rows, layout)
-                if op.places is not None:
-                    changed |= self._set(op.places, layout)
-                return changed
-        return False
-
-    def _tie(self, one: SSAValue, other: SSAValue) -> bool:
-        if one in self.layouts:
-            return self._set(other, self.layouts[one])
-        if other in self.layouts:
-            return self._set(one, self.layouts[other])
-        return False
-
-    def _set(self, value: SSAValue, layout: Layout) -> bool:
-        if value in self.layouts:
-            return False
-        self.layouts[value] = layout
-        return True
+    return layout
 
 
 class MemoryVectors:
@@ -371,15 +339,8 @@ class MemoryVectors:
         for op in ops:
             self._connect(op)
         for op in ops:
-            if isinstance(op, LoadOp | CopyOp):
-                tile, memory = (
-                    (op.result, op.source)
-                    if isinstance(op, LoadOp)
-                    else (op.source, op.destination)
-                    if isinstance(op.source.type, FragmentType)
-                    else (op.destination, op.source)
-                )
-                self._note(tile, memory.type, isinstance(op, CopyOp) and tile is op.source)
+            for memory, tile in _moved(op) if isinstance(op, LoadOp | CopyOp) else ():
+                self._note(tile, memref_of(memory), isinstance(op, CopyOp) and tile is op.source)
 
     def of(self, tile: SSAValue, mode: int) -> int:
         """The elements of a vector along a mode of a tile; 1 where no memory has it contiguous."""
@@ -405,9 +366,7 @@ class MemoryVectors:
         found = [mode ^ turned for mode in (0, 1) if (root, mode) in self._stored]
         return found[0] if len(found) == 1 else None
 
-    def _note(self, tile: SSAValue, type_: Attribute, is_stored: bool) -> None:
-        if not isinstance(type_, MemRefType) or not isinstance(tile.type, FragmentType):
-            return
+    def _note(self, tile: SSAValue, type_: MemRefType, is_stored: bool) -> None:
         mode = contiguous_mode(type_)
         if mode is None or type_.rank != 2 or min(type_.shape) == 1:
             return
@@ -498,15 +457,14 @@ def named_layout(op: Operation, memory: SSAValue, threads: int) -> Layout | None
         tv = copied(copy, shape)
     except LayoutError as error:
         raise PassFailedException(op, f"{error}; take another tile or copy") from error
-    modes = tuple(each for part in tv for each in modes_of(part) if each[1])
     rows = shape[0]
-    if any(stride < rows < (extent - 1) * stride + 1 for extent, stride in modes):
+    if any(0 < stride < rows < (extent - 1) * stride + 1 for extent, stride in modes_of(tv)):
         raise PassFailedException(
             op,
             "expected a tiled copy whose threads and values each go along one mode of the tile, "
             f"got {tv} of a tile {shape}; write their modes apart",
         )
-    offsets = offsets_of(modes)
+    offsets = filter_zeros(tv).offsets()
     size = rows * (shape[1] if len(shape) > 1 else 1)
     if len(offsets) != size or len({*offsets}) != size:
         raise PassFailedException(

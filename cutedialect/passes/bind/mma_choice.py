@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
@@ -16,10 +17,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, SSAValue
 
-from cutedialect.atoms import MmaAtom, find_mma, mma_atom, target, targets_with
+from cutedialect.atoms import MmaAtom, find_mma, mma_atom, target, targets_with, tmem_layouts
 from cutedialect.atoms.matrix_descriptor import matrix_descriptor
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom, find_tcgen05, tcgen05_of
-from cutedialect.atoms.tmem_layouts import COLUMNS
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom, find_wgmma
 from cutedialect.dialects.cute import (
     FragmentType,
@@ -42,9 +42,14 @@ from cutedialect.passes.bind.layout_inference import (
 from cutedialect.passes.bind.smem_layouts import operand_layout
 from cutedialect.passes.bind.tensor_accumulators import tensor_plan
 from cutedialect.passes.bind.tensor_maps import asks_tiles_around, is_joined
-from cutedialect.passes.bind.thread_layouts import mma_accumulator, tensor_accumulator
+from cutedialect.passes.bind.thread_layouts import (
+    GROUP_WARPS,
+    mma_accumulator,
+    tensor_accumulator,
+)
 
-_GROUP = 4
+FAST_ATOMS = (WgmmaAtom, Tcgen05Atom)
+"""Atoms of warpgroups, and of the unit beside them."""
 # Bytes of the narrowest asynchronous copy.
 _LEAST_ASYNC = 4
 _LANES = 32
@@ -53,149 +58,10 @@ _WORD_BITS = 32
 _STAGED_BITS = {"wgmma": (16,), "tcgen05": (8, 16)}
 # Columns of 16 bits that the widest swizzle holds side by side.
 _SPAN = 64
-# Rows of tensor memory, which one warpgroup reads.
-_TENSOR_ROWS = 128
 # Elements of accumulators in registers of a thread beside which it has room for a product.
 _MOST_SUMMED = 128
-
-
-def choose_mma(
-    op: GemmOp,
-    warps: tuple[int, int],
-    arch: str,
-    asked: str | None = None,
-    has_load_role: bool = True,
-) -> MmaAtom | None:
-    """The atom for a multiply on a grid of warps, or None where the tile does not divide. Those of
-    warpgroups want their operands from a role that loads.
-
-    Raises `ValueError` when the target has no atom for the types, or nothing has the name `asked`,
-    and where no multiply of warpgroups gives the sums that the program wants.
-    """
-    if op.sums is not None:
-        return _with_sums(op, warps, arch, has_load_role)
-    asked = op.asked or asked
-    if asked is not None:
-        named = _named(op, mma_atom(asked), arch, has_load_role)
-        return named if _divides(op, named, warps) else None
-    candidates: Sequence[MmaAtom] = _warp_wide(op, arch)
-    if has_load_role:
-        candidates = [*_tcgen05(op, warps, arch), *_wgmma(op, warps, arch), *candidates]
-    return next((atom for atom in candidates if _divides(op, atom, warps)), None)
-
-
-def _with_sums(
-    op: GemmOp, warps: tuple[int, int], arch: str, has_load_role: bool
-) -> WgmmaAtom | None:
-    """The atom of a multiply that adds up the rows of A, too: one as wide as the accumulator, with
-    A in registers, beside whose B, one span of a swizzle wide, a tile of ones lies.
-    """
-    columns = shape_of(op.acc.type)[1] - op.columns_of_sums
-    is_power = columns <= _SPAN and columns & (columns - 1) == 0
-    is_short = isinstance(op.b.type, MemRefType) and op.b.type.bits == 16
-    found = [each for each in _wgmma(op, (_GROUP, 1), arch) if each.shape_mnk[1] == columns + 8]
-    why = ""
-    if not isinstance(op.a.type, FragmentType):
-        why = "A in memory"
-    elif target(arch) not in [target(name) for name in targets_with("sm_90a")]:
-        why = f"target {arch}"
-    elif not found or not is_short or contiguous_mode(op.b.type) != 0:  # pyright: ignore[reportArgumentType]
-        why = f"B {op.b.type}"
-    elif not is_power:
-        why = f"{columns} columns"
-    elif not has_load_role:
-        why = "a schedule with roles = uniform"
-    if why:
-        raise ValueError(
-            "sums: expected a multiply by warpgroups (wgmma) whose A is in registers, and whose B "
-            f"has 16, 32 or {_SPAN} columns of 16 bits that are contiguous in memory, got {why}; "
-            "add cute.row_sum(a) to a tile of its own"
-        )
-    return found[0] if warps[1] == 1 and _divides(op, found[0], warps) else None
-
-
-def _divides(op: GemmOp, atom: MmaAtom, warps: tuple[int, int]) -> bool:
-    """Whether a grid of warps divides a multiply's tile into products of an atom."""
-    wm, wn = warps
-    m, n = shape_of(op.acc.type)
-    k = shape_of(op.a.type)[1]
-    am, an, ak = atom.shape_mnk
-    if isinstance(atom, Tcgen05Atom):
-        # Each product is on all rows of tensor memory, but for one row of products.
-        is_whole = m == am or (am == _TENSOR_ROWS and m % am == 0)
-        return is_whole and n % an == 0 and k % ak == 0
-    if isinstance(atom, WgmmaAtom):
-        if wm % _GROUP:
-            return False
-        wm //= _GROUP
-    return m % (am * wm) == 0 and n % (an * wn) == 0 and k % ak == 0
-
-
-def _named(op: GemmOp, atom: MmaAtom, arch: str, has_load_role: bool) -> MmaAtom:
-    """An atom that was asked for by name; ValueError that says why it does not do here."""
-    names = _names(op)
-    if tuple(atom.types[:3]) != names:
-        a, b, c, _ = atom.types
-        raise ValueError(
-            f"expected an atom for {names[0]} x {names[1]} into {names[2]}, got {atom.name} for "
-            f"{a} x {b} into {c}"
-        )
-    if not atom.is_legal_on(arch):
-        raise ValueError(
-            f"expected an atom that {arch} has, got {atom.name}, which needs {atom.requires}"
-        )
-    if isinstance(atom, Tcgen05Atom):
-        why = _not_tcgen05(op, (_GROUP, 1), arch, has_load_role)
-        if atom.cta_group == 2 and not atom.scale:
-            # What each of the two CTAs does; `multiply_pairs.py` puts them together.
-            m, n, k = atom.shape_mnk
-            atom = tcgen05_of(*names, (m // 2, n, k))
-        if not why and atom not in find_tcgen05(*names, arch):
-            why = "expected one without scales of blocks"
-        if why:
-            raise ValueError(f"{atom.name}: {why}")
-    elif isinstance(atom, WgmmaAtom):
-        whole_group = (_GROUP, 1)
-        if not _divides(op, atom, whole_group):
-            fitting = [each for each in find_wgmma(*names, arch) if _divides(op, each, whole_group)]
-            widest = max(fitting, key=lambda each: each.shape_mnk[1], default=None)
-            raise ValueError(
-                f"{atom.name}: expected a tile of multiples of {atom.shape_mnk}, got "
-                f"{(*shape_of(op.acc.type), shape_of(op.a.type)[1])}"
-                + ("" if widest is None else f"; {widest.name} divides it")
-            )
-        if not _wgmma(op, whole_group, arch):
-            raise ValueError(f"{atom.name}: {_not_wgmma(op, whole_group, arch, True)}")
-        if not has_load_role:
-            raise ValueError(
-                f"{atom.name}: its operands come from a role that loads; expected the roles "
-                "specialized or alternate, got uniform"
-            )
-    elif atom.thr_id.size() != _LANES:
-        try:
-            there = ", ".join(each.name for each in _warp_wide(op, arch))
-        except ValueError:
-            there = "none"
-        raise ValueError(
-            "expected an atom of which a whole warp computes one product, got "
-            f"{atom.name}, of which the four quarters of a warp compute one each (sm_70); of whole "
-            f"warps there are on {arch}: {there}"
-        )
-    return atom
-
-
-def grids_that_divide(
-    op: GemmOp,
-    warps: tuple[int, int],
-    arch: str,
-    asked: str | None = None,
-    has_load_role: bool = True,
-) -> list[tuple[int, int]]:
-    """The grids of warps for which a multiply has an atom, those of as many warps first."""
-    count = warps[0] * warps[1]
-    grids = [(wm, wn) for wm in (1, 2, 4, 8, 16) for wn in (1, 2, 4, 8, 16) if wm * wn <= 16]
-    fit = [grid for grid in grids if choose_mma(op, grid, arch, asked, has_load_role) is not None]
-    return sorted(fit, key=lambda grid: (abs(grid[0] * grid[1] - count), abs(grid[0] - warps[0])))
+# The grid of warps of one warpgroup.
+_WHOLE_GROUP = (GROUP_WARPS, 1)
 
 
 @dataclass(frozen=True)
@@ -209,9 +75,9 @@ class BoundMma:
     def units(self) -> tuple[int, int]:
         """The grid of warps, or of warpgroups where the atom takes four warps at once."""
         wm, wn = self.warps
-        return (wm // _GROUP, wn) if isinstance(self.atom, WgmmaAtom) else (wm, wn)
+        return (wm // GROUP_WARPS, wn) if isinstance(self.atom, WgmmaAtom) else (wm, wn)
 
-    def accumulator(self, shape: tuple[int, int]) -> Layout:
+    def accumulator(self, shape: tuple[int, ...]) -> Layout:
         """Which thread holds what of an accumulator that the multiply makes."""
         if isinstance(self.atom, Tcgen05Atom):
             return tensor_accumulator(shape, self.warps)
@@ -220,232 +86,342 @@ class BoundMma:
     def makes(self, tile: FragmentType) -> bool:
         """Whether a register tile lies in threads as an accumulator of the multiply does."""
         try:
-            return tile.tv == self.accumulator(tile.shape)  # pyright: ignore[reportArgumentType]
+            return tile.tv == self.accumulator(tile.shape)
         except LayoutError:
             return False
 
 
-def bind_mma(
-    op: GemmOp,
-    warps: tuple[int, int],
-    arch: str,
-    asked: str | None = None,
-    has_load_role: bool = True,
-    is_fixed: bool = False,
-) -> BoundMma | None:
-    """The atom for a multiply and a grid of as many warps as `warps` has: that one, unless only
-    another one (not if the grid `is_fixed`) divides the tile, or lets warpgroups multiply.
-
-    Raises `ValueError` as `choose_mma` does.
+@dataclass(frozen=True)
+class MmaChoice:
+    """The choice of an atom for one multiply on one target, by the name that the schedule asks for
+    where the multiply has none. Atoms of warpgroups want their operands from a role that loads.
     """
-    atom = choose_mma(op, warps, arch, asked, has_load_role)
-    if (
-        is_fixed
-        or isinstance(atom, WgmmaAtom | Tcgen05Atom)
-        or (atom is not None and not has_load_role)
-    ):
-        return None if atom is None else BoundMma(atom, warps)
-    count = warps[0] * warps[1]
-    found = [] if atom is None else [BoundMma(atom, warps)]
-    for grid in grids_that_divide(op, warps, arch, asked, has_load_role):
-        if grid[0] * grid[1] == count:
-            other = choose_mma(op, grid, arch, asked, has_load_role)
-            assert other is not None
-            if isinstance(other, WgmmaAtom | Tcgen05Atom):
-                return BoundMma(other, grid)
-            found.append(BoundMma(other, grid))
-    return found[0] if found else None
 
+    op: GemmOp
+    arch: str
+    asked: str | None = None
+    has_load_role: bool = True
 
-def takes_wgmma(op: GemmOp, warps: tuple[int, int], arch: str, asked: str | None = None) -> bool:
-    """Whether `bind_mma` takes a warpgroup atom."""
-    return _takes(WgmmaAtom, op, warps, arch, asked)
+    def atom(self, warps: tuple[int, int]) -> MmaAtom | None:
+        """The atom on a grid of warps, or None where the tile does not divide.
 
+        Raises `ValueError` when the target has no atom for the types, or nothing has the name that
+        is asked for, and where no multiply of warpgroups gives the sums that the program wants.
+        """
+        if self.op.sums is not None:
+            return self._with_sums(warps)
+        asked = self.op.asked or self.asked
+        if asked is not None:
+            named = self._named(mma_atom(asked))
+            return named if self._divides(named, warps) else None
+        candidates: Sequence[MmaAtom] = self._warp_wide()
+        if self.has_load_role:
+            candidates = [*self._tcgen05(warps), *self._wgmma(warps), *candidates]
+        return next((atom for atom in candidates if self._divides(atom, warps)), None)
 
-def takes_tcgen05(op: GemmOp, warps: tuple[int, int], arch: str, asked: str | None = None) -> bool:
-    """Whether `bind_mma` takes an atom that accumulates in tensor memory."""
-    return _takes(Tcgen05Atom, op, warps, arch, asked)
+    def bind(self, warps: tuple[int, int], is_fixed: bool = False) -> BoundMma | None:
+        """The atom for a grid of as many warps as `warps` has: that one, unless only another one
+        (not if the grid `is_fixed`) divides the tile, or lets warpgroups multiply.
 
+        Raises `ValueError` as `atom` does.
+        """
+        atom = self.atom(warps)
+        found = [] if atom is None else [BoundMma(atom, warps)]
+        if is_fixed or isinstance(atom, FAST_ATOMS) or (found and not self.has_load_role):
+            return found[0] if found else None
+        for grid in self.grids(warps):
+            if prod(grid) == prod(warps) and (other := self.atom(grid)) is not None:
+                if isinstance(other, FAST_ATOMS):
+                    return BoundMma(other, grid)
+                found.append(BoundMma(other, grid))
+        return found[0] if found else None
 
-def _takes(
-    kind: type[MmaAtom], op: GemmOp, warps: tuple[int, int], arch: str, asked: str | None
-) -> bool:
-    try:
-        bound = bind_mma(op, warps, arch, asked)
-    except ValueError:
-        return False
-    return bound is not None and isinstance(bound.atom, kind)
-
-
-def shapes_of(op: GemmOp, arch: str) -> str:
-    """The shapes of the atoms for the operands' types, for messages."""
-    return ", ".join(str(atom.shape_mnk) for atom in _warp_wide(op, arch))
-
-
-def _warp_wide(op: GemmOp, arch: str) -> Sequence[MmaAtom]:
-    """The `mma.sync` atoms of a target in which the lanes of a warp multiply one tile."""
-    found = [atom for atom in find_mma(*_names(op), arch) if atom.thr_id.size() == _LANES]
-    if not found:
-        raise ValueError(
-            f"expected sm_75 or later to multiply {' by '.join(_names(op)[:2])}, got {arch}, "
-            "where quarters of a warp multiply tiles of their own"
+    def grids(self, warps: tuple[int, int]) -> list[tuple[int, int]]:
+        """The grids of warps for which there is an atom, those of as many warps first."""
+        counts = (1, 2, 4, 8, 16)
+        grids = [(wm, wn) for wm in counts for wn in counts if wm * wn <= counts[-1]]
+        fit = [grid for grid in grids if self.atom(grid) is not None]
+        return sorted(
+            fit, key=lambda grid: (abs(prod(grid) - prod(warps)), abs(grid[0] - warps[0]))
         )
-    return found
 
+    def takes(self, kind: type[MmaAtom], warps: tuple[int, int]) -> bool:
+        """Whether `bind` takes an atom of a class."""
+        try:
+            bound = self.bind(warps)
+        except ValueError:
+            return False
+        return bound is not None and isinstance(bound.atom, kind)
 
-def declined(
-    op: GemmOp, taken: MmaAtom, warps: tuple[int, int], arch: str, has_load_role: bool
-) -> str:
-    """Why a multiply does not use the fastest tensor cores of its target; empty where it does."""
-    chip = target(arch)
-    if isinstance(taken, WgmmaAtom | Tcgen05Atom):
-        return ""
-    warpgroup_wide = [target(name) for name in targets_with("sm_90a")]
-    if chip not in warpgroup_wide:
+    def declined(self, bound: BoundMma) -> str:
+        """Why the fastest tensor cores of the target do not multiply; empty where they do."""
+        chip, taken = target(self.arch), bound.atom
+        if isinstance(taken, FAST_ATOMS):
+            return ""
+        if _has_wgmma(self.arch):
+            return f"wgmma not taken, but {taken.name}: {self._not_wgmma(bound.warps)}"
         if chip.tmem_columns:
-            why = _not_tcgen05(op, warps, arch, has_load_role)
-            return f"tcgen05.mma not taken, but {taken.name}: {why}"
-        if chip.number > max(each.number for each in warpgroup_wide):
-            return f"{arch} has no path of its own: {taken.name} takes the way of sm_80"
-        if any(each.number == chip.number for each in warpgroup_wide):
-            near = ", ".join(each.name for each in warpgroup_wide)
-            return f"wgmma not taken, but {taken.name}: {near} has it, got {arch}"
+            return f"tcgen05.mma not taken, but {taken.name}: {self._not_tcgen05(bound.warps)}"
+        having = [target(name) for name in targets_with("sm_90a")]
+        if chip.number > max(each.number for each in having):
+            return f"{self.arch} has no path of its own: {taken.name} takes the way of sm_80"
+        if any(each.number == chip.number for each in having):
+            near = ", ".join(each.name for each in having)
+            return f"wgmma not taken, but {taken.name}: {near} has it, got {self.arch}"
         return ""
-    return f"wgmma not taken, but {taken.name}: {_not_wgmma(op, warps, arch, has_load_role)}"
 
+    @property
+    def shapes(self) -> str:
+        """The shapes of the warps' own atoms for the operands' types, for messages."""
+        return ", ".join(str(atom.shape_mnk) for atom in self._warp_wide())
 
-def _not_wgmma(op: GemmOp, warps: tuple[int, int], arch: str, has_load_role: bool) -> str:
-    """What keeps warpgroups from a multiply; of several reasons the one that the program, not the
-    schedule, gives.
-    """
-    a, b, _ = _names(op)
-    try:
-        shapes = find_wgmma(*_names(op), arch)
-    except ValueError as error:
-        return str(error)
-    if isinstance(op.b.type, FragmentType):
-        return "it reads B from shared memory, got a register tile"
-    for name, value, element in (("B", op.b, b), ("A", op.a, a)):
-        if value is op.a and _stays_in_registers(op):
-            continue
-        if isinstance(value.type, FragmentType):
-            return f"it reads A in registers as 16-bit elements, got {element}"
-        if not (
-            _feeds_wgmma(op, value) or needs_transposing(op, value) or is_read_by_threads(op, value)
-        ):
-            rows, depth = shape_of(value.type)
-            return (
-                f"no layout in shared memory that it reads holds {name}, {rows}x{depth} {element}"
+    @property
+    def _tile(self) -> tuple[int, int, int]:
+        return (*shape_of(self.op.acc.type), shape_of(self.op.a.type)[1])
+
+    @property
+    def _names(self) -> tuple[str, str, str]:
+        a, b = (operand_name(multiplied_element(self.op, each)) for each in (self.op.a, self.op.b))
+        return a, b, element_name(element_of(self.op.acc.type))
+
+    def _divides(self, atom: MmaAtom, warps: tuple[int, int]) -> bool:
+        """Whether a grid of warps divides the tile into products of an atom."""
+        (wm, wn), (m, n, k), (am, an, ak) = warps, self._tile, atom.shape_mnk
+        if isinstance(atom, Tcgen05Atom):
+            # Each product is on all rows of tensor memory, but for one row of products.
+            is_whole = m == am or (am == tmem_layouts.LANES and m % am == 0)
+            return is_whole and n % an == 0 and k % ak == 0
+        if isinstance(atom, WgmmaAtom):
+            if wm % GROUP_WARPS:
+                return False
+            wm //= GROUP_WARPS
+        return m % (am * wm) == 0 and n % (an * wn) == 0 and k % ak == 0
+
+    def _with_sums(self, warps: tuple[int, int]) -> WgmmaAtom | None:
+        """The atom of a multiply that adds up the rows of A, too: one as wide as the accumulator,
+        with A in registers, beside whose B, one span of a swizzle wide, a tile of ones lies.
+        """
+        op = self.op
+        columns = shape_of(op.acc.type)[1] - op.columns_of_sums
+        found = [each for each in self._wgmma(_WHOLE_GROUP) if each.shape_mnk[1] == columns + 8]
+        b, why = op.b.type, ""
+        if not isinstance(op.a.type, FragmentType):
+            why = "A in memory"
+        elif not _has_wgmma(self.arch):
+            why = f"target {self.arch}"
+        elif not (found and isinstance(b, MemRefType) and b.bits == 16 and contiguous_mode(b) == 0):
+            why = f"B {b}"
+        elif columns > _SPAN or columns & (columns - 1):
+            why = f"{columns} columns"
+        elif not self.has_load_role:
+            why = "a schedule with roles = uniform"
+        if why:
+            raise ValueError(
+                "sums: expected a multiply by warpgroups (wgmma) whose A is in registers, and "
+                f"whose B has 16, 32 or {_SPAN} columns of 16 bits that are contiguous in memory, "
+                f"got {why}; add cute.row_sum(a) to a tile of its own"
             )
-    rows, depth = shapes[0].shape_mnk[0], shapes[0].shape_mnk[2]
-    if shape_of(op.acc.type)[0] % rows or shape_of(op.a.type)[1] % depth:
-        got = f"{shape_of(op.acc.type)[0]} and {shape_of(op.a.type)[1]}"
-        return f"it multiplies {rows} rows by {depth} of the depth at once, got {got}"
-    if not has_load_role:
-        return "its operands come from a role that loads, got a schedule with roles = uniform"
-    if warps[0] % _GROUP == 0 and not _wgmma(op, warps, arch):
-        return f"{warps[0]}x{warps[1]} warps cut through blocks of an operand in shared memory"
-    return (
-        f"expected whole warpgroups of {rows} rows each, got {warps[0]}x{warps[1]} warps on "
-        f"{shape_of(op.acc.type)[0]} rows"
-    )
+        return found[0] if warps[1] == 1 and self._divides(found[0], warps) else None
 
-
-def _wgmma(op: GemmOp, warps: tuple[int, int], arch: str) -> Sequence[WgmmaAtom]:
-    """The warpgroup atoms whose operands can be brought where they are read, widest first."""
-    groups, columns = warps[0] // _GROUP, warps[1]
-    if warps[0] % _GROUP or not (_feeds_wgmma(op, op.b, columns) or needs_transposing(op, op.b)):
-        return ()
-    feeds_a = (
-        _feeds_wgmma(op, op.a, groups)
-        or needs_transposing(op, op.a)
-        or is_read_by_threads(op, op.a)
-    )
-    if not (_stays_in_registers(op) or feeds_a):
-        return ()
-    try:
-        found = find_wgmma(*_names(op), arch)
-    except ValueError:
-        return ()
-    return sorted(found, key=lambda atom: -atom.shape_mnk[1])
-
-
-def _tcgen05(op: GemmOp, warps: tuple[int, int], arch: str) -> Sequence[Tcgen05Atom]:
-    """The tcgen05 atoms for a multiply whose operands come through shared memory, and whose
-    accumulator can live in tensor memory; largest first."""
-    if not target(arch).tmem_columns or _not_tcgen05(op, warps, arch, True):
-        return ()
-    return find_tcgen05(*_names(op), arch)
-
-
-def _not_tcgen05(op: GemmOp, warps: tuple[int, int], arch: str, has_load_role: bool) -> str:
-    """What keeps tcgen05 from a multiply; empty if nothing does."""
-    try:
-        shapes = find_tcgen05(*_names(op), arch)
-    except ValueError as error:
-        return str(error)
-    for name, value in (("A", op.a), ("B", op.b)):
-        if isinstance(value.type, FragmentType) and value.type.bits not in _STAGED_BITS["tcgen05"]:
-            bits = value.type.bits
-            return f"a register tile becomes {name} with elements of 8 or 16 bits here, got {bits}"
-        if needs_widening(op, value):
-            return f"{name} would have to be converted in shared memory"
-        if not _feeds(op, value, "tcgen05"):
-            rows, depth = shape_of(value.type)
-            return (
-                f"no layout in shared memory that it reads holds {name}, {rows}x{depth} "
-                f"{_names(op)[0 if value is op.a else 1]}"
+    def _named(self, atom: MmaAtom) -> MmaAtom:
+        """An atom that was asked for by name; ValueError that says why it does not do here."""
+        names, arch = self._names, self.arch
+        if tuple(atom.types[:3]) != names:
+            a, b, c, _ = atom.types
+            raise ValueError(
+                f"expected an atom for {names[0]} x {names[1]} into {names[2]}, got {atom.name} "
+                f"for {a} x {b} into {c}"
             )
-    (m, n), depth = shape_of(op.acc.type), shape_of(op.a.type)[1]
-    if not has_load_role:
-        # Another plan's warps: those that would read the results.
-        warps = tensor_warps((m, n))
-    if not any(_divides(op, atom, warps) for atom in shapes):
-        return f"no shape of it divides the tile {m}x{n}x{depth}"
-    if op.acc.type.bits != 32:  # pyright: ignore[reportAttributeAccessIssue]
-        return f"accumulators in tensor memory have 32 bits here, got {_names(op)[2]}"
-    plan = tensor_plan(op)
-    columns = plan.columns + plan.corrected
-    if columns > COLUMNS:
+        if not atom.is_legal_on(arch):
+            raise ValueError(
+                f"expected an atom that {arch} has, got {atom.name}, which needs {atom.requires}"
+            )
+        if isinstance(atom, Tcgen05Atom):
+            why = self._not_tcgen05(_WHOLE_GROUP)
+            if atom.cta_group == 2 and not atom.scale:
+                # What each of the two CTAs does; `multiply_pairs.py` puts them together.
+                m, n, k = atom.shape_mnk
+                atom = tcgen05_of(*names, (m // 2, n, k))
+            if not why and atom not in find_tcgen05(*names, arch):
+                why = "expected one without scales of blocks"
+            if why:
+                raise ValueError(f"{atom.name}: {why}")
+        elif isinstance(atom, WgmmaAtom):
+            self._check_wgmma(atom)
+        elif atom.thr_id.size() != _LANES:
+            try:
+                there = ", ".join(each.name for each in self._warp_wide())
+            except ValueError:
+                there = "none"
+            raise ValueError(
+                "expected an atom of which a whole warp computes one product, got "
+                f"{atom.name}, of which the four quarters of a warp compute one each (sm_70); of "
+                f"whole warps there are on {arch}: {there}"
+            )
+        return atom
+
+    def _check_wgmma(self, atom: WgmmaAtom) -> None:
+        if not self._divides(atom, _WHOLE_GROUP):
+            there = find_wgmma(*self._names, self.arch)
+            fitting = [each for each in there if self._divides(each, _WHOLE_GROUP)]
+            widest = max(fitting, key=lambda each: each.shape_mnk[1], default=None)
+            raise ValueError(
+                f"{atom.name}: expected a tile of multiples of {atom.shape_mnk}, got {self._tile}"
+                + ("" if widest is None else f"; {widest.name} divides it")
+            )
+        if not self._wgmma(_WHOLE_GROUP):
+            raise ValueError(
+                f"{atom.name}: {replace(self, has_load_role=True)._not_wgmma(_WHOLE_GROUP)}"
+            )
+        if not self.has_load_role:
+            raise ValueError(
+                f"{atom.name}: its operands come from a role that loads; expected the roles "
+                "specialized or alternate, got uniform"
+            )
+
+    def _warp_wide(self) -> Sequence[MmaAtom]:
+        """The `mma.sync` atoms of a target in which the lanes of a warp multiply one tile."""
+        names = self._names
+        found = [atom for atom in find_mma(*names, self.arch) if atom.thr_id.size() == _LANES]
+        if not found:
+            raise ValueError(
+                f"expected sm_75 or later to multiply {' by '.join(names[:2])}, got {self.arch}, "
+                "where quarters of a warp multiply tiles of their own"
+            )
+        return found
+
+    def _wgmma(self, warps: tuple[int, int]) -> Sequence[WgmmaAtom]:
+        """The warpgroup atoms whose operands can be brought where they are read, widest first."""
+        groups, columns = warps[0] // GROUP_WARPS, warps[1]
+        if warps[0] % GROUP_WARPS or not (self._feeds_b(columns) and self._feeds_a(groups)):
+            return ()
+        try:
+            found = find_wgmma(*self._names, self.arch)
+        except ValueError:
+            return ()
+        return sorted(found, key=lambda atom: -atom.shape_mnk[1])
+
+    def _feeds_b(self, parts: int = 1) -> bool:
+        """Whether `wgmma` can read B, in so many equal parts of its rows."""
+        op = self.op
+        return _feeds(op, op.b, "wgmma", parts) or needs_transposing(op, op.b)
+
+    def _feeds_a(self, parts: int = 1) -> bool:
+        """The same of A. What a thread holds of an accumulator is what it needs of A, which holds
+        for 16-bit elements, and for 8-bit ones where B is put in the same order.
+        """
+        op = self.op
+        if isinstance(op.a.type, FragmentType):
+            bits = op.a.type.bits
+            return bits == 16 or (bits == 8 and needs_transposing(op, op.b))
         return (
-            f"accumulators take at most {COLUMNS} columns of tensor memory, those of the kernel's "
-            f"multiplies {columns}"
+            _feeds(op, op.a, "wgmma", parts)
+            or needs_transposing(op, op.a)
+            or is_read_by_threads(op, op.a)
         )
-    values = plan.summed // (_LANES * warps[0] * warps[1])
-    if values > _MOST_SUMMED:
+
+    def _not_wgmma(self, warps: tuple[int, int]) -> str:
+        """What keeps warpgroups from a multiply; of several reasons the one that the program, not
+        the schedule, gives.
+        """
+        op = self.op
+        try:
+            shapes = find_wgmma(*self._names, self.arch)
+        except ValueError as error:
+            return str(error)
+        if isinstance(op.b.type, FragmentType):
+            return "it reads B from shared memory, got a register tile"
+        if not self._feeds_b():
+            return self._no_layout("B", op.b)
+        if not self._feeds_a():
+            if isinstance(op.a.type, FragmentType):
+                return f"it reads A in registers as 16-bit elements, got {self._names[0]}"
+            return self._no_layout("A", op.a)
+        (m, _, k), (rows, _, depth) = self._tile, shapes[0].shape_mnk
+        if m % rows or k % depth:
+            return f"it multiplies {rows} rows by {depth} of the depth at once, got {m} and {k}"
+        if not self.has_load_role:
+            return "its operands come from a role that loads, got a schedule with roles = uniform"
+        if warps[0] % GROUP_WARPS == 0 and not self._wgmma(warps):
+            return f"{warps[0]}x{warps[1]} warps cut through blocks of an operand in shared memory"
         return (
-            f"a thread adds to at most {_MOST_SUMMED} elements of accumulators that are changed "
-            f"between multiplies, got {values}"
+            f"expected whole warpgroups of {rows} rows each, got {warps[0]}x{warps[1]} warps on "
+            f"{m} rows"
         )
-    groups = warps[0] // _GROUP
-    blocks = max(1, m // _TENSOR_ROWS)
-    if warps[0] % _GROUP or blocks % groups or n % (8 * warps[1]):
-        return (
-            f"expected warpgroups that divide blocks of {_TENSOR_ROWS} rows of a result, got "
-            f"{warps[0]}x{warps[1]} warps on {m}x{n}"
-        )
-    if asks_tiles_around(op):
-        return "one thread issues it: expected no branch around it that values of tiles decide"
-    if not has_load_role:
-        return "its operands come from a role that loads, got a schedule with roles = uniform"
-    return ""
+
+    def _no_layout(self, name: str, value: SSAValue) -> str:
+        rows, depth = shape_of(value.type)
+        element = self._names[value is not self.op.a]
+        return f"no layout in shared memory that it reads holds {name}, {rows}x{depth} {element}"
+
+    def _tcgen05(self, warps: tuple[int, int]) -> Sequence[Tcgen05Atom]:
+        """The tcgen05 atoms for a multiply whose operands come through shared memory, and whose
+        accumulator can live in tensor memory; largest first.
+        """
+        if not target(self.arch).tmem_columns or self._not_tcgen05(warps):
+            return ()
+        return find_tcgen05(*self._names, self.arch)
+
+    def _not_tcgen05(self, warps: tuple[int, int]) -> str:
+        """What keeps tcgen05 from a multiply; empty if nothing does."""
+        op = self.op
+        try:
+            shapes = find_tcgen05(*self._names, self.arch)
+        except ValueError as error:
+            return str(error)
+        for name, value in (("A", op.a), ("B", op.b)):
+            type_ = value.type
+            if isinstance(type_, FragmentType) and type_.bits not in _STAGED_BITS["tcgen05"]:
+                return (
+                    f"a register tile becomes {name} with elements of 8 or 16 bits here, got "
+                    f"{type_.bits}"
+                )
+            if needs_widening(op, value):
+                return f"{name} would have to be converted in shared memory"
+            if not _feeds(op, value, "tcgen05"):
+                return self._no_layout(name, value)
+        m, n, k = self._tile
+        if not self.has_load_role:
+            # Another plan's warps: those that would read the results.
+            warps = tensor_warps((m, n))
+        if not any(self._divides(atom, warps) for atom in shapes):
+            return f"no shape of it divides the tile {m}x{n}x{k}"
+        if element_bits(element_of(op.acc.type)) != 32:
+            return f"accumulators in tensor memory have 32 bits here, got {self._names[2]}"
+        plan = tensor_plan(op)
+        if plan.columns > tmem_layouts.COLUMNS:
+            return (
+                f"accumulators take at most {tmem_layouts.COLUMNS} columns of tensor memory, those "
+                f"of the kernel's multiplies {plan.columns}"
+            )
+        values = plan.summed // (_LANES * prod(warps))
+        if values > _MOST_SUMMED:
+            return (
+                f"a thread adds to at most {_MOST_SUMMED} elements of accumulators that are "
+                f"changed between multiplies, got {values}"
+            )
+        groups, rest = divmod(warps[0], GROUP_WARPS)
+        if rest or max(1, m // tmem_layouts.LANES) % groups or n % (8 * warps[1]):
+            return (
+                f"expected warpgroups that divide blocks of {tmem_layouts.LANES} rows of a result, "
+                f"got {warps[0]}x{warps[1]} warps on {m}x{n}"
+            )
+        if asks_tiles_around(op):
+            return "one thread issues it: expected no branch around it that values of tiles decide"
+        if not self.has_load_role:
+            return "its operands come from a role that loads, got a schedule with roles = uniform"
+        return ""
+
+
+def _has_wgmma(arch: str) -> bool:
+    return target(arch) in [target(name) for name in targets_with("sm_90a")]
 
 
 def tensor_warps(tile: tuple[int, ...]) -> tuple[int, int]:
     """The warps that read a tile of tensor memory: one warpgroup, or two where each has whole
     blocks of its 128 rows.
     """
-    return (2 * _GROUP if tile[0] % (2 * _TENSOR_ROWS) == 0 else _GROUP), 1
-
-
-def _stays_in_registers(op: GemmOp) -> bool:
-    """Whether a register tile can be A: what a thread holds of an accumulator is then what it needs
-    of A, which holds for 16-bit elements, and for 8-bit ones where B is put in the same order.
-    """
-    type_ = op.a.type
-    if not isinstance(type_, FragmentType):
-        return False
-    return type_.bits == 16 or (type_.bits == 8 and needs_transposing(op, op.b))
+    return (2 if tile[0] % (2 * tmem_layouts.LANES) == 0 else 1) * GROUP_WARPS, 1
 
 
 def multiplied_element(op: GemmOp, value: SSAValue) -> Attribute:
@@ -464,28 +440,31 @@ def needs_widening(op: GemmOp, value: SSAValue) -> bool:
     return multiplied_element(op, value) != element_of(value.type)
 
 
+def _gmem_type(value: SSAValue) -> MemRefType | None:
+    """The type of an operand in global memory; None for any other."""
+    type_ = value.type
+    return type_ if isinstance(type_, MemRefType) and type_.space == "gmem" else None
+
+
 def needs_transposing(op: GemmOp, value: SSAValue) -> bool:
     """Whether a tile of bytes, or of words, feeds `wgmma` after a copy that makes its depth
     contiguous: warps move 16 rows by 32 of the depth of bytes, two of them side by side, and a
     quarter of that of words.
     """
-    type_ = value.type
-    if not isinstance(type_, MemRefType) or type_.space != "gmem" or type_.bits not in (8, 32):
+    type_ = _gmem_type(value)
+    if type_ is None or type_.bits not in (8, 32) or contiguous_mode(type_) != 0:
         return False
     if needs_widening(op, value) or is_read_by_threads(op, value):
         return False
-    rows, depth = type_.shape
-    return contiguous_mode(type_) == 0 and rows % 32 == 0 and depth % 32 == 0
+    return all(extent % 32 == 0 for extent in type_.shape)
 
 
 def is_read_by_threads(op: GemmOp, value: SSAValue) -> bool:
     """Whether threads bring an A of words with contiguous rows from shared memory to registers,
     each what it holds of A there: a word is an element, wherever its neighbors lie.
     """
-    type_ = value.type
-    if value is not op.a or value is op.b:
-        return False
-    if not isinstance(type_, MemRefType) or type_.space != "gmem" or type_.bits != _WORD_BITS:
+    type_ = _gmem_type(value)
+    if type_ is None or value is not op.a or value is op.b or type_.bits != _WORD_BITS:
         return False
     return contiguous_mode(type_) == 0 and not begins_anywhere(type_)
 
@@ -494,17 +473,18 @@ def needs_shifting(op: GemmOp, value: SSAValue) -> bool:
     """Whether a tile whose rows begin at any element feeds `wgmma` after a copy that shifts them
     into place: one that asynchronous copies of 4 bytes do not take, or of f32, which is rounded.
     """
-    type_ = value.type
-    if not isinstance(type_, MemRefType) or type_.space != "gmem" or is_joined(value):
+    type_ = _gmem_type(value)
+    if type_ is None or is_joined(value) or named_copy(value) is not None:
         return False
-    if needs_widening(op, value) or needs_transposing(op, value) or named_copy(value) is not None:
+    if needs_widening(op, value) or needs_transposing(op, value):
         return False
     takes_words = vector_bytes(type_) >= _LEAST_ASYNC and not isinstance(type_.element, Float32Type)
     return begins_anywhere(type_) and not takes_words
 
 
-def _feeds_wgmma(op: GemmOp, value: SSAValue, parts: int = 1) -> bool:
-    return _feeds(op, value, "wgmma", parts)
+def is_prepared(op: GemmOp, value: SSAValue) -> bool:
+    """Whether a role transposes, converts or shifts an operand of `wgmma` in shared memory."""
+    return any(needs(op, value) for needs in (needs_transposing, needs_widening, needs_shifting))
 
 
 def _feeds(op: GemmOp, value: SSAValue, unit: str, parts: int = 1) -> bool:
@@ -518,8 +498,8 @@ def _feeds(op: GemmOp, value: SSAValue, unit: str, parts: int = 1) -> bool:
         shape, major, bits = shape_of(tile.type), 1, type_.bits
         if bits not in _STAGED_BITS[unit] or len(shape) != 2 or (is_turned and bits != 16):
             return False
-    elif isinstance(type_, MemRefType) and type_.space == "gmem":
-        shape, major = type_.shape, operand_major(type_)
+    elif (memory := _gmem_type(value)) is not None:
+        shape, major = memory.shape, operand_major(memory)
         bits = element_bits(multiplied_element(op, value))
     else:
         return False
@@ -563,13 +543,3 @@ def goes_through_smem(op: GemmOp, value: SSAValue, bound: BoundMma) -> bool:
     if value is op.b or isinstance(value.owner, TransposeOp):
         return True
     return bound.warps[1] > 1 and _feeds(op, value, "wgmma", bound.units[0])
-
-
-def _names(op: GemmOp) -> tuple[str, str, str]:
-    acc = op.acc.type
-    assert isinstance(acc, FragmentType)
-    return (
-        operand_name(multiplied_element(op, op.a)),
-        operand_name(multiplied_element(op, op.b)),
-        element_name(acc.element),
-    )

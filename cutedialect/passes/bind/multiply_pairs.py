@@ -20,18 +20,15 @@ from cutedialect.atoms import MmaAtom
 from cutedialect.atoms.matrix_descriptor import matrix_descriptor
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom, tcgen05_atom, tcgen05_of
 from cutedialect.dialects.cute import GemmOp, MemRefType, element_bits, memref_of
-from cutedialect.layout import Layout, Swizzle
-from cutedialect.passes.bind.layout_inference import contiguous_mode, operand_major
-from cutedialect.passes.bind.mma_choice import BoundMma, bind_mma, multiplied_element, untransposed
-from cutedialect.passes.bind.smem_layouts import operand_layout
+from cutedialect.layout import Layout
+from cutedialect.passes.bind.layout_inference import operand_major
+from cutedialect.passes.bind.mma_choice import BoundMma, MmaChoice, multiplied_element, untransposed
+from cutedialect.passes.bind.smem_layouts import Staging, operand_layout
 from cutedialect.passes.bind.tensor_maps import (
-    box_of,
+    boxes_of,
     cluster_modes,
     deciding,
-    has_tensor_map,
     is_joined,
-    takes_boxes,
-    tile_of_tensor,
 )
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.synchronize.memory_views import expression_of
@@ -94,7 +91,7 @@ def paired_type(op: GemmOp, tile: SSAValue) -> MemRefType:
     return MemRefType.get(element, "smem", alignment, whole, swizzle)
 
 
-def half_layout(op: GemmOp, tile: SSAValue) -> tuple[Layout, Swizzle | None, int]:
+def half_layout(op: GemmOp, tile: SSAValue) -> Staging:
     """(layout, swizzle, alignment) of half of an operand's rows in shared memory."""
     type_ = memref_of(tile)
     rows, depth = _shape(tile)
@@ -144,7 +141,7 @@ def multiplies_in_pairs(
     names = {op.asked or schedule.atom for op in gemms}
     if any(name and tcgen05_atom(name).cta_group == 1 for name in names):
         return False
-    bound = {op: bind_mma(op, warps, arch, op.asked or schedule.atom) for op in gemms}
+    bound = {op: MmaChoice(op, arch, schedule.atom).bind(warps) for op in gemms}
     try:
         atoms = {op: each.atom for op, each in bound.items() if each is not None}
         return len(paired_atoms(atoms, schedule)) == len(gemms)
@@ -176,29 +173,21 @@ def _why_alone(gemms: list[GemmOp], schedule: Schedule) -> str:
             if reached is None or (0 in reached) is not wanted:
                 return f"expected {'a tile' if wanted else 'the same tile'} of {name} for each CTA"
             if why := _why_no_boxes(tile, cluster, is_half=not wanted):
-                return f"{name} does not come by TMA{why}"
+                return f"{name} does not come by TMA: {why}"
         if any(cluster_modes(value) != set() for value in deciding(op)):
             return "control around it differs between the CTAs of a pair"
     return ""
 
 
 def _why_no_boxes(tile: SSAValue, cluster: tuple[int, int], is_half: bool) -> str:
-    type_, found = tile.type, tile_of_tensor(tile)
-    assert isinstance(type_, MemRefType)
-    if found is None or is_joined(tile) or not has_tensor_map(found.tensor.type):  # pyright: ignore[reportArgumentType]
-        return ": it has no tensor map"
-    contiguous = contiguous_mode(type_)
-    assert contiguous is not None
+    type_ = memref_of(tile)
+    if is_joined(tile):
+        return "it is put together from several tiles"
     rows, depth = _shape(tile)
     shape = (rows // 2, depth) if is_half else (rows, depth)
     layout, _, _ = operand_layout(shape, operand_major(type_), type_.bits, "tcgen05")
-    share = cluster[0] // 2 if is_half else cluster[1]
-    box = box_of(shape, layout.shape, contiguous, share)  # pyright: ignore[reportArgumentType]
-    if box is None or box[contiguous] * type_.bits % 128:
-        return f": {share} CTAs share no boxes of {shape[0]}x{shape[1]}"
-    if not takes_boxes(found, box, contiguous):
-        return ": boxes of a slice lie along its rows"
-    return ""
+    found = boxes_of(tile, shape, layout, cluster[0] // 2 if is_half else cluster[1])
+    return found if isinstance(found, str) else ""
 
 
 def _shape(value: SSAValue) -> tuple[int, int]:

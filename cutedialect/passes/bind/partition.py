@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from xdsl.context import Context
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import Float32Type, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -21,8 +22,6 @@ from cutedialect.atoms import MmaAtom, target
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects.cute import (
-    AllocFragmentOp,
-    AllocSmemOp,
     AtomicOp,
     CopyOp,
     ExtractOp,
@@ -43,7 +42,6 @@ from cutedialect.dialects.cute import (
     memref_of,
     named_copy,
     shape_of,
-    transposed_tv,
 )
 from cutedialect.dialects.cute_nvgpu import (
     LdsmType,
@@ -56,14 +54,15 @@ from cutedialect.dialects.effects import written_by
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.dialects.walks import ops_of
 from cutedialect.layout import Layout
-from cutedialect.passes.bind.corrected_sums import move_correction
-from cutedialect.passes.bind.corrections import correction_of
+from cutedialect.passes.bind.accumulator_moves import move_accumulators, sum_in_registers
 from cutedialect.passes.bind.early_loads import load_early
 from cutedialect.passes.bind.exponential_shares import share_exponentials
 from cutedialect.passes.bind.layout_inference import (
     LayoutInference,
     coalesced_for,
     contiguous_mode,
+    extracted,
+    made_of,
     named_layout,
     takes_async_copy,
     tiled_copy_of,
@@ -71,53 +70,43 @@ from cutedialect.passes.bind.layout_inference import (
 )
 from cutedialect.passes.bind.mma_choice import (
     BoundMma,
-    bind_mma,
-    declined,
+    MmaChoice,
     goes_through_smem,
-    grids_that_divide,
     is_read_by_threads,
     multiplied_element,
     needs_transposing,
-    shapes_of,
 )
 from cutedialect.passes.bind.multiply_pairs import (
     pair_multiplies,
 )
-from cutedialect.passes.bind.register_sums import sum_in_registers
 from cutedialect.passes.bind.result_stores import ResultStores
 from cutedialect.passes.bind.results import as_store, reduces_by_tma
 from cutedialect.passes.bind.staged_operands import StagedOperands
-from cutedialect.passes.bind.tensor_accumulators import accumulation_of, move_accumulator
 from cutedialect.passes.bind.tensor_maps import (
     is_joined,
 )
 from cutedialect.passes.bind.thread_layouts import (
     accumulator_order,
     copied,
-    layouts_of_columns,
     mma_operand,
     project,
     reordered,
 )
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.rewriting import insert_before
+from cutedialect.passes.rewriting import erase, insert_before
 from cutedialect.passes.roles.resource_plan import (
     registers_beside,
     registers_for_tiles,
-    registers_of_readers,
 )
 from cutedialect.passes.synchronize.memory_views import root_of
 from cutedialect.passes.tile.streaming import is_common
 
-# Warps of a warpgroup.
-_GROUP = 4
 # Elements that threads may hold without a word about it.
 _FEW = 8
 # Bytes from which a buffer starts that TMA fills (PTX ISA 5.5).
 _TMA_ALIGNMENT = 128
+_OTHER_TILE = "a tile whose modes are multiples of an atom's"
 _INTEGERS = ("s8", "u8", "s4", "u4", "b1")
-# A store whose first vectors fill less than this share of their sectors goes through smem first.
-_MIN_SECTOR_EFFICIENCY = 0.5
 
 
 @dataclass(frozen=True)
@@ -162,7 +151,7 @@ class _Partition(StagedOperands):
         self._check_reads()
         has_tensor_memory = target(self.arch).tmem_columns > 0
         if has_tensor_memory:
-            sum_in_registers(self.kernel, self.schedule, self.arch, self.insert)
+            sum_in_registers(self)
         if self.grid is not None:
             load_early(self.kernel, self.threads, self.dependences)
         inference = LayoutInference(self.kernel, self.threads, self.grid)
@@ -183,10 +172,8 @@ class _Partition(StagedOperands):
                     self._bind_gemm(op)
                 case MapOp():
                     self._meet_map(op)
-                case ReduceOp():
-                    self._meet_reduce(op)
-                case TransposeOp():
-                    self._meet_transpose(op)
+                case ReduceOp() | TransposeOp() if isinstance(op.source.type, FragmentType):
+                    self._settle(op, op.result, made_of(op, op.source.type.bound))
                 case ExtractOp():
                     self._meet_columns(op)
                 case LoadOp():
@@ -198,34 +185,17 @@ class _Partition(StagedOperands):
                 case AtomicOp() if self.schedule.epilogue == "tma" and reduces_by_tma(op):
                     stores.append(as_store(op))
                     self.insert(stores[-1], op)
-                    op.detach()
-                    op.erase()
+                    erase(op)
                 case AtomicOp():
                     self.meet_rows(op)
                 case _:
                     pass
         ResultStores(self).bind(stores)
         if has_tensor_memory:
-            self._move_accumulators()
+            move_accumulators(self)
             self.leave_tensor_memory()
         if self.schedule.polynomials is not None:
             share_exponentials(self.kernel, self.schedule.polynomials)
-
-    def _move_accumulators(self) -> None:
-        """Let tensor memory hold what tcgen05 accumulates."""
-        moved: dict[SSAValue, tuple[Tcgen05Atom, tuple[int, int]]] = {}
-        for op in ops_of(self.kernel.body.block, GemmOp):
-            if isinstance(op.atom, Sm100MmaType):
-                moved[op.acc] = op.atom.entry(self.arch), self.atoms[op].warps
-        for accumulator, (atom, warps) in moved.items():
-            correction = correction_of(accumulator)
-            if correction is not None:
-                move_correction(correction, atom, warps, self.insert, self.insert_top)
-                continue
-            life = accumulation_of(accumulator)
-            assert life is not None, "an accumulator that mma_choice has let live in tensor memory"
-            registers = registers_of_readers(self.kernel)
-            move_accumulator(life, atom, self.insert, self.insert_top, registers)
 
     def _check_reads(self) -> None:
         """Refuse scalars of a tensor that the kernel stores to: they are read once, early."""
@@ -250,20 +220,23 @@ class _Partition(StagedOperands):
             raise PassFailedException(
                 op, f"expected an accumulator in registers (run cute-tile first), got {acc}"
             )
+        choice = MmaChoice(op, self.arch, self.schedule.atom, self.is_specialized)
+        # The multiplies of one accumulator share the grid of warps.
+        shared = [bound.warps for other, bound in self.atoms.items() if other.acc is op.acc]
         asked = op.asked or self.schedule.atom
         try:
-            bound = self._bound(op, asked)
+            bound = choice.bind(shared[0] if shared else self.warps, is_fixed=bool(shared))
         except ValueError as error:
             raise PassFailedException(op, str(error)) from error
-        (m, n), k = acc.shape, shape_of(op.a.type)[1]
         wm, wn = self.warps
         if bound is None:
+            grids = choice.grids(self.warps)
+            near = f"warps = ({grids[0][0]},{grids[0][1]})" if grids else _OTHER_TILE
             raise PassFailedException(
                 op,
-                f"expected a tile {(m, n, k)} that the {wm}x{wn} warps divide into "
-                f"MMA atoms of {shapes_of(op, self.arch)}"
-                f"{f' (atom {asked})' if asked else ''}, got no atom that fits; "
-                + self._nearest(op),
+                f"expected a tile {(*acc.shape, shape_of(op.a.type)[1])} that the "
+                f"{wm}x{wn} warps divide into MMA atoms of {choice.shapes}"
+                f"{f' (atom {asked})' if asked else ''}, got no atom that fits; take {near}",
             )
         if op.negate is not None and bound.atom.types.a in _INTEGERS:
             raise PassFailedException(
@@ -279,33 +252,16 @@ class _Partition(StagedOperands):
                 f"warps = ({bound.warps[0]},{bound.warps[1]}) for this multiply instead of "
                 f"({wm},{wn}), which do not divide its tile into atoms like {bound.atom.name}",
             )
-        if asked is None and (
-            why := declined(op, bound.atom, bound.warps, self.arch, self.is_specialized)
-        ):
+        if asked is None and (why := choice.declined(bound)):
             remark(PartitionPass.name, op, why)
-        inference.anchor(op.acc, bound.accumulator((m, n)))
+        inference.anchor(op.acc, bound.accumulator(acc.shape))
+        if isinstance(bound.atom, Tcgen05Atom):
+            return
         by_groups = isinstance(bound.atom, WgmmaAtom)
         for which, value in (("a", op.a), ("b", op.b)):
-            if by_groups and goes_through_smem(op, value, bound):
-                continue
-            if isinstance(bound.atom, Tcgen05Atom):
-                continue
-            if isinstance(value.type, FragmentType):
+            stays = not (by_groups and goes_through_smem(op, value, bound))
+            if stays and isinstance(value.type, FragmentType):
                 inference.anchor(value, self._operand_layout(op, bound, which, value.type))
-
-    def _bound(self, op: GemmOp, asked: str | None) -> BoundMma | None:
-        """The atom and the grid of warps of a multiply; those of one accumulator share the grid."""
-        shared = [bound.warps for other, bound in self.atoms.items() if other.acc is op.acc]
-        warps = shared[0] if shared else self.warps
-        return bind_mma(op, warps, self.arch, asked, self.is_specialized, bool(shared))
-
-    def _nearest(self, op: GemmOp) -> str:
-        """What to change where no atom divides a multiply's tile."""
-        asked, load = self.schedule.atom, self.is_specialized
-        grids = grids_that_divide(op, self.warps, self.arch, asked, load)
-        if grids:
-            return f"take warps = ({grids[0][0]},{grids[0][1]})"
-        return "take a tile whose modes are multiples of an atom's"
 
     def _operand_layout(
         self, op: GemmOp, bound: BoundMma, which: str, type_: FragmentType
@@ -335,7 +291,7 @@ class _Partition(StagedOperands):
                 for value in (op.a, op.b)
             )
             type_ = Sm100MmaType.get(atom.shape_mnk, *elements, atom.cta_group)
-            self.atoms[self.insert(GemmOp(a, b, op.acc, type_), op)] = bound  # pyright: ignore[reportArgumentType]
+            self.atoms[self.insert(GemmOp(a, b, op.acc, type_), op)] = bound
         elif isinstance(atom, WgmmaAtom):
             order = self._order(op, atom)
             a, b = (
@@ -346,7 +302,11 @@ class _Partition(StagedOperands):
             )
             where = "smem"
             if is_read_by_threads(op, op.a):
-                a = self._read_by_threads(op, bound, a)
+                # Word by word, wherever a word lies.
+                source = memref_of(a)
+                tv = mma_operand(atom, "a", source.shape, bound.units)
+                type_ = FragmentType.get(source.element, source.shape, tv)
+                a = self.loaded(a, type_, UniversalCopyType.get(source.element, source.bits), op)
             if isinstance(a.type, FragmentType):
                 where = "rmem"
                 a = self.converted(a, self._operand_layout(op, bound, "a", a.type), op)
@@ -356,39 +316,24 @@ class _Partition(StagedOperands):
         else:
             a, b = self.stage_widened(op, op.a), self.stage_widened(op, op.b)
             self._bind_warp_gemm(op, bound, a, b)
-        op.detach()
-        op.erase()
-
-    def _read_by_threads(self, op: GemmOp, bound: BoundMma, value: SSAValue) -> SSAValue:
-        """The registers of A, read from shared memory word by word."""
-        assert isinstance(value.type, MemRefType)
-        shape = shape_of(value.type)
-        tv = mma_operand(bound.atom, "a", shape, bound.units)  # pyright: ignore[reportArgumentType]
-        type_ = FragmentType.get(value.type.element, shape, tv)
-        fragment = self.insert(AllocFragmentOp(type_), op).results[0]
-        atom = UniversalCopyType.get(value.type.element, value.type.bits)
-        self.insert(CopyOp(value, fragment, atom=atom), op)
-        return fragment
+        erase(op)
 
     def _bind_warp_gemm(self, op: GemmOp, bound: BoundMma, a: SSAValue, b: SSAValue) -> None:
         """One multiply for each k block, its operands brought to registers before."""
         atom = bound.atom
         type_ = Sm80MmaType.get(atom.shape_mnk, *_multiplied_elements(op), atom.kind)
         depth, step = shape_of(op.a.type)[1], atom.shape_mnk[2]
-        operands: list[SSAValue] = []
-        for which, value in (("a", a), ("b", b)):
+        operands = [("a", a), ("b", b)]
+        for at, (which, value) in enumerate(operands):
             if isinstance(value.type, FragmentType):
-                tv = mma_operand(atom, which, value.type.shape, bound.warps)  # pyright: ignore[reportArgumentType]
-                value = self.converted(value, tv, op)
-            operands.append(value)
+                tv = mma_operand(atom, which, value.type.shape, bound.warps)
+                operands[at] = which, self.converted(value, tv, op)
         for k in range(0, depth, step):
-            parts: list[SSAValue] = []
-            for which, value in zip("ab", operands, strict=True):
-                parts.append(self._fragment(op, bound, which, value, k, step))
+            a, b = (self._fragment(op, bound, *operand, k, step) for operand in operands)
             if op.negate is not None and len(op.negate.data) == 1:
                 # No form of mma.sync changes signs; both of them at once change nothing.
-                parts[0] = self.negated(parts[0], op)
-            self.insert(GemmOp(parts[0], parts[1], op.acc, type_), op)
+                a = self.insert(MapOp.of(arith.NegfOp, [a], fragment_of(a)), op).result
+            self.insert(GemmOp(a, b, op.acc, type_), op)
 
     def _fragment(
         self, op: GemmOp, bound: BoundMma, which: str, value: SSAValue, k: int, step: int
@@ -396,66 +341,35 @@ class _Partition(StagedOperands):
         """The registers of one k block of an operand."""
         rows = shape_of(value.type)[0]
         tv = mma_operand(bound.atom, which, (rows, step), bound.warps)
+        part = FragmentType.get(element_of(value.type), (rows, step), tv)
         if isinstance(value.type, FragmentType):
-            part = FragmentType.get(value.type.element, (rows, step), tv)
-            return self.insert(ExtractOp(value, (0, k), part), op).results[0]
-        view = self.insert(SubviewOp(value, (0, k), (rows, step)), op).results[0]
-        assert isinstance(value.type, MemRefType)
-        type_ = FragmentType.get(value.type.element, (rows, step), tv)
-        fragment = self.insert(AllocFragmentOp(type_), op).results[0]
-        copy = CopyOp(view, fragment, atom=_operand_atom(value.type))
-        self.insert(copy, op)
-        return fragment
+            return self.insert(ExtractOp(value, (0, k), part), op).result
+        view = self.insert(SubviewOp(value, (0, k), (rows, step)), op).result
+        return self.loaded(view, part, _operand_atom(memref_of(value)), op)
 
     # Conversions where layouts meet
 
     def _meet_map(self, op: MapOp) -> None:
         result = fragment_of(op.result)
-        assert result.tv is not None
         for position, value in enumerate(op.inputs):
-            shape = shape_of(value.type)
-            tv = result.tv
-            if shape != result.shape:
-                tv = project(tv, result.shape, shape)
+            tv = project(result.bound, result.shape, shape_of(value.type))
             op.operands[position] = self.converted(value, tv, op)
 
-    def _meet_reduce(self, op: ReduceOp) -> None:
-        source, result = op.source.type, op.result.type
-        assert isinstance(source, FragmentType)
-        assert isinstance(result, FragmentType)
-        assert source.tv is not None
-        self._settle(op, op.result, project(source.tv, source.shape, result.shape))
-
     def _meet_columns(self, op: ExtractOp) -> None:
-        source = fragment_of(op.source)
-        assert source.tv is not None
-        first, count = op.origin.get_values()[1], shape_of(op.result.type)[1]
-        whole, natural = layouts_of_columns(
-            source.tv, shape_of(op.source.type), first, count, self.threads
-        )
+        whole, natural = extracted(op, fragment_of(op.source).bound, self.threads)
         op.operands[0] = self.converted(op.source, whole, op)
         self._settle(op, op.result, natural)
-
-    def _meet_transpose(self, op: TransposeOp) -> None:
-        source, result = op.source.type, op.result.type
-        if not isinstance(source, FragmentType):
-            return
-        assert isinstance(result, FragmentType)
-        assert source.tv is not None
-        tv = source.tv if len(source.shape) == 1 else transposed_tv(source.tv, source.shape)
-        self._settle(op, op.result, tv)
 
     def _settle(self, op: Operation, result: SSAValue, natural: Layout) -> None:
         """Give `result` the layout that the op makes, and its users the one they were promised."""
         promised = fragment_of(result)
-        assert promised.tv is not None
         if promised.tv == natural:
             return
         uses = list(result.uses)
         made = Rewriter.replace_value_with_new_type(result, promised.with_tv(natural))
         after = op.next_op
         assert after is not None
-        converted = self.converted(made, promised.tv, after)
+        converted = self.converted(made, promised.bound, after)
         for use in uses:
             use.operation.operands[use.index] = converted
 
@@ -472,8 +386,8 @@ class _Partition(StagedOperands):
         )
         if self.is_specialized and not self.atoms and takes_copies and not is_common(op.source):
             # Where no operands want the shared memory, tiles come through it ahead of their use.
-            buffer = self.new_buffer(source, contiguous_mode(source), op)
-            buffer.name_hint = f"s{op.source.name_hint or ''}"
+            name = f"s{op.source.name_hint or ''}"
+            buffer = self.new_buffer(source, contiguous_mode(source), op, name)
             self.copy_to_smem(op.source, buffer, op)
             op.operands[0] = buffer
             op.attributes["atom"] = UniversalCopyType.get(source.element, 128)
@@ -482,7 +396,6 @@ class _Partition(StagedOperands):
             return
         op.attributes["atom"] = UniversalCopyType.get(source.element, vector_bytes(source) * 8)
         type_ = fragment_of(op.result)
-        assert type_.tv is not None
         natural = self.in_vectors(type_, source) if named is None else named
         copy = self.copies.get(op.result) if named is None else named_copy(op.source)
         if natural != type_.tv:
@@ -494,9 +407,7 @@ class _Partition(StagedOperands):
         """Whether a tile is brought by TMA and read from shared memory where it is used: one of
         which threads hold the same elements, if they lack the registers to wait for it in.
         """
-        source, held = op.source.type, op.result.type
-        assert isinstance(source, MemRefType)
-        assert isinstance(held, FragmentType)
+        source, held = memref_of(op.source), fragment_of(op.result)
         by_groups = any(isinstance(bound.atom, WgmmaAtom) for bound in self.atoms.values())
         shares = held.values >= _FEW and held.values * self.threads > prod(held.shape)
         reader = _first_user(op.result)
@@ -509,14 +420,13 @@ class _Partition(StagedOperands):
         if along is None:
             return False
         strides = tuple(1 if mode == along else extents[along] for mode in range(len(extents)))
-        layout = Layout(extents, strides)
-        alloc = AllocSmemOp(MemRefType.get(source.element, "smem", _TMA_ALIGNMENT, layout))
-        if not self.load_by_tma(op.source, self.insert_top(alloc, op).results[0], op):
-            alloc.detach()
-            alloc.erase()
+        staging = Layout(extents, strides), None, _TMA_ALIGNMENT
+        name = f"s{op.source.name_hint or ''}"
+        buffer = self.smem_buffer(source.element, staging, op, name)
+        if not self.load_by_tma(op.source, buffer, op):
+            erase(buffer.op)
             return False
-        alloc.result.name_hint = f"s{op.source.name_hint or ''}"
-        op.operands[0] = alloc.result
+        op.operands[0] = buffer
         op.attributes["atom"] = UniversalCopyType.get(source.element, 128)
         op.detach()
         multiplied = {gemm.acc for gemm in self.atoms}
@@ -527,8 +437,7 @@ class _Partition(StagedOperands):
     def _bind_copy(self, op: CopyOp) -> None:
         source, destination = op.source.type, op.destination.type
         if isinstance(source, FragmentType) and isinstance(destination, FragmentType):
-            assert destination.tv is not None
-            op.operands[0] = self.converted(op.source, destination.tv, op)
+            op.operands[0] = self.converted(op.source, destination.bound, op)
             return
         assert isinstance(source, MemRefType)
         _check_whole(op)
@@ -539,9 +448,9 @@ class _Partition(StagedOperands):
             for side in (op.source, op.destination):
                 named_layout(op, side, self.threads)
             fragment = FragmentType.get(source.element, source.shape, copied(copy, source.shape))
-            loaded = self.insert(LoadOp(op.source, fragment, TiledCopyAttr(copy)), op)
-            loaded.attributes["atom"] = op.properties["atom"]
-            op.operands[0] = loaded.results[0]
+            load = self.insert(LoadOp(op.source, fragment, TiledCopyAttr(copy)), op)
+            load.attributes["atom"] = op.properties["atom"]
+            op.operands[0] = load.result
 
 
 def _first_user(value: SSAValue) -> Operation | None:

@@ -13,7 +13,7 @@ time, and the first columns are on their way while the last are computed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects import scf
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -29,8 +29,10 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaStoreType,
     UniversalCopyType,
 )
-from cutedialect.dialects.effects import is_pure
-from cutedialect.layout import Layout, flatten
+from cutedialect.dialects.effects import is_pure, space_of
+from cutedialect.dialects.walks import ancestors
+from cutedialect.layout import flatten
+from cutedialect.passes.bind.accumulator_moves import stays_in_tensor_memory
 from cutedialect.passes.bind.kernel_binding import KernelBinding
 from cutedialect.passes.bind.layout_inference import (
     coalesced_for,
@@ -41,12 +43,12 @@ from cutedialect.passes.bind.layout_inference import (
 )
 from cutedialect.passes.bind.results import (
     Pieces,
+    TileColumns,
     aligned_copy,
-    argument_of,
     bits_of_results,
+    can_part,
     columns_of_part,
     find_cut,
-    fragment_of,
     has_places,
     has_registers,
     is_stored_aligned,
@@ -55,23 +57,24 @@ from cutedialect.passes.bind.results import (
     registers_of_pieces,
     results_by_tma,
     rows_of,
-    space_of_tile,
     takes_aligned_stores,
-    type_of_part,
+    type_of_columns,
 )
-from cutedialect.passes.bind.smem_layouts import columns_at_once, staging_layout
-from cutedialect.passes.bind.tensor_accumulators import accumulation_of, stays_in_tensor_memory
+from cutedialect.passes.bind.smem_layouts import Staging, columns_at_once, staging_layout
+from cutedialect.passes.bind.tensor_accumulators import life_of
 from cutedialect.passes.bind.tensor_maps import is_exception, why_no_map
-from cutedialect.passes.bind.thread_layouts import copied, divides_rows, sector_efficiency
+from cutedialect.passes.bind.thread_layouts import (
+    GROUP_WARPS,
+    copied,
+    divides_rows,
+    sector_efficiency,
+)
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.rewriting import erase
+from cutedialect.passes.rewriting import block_of, erase
 from cutedialect.passes.roles.resource_plan import registers_of_readers
-from cutedialect.passes.shifted_coordinates import shift_coordinates
 from cutedialect.passes.synchronize.memory_views import root_of
 from cutedialect.passes.tile.streaming import is_common
 
-# Warps of a warpgroup.
-_GROUP = 4
 # A store whose first vectors fill less than this share of their sectors goes through smem first.
 _MIN_SECTOR_EFFICIENCY = 0.5
 # Registers of a thread that do not hold tiles: addresses, predicates, what an element's formula
@@ -160,7 +163,7 @@ class ResultStores:
     def _bind_plain(self, op: cute.CopyOp) -> None:
         if (kind := reduction_of(op)) is not None:
             self.binding.insert(cute.AtomicOp(kind, op.source, op.destination), op)
-            _erase(op)
+            erase(op)
             return
         source, destination = op.source.type, op.destination.type
         assert isinstance(source, cute.FragmentType)
@@ -170,10 +173,9 @@ class ResultStores:
         op.tiled = tiled_copy_of(copy, op.source.type)
         self.binding.meet_rows(op)
         if op.mask is not None:
-            stored = fragment_of(op.source)
-            assert stored.tv is not None
             place = list(op.operands).index(op.mask)
-            op.operands[place] = self.binding.converted(op.mask, stored.tv, op)
+            tv = cute.fragment_of(op.source).bound
+            op.operands[place] = self.binding.converted(op.mask, tv, op)
         op.properties["atom"] = UniversalCopyType.get(source.element, vector_bytes(destination) * 8)
 
     def _store_layout(
@@ -184,13 +186,13 @@ class ResultStores:
         named = named_layout(op, op.destination, binding.threads)
         if named is not None:
             return binding.converted(op.source, named, op, is_stored=True)
-        share = _share(source, source.tv, destination)
+        share = sector_efficiency(source, destination)
         direct = binding.schedule.epilogue != "smem" and share >= _MIN_SECTOR_EFFICIENCY
         if destination.space != "gmem" or direct:
             return binding.converted(op.source, binding.in_vectors(source, destination), op)
         copy = coalesced_for(destination, binding.threads, binding.grid)
         wanted = copied(copy, destination.shape)
-        have = _share(source, wanted, destination)
+        have = sector_efficiency(source.with_tv(wanted), destination)
         if have <= share and binding.schedule.epilogue != "smem":
             return op.source
         return binding.converted(op.source, wanted, op, is_stored=True)
@@ -200,7 +202,7 @@ class ResultStores:
     def _store_in_columns(self, ops: Sequence[cute.CopyOp]) -> bool:
         """Bind a group whose every store can go in columns; False where one cannot."""
         shape = cute.shape_of(ops[0].source.type)
-        if len(shape) != 2 or any(space_of_tile(op.destination) != "gmem" for op in ops):
+        if len(shape) != 2 or any(space_of(op.destination) != "gmem" for op in ops):
             return False
         pieces = self._pieces(ops)
         chunk = pieces.chunk
@@ -213,27 +215,28 @@ class ResultStores:
                 reduction_of(store.op) is not None
                 or (
                     not (store.is_reordered or store.tiled)
-                    and _share(store.type, store.type.tv, destination) < _MIN_SECTOR_EFFICIENCY
+                    and sector_efficiency(store.type, destination) < _MIN_SECTOR_EFFICIENCY
                 )
             ):
                 return False
-        for op in _in_order(pieces.cut):
-            if isinstance(op, cute.LoadOp):
-                self._prefetch(op, shape)
-        places = pieces.places
-        for first, following in zip(places, (*places[1:], None), strict=True):
-            self._load_columns(pieces, first)
-            if pieces.loads_ahead and following is not None:
-                # What the next columns need is on its way while these are computed.
-                self._load_columns(pieces, following)
+        cut = sorted(pieces.cut, key=block_of(ops[0]).get_operation_index)
+        loads = [op for op in cut if isinstance(op, cute.LoadOp)]
+        for op in loads:
+            self._prefetch(op, shape)
+        parts = [TileColumns(first, chunk, ops[-1], pieces.cut) for first in pieces.places]
+        for part, following in zip(parts, (*parts[1:], parts[-1]), strict=True):
+            # What the next columns need is on its way while these are computed.
+            for ahead in (part, following) if pieces.loads_ahead else (part,):
+                for op in loads:
+                    ahead.of(op.result)
             for store in stores:
-                self._fill_stage(store, pieces, first)
+                self._fill_stage(store, part)
             for store in stores:
-                self._send(store, pieces, first)
-        for op in ops:
-            _erase(op)
-        for op in reversed(_in_order(pieces.cut)):
-            _erase(op)
+                if store.staged is not None:
+                    to = part.view(store.op.destination)
+                    atom, map_ = store.atom, store.described
+                    part.insert(cute.CopyOp(store.staged, to, atom=atom, descriptor=map_))
+        erase(*ops, *reversed(cut))
         return True
 
     def _pieces(self, ops: Sequence[cute.CopyOp]) -> Pieces:
@@ -245,7 +248,7 @@ class ResultStores:
         columns = shape[1]
         if self.binding.grid is not None:
             return self._vectors(ops, columns)
-        bits = [fragment_of(op.source).bits for op in ops]
+        bits = [cute.fragment_of(op.source).bits for op in ops]
         bits_at_once = bits_of_results(self.results, shape) or bits
         # Where multiplies overlap, results leave once a tile, and lines would take much memory.
         divides = self.binding.schedule.overlaps_multiplies or not _may_overlap(ops)
@@ -256,16 +259,14 @@ class ResultStores:
         elif self.binding.schedule.epilogue == "smem" and chunk % _LANES == 0:
             # Addresses of more columns of what is reordered would take registers, and save none.
             chunk = _LANES
-        while 2 * chunk <= columns and any(type_of_part(op.source, chunk) is None for op in ops):
+        while 2 * chunk <= columns and not all(can_part(op.source, chunk) for op in ops):
             # Warpgroups that share rows have none of so few.
             chunk *= 2
         room = self._registers() - _OTHER_REGISTERS
         kept = self._kept_elsewhere()
-        found = Pieces(columns, columns, ops[-1])
-        while all(type_of_part(op.source, chunk) is not None for op in ops):
-            found = Pieces(columns, chunk, ops[-1])
-            if chunk < columns:
-                find_cut(found, ops)
+        found = Pieces(columns, columns, set())
+        while all(can_part(op.source, chunk) for op in ops):
+            found = Pieces(columns, chunk, find_cut(ops, chunk) if chunk < columns else set())
             if not has_places(found, ops):
                 chunk //= 2
                 continue
@@ -275,15 +276,15 @@ class ResultStores:
             by_threads = [op for op, why in maps.items() if why]
             taken = registers_of_pieces(found, ops, kept, beside or bool(by_threads))
             taken += sum(2 * rows_of(op.source) for op in by_threads)
-            found.loads_ahead = taken <= room
-            if aligned and all(self._has_lines(op, chunk) for op in ops):
+            fits = taken <= room
+            types = [cute.memref_of(op.destination) for op in ops]
+            if aligned and all(takes_aligned_stores(type_, chunk) for type_ in types):
                 # All columns at once are converted before they are stored, beside what is loaded.
-                values = max(fragment_of(op.source).values for op in ops)
-                taken = max(taken, values * (2 if _adds_tiles(ops, columns) else 1))
-                found.loads_ahead = has_registers(
-                    self.binding.schedule, self.binding.threads, taken
-                )
-            if found.loads_ahead or chunk % 2 or chunk // 2 * min(bits) < _LEAST_LINE:
+                values = max(cute.fragment_of(op.source).values for op in ops)
+                taken = max(taken, values * (2 if _adds_tiles(ops) else 1))
+                fits = has_registers(self.binding.schedule, self.binding.threads, taken)
+            found = replace(found, loads_ahead=fits)
+            if fits or chunk % 2 or chunk // 2 * min(bits) < _LEAST_LINE:
                 break
             chunk //= 2
         return found
@@ -298,11 +299,6 @@ class ResultStores:
         if not multiplies or self._is_tensor():
             return False
         return self.binding.schedule.epilogue in ("smem", "tma") and is_stored_aligned(op)
-
-    def _has_lines(self, op: cute.CopyOp, chunk: int) -> bool:
-        """Whether so many columns of a result have lines of some vectors."""
-        type_ = cute.memref_of(op.destination)
-        return takes_aligned_stores(type_, (type_.shape[0], chunk))  # pyright: ignore[reportArgumentType]
 
     def _registers(self) -> int:
         """Registers of a thread that stores results."""
@@ -320,31 +316,27 @@ class ResultStores:
             op.acc
             for op, bound in self.binding.atoms.items()
             if isinstance(bound.atom, Tcgen05Atom)
-            and (life := accumulation_of(op.acc)) is not None
+            and (life := life_of(op.acc)) is not None
+            and not life.updates
             and stays_in_tensor_memory(life, registers)
         }
 
     def _vectors(self, ops: Sequence[cute.CopyOp], columns: int) -> Pieces:
         """A vector of each thread at once, where the warps of a streaming program hold rows."""
         chunk = columns
-        while chunk % 2 == 0 and all(type_of_part(op.source, chunk // 2) is not None for op in ops):
+        while chunk % 2 == 0 and all(can_part(op.source, chunk // 2) for op in ops):
             chunk //= 2
-        found = Pieces(columns, chunk, ops[-1], loads_ahead=True)
-        if chunk < columns:
-            find_cut(found, ops)
+        cut = find_cut(ops, chunk) if chunk < columns else set()
         # Loads that wait for memory went ahead of all that is computed.
-        found.cut = {
-            op for op in found.cut if not isinstance(op, cute.LoadOp) or is_common(op.source)
-        }
-        return found
+        waits = {op for op in cut if isinstance(op, cute.LoadOp) and not is_common(op.source)}
+        return Pieces(columns, chunk, cut - waits)
 
     def _row_groups(self, store: _Store, chunk: int) -> int:
         """How many warpgroups can store their own rows, without waiting for each other."""
         binding, source = self.binding, store.type
-        groups = binding.threads // (32 * _GROUP)
+        groups = binding.threads // (32 * GROUP_WARPS)
         rows = source.shape[0]
-        assert source.tv is not None
-        if groups < 2 or not divides_rows(source.tv, rows, groups):  # pyright: ignore[reportArgumentType]
+        if groups < 2 or not divides_rows(source.bound, rows, groups):
             return 1
         contiguous = contiguous_mode(store.op.destination.type)  # pyright: ignore[reportArgumentType]
         if contiguous == 0:
@@ -359,11 +351,10 @@ class ResultStores:
         binding, op, source = self.binding, store.op, store.type
         destination = cute.memref_of(op.destination)
         contiguous = contiguous_mode(destination)
-        if self._is_aligned(op) and self._has_lines(op, chunk):
-            part, shared = (source.shape[0], chunk), groups if contiguous == 1 else 1
-            store.tiled = cute.TiledCopyAttr(
-                aligned_copy(destination, part, binding.threads, shared)
-            )  # pyright: ignore[reportArgumentType]
+        if self._is_aligned(op) and takes_aligned_stores(cute.memref_of(op.destination), chunk):
+            shared = groups if contiguous == 1 else 1
+            copy = aligned_copy(destination, (source.shape[0], chunk), binding.threads, shared)
+            store.tiled = cute.TiledCopyAttr(copy)
             store.atom = AlignedStoreType.get(source.element, shared)
             if binding.schedule.epilogue == "tma" and (why := why_no_map(destination)):
                 instead = "threads store aligned words of shared memory"
@@ -380,74 +371,51 @@ class ResultStores:
         part = (source.shape[0], chunk)
         if binding.atoms and min(part) == 1:  # pyright: ignore[reportArgumentType]
             return
-        written = type_of_part(op.source, chunk)
+        written = type_of_columns(cute.fragment_of(op.source), chunk)
         assert written is not None
-        assert written.tv is not None
-        layout, swizzle, alignment = staging_layout(part, contiguous, source.bits, written.tv)  # pyright: ignore[reportArgumentType]
-        smem = cute.MemRefType.get(source.element, "smem", max(alignment, 128), layout, swizzle)
-        buffer = cute.AllocSmemOp(smem)
-        view = cute.SubviewOp(op.destination, (0, 0), part)  # pyright: ignore[reportArgumentType]
-        described = binding.tensor_map(view.result, buffer.result, groups if contiguous else 1)
-        view.erase()
+        staging = staging_layout(part, contiguous, source.bits, written.bound)
+        described = self._tensor_map(op.destination, part, staging, groups if contiguous else 1)
         if described is None:
-            why = binding.unmapped
-            remark("cute-partition", op, f"TMA not taken for a store: {why}")
+            remark("cute-partition", op, f"TMA not taken for a store: {binding.unmapped}")
             return
         store.described = described
-        store.staged = binding.insert_top(buffer, op).results[0]
-        store.staged.name_hint = f"s{op.destination.name_hint or ''}"
-        warps = _GROUP if groups > 1 else None
+        name = f"s{op.destination.name_hint or ''}"
+        store.staged = binding.smem_buffer(source.element, staging, op, name)
+        warps = GROUP_WARPS if groups > 1 else None
         store.atom = TmaStoreType.get(source.element, reduction_of(op), warps)
 
-    def _store_aligned(self, store: _Store, pieces: Pieces, piece: SSAValue, to: SSAValue) -> None:
-        """Write some columns to a buffer, and store them from there in aligned words."""
+    def _store_aligned(
+        self, store: _Store, part: TileColumns, piece: SSAValue, to: cute.MemRefType
+    ) -> SSAValue:
+        """Write some columns to a buffer from which threads store them in aligned words."""
         assert isinstance(store.atom, AlignedStoreType)
-        assert isinstance(to.type, cute.MemRefType)
-        warps = _GROUP if store.atom.groups > 1 else None
-        buffer = line_buffer(to.type, to.type.shape)  # pyright: ignore[reportArgumentType]
-        scratch = self.binding.scratch_of(buffer, warps, pieces.before)
-        atom = staging_atom(self.binding, store.type, contiguous_mode(to.type) or 0)
-        self._insert(pieces, cute.BarrierOp(warps))
-        self._insert(pieces, cute.CopyOp(piece, scratch, atom=atom))
-        self._insert(pieces, cute.BarrierOp(warps))
-        self._insert(pieces, cute.CopyOp(scratch, to, atom=store.atom, tiled=store.tiled))
+        warps = GROUP_WARPS if store.atom.groups > 1 else None
+        scratch = self.binding.scratch_of(line_buffer(to, to.shape), warps, part.before)
+        atom = staging_atom(self.binding, store.type, contiguous_mode(to) or 0)
+        part.insert(cute.BarrierOp(warps))
+        part.insert(cute.CopyOp(piece, scratch, atom=atom))
+        part.insert(cute.BarrierOp(warps))
+        return scratch
 
-    def _fill_stage(self, store: _Store, pieces: Pieces, first: int) -> None:
+    def _fill_stage(self, store: _Store, part: TileColumns) -> None:
         """Compute some columns and write them to their buffer, or to where they go."""
-        piece = self._columns(pieces, store.op.source, first)
-        contiguous = contiguous_mode(store.op.destination.type)  # pyright: ignore[reportArgumentType]
+        piece = part.of(store.op.source)
         if store.staged is not None:
+            contiguous = contiguous_mode(cute.memref_of(store.op.destination))
             assert contiguous is not None
             atom = staging_atom(self.binding, store.type, contiguous)
-            self._insert(pieces, cute.CopyOp(piece, store.staged, atom=atom))
+            part.insert(cute.CopyOp(piece, store.staged, atom=atom))
             return
-        to = self._destination(store, pieces, first)
-        assert isinstance(to.type, cute.MemRefType)
+        to = part.view(store.op.destination)
+        type_ = cute.memref_of(to)
+        atom = store.atom or UniversalCopyType.get(store.type.element, vector_bytes(type_) * 8)
         if store.tiled is not None:
-            self._store_aligned(store, pieces, piece, to)
-            return
-        if store.is_reordered:
-            copy = coalesced_for(to.type, self.binding.threads, self.binding.grid)
-            wanted = copied(copy, to.type.shape)
-            piece = self.binding.converted(piece, wanted, pieces.before, is_stored=True)
-        atom = UniversalCopyType.get(store.type.element, vector_bytes(to.type) * 8)
-        self._insert(pieces, cute.CopyOp(piece, to, atom=atom))
-
-    def _send(self, store: _Store, pieces: Pieces, first: int) -> None:
-        if store.staged is not None:
-            to = self._destination(store, pieces, first)
-            copy = cute.CopyOp(store.staged, to, atom=store.atom, descriptor=store.described)
-            self._insert(pieces, copy)
-
-    def _destination(self, store: _Store, pieces: Pieces, first: int) -> SSAValue:
-        if pieces.chunk == pieces.columns:
-            return store.op.destination
-        rows = store.type.shape[0]
-        view = cute.SubviewOp(store.op.destination, (0, first), (rows, pieces.chunk))  # pyright: ignore[reportArgumentType]
-        return self._insert(pieces, view).results[0]
-
-    def _insert(self, pieces: Pieces, op: Operation) -> Operation:
-        return self.binding.insert(op, pieces.before)
+            piece = self._store_aligned(store, part, piece, type_)
+        elif store.is_reordered:
+            copy = coalesced_for(type_, self.binding.threads, self.binding.grid)
+            wanted = copied(copy, type_.shape)
+            piece = self.binding.converted(piece, wanted, part.before, is_stored=True)
+        part.insert(cute.CopyOp(piece, to, atom=atom, tiled=store.tiled))
 
     def _prefetch(self, op: cute.LoadOp, shape: tuple[int, ...]) -> None:
         """Let the role that loads bring a tile to L2 while the last products are summed."""
@@ -458,55 +426,35 @@ class ResultStores:
         if not _is_known_to_all(op):
             return
         part = (shape[0], columns_at_once(shape[1], type_.bits))
-        layout, swizzle, alignment = staging_layout(part, contiguous, type_.bits)
-        smem = cute.MemRefType.get(type_.element, "smem", max(alignment, 128), layout, swizzle)
-        view, buffer = cute.SubviewOp(op.source, (0, 0), part), cute.AllocSmemOp(smem)
-        described = self.binding.tensor_map(view.result, buffer.result, 1)
+        staging = staging_layout(part, contiguous, type_.bits)
+        described = self._tensor_map(op.source, part, staging, 1)
         if described is not None:
             self.binding.insert(TmaPrefetchOp(op.source, described), op)
+
+    def _tensor_map(
+        self,
+        tile: SSAValue,
+        part: tuple[int, ...],
+        staging: Staging,
+        share: int,
+    ) -> SSAValue | None:
+        """The tensor map for copies between parts of a tile and a buffer."""
+        layout, swizzle, alignment = staging
+        element = cute.element_of(tile.type)
+        staged = cute.MemRefType.get(element, "smem", max(alignment, 128), layout, swizzle)
+        view = cute.SubviewOp(tile, (0, 0), part)
+        described = self.binding.tensor_map(view.result, staged, share)
         view.erase()
-
-    def _load_columns(self, pieces: Pieces, first: int) -> None:
-        for op in _in_order(pieces.cut):
-            if isinstance(op, cute.LoadOp):
-                self._columns(pieces, op.result, first)
-
-    def _columns(self, pieces: Pieces, value: SSAValue, first: int) -> SSAValue:
-        """Some columns of a register tile: computed or loaded alone, or taken out of the whole."""
-        type_ = fragment_of(value)
-        if pieces.chunk == pieces.columns or len(type_.shape) != 2 or type_.shape[1] == 1:
-            return value
-        if (value, first) not in pieces.made:
-            pieces.made[value, first] = self._piece(pieces, value, first)
-        return pieces.made[value, first]
-
-    def _piece(self, pieces: Pieces, value: SSAValue, first: int) -> SSAValue:
-        part = type_of_part(value, pieces.chunk)
-        assert part is not None
-        source = value.owner
-        if source not in pieces.cut:
-            return self._insert(pieces, cute.ExtractOp(value, (0, first), part)).results[0]
-        if isinstance(source, cute.LoadOp):
-            view = cute.SubviewOp(source.source, (0, first), part.shape)  # pyright: ignore[reportArgumentType]
-            load = cute.LoadOp(self._insert(pieces, view).results[0], part)
-            load.attributes.update(source.attributes)
-            return self._insert(pieces, load).results[0]
-        assert isinstance(source, cute.MapOp)
-        inputs = [self._columns(pieces, each, first) for each in source.inputs]
-        body = source.body.clone()
-        shift_coordinates(body.block, 1, first)
-        return self._insert(pieces, cute.MapOp(inputs, part, body)).results[0]
+        return described
 
 
 # What can be cut
 
 
-def _adds_tiles(ops: Sequence[cute.CopyOp], columns: int) -> bool:
+def _adds_tiles(ops: Sequence[cute.CopyOp]) -> bool:
     """Whether tiles are loaded for results alone."""
-    every = Pieces(columns, columns, ops[-1])
-    find_cut(every, ops)
-    loads = [op for op in every.cut if isinstance(op, cute.LoadOp)]
-    return any(1 not in cute.shape_of(op.result.type) for op in loads)
+    cut = find_cut(ops, cute.shape_of(ops[0].source.type)[1])
+    return any(isinstance(op, cute.LoadOp) and 1 not in op.result.type.shape for op in cut)
 
 
 def staging_atom(binding: KernelBinding, source: cute.FragmentType, contiguous: int) -> Attribute:
@@ -532,15 +480,15 @@ def _belongs(group: Sequence[cute.CopyOp], op: cute.CopyOp) -> bool:
         return False
     if reduction_of(last) != reduction_of(op) or op.mask is not None:
         return False
-    if argument_of(op.destination) in [argument_of(store.destination) for store in group]:
+    if root_of(op.destination) in [root_of(store.destination) for store in group]:
         # Parts of one result: the first of them leaves before the next is computed.
         return False
     between = last.next_op
     while between is not op:
         assert between is not None
         if isinstance(between, cute.LoadOp):
-            tensor = argument_of(between.source)
-            if tensor is None or tensor in [argument_of(store.destination) for store in group]:
+            tensor = root_of(between.source)
+            if tensor is None or tensor in [root_of(store.destination) for store in group]:
                 return False  # It may read what was stored.
         elif not (isinstance(between, cute.MapOp) or is_pure(between)):
             return False
@@ -556,31 +504,9 @@ def _may_overlap(ops: Sequence[cute.CopyOp]) -> bool:
     )
 
 
-def _in_order(ops: set[Operation]) -> list[Operation]:
-    return sorted(ops, key=lambda op: op.parent.get_operation_index(op))  # pyright: ignore[reportOptionalMemberAccess]
-
-
-def _erase(op: Operation) -> None:
-    erase(op)
-
-
 def _is_known_to_all(op: Operation) -> bool:
     """Whether every role can tell that an op is reached: no branch around it asks an op with
     effects, which one role alone runs.
     """
-    around = op.parent_op()
-    while around is not None and not isinstance(around, cute.KernelOp):
-        if isinstance(around, scf.IfOp):
-            condition = around.cond.owner
-            if isinstance(condition, Operation) and not is_pure(condition):
-                return False
-        around = around.parent_op()
-    return True
-
-
-def _share(source: cute.FragmentType, tv: Layout | None, destination: cute.MemRefType) -> float:
-    """Useful share of the sectors of memory that a store from a layout touches."""
-    assert tv is not None
-    strides = tuple(s if isinstance(s, int) else 1 << 20 for s in destination.stride)
-    strides += (0,) * (2 - len(strides))
-    return sector_efficiency(tv, strides, source.shape[0], source.bits)  # pyright: ignore[reportArgumentType]
+    conditions = [each.cond.owner for each in ancestors(op) if isinstance(each, scf.IfOp)]
+    return all(is_pure(each) for each in conditions if isinstance(each, Operation))

@@ -15,40 +15,22 @@ write some columns to a buffer, meet, and store from there what belongs to align
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from math import gcd, prod
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.atoms.tensor_map import check_reduction
-from cutedialect.dialects.cute import (
-    AtomicOp,
-    CopyOp,
-    ExtractOp,
-    FillOp,
-    FragmentType,
-    GemmOp,
-    KernelOp,
-    LoadOp,
-    LocalTileOp,
-    MapOp,
-    MemberOp,
-    MemRefType,
-    SubviewOp,
-    TransposeOp,
-    fragment_of,
-    memref_of,
-    shape_of,
-)
+from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import SHIFTED_BITS
-from cutedialect.dialects.effects import is_pure, written
+from cutedialect.dialects.effects import is_pure, space_of, written
 from cutedialect.dialects.element_names import element_name
 from cutedialect.dialects.walks import holds, ops_of, walk
-from cutedialect.layout import Layout, TiledCopy, flatten
+from cutedialect.layout import Layout, TiledCopy
 from cutedialect.passes.bind.layout_inference import around_layout, contiguous_mode, vector_bytes
 from cutedialect.passes.bind.smem_layouts import columns_at_once
 from cutedialect.passes.bind.tensor_maps import has_tensor_map, is_exception, tile_of_tensor
@@ -58,9 +40,12 @@ from cutedialect.passes.bind.thread_layouts import (
     columns_of,
     copied,
     modes_of,
+    tv_layout,
 )
+from cutedialect.passes.rewriting import insert_before
 from cutedialect.passes.roles.resource_plan import registers_at_start
-from cutedialect.passes.synchronize.memory_views import uses_of
+from cutedialect.passes.shifted_coordinates import shift_coordinates
+from cutedialect.passes.synchronize.memory_views import root_of, uses_of
 from cutedialect.schedule import Schedule
 
 _VECTOR = 16
@@ -78,24 +63,27 @@ _REDUCE = "reduce"
 _SHORT_FORMULA = 4
 
 
-def aligned_results(kernel: KernelOp) -> list[MemRefType]:
+def aligned_results(kernel: cute.KernelOp) -> list[cute.MemRefType]:
     """The tiles of global memory to which register tiles of a kernel that multiplies are stored in
     aligned words.
     """
-    if not ops_of(kernel, GemmOp):
+    if not ops_of(kernel, cute.GemmOp):
         return []
-    stores = [op for op in ops_of(kernel, CopyOp) if isinstance(op.source.type, FragmentType)]
-    return [op.destination.type for op in stores if is_stored_aligned(op)]  # pyright: ignore[reportReturnType]
+    return [
+        cute.memref_of(op.destination)
+        for op in ops_of(kernel, cute.CopyOp)
+        if isinstance(op.source.type, cute.FragmentType) and is_stored_aligned(op)
+    ]
 
 
-def is_stored_aligned(op: CopyOp) -> bool:
+def is_stored_aligned(op: cute.CopyOp) -> bool:
     """Whether a register tile is stored in aligned words, some of its columns at a time."""
     type_ = op.destination.type
-    if not isinstance(type_, MemRefType) or type_.space != "gmem" or type_.rank != 2:
+    if not isinstance(type_, cute.MemRefType) or type_.space != "gmem" or type_.rank != 2:
         return False
     if op.mask is not None or reduction_of(op) is not None or is_exception(op):
         return False
-    return takes_aligned_stores(type_, (type_.shape[0], columns_of_part(type_)))
+    return takes_aligned_stores(type_, columns_of_part(type_))
 
 
 def has_registers(schedule: Schedule, threads: int, taken: int) -> bool:
@@ -114,13 +102,13 @@ def has_registers(schedule: Schedule, threads: int, taken: int) -> bool:
     return taken <= min(most, at_start - _REGISTERS)
 
 
-def columns_of_part(type_: MemRefType) -> int:
+def columns_of_part(type_: cute.MemRefType) -> int:
     """Columns of a tile that are stored at once: of lines along the columns an equal share of the
     fewest that are no longer than 256 bytes; the last share may begin inside of the one before.
 
     >>> from xdsl.dialects.builtin import bf16
-    >>> tiles = [MemRefType.get(bf16, "gmem", 2, Layout((64, n), (131, 1))) for n in (176, 256, 80)]
-    >>> [columns_of_part(tile) for tile in tiles]
+    >>> layouts = [Layout((64, columns), (131, 1)) for columns in (176, 256, 80)]
+    >>> [columns_of_part(cute.MemRefType.get(bf16, "gmem", 2, layout)) for layout in layouts]
     [96, 128, 80]
     """
     columns = type_.shape[1]
@@ -130,22 +118,22 @@ def columns_of_part(type_: MemRefType) -> int:
     return -(-columns // (parts * _COLUMNS)) * _COLUMNS
 
 
-def bytes_of_buffer(type_: MemRefType) -> int:
+def bytes_of_buffer(type_: cute.MemRefType) -> int:
     """Shared memory of the part of a tile that is stored at once."""
     rows = type_.shape[0]
-    buffer = line_buffer(type_, (rows, columns_of_part(type_)))
-    return Layout(buffer.modes, buffer.stride).cosize() * buffer.bits // 8  # pyright: ignore
+    return around_layout(type_, (rows, columns_of_part(type_))).cosize() * type_.bits // 8
 
 
-def takes_aligned_stores(type_: MemRefType, part: tuple[int, ...]) -> bool:
-    """Whether parts of a tile in global memory have lines of some vectors that no store of vectors
-    takes as they are.
+def takes_aligned_stores(type_: cute.MemRefType, columns: int) -> bool:
+    """Whether so many columns of a tile in global memory have lines of some vectors that no store
+    of vectors takes as they are.
     """
     line = contiguous_mode(type_)
     if type_.rank != 2 or line is None or type_.bits not in SHIFTED_BITS:
         return False
     if type_.stride[line] != 1 or vector_bytes(type_) >= _VECTOR:
         return False
+    part = type_.shape[0], columns
     if part[1 - line] == 1:
         # A single line, such as a number for each row, is not worth that threads meet.
         return False
@@ -153,20 +141,21 @@ def takes_aligned_stores(type_: MemRefType, part: tuple[int, ...]) -> bool:
     return rest == 0 and vectors >= _LEAST_VECTORS
 
 
-def line_buffer(type_: MemRefType, part: tuple[int, int]) -> MemRefType:
+def line_buffer(type_: cute.MemRefType, part: tuple[int, int]) -> cute.MemRefType:
     """The buffer of a part of a tile in global memory: each line has room for a vector more, so
     that neighboring lines lie in other banks.
     """
-    like = MemRefType.get(type_.element, "gmem", type_.alignment, Layout(part, _strides(type_)))
-    return MemRefType.get(type_.element, "smem", 128, around_layout(like))
+    return cute.MemRefType.get(type_.element, "smem", 128, around_layout(type_, part))
 
 
-def aligned_copy(type_: MemRefType, part: tuple[int, int], threads: int, groups: int) -> TiledCopy:
+def aligned_copy(
+    type_: cute.MemRefType, part: tuple[int, int], threads: int, groups: int
+) -> TiledCopy:
     """Which thread stores which vectors of a part of a tile, of which each of `groups` of threads
     has an equal block of rows.
 
     >>> from xdsl.dialects.builtin import bf16
-    >>> type_ = MemRefType.get(bf16, "gmem", 2, Layout((128, 64), (131, 1)))
+    >>> type_ = cute.MemRefType.get(bf16, "gmem", 2, Layout((128, 64), (131, 1)))
     >>> print(aligned_copy(type_, (128, 64), 256, 2).tv)
     ((8,16,2),(8,4)):((1024,1,64),(128,16))
     """
@@ -176,139 +165,126 @@ def aligned_copy(type_: MemRefType, part: tuple[int, int], threads: int, groups:
     tv = copied(coalesced(block, line, 8 * _VECTOR // type_.bits, threads // groups), block)
 
     def moved(layout: Layout) -> list[tuple[int, int]]:
-        pairs = zip(flatten(layout.shape), flatten(layout.stride), strict=True)
         return [
-            (extent, stride if stride < block[0] else stride // block[0] * rows)  # pyright: ignore
-            for extent, stride in pairs
+            (extent, stride if stride < block[0] else stride // block[0] * rows)
+            for extent, stride in modes_of(layout)
         ]
 
-    of_threads = moved(tv[0]) + ([(groups, block[0])] if groups > 1 else [])
-    whole = Layout(
-        (tuple(e for e, _ in of_threads), tuple(e for e, _ in moved(tv[1]))),
-        (tuple(s for _, s in of_threads), tuple(s for _, s in moved(tv[1]))),
-    )
-    return TiledCopy(whole, part)
+    return TiledCopy(tv_layout([*moved(tv[0]), (groups, block[0])], moved(tv[1])), part)
 
 
-def _strides(type_: MemRefType) -> tuple[int, int]:
-    """Any strides of a tile whose lines run along the same mode."""
-    return (1, 1 << 20) if contiguous_mode(type_) == 0 else (1 << 20, 1)
-
-
-def results_by_tma(kernel: KernelOp) -> list[MemRefType]:
+def results_by_tma(kernel: cute.KernelOp) -> list[cute.MemRefType]:
     """The tiles of global memory to which TMA can store the kernel's register tiles. Vectors go
     there from registers at once where products want the shared memory.
     """
-    found: list[MemRefType] = []
-    multiplies = holds(kernel, GemmOp)
-    for op in ops_of(kernel, AtomicOp, CopyOp):
-        adds = isinstance(op, AtomicOp) and reduces_by_tma(op)
-        if adds or (isinstance(op, CopyOp) and isinstance(op.source.type, FragmentType)):
+    found: list[cute.MemRefType] = []
+    multiplies = holds(kernel, cute.GemmOp)
+    for op in ops_of(kernel, cute.AtomicOp, cute.CopyOp):
+        adds = isinstance(op, cute.AtomicOp) and reduces_by_tma(op)
+        if adds or (isinstance(op, cute.CopyOp) and isinstance(op.source.type, cute.FragmentType)):
             type_, tile = op.destination.type, tile_of_tensor(op.destination)
-            if isinstance(type_, MemRefType) and type_.rank == 2 and tile is not None:
+            if isinstance(type_, cute.MemRefType) and type_.rank == 2 and tile is not None:
                 if (multiplies and 1 in type_.shape) or is_exception(op):
                     continue
-                tensor = memref_of(tile.tensor)
+                tensor = cute.memref_of(tile.tensor)
                 if has_tensor_map(tensor):
                     found.append(type_)
     return found
 
 
-def bits_of_results(results: Sequence[MemRefType], shape: tuple[object, ...]) -> list[int]:
+def bits_of_results(results: Sequence[cute.MemRefType], shape: tuple[object, ...]) -> list[int]:
     """Bits of an element of those results that have this shape: they share lines."""
     return [type_.bits for type_ in results if type_.shape == shape]
 
 
-def reduces_by_tma(op: AtomicOp) -> bool:
+def reduces_by_tma(op: cute.AtomicOp) -> bool:
     """Whether TMA can add a tile to its tensor: as asynchronous as that is, nothing else in the
     kernel may read or write the tensor.
     """
     type_, tile = op.destination.type, tile_of_tensor(op.destination)
     if op.kind.data != "add" or tile is None:
         return False
-    assert isinstance(type_, MemRefType)
-    whole = memref_of(tile.tensor)
+    assert isinstance(type_, cute.MemRefType)
+    whole = cute.memref_of(tile.tensor)
     try:
         check_reduction("add", element_name(type_.element))
     except (ValueError, VerifyException):
         return False
     made = tile.tensor.owner
-    root = made.group if isinstance(made, MemberOp) else tile.tensor
+    root = made.group if isinstance(made, cute.MemberOp) else tile.tensor
     is_alone = [use.operation for use in uses_of(root)] == [op]
     return type_.rank == 2 and has_tensor_map(whole) and is_alone
 
 
-def as_store(op: AtomicOp) -> CopyOp:
+def as_store(op: cute.AtomicOp) -> cute.CopyOp:
     """The op as a store that adds."""
-    store = CopyOp(op.source, op.destination)
+    store = cute.CopyOp(op.source, op.destination)
     store.attributes[_REDUCE] = op.kind
     return store
 
 
-def reduction_of(op: CopyOp) -> str | None:
+def reduction_of(op: cute.CopyOp) -> str | None:
     """How a store combines with what is there, or None."""
     kind = op.attributes.get(_REDUCE)
     return kind.data if isinstance(kind, StringAttr) else None
 
 
-@dataclass
+@dataclass(frozen=True)
 class Pieces:
-    """The values of which a group's stores want some columns: the ops that are cut, and what has
-    been made of each for the columns from a first one on.
+    """The columns of results that leave at one time, the maps and loads that are done for these
+    alone, and whether what the next ones need is loaded before these are computed.
     """
 
     columns: int
     chunk: int
-    before: Operation
-    loads_ahead: bool = False
-    cut: set[Operation] = field(default_factory=set)
-    made: dict[tuple[SSAValue, int], SSAValue] = field(default_factory=dict)
+    cut: set[Operation]
+    loads_ahead: bool = True
 
     @property
-    def places(self) -> tuple[int, ...]:
+    def places(self) -> list[int]:
         """The first column of each part. Where parts do not divide the columns, the last one begins
         inside of the one before, so that all are lines of one width.
         """
-        return tuple(
-            min(first, self.columns - self.chunk) for first in range(0, self.columns, self.chunk)
-        )
+        last = self.columns - self.chunk
+        return [min(first, last) for first in range(0, self.columns, self.chunk)]
 
 
-def find_cut(pieces: Pieces, ops: Sequence[CopyOp]) -> None:
-    """The maps and loads that nothing but the stores needs, and that may wait for them."""
+def find_cut(ops: Sequence[cute.CopyOp], chunk: int) -> set[Operation]:
+    """The maps and loads that nothing but stores needs, and that may wait for them, of which every
+    thread has as much of each `chunk` columns.
+    """
+    columns = cute.shape_of(ops[0].source.type)[1]
     users: set[Operation] = set(ops)
     changed: set[SSAValue] = set()
     memory_changes = False
     op: Operation | None = ops[-1]
     while op is not None:
-        if op in users:
-            pass
-        elif isinstance(op, MapOp | LoadOp):
+        if isinstance(op, cute.MapOp | cute.LoadOp):
             readers = {use.operation for use in op.results[0].uses}
-            stays = isinstance(op, MapOp) or (
+            stays = isinstance(op, cute.MapOp) or (
                 not memory_changes
-                and space_of_tile(op.source) == "gmem"
+                and space_of(op.source) == "gmem"
                 and all(_is_apart(op.source, store.destination) for store in ops)
             )
-            inputs = op.inputs if isinstance(op, MapOp) else (op.result,)
+            inputs = op.inputs if isinstance(op, cute.MapOp) else (op.result,)
             if (
                 readers
                 and readers <= users
                 and stays
                 and not changed & set(op.operands)
-                and shape_of(op.results[0].type)[1:] == (pieces.columns,)
-                and all(_can_part(each, pieces.chunk) for each in inputs)
+                and cute.shape_of(op.results[0].type)[1:] == (columns,)
+                and all(can_part(each, chunk) for each in inputs)
             ):
                 users.add(op)
-                pieces.cut.add(op)
-        else:
+        elif op not in users:
             for inner in walk(op):
                 changed.update(written(inner))
                 memory_changes |= _may_write_memory(inner)
         op = op.prev_op
+    return users.difference(ops)
 
 
-def has_places(pieces: Pieces, ops: Sequence[CopyOp]) -> bool:
+def has_places(pieces: Pieces, ops: Sequence[cute.CopyOp]) -> bool:
     """Whether there are such parts. Those that do not divide the columns are computed twice in
     part: none of it from a tile that is loaded, which may be the one that is stored, and every
     thread has to hold as much of a part wherever it begins.
@@ -317,13 +293,13 @@ def has_places(pieces: Pieces, ops: Sequence[CopyOp]) -> bool:
     if step == pieces.chunk:
         return True
     values = [op.source for op in ops] + [op.results[0] for op in pieces.cut]
-    return all(_can_part(value, step) for value in values) and not any(
-        isinstance(op, LoadOp) and shape_of(op.result.type)[0] != 1 for op in pieces.cut
+    return all(can_part(value, step) for value in values) and not any(
+        isinstance(op, cute.LoadOp) and cute.shape_of(op.result.type)[0] != 1 for op in pieces.cut
     )
 
 
 def registers_of_pieces(
-    pieces: Pieces, ops: Sequence[CopyOp], elsewhere: set[SSAValue], beside: bool
+    pieces: Pieces, ops: Sequence[cute.CopyOp], elsewhere: set[SSAValue], beside: bool
 ) -> int:
     """Registers of a thread that hold tiles while columns are stored: what they are taken from,
     what is loaded for two parts (and the addresses of its rows), and what is computed for one. Of
@@ -335,7 +311,7 @@ def registers_of_pieces(
     if beside or elsewhere or not all(map(is_short, pieces.cut)):
         parts = max(_registers_of(op.source, pieces.chunk) for op in ops)
     for op in pieces.cut:
-        if isinstance(op, LoadOp):
+        if isinstance(op, cute.LoadOp):
             parts += 2 * _registers_of(op.result, pieces.chunk) + 2 * rows_of(op.result)
             continue
         whole.update(each for each in op.operands if each.owner not in pieces.cut)
@@ -348,74 +324,153 @@ def registers_of_pieces(
 
 def is_short(op: Operation) -> bool:
     """Whether an op makes of each element of a tile another one, by few operations."""
-    if not isinstance(op, MapOp) or len(op.body.block.ops) > _SHORT_FORMULA:
+    if not isinstance(op, cute.MapOp) or len(op.body.block.ops) > _SHORT_FORMULA:
         return False
-    return sum(isinstance(each.type, FragmentType) for each in op.inputs) == 1
+    return sum(isinstance(each.type, cute.FragmentType) for each in op.inputs) == 1
 
 
 def rows_of(value: SSAValue) -> int:
     """How many rows of a tile a thread holds."""
-    type_ = fragment_of(value)
-    assert type_.tv is not None
-    rows: int = type_.shape[0]  # pyright: ignore[reportAssignmentType]
-    return prod(extent for extent, stride in modes_of(type_.tv[1]) if stride < rows)
+    type_ = cute.fragment_of(value)
+    modes = modes_of(type_.bound[1])
+    return prod(extent for extent, stride in modes if stride < type_.shape[0])
 
 
 def _registers_of(value: SSAValue, columns: int) -> int:
     """Registers of so many columns of a tile."""
-    type_ = fragment_of(value)
+    type_ = cute.fragment_of(value)
+    values = type_.values
     if len(type_.shape) == 2 and type_.shape[1] != 1:
-        return -(-type_.values * columns // type_.shape[1] * type_.bits // 32)  # pyright: ignore[reportOperatorIssue]
-    return -(-type_.values * type_.bits // 32)
+        values = values * columns // type_.shape[1]
+    return -(-values * type_.bits // 32)
 
 
 def _may_write_memory(op: Operation) -> bool:
     """Whether an op may change global memory, or tell that others have."""
-    if isinstance(op, CopyOp):
-        return isinstance(op.destination.type, MemRefType) and op.destination.type.space == "gmem"
-    reads_only = MapOp | LoadOp | ExtractOp | FillOp | GemmOp | scf.ForOp | scf.IfOp | scf.YieldOp
-    return not isinstance(op, reads_only) and not is_pure(op)
+    if isinstance(op, cute.CopyOp):
+        return space_of(op.destination) == "gmem"
+    in_registers = cute.MapOp | cute.LoadOp | cute.ExtractOp | cute.FillOp | cute.GemmOp
+    return not (is_pure(op) or isinstance(op, in_registers | scf.ForOp | scf.IfOp | scf.YieldOp))
 
 
 def _is_apart(read: SSAValue, stored: SSAValue) -> bool:
     """Whether storing some columns of one tile leaves the others of another as they are: they
     belong to two tensors, or are one tile.
     """
-    one, other = argument_of(read), argument_of(stored)
-    if one is None or other is None:
-        return False
-    if one is not other:
+    if root_of(read) is not root_of(stored):
         return True
     first, second = read.owner, stored.owner
     return (
-        isinstance(first, LocalTileOp)
-        and isinstance(second, LocalTileOp)
+        isinstance(first, cute.LocalTileOp)
+        and isinstance(second, cute.LocalTileOp)
         and list(first.operands) == list(second.operands)
         and first.tile == second.tile
     )
 
 
-def argument_of(tile: SSAValue) -> SSAValue | None:
-    """The kernel's argument of which this is a part: a tensor, or a group of them."""
-    while isinstance(tile.owner, LocalTileOp | SubviewOp | TransposeOp | MemberOp):
-        tile = tile.owner.operands[0]
-    return tile if isinstance(tile, BlockArgument) else None
+def can_part(value: SSAValue, chunk: int) -> bool:
+    """Whether every thread holds as much of each `chunk` columns of a tile, if it has columns."""
+    shape = cute.shape_of(value.type)
+    is_narrow = len(shape) != 2 or shape[1] == 1
+    return is_narrow or type_of_columns(cute.fragment_of(value), chunk) is not None
 
 
-def _can_part(value: SSAValue, chunk: int) -> bool:
-    shape = shape_of(value.type)
-    return len(shape) != 2 or shape[1] == 1 or type_of_part(value, chunk) is not None
+def type_of_columns(tile: cute.FragmentType, columns: int) -> cute.FragmentType | None:
+    """The type of so many columns of a bound tile, if every thread holds as much of each such part;
+    else None.
+    """
+    rows = tile.shape[0]
+    tv = columns_of(tile.bound, rows, columns)
+    return None if tv is None else cute.FragmentType.get(tile.element, (rows, columns), tv)
 
 
-def type_of_part(value: SSAValue, chunk: int) -> FragmentType | None:
-    """The type of `chunk` columns of a tile, if every thread holds as much of each such part."""
-    type_ = fragment_of(value)
-    assert type_.tv is not None
-    rows: int = type_.shape[0]  # pyright: ignore[reportAssignmentType]
-    tv = columns_of(type_.tv, rows, chunk)
-    return None if tv is None else FragmentType.get(type_.element, (rows, chunk), tv)
+class TileColumns:
+    """Ops for the columns of tiles from a first one on, in front of a place. Loads and maps of
+    `cut` are done for these columns alone; of other register tiles the columns are taken out.
+    """
 
+    def __init__(
+        self, first: int, columns: int, before: Operation, cut: Collection[Operation] = ()
+    ) -> None:
+        self.first, self.columns, self.before, self.cut = first, columns, before, cut
+        # What is used in the place of whole tiles, and of views of memory in copies of loops.
+        self.made: dict[SSAValue, SSAValue] = {}
 
-def space_of_tile(value: SSAValue) -> str:
-    type_ = memref_of(value)
-    return type_.space
+    def insert(self, op: Operation) -> Operation:
+        insert_before(self.before, op)
+        return op
+
+    def view(self, memory: SSAValue) -> SSAValue:
+        """These columns of a tile in memory."""
+        memory = self.made.get(memory, memory)
+        rows, columns = cute.shape_of(memory.type)
+        if columns == self.columns:
+            return memory
+        return self.insert(cute.SubviewOp(memory, (0, self.first), (rows, self.columns))).results[0]
+
+    def held(self, tile: cute.FragmentType) -> SSAValue:
+        """A new register tile for these columns of one."""
+        return self.insert(cute.AllocFragmentOp(self.type_of(tile))).results[0]
+
+    def of(self, value: SSAValue) -> SSAValue:
+        """These columns of a tile; a value that has not as many columns itself."""
+        if isinstance(value.type, cute.MemRefType):
+            return self.view(value)
+        shape = value.type.shape if isinstance(value.type, cute.FragmentType) else ()
+        if len(shape) != 2 or shape[1] in (1, self.columns):
+            return self.made.get(value, value)
+        if value not in self.made:
+            self.made[value] = self._made(value)
+        return self.made[value]
+
+    def _made(self, value: SSAValue) -> SSAValue:
+        op = value.owner
+        if isinstance(op, cute.LoadOp | cute.MapOp) and op in self.cut:
+            return self.done(op)
+        type_ = self.type_of(cute.fragment_of(value))
+        return self.insert(cute.ExtractOp(value, (0, self.first), type_)).results[0]
+
+    def done(self, op: cute.LoadOp | cute.MapOp) -> SSAValue:
+        """These columns of what an op loads or computes."""
+        type_ = self.type_of(op.result.type)
+        if isinstance(op, cute.LoadOp):
+            made = cute.LoadOp(self.of(op.source), type_)
+            made.attributes.update(op.attributes)
+        else:
+            inputs = [self.of(each) for each in op.inputs]
+            body = op.body.clone()
+            shift_coordinates(body.block, 1, self.first)
+            made = cute.MapOp(inputs, type_, body)
+        return self.insert(made).results[0]
+
+    def copy(self, ops: Iterable[Operation]) -> None:
+        """Do ops for these columns, in their order, with the scalar code between them."""
+        for op in ops:
+            tiles = [each for each in op.operands if isinstance(each.type, cute.FragmentType)]
+            if isinstance(op, scf.ForOp):
+                self._copy_loop(op)
+            elif isinstance(op, cute.LoadOp | cute.MapOp):
+                self.made[op.result] = self.done(op)
+            elif tiles:
+                self.insert(op.clone({value: self.of(value) for value in op.operands}))
+            else:
+                copied = self.insert(op.clone(self.made))
+                self.made.update(zip(op.results, copied.results, strict=True))
+
+    def _copy_loop(self, loop: scf.ForOp) -> None:
+        low, high, step = (self.made.get(each, each) for each in (loop.lb, loop.ub, loop.step))
+        body = Block([scf.YieldOp()], arg_types=loop.body.block.arg_types)
+        copied = self.insert(scf.ForOp(low, high, step, [], body))
+        copied.attributes.update(loop.attributes)
+        self.made[loop.body.block.args[0]] = body.args[0]
+        assert body.last_op is not None
+        outer, self.before = self.before, body.last_op
+        self.before.location = loop.location
+        self.copy([op for op in loop.body.block.ops if not isinstance(op, scf.YieldOp)])
+        self.before = outer
+
+    def type_of(self, tile: cute.FragmentType) -> cute.FragmentType:
+        """The type of these columns."""
+        type_ = type_of_columns(tile, self.columns)
+        assert type_ is not None, "columns of which every thread holds as much as of others"
+        return type_

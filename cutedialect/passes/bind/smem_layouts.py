@@ -1,13 +1,23 @@
-"""Shared-memory layouts of staged tiles: which swizzle leaves no bank conflict.
+"""Shared-memory layouts of tiles: which swizzle leaves no bank conflict.
 
 Rows of the contiguous mode are cut into blocks of 128, 64 or 32 bytes, the spans of the swizzles;
 16-byte chunks of a row are permuted by the row's number (PTX ISA 5.5.6, byte addresses).
+
+Where threads exchange a register tile for another layout of it, its lines may be some elements
+longer instead, so that the fewest accesses of a warp fall into one bank. 32 banks of 4 bytes serve
+a warp at a time; lanes that read or write the same word are served together, and accesses of 8 and
+16 bytes by halves and quarters of a warp.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
+from math import gcd
+
 from cutedialect.atoms.smem_layouts import SWIZZLE_32B
-from cutedialect.layout import Layout, Swizzle, coalesce, composition, flatten, right_inverse
+from cutedialect.layout import Layout, Swizzle, coalesce, composition, right_inverse
+from cutedialect.passes.bind.thread_layouts import modes_of
 
 _SPAN = 128
 # What the swizzles span.
@@ -15,11 +25,21 @@ _LINES = (128, 64, 32)
 _CHUNK = 16
 # Of what TMA writes in shared memory.
 _ALIGNMENT = 128
+_BANKS = 32
+_WORD = 4
+_LANES = 32
+_WIDEST = 16
+# Elements by which lines of what threads exchange may be longer, and accesses of a thread that are
+# looked at.
+_PADS = (1, 2, 4, 8)
+_SEEN = 16
+Staging = tuple[Layout, Swizzle | None, int]
+"""Layout, swizzle of byte addresses, and alignment in bytes of a tile in shared memory."""
 
 
 def staging_layout(
     shape: tuple[int, ...], contiguous: int | None, bits: int, *tvs: Layout
-) -> tuple[Layout, Swizzle | None, int]:
+) -> Staging:
     """(layout, swizzle of byte addresses, alignment in bytes) of a tile in shared memory; where
     threads write or read it as `tvs` say, of blocks that none of their steps crosses.
 
@@ -67,7 +87,7 @@ def staging_layout(
 
 def operand_layout(
     shape: tuple[int, ...], contiguous: int | None, bits: int, unit: str, *tvs: Layout
-) -> tuple[Layout, Swizzle | None, int]:
+) -> Staging:
     """`staging_layout` of an operand (rows, depth) that `unit` reads by descriptors: words of 32
     bits that are contiguous along the rows have the swizzle that tcgen05 wants for them.
 
@@ -91,9 +111,8 @@ def operand_layout(
 def _steps(tv: Layout, shape: tuple[int, ...], mode: int) -> list[tuple[int, int]]:
     """(extent, step) of the modes of threads and values that move along a mode of a tile."""
     rows = shape[0]
-    pairs = zip(flatten(tv.shape), flatten(tv.stride), strict=True)
-    moved = [(extent, stride // rows if mode else stride % rows) for extent, stride in pairs]  # pyright: ignore[reportOperatorIssue]
-    return [(extent, step) for extent, step in moved if step and extent > 1]  # pyright: ignore[reportReturnType, reportOperatorIssue]
+    moved = [(extent, stride // rows if mode else stride % rows) for extent, stride in modes_of(tv)]
+    return [(extent, step) for extent, step in moved if step]
 
 
 def _stays(block: int, extent: int, step: int) -> bool:
@@ -149,3 +168,76 @@ def columns_at_once(columns: int, *bits: int, divides: bool = True) -> int:
     while columns % chunk if divides else columns < chunk:
         chunk //= 2
     return chunk if chunk >= least else columns
+
+
+@lru_cache(maxsize=256)
+def exchange_layout(have: Layout, want: Layout, shape: tuple[int, int], bits: int) -> Staging:
+    """(layout, swizzle, alignment) of the buffer of a tile that is written as `have` says and read
+    as `want` does: thread-value layouts onto its column-major coordinates.
+
+    >>> rows = Layout((32, (2, 64)), (64, (2048, 1)))
+    >>> columns = Layout((32, (2, 64)), (1, (32, 64)))
+    >>> print(*exchange_layout(rows, columns, (64, 64), 16))
+    (64,64):(1,66) None 4
+    """
+    size = max(1, bits // 8)
+    choices = [staging_layout(shape, mode, bits, have, want) for mode in (0, 1)]
+    for pad in _PADS:
+        for strides in ((1, shape[0] + pad), (shape[1] + pad, 1)):
+            line = max(strides) * size
+            choices.append((Layout(shape, strides), None, gcd(line, 128)))
+
+    def cycles(choice: Staging) -> float:
+        return sum(_cycles(tv, shape, choice, size) for tv in (have, want))
+
+    return min(choices, key=cycles)
+
+
+def _cycles(tv: Layout, shape: tuple[int, int], buffer: Staging, size: int) -> float:
+    """Turns of the banks for each element of a thread of the first warp, at 32 lanes."""
+    layout, swizzle, alignment = buffer
+    lanes = tv[0].offsets()[:_LANES]
+    values = tv[1].offsets()
+    rows = shape[0]
+
+    def place(at: int) -> int:
+        byte = layout((at % rows, at // rows)) * size
+        return byte if swizzle is None else swizzle(byte)
+
+    width = _WIDEST // size
+    while width > 1 and not _takes(width, lanes, values, place, size, alignment):
+        width //= 2
+    starts = range(0, len(values), width)[:_SEEN]
+    phases = max(1, width * size // _WORD)
+    part = max(1, len(lanes) // phases)
+    turns = 0
+    for first in starts:
+        for begin in range(0, len(lanes), part):
+            words: dict[int, set[int]] = {}
+            for lane in lanes[begin : begin + part]:
+                byte = place(lane + values[first])
+                for word in range(byte // _WORD, (byte + width * size - 1) // _WORD + 1):
+                    words.setdefault(word % _BANKS, set()).add(word)
+            turns += max(map(len, words.values()))
+    return turns / (len(starts) * width)
+
+
+def _takes(
+    width: int,
+    lanes: list[int],
+    values: list[int],
+    place: Callable[[int], int],
+    size: int,
+    align: int,
+) -> bool:
+    """Whether each access may move so many elements."""
+    if len(values) % width or width * size > align:
+        return False
+    for first in range(0, min(len(values), _SEEN * width), width):
+        for lane in lanes:
+            start = place(lane + values[first])
+            if start % (width * size):
+                return False
+            if any(place(lane + values[first + i]) != start + i * size for i in range(1, width)):
+                return False
+    return True

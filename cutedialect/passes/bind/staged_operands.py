@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from xdsl.dialects.builtin import Float32Type, FloatTF32Type, UnitAttr
+from xdsl.dialects.builtin import Float32Type, FloatTF32Type
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
@@ -40,6 +40,7 @@ from cutedialect.passes.bind.layout_inference import (
     vector_bytes,
 )
 from cutedialect.passes.bind.mma_choice import (
+    is_prepared,
     multiplied_element,
     needs_shifting,
     needs_transposing,
@@ -79,18 +80,14 @@ class StagedOperands(KernelBinding):
         bound, type_ = self.atoms[op], value.type
         atom = bound.atom
         assert isinstance(atom, Tcgen05Atom)
-        if (
-            not isinstance(type_, cute.FragmentType)
-            or value is not op.a
-            or "tmem" not in atom.a_spaces
-        ):
+        if not isinstance(type_, cute.FragmentType) or value is not op.a or type_.bits != 16:
             return None
-        if type_.bits != 16 or atom.cta_group != 1 or not bound.makes(type_):
+        if "tmem" not in atom.a_spaces or atom.cta_group != 1 or not bound.makes(type_):
             return None
-        layout = operand_tensor_layout(type_.shape, atom, type_.bits)  # pyright: ignore[reportArgumentType]
+        layout = operand_tensor_layout(type_.shape, atom, type_.bits)
         alloc = cute.AllocTmemOp(cute.MemRefType.get(type_.element, "tmem", 4, layout))
-        buffer = self.insert_top(alloc, op).results[0]
         self.units_of_tensors[alloc] = bound.units[0]
+        buffer = self.insert_top(alloc, op).result
         copy = cute.CopyOp(value, buffer, atom=TmemStoreType.get(type_.element))
         self.insert(copy, self._once_made(value, op))
         return buffer
@@ -126,50 +123,59 @@ class StagedOperands(KernelBinding):
         unit = self.atoms[op].units[value is op.b]
         buffer, atom = self._smem_operand(tile, op, unit, is_turned)
         self.insert(cute.CopyOp(tile, buffer, atom=atom), self._once_made(tile, op))
-        return self.insert(cute.TransposeOp(buffer), op).results[0] if is_turned else buffer
+        return self._turned(buffer, is_turned, op)
 
     def _smem_operand(
         self, tile: SSAValue, op: cute.GemmOp, unit: int, is_turned: bool
     ) -> tuple[SSAValue, Attribute]:
         """A buffer for a register tile that descriptors describe, and how threads write it."""
         type_ = cute.fragment_of(tile)
-        assert type_.tv is not None
         parts = parts_of_rows(type_.shape, unit, is_turned)
-        layout, swizzle, alignment = staging_layout(type_.shape, 1, type_.bits, type_.tv, *parts)
-        smem = cute.MemRefType.get(type_.element, "smem", max(alignment, 128), layout, swizzle)
-        alloc = cute.AllocSmemOp(smem)
-        alloc.attributes[OPERAND] = UnitAttr()
-        return self.insert_top(alloc, op).results[0], staging_atom(self, type_, 1)
+        layout = staging_layout(type_.shape, 1, type_.bits, type_.bound, *parts)
+        buffer = self.smem_buffer(type_.element, layout, op, mark=OPERAND)
+        return buffer, staging_atom(self, type_, 1)
 
     def stage(self, op: cute.GemmOp, value: SSAValue) -> SSAValue:
         """Bring an operand tile from global memory into swizzled shared memory."""
         type_ = value.type
         if not (isinstance(type_, cute.MemRefType) and type_.space == "gmem"):
             return value
-        if self.dependences.reads_stored(op, value):
-            return self._stage_stored(op, value)
         tile, is_turned = untransposed(value)
-        found = self.staged.get(expression_of(tile))
-        if found is not None and (found.value is value or self._serves(found, op, is_turned)):
-            if found.is_turned == is_turned:
-                return found.buffer
-            return self.insert(cute.TransposeOp(found.buffer), op).results[0]
-        part = self._inside(op, tile, is_turned)
-        if part is not None:
-            return part
-        atom = self.atoms[op].atom
+        is_stored = self.dependences.reads_stored(op, value)
+        if is_stored and self.is_specialized:
+            raise PassFailedException(
+                op,
+                "expected operands that the kernel does not store itself in the role plan "
+                f"'{self.schedule.roles}', whose loading warps run ahead of the stores; take "
+                "roles = uniform",
+            )
+        if not is_stored:
+            found = self.staged.get(expression_of(tile))
+            if found is not None and (found.value is value or self._serves(found, op, is_turned)):
+                return self._turned(found.buffer, found.is_turned != is_turned, op)
+            part = self._inside(op, tile, is_turned)
+            if part is not None:
+                return part
+        atom, name = self.atoms[op].atom, f"s{value.name_hint or ''}"
         if value is op.b and isinstance(atom, Tcgen05Atom) and atom.cta_group == 2:
-            buffer = self._half_in_each(op, value)
+            smem = paired_type(op, value)
+            layout = smem.layout, smem.swizzle, smem.alignment
+            buffer = self.smem_buffer(smem.element, layout, op, name, mark=PAIR)
         else:
             major = operand_major(type_) if self.is_specialized else contiguous_mode(type_)
-            buffer = self.new_buffer(type_, major, op, tvs=self._readers(tile, is_turned))
-        buffer.name_hint = f"s{value.name_hint or ''}"
-        place = _once(value, op)
+            tvs = self._readers(tile, is_turned)
+            buffer = self.new_buffer(type_, major, op, name, tvs=tvs)
+        # What the kernel has stored is brought where it is read.
+        place = op if is_stored else _once(value, op)
         self.copy_to_smem(value, buffer, place)
-        copy = place.prev_op
-        assert copy is not None
-        self.staged[expression_of(tile)] = Staged(value, buffer, is_turned, copy)
+        if not is_stored:
+            assert place.prev_op is not None
+            self.staged[expression_of(tile)] = Staged(value, buffer, is_turned, place.prev_op)
         return buffer
+
+    def _turned(self, buffer: SSAValue, is_turned: bool, op: cute.GemmOp) -> SSAValue:
+        """A buffer, or its transpose."""
+        return self.insert(cute.TransposeOp(buffer), op).result if is_turned else buffer
 
     def _inside(self, op: cute.GemmOp, tile: SSAValue, is_turned: bool) -> SSAValue | None:
         """The part of a buffer in which a tile is there already, since a wider one of the same
@@ -189,18 +195,9 @@ class StagedOperands(KernelBinding):
             origin = origin[:: -1 if turned else 1]
             if not cute.has_part(found.buffer.type, origin, shape):  # pyright: ignore[reportArgumentType]
                 continue
-            part = self.insert(cute.SubviewOp(found.buffer, origin, shape), op).results[0]
-            if turned == is_turned:
-                return part
-            return self.insert(cute.TransposeOp(part), op).results[0]
+            part = self.insert(cute.SubviewOp(found.buffer, origin, shape), op).result
+            return self._turned(part, turned != is_turned, op)
         return None
-
-    def _half_in_each(self, op: cute.GemmOp, value: SSAValue) -> SSAValue:
-        """A new buffer for a tile of which each CTA of a pair keeps half of the rows."""
-        smem = paired_type(op, value)
-        alloc = cute.AllocSmemOp(smem)
-        alloc.attributes[PAIR] = UnitAttr()
-        return self.insert_top(alloc, op).results[0]
 
     def _readers(self, tile: SSAValue, is_turned: bool) -> list[Layout]:
         """How the warps of all multiplies of a tile, or of its transpose, bring it to registers,
@@ -227,29 +224,9 @@ class StagedOperands(KernelBinding):
         """Whether a tile that was staged for one multiply is there for another one too; elements of
         16 bits are read in either direction.
         """
-        block = block_of(found.copy)
-        if block.find_ancestor_op_in_block(op) is None:
+        if block_of(found.copy).find_ancestor_op_in_block(op) is None:
             return False
-        return (
-            found.is_turned == is_turned
-            or cute.element_bits(cute.element_of(found.buffer.type)) == 16
-        )
-
-    def _stage_stored(self, op: cute.GemmOp, value: SSAValue) -> SSAValue:
-        """Bring an operand that the kernel itself has stored to shared memory, where it is read."""
-        type_ = cute.memref_of(value)
-        if self.is_specialized:
-            raise PassFailedException(
-                op,
-                "expected operands that the kernel does not store itself in the role plan "
-                f"'{self.schedule.roles}', whose loading warps run ahead of the stores; take "
-                "roles = uniform",
-            )
-        tvs = self._readers(*untransposed(value))
-        buffer = self.new_buffer(type_, contiguous_mode(type_), op, tvs=tvs)
-        buffer.name_hint = f"s{value.name_hint or ''}"
-        self.copy_to_smem(value, buffer, op)
-        return buffer
+        return found.is_turned == is_turned or cute.memref_of(found.buffer).bits == 16
 
     def descriptor_operand(
         self, op: cute.GemmOp, value: SSAValue, order: Layout | None = None
@@ -264,21 +241,21 @@ class StagedOperands(KernelBinding):
         if staged is value or not (transposes or needs_widening(op, value)):
             return staged
         element = multiplied_element(op, value)
-        if (value, element, order) in self.prepared:
-            return self.prepared[value, element, order]
-        type_ = cute.memref_of(value)
-        if transposes:
-            buffer = self.new_buffer(type_, 1, op, order)
-            copy = cute.CopyOp(staged, buffer, atom=TransposeCopyType.get(element))
-        else:
-            buffer = self.new_buffer(type_, operand_major(type_), op, element=element)
-            tiled = coalesced_for(staged.type, self._preparing_threads())  # pyright: ignore[reportArgumentType]
-            atom = WidenCopyType.get(type_.element, element)
-            copy = cute.CopyOp(staged, buffer, atom=atom, tiled=cute.TiledCopyAttr(tiled))
-        buffer.name_hint = f"{'t' if transposes else 'w'}{value.name_hint or ''}"
-        self.insert(copy, _once(value, op))
-        self.prepared[value, element, order] = buffer
-        return buffer
+        key = value, element, order
+        if key not in self.prepared:
+            type_ = cute.memref_of(value)
+            name = ("t" if transposes else "w") + (value.name_hint or "")
+            if transposes:
+                buffer = self.new_buffer(type_, 1, op, name, order)
+                copy = cute.CopyOp(staged, buffer, atom=TransposeCopyType.get(element))
+            else:
+                buffer = self.new_buffer(type_, operand_major(type_), op, name, element=element)
+                tiled = coalesced_for(cute.memref_of(staged), self._preparing_threads())
+                atom = WidenCopyType.get(type_.element, element)
+                copy = cute.CopyOp(staged, buffer, atom=atom, tiled=cute.TiledCopyAttr(tiled))
+            self.insert(copy, _once(value, op))
+            self.prepared[key] = buffer
+        return self.prepared[key]
 
     def _shifted(self, op: cute.GemmOp, value: SSAValue) -> SSAValue:
         """An operand whose rows begin at any element: copied asynchronously with the aligned words
@@ -287,45 +264,39 @@ class StagedOperands(KernelBinding):
         tile, is_turned = untransposed(value)
         key = (tile, cute.element_of(value.type), None)
         if key not in self.prepared:
-            type_ = cute.memref_of(tile)
+            type_, name = cute.memref_of(tile), value.name_hint or ""
             place = _once(value, op)
-            raw = cute.MemRefType.get(type_.element, "smem", 128, around_layout(type_))
-            came = self.insert_top(cute.AllocSmemOp(raw), op).results[0]
-            came.name_hint = f"w{value.name_hint or ''}"
+            raw = around_layout(type_), None, 128
+            came = self.smem_buffer(type_.element, raw, op, f"w{name}")
             atom = SimtAsyncCopyType.get(type_.element, "global", 128, around=True)
             tiled = cute.TiledCopyAttr(shifted_copy(type_, self._loading_threads()))
             self.insert(cute.CopyOp(tile, came, atom=atom, tiled=tiled), place)
-            buffer = self.new_buffer(type_, operand_major(type_), op)
-            buffer.name_hint = f"s{value.name_hint or ''}"
+            buffer = self.new_buffer(type_, operand_major(type_), op, f"s{name}")
             # Tensor cores would cut f32 operands off where shifts can round them.
             rounds = isinstance(type_.element, Float32Type)
-            element = FloatTF32Type() if rounds else type_.element
+            atom = ShiftedCopyType.get(FloatTF32Type() if rounds else type_.element)
             tiled = cute.TiledCopyAttr(shifted_copy(type_, self._preparing_threads()))
-            atom = ShiftedCopyType.get(element)
             self.insert(cute.CopyOp(came, buffer, atom=atom, tiled=tiled, origin=tile), place)
             self.prepared[key] = buffer
-        buffer = self.prepared[key]
-        return self.insert(cute.TransposeOp(buffer), op).results[0] if is_turned else buffer
+        return self._turned(self.prepared[key], is_turned, op)
 
     def stage_widened(self, op: cute.GemmOp, value: SSAValue) -> SSAValue:
         """An operand in shared memory as `mma.sync` reads it: converted on its way there."""
         element = multiplied_element(op, value)
         if not needs_widening(op, value):
             return self.stage(op, value)
-        is_stored = self.dependences.reads_stored(op, value)
-        if not is_stored and (value, element, None) in self.prepared:
-            return self.prepared[value, element, None]
-        type_ = cute.memref_of(value)
+        is_stored, key = self.dependences.reads_stored(op, value), (value, element, None)
+        if not is_stored and key in self.prepared:
+            return self.prepared[key]
+        type_, name = cute.memref_of(value), f"s{value.name_hint or ''}"
         tvs = self._readers(*untransposed(value))
-        buffer = self.new_buffer(type_, contiguous_mode(type_), op, element=element, tvs=tvs)
-        buffer.name_hint = f"s{value.name_hint or ''}"
+        buffer = self.new_buffer(type_, contiguous_mode(type_), op, name, element=element, tvs=tvs)
         tiled = cute.TiledCopyAttr(self._tiled_copy(value, op, self.threads))
-        copy = cute.CopyOp(
-            value, buffer, atom=WidenCopyType.get(type_.element, element), tiled=tiled
-        )
+        atom = WidenCopyType.get(type_.element, element)
+        copy = cute.CopyOp(value, buffer, atom=atom, tiled=tiled)
         self.insert(copy, op if is_stored else _once(value, op))
         if not is_stored:
-            self.prepared[value, element, None] = buffer
+            self.prepared[key] = buffer
         return buffer
 
     def new_buffer(
@@ -333,6 +304,7 @@ class StagedOperands(KernelBinding):
         type_: cute.MemRefType,
         contiguous: int | None,
         like: Operation,
+        name: str,
         order: Layout | None = None,
         element: Attribute | None = None,
         tvs: Sequence[Layout] = (),
@@ -347,11 +319,9 @@ class StagedOperands(KernelBinding):
         layout, swizzle, alignment = operand_layout(type_.shape, contiguous, bits, unit, *tvs)
         if order is not None:
             layout = with_order(layout, order)
-        if self.is_specialized:
-            # TMA writes whole boxes, from a line of 128 bytes on (PTX ISA 5.5).
-            alignment = max(alignment, 128)
-        smem = cute.MemRefType.get(element, "smem", alignment, layout, swizzle)
-        return self.insert_top(cute.AllocSmemOp(smem), like).results[0]
+        staged = layout, swizzle, alignment
+        # TMA writes whole boxes, from a line of 128 bytes on (PTX ISA 5.5).
+        return self.smem_buffer(element, staged, like, name, 128 if self.is_specialized else 1)
 
     def copy_to_smem(self, source: SSAValue, buffer: SSAValue, before: Operation) -> None:
         type_ = part_of(source)
@@ -379,12 +349,8 @@ class StagedOperands(KernelBinding):
             return
         atom = UniversalCopyType.get(rounded or type_.element, width * 8)
         is_plain_target = not target(self.arch).has_instruction("cp.async.ca.shared.global")
-        if (
-            self.is_specialized
-            or is_joined(source)
-            or is_plain_target
-            or not self._holds_what_is_loaded()
-        ):
+        goes_by_itself = self.is_specialized or is_joined(source) or is_plain_target
+        if goes_by_itself or not self._holds_what_is_loaded():
             self.insert(cute.CopyOp(source, buffer, atom=atom, tiled=tiled), before)
             return
         fragment = cute.FragmentType.get(type_.element, type_.shape, copied(copy, type_.shape))
@@ -431,10 +397,7 @@ class StagedOperands(KernelBinding):
         if not row.may_grow:
             return self.threads if row.warps is None else 32 * row.warps
         shares = any(
-            isinstance(self.atoms[op].atom, WgmmaAtom)
-            and (
-                needs_transposing(op, tile) or needs_widening(op, tile) or needs_shifting(op, tile)
-            )
+            isinstance(self.atoms[op].atom, WgmmaAtom) and is_prepared(op, tile)
             for op in self.atoms
             for tile in (op.a, op.b)
         )
@@ -455,28 +418,25 @@ class StagedOperands(KernelBinding):
     ) -> bool:
         """A TMA load into `buffer`, shared by the CTAs of the cluster that want the same tile."""
         group = sharing(source, self.schedule.cluster or (1, 1), before)
-        alloc = buffer.owner
+        alloc, smem = buffer.owner, cute.memref_of(buffer)
         if isinstance(alloc, cute.AllocSmemOp) and is_paired(alloc):
             assert group is not None
             pairs = group[0] // 2
-            described = self.tensor_map(source, buffer, pairs, element, is_half=True)
+            described = self.tensor_map(source, smem, pairs, element, is_half=True)
             if described is None:
                 raise PassFailedException(before, f"expected halves by TMA, got {self.unmapped}")
-            atom = TmaLoadType.get(
-                cute.element_of(source.type), (pairs, 2) if pairs > 1 else None, pair=True
-            )
-            self.insert(cute.CopyOp(source, buffer, atom=atom, descriptor=described), before)
-            return True
-        if self.schedule.loads == "threads" and takes_async_copy(part_of(source), self.arch):
-            return False
-        described = self.tensor_map(source, buffer, group[0] if group is not None else 1, element)
-        if described is None and group is not None:
-            group = None
-            described = self.tensor_map(source, buffer, 1, element)
-        if described is None:
-            remark("cute-partition", before, f"TMA not taken for a load: {self.unmapped}")
-            return False
-        atom = TmaLoadType.get(cute.element_of(source.type), group)
+            group, is_half = (pairs, 2) if pairs > 1 else None, True
+        else:
+            if self.schedule.loads == "threads" and takes_async_copy(part_of(source), self.arch):
+                return False
+            is_half = False
+            described = self.tensor_map(source, smem, group[0] if group is not None else 1, element)
+            if described is None and group is not None:
+                group, described = None, self.tensor_map(source, smem, 1, element)
+            if described is None:
+                remark("cute-partition", before, f"TMA not taken for a load: {self.unmapped}")
+                return False
+        atom = TmaLoadType.get(cute.element_of(source.type), group, pair=is_half)
         self.insert(cute.CopyOp(source, buffer, atom=atom, descriptor=described), before)
         return True
 

@@ -20,7 +20,9 @@ from cutedialect.dialects.cute_nvgpu import (
     MakeTmaDescriptorOp,
     TmaDescriptorType,
 )
-from cutedialect.layout import Swizzle, flatten
+from cutedialect.dialects.walks import ancestors
+from cutedialect.layout import Layout, Swizzle, flatten
+from cutedialect.passes.bind.layout_inference import contiguous_mode
 from cutedialect.passes.rewriting import block_of
 from cutedialect.passes.tile.launch_arguments import add_argument, is_workspace, launched_with
 
@@ -32,6 +34,8 @@ CLUSTER_UNIFORM = "cluster_uniform"
 _WIDTH = 16
 _MOST_MODES = 5
 _MOST_EXTENT = 256
+# Bytes of a line of shared memory.
+_LINE = 128
 
 
 @dataclass(frozen=True)
@@ -52,53 +56,37 @@ def tile_of_tensor(value: SSAValue) -> TensorTile | None:
     """Follow a tile to the kernel argument that it is part of; None for other memory, and for a
     workspace, whose place is not known where tensor maps are made.
     """
-    if isinstance(value, BlockArgument):
-        type_, kernel = value.type, value.owner.parent_op()
-        if isinstance(kernel, cute.KernelOp) and isinstance(type_, cute.MemRefType):
-            if is_workspace(kernel, value):
-                return None
-            return TensorTile(value, tuple(range(type_.rank)))
+    type_, op = value.type, value.owner
+    if not isinstance(type_, cute.MemRefType):
         return None
-    owner = value.owner
-    if isinstance(owner, cute.MemberOp):
-        type_ = value.type
-        if isinstance(owner.group, BlockArgument) and isinstance(type_, cute.MemRefType):
-            return TensorTile(value, tuple(range(type_.rank)))
-        return None
-    if isinstance(owner, cute.SliceOp):
-        source = tile_of_tensor(owner.source)
-        mode = owner.mode.value.data
-        if source is None or source.sliced not in (None, source.modes[mode]):
+    if isinstance(value, BlockArgument) or isinstance(op, cute.MemberOp):
+        argument = op.group if isinstance(op, cute.MemberOp) else value
+        kernel = argument.owner.parent_op() if isinstance(argument, BlockArgument) else None
+        if not isinstance(kernel, cute.KernelOp) or is_workspace(kernel, argument):  # pyright: ignore
             return None
-        if GUARD in owner.attributes:
-            # A slice's map says where it ends, not that the tensor may begin behind its start.
-            return None
-        return replace(source, sliced=source.modes[mode])
-    if isinstance(owner, cute.LocalTileOp):
-        source = tile_of_tensor(owner.memref)
-        type_ = value.type
-        if source is None or not isinstance(type_, cute.MemRefType):
-            return None
-        tile = owner.tile.get_values()
-        guarded = owner.attributes.get(GUARD)
-        looked_at = guarded.get_values() if isinstance(guarded, DenseArrayBase) else ()
-        if source.sliced is not None and source.sliced in [source.modes[m] for m in looked_at]:
-            return None  # Rows in front of a slice are there in its map.
-        kept = [mode for mode, extent in enumerate(tile) if extent != 0]
-        dropped = len(kept) - type_.rank
-        return replace(source, modes=tuple(source.modes[mode] for mode in kept[dropped:]))
-    if isinstance(owner, cute.SubviewOp):
-        return tile_of_tensor(owner.source)
-    if isinstance(owner, cute.ConcatOp):
-        tiles = {tile_of_tensor(part) for part in owner.parts}
+        return TensorTile(value, tuple(range(type_.rank)))
+    if isinstance(op, cute.ConcatOp):
+        tiles = {tile_of_tensor(part) for part in op.parts}
         return tiles.pop() if len(tiles) == 1 else None
-    if isinstance(owner, cute.TransposeOp):
-        source = tile_of_tensor(owner.source)
-        if source is None:
-            return None
+    views = cute.SubviewOp | cute.TransposeOp | cute.SliceOp | cute.LocalTileOp
+    source = tile_of_tensor(op.operands[0]) if isinstance(op, views) else None
+    if source is None or isinstance(op, cute.SubviewOp):
+        return source
+    if isinstance(op, cute.TransposeOp):
         modes = source.modes if len(source.modes) == 2 else (*source.modes, -1)
         return replace(source, modes=modes[::-1])
-    return None
+    if isinstance(op, cute.SliceOp):
+        mode = source.modes[op.mode.value.data]
+        # A slice's map says where it ends, not that the tensor may begin behind its start.
+        known = GUARD not in op.attributes and source.sliced in (None, mode)
+        return replace(source, sliced=mode) if known else None
+    assert isinstance(op, cute.LocalTileOp)
+    guarded = op.attributes.get(GUARD)
+    looked_at = guarded.get_values() if isinstance(guarded, DenseArrayBase) else ()
+    if source.sliced is not None and source.sliced in [source.modes[mode] for mode in looked_at]:
+        return None  # Rows in front of a slice are there in its map.
+    kept = [mode for mode, extent in zip(source.modes, op.tile.get_values(), strict=True) if extent]
+    return replace(source, modes=tuple(kept[len(kept) - type_.rank :]))
 
 
 def part_of(value: SSAValue) -> cute.MemRefType:
@@ -120,44 +108,25 @@ def is_joined(value: SSAValue) -> bool:
     return isinstance(op, cute.ConcatOp)
 
 
-def takes_boxes(tile: TensorTile, box: tuple[int, ...], contiguous: int) -> bool:
-    """Whether a tensor map copies such boxes of a tile: those of a slice are rows along it."""
-    if tile.sliced is None:
-        return True
-    along = [tile.modes[mode] for mode, extent in enumerate(box) if extent > 1]
-    return tile.modes[contiguous] != tile.sliced and set(along) <= {
-        tile.modes[contiguous],
-        tile.sliced,
-    }
-
-
 def is_exception(op: Operation) -> bool:
     """Whether an op stands in a loop in a branch that values of tiles decide: what hardly ever
     happens gets no shared memory of its own.
     """
     in_loop = False
-    around = op.parent_op()
-    while around is not None and not isinstance(around, cute.KernelOp):
-        if isinstance(around, scf.ForOp):
-            in_loop = True
-        elif isinstance(around, scf.IfOp) and in_loop and _asks_tiles(around.cond):
+    for around in ancestors(op):
+        in_loop = in_loop or isinstance(around, scf.ForOp)
+        if in_loop and _asks_tiles(around):
             return True
-        around = around.parent_op()
     return False
 
 
 def asks_tiles_around(op: Operation) -> bool:
     """Whether an op stands in a branch that values of tiles decide."""
-    around = op.parent_op()
-    while around is not None and not isinstance(around, cute.KernelOp):
-        if isinstance(around, scf.IfOp) and _asks_tiles(around.cond):
-            return True
-        around = around.parent_op()
-    return False
+    return any(map(_asks_tiles, ancestors(op)))
 
 
-def _asks_tiles(condition: SSAValue) -> bool:
-    pending = [condition]
+def _asks_tiles(branch: Operation) -> bool:
+    pending = [branch.cond] if isinstance(branch, scf.IfOp) else []
     while pending:
         op = pending.pop().owner
         if isinstance(op, cute.AnyOp):
@@ -253,26 +222,50 @@ class TensorMaps:
         return taken.result
 
 
-def box_of(
-    shape: tuple[int, ...], layout_modes: tuple[object, ...], contiguous: int, share: int
-) -> tuple[int, ...] | None:
-    """The box of a tile whose staging layout has these modes: one block of the contiguous mode.
-
-    `share` CTAs take an equal part of the other mode each. None where no box fits.
+def boxes_of(
+    tile: SSAValue, shape: tuple[int, ...], layout: Layout, share: int = 1
+) -> tuple[TensorTile, tuple[int, ...]] | str:
+    """Where in its tensor a tile is, or each part of one that is put together, and the boxes in
+    which TMA copies a part of it of a shape; or why it copies none. Boxes are one block of the
+    contiguous mode of the `layout` in shared memory; `share` CTAs take an equal part of the other
+    mode each.
     """
+    type_, found = part_of(tile), tile_of_tensor(tile)
+    contiguous = contiguous_mode(type_)
+    if found is None:
+        return "its memory is not an argument of the kernel"
+    if why := why_no_map(cute.memref_of(found.tensor)):
+        return why
+    if contiguous is None:
+        return "no mode of the tile is contiguous"
+    box = _box(shape, layout, contiguous, share)
+    if box is None or box[contiguous] * type_.bits % (8 * _WIDTH):
+        return f"no box with lines of 16 bytes divides the tile {type_.shape}"
+    # Those of a slice are rows along it.
+    along = {found.modes[mode] for mode, extent in enumerate(box) if extent > 1}
+    line = found.modes[contiguous]
+    if found.sliced is not None and (line == found.sliced or along - {line, found.sliced}):
+        return "boxes of a slice lie along its rows"
+    # Every box starts on a line of shared memory (PTX ISA 5.5).
+    steps = [mode(part) for mode, part in zip(layout, box, strict=True) if part < mode.size()]
+    if any(step * type_.bits // 8 % _LINE for step in steps):
+        return f"boxes start at lines of {_LINE} bytes in shared memory"
+    return found, box
+
+
+def _box(
+    shape: tuple[int, ...], layout: Layout, contiguous: int, share: int
+) -> tuple[int, ...] | None:
     box = list(shape)
-    inner = layout_modes[contiguous]
-    box[contiguous] = flatten(inner)[0] if isinstance(inner, tuple) else shape[contiguous]
+    box[contiguous] = min(shape[contiguous], flatten(layout[contiguous].shape)[0])
     for mode, extent in enumerate(shape):
         if mode == contiguous:
             continue
-        if extent % share:
-            return None
-        part = extent // share
-        while part > _MOST_EXTENT:
-            if part % 2:
-                return None
+        part, rest = divmod(extent, share)
+        while part > _MOST_EXTENT and part % 2 == 0:
             part //= 2
+        if rest or part > _MOST_EXTENT:
+            return None
         box[mode] = part
     if len(shape) == 1 and share > 1:
         return None
@@ -302,11 +295,9 @@ def sharing(tile: SSAValue, cluster: tuple[int, int], user: Operation) -> tuple[
 def deciding(op: Operation) -> list[SSAValue]:
     """The values that decide whether and how often an op of a kernel runs."""
     found: list[SSAValue] = []
-    around = op.parent_op()
-    while around is not None and not isinstance(around, cute.KernelOp):
+    for around in ancestors(op):
         is_loop = isinstance(around, scf.ForOp)
         found += [around.lb, around.ub, around.step] if is_loop else around.operands
-        around = around.parent_op()
     return found
 
 

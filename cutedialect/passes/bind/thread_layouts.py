@@ -11,10 +11,10 @@ from functools import lru_cache
 from math import gcd, prod
 
 from cutedialect.atoms import MmaAtom
-from cutedialect.dialects.cute import threads_along
-from cutedialect.layout import Layout, TiledCopy, TiledMMA, coalesce, flatten, product
+from cutedialect.dialects.cute import FragmentType, MemRefType, threads_along
+from cutedialect.layout import Layout, TiledCopy, TiledMMA, coalesce, flatten
 
-Modes = tuple[tuple[int, int], ...]
+Modes = Sequence[tuple[int, int]]
 Parts = tuple[tuple[int, ...], frozenset[int]]
 GROUP_WARPS = 4
 _LANES = 32
@@ -31,22 +31,22 @@ def modes_of(layout: Layout) -> Modes:
     return tuple((extent, stride) for extent, stride in pairs if extent != 1)
 
 
-def _layout(threads: Modes, *values: Modes) -> Layout:
-    """Layout with one thread mode and one value mode for each group of `values`."""
-
-    def one(modes: Modes) -> tuple[object, object]:
-        kept = modes or ((1, 0),)
-        if len(kept) == 1:
-            return kept[0]
-        return tuple(e for e, _ in kept), tuple(s for _, s in kept)
-
-    thread = one(threads)
-    groups = [one(group) for group in values]
+def tv_layout(threads: Modes, *values: Modes) -> Layout:
+    """Layout with one thread mode and one value mode for each group of `values`; modes of one
+    element are dropped.
+    """
+    (thread, along), *groups = (_nested(modes) for modes in (threads, *values))
     if len(groups) == 1:
-        return Layout((thread[0], groups[0][0]), (thread[1], groups[0][1]))
-    return Layout(
-        (thread[0], tuple(g[0] for g in groups)), (thread[1], tuple(g[1] for g in groups))
-    )
+        return Layout((thread, groups[0][0]), (along, groups[0][1]))
+    shapes, strides = zip(*groups, strict=True)
+    return Layout((thread, shapes), (along, strides))
+
+
+def _nested(modes: Modes) -> tuple[object, object]:
+    """The shape and stride of some modes, or of the only one."""
+    kept = [mode for mode in modes if mode[0] != 1] or [(1, 0)]
+    shape, stride = zip(*kept, strict=True)
+    return (shape, stride) if len(kept) > 1 else kept[0]
 
 
 def tiled_mma(atom: MmaAtom, m: int | None, n: int | None, warps: tuple[int, int]) -> TiledMMA:
@@ -68,12 +68,13 @@ def tiled_mma(atom: MmaAtom, m: int | None, n: int | None, warps: tuple[int, int
 
 
 @lru_cache(maxsize=1024)
-def mma_accumulator(atom: MmaAtom, tile: tuple[int, int], warps: tuple[int, int]) -> Layout:
+def mma_accumulator(atom: MmaAtom, tile: tuple[int, ...], warps: tuple[int, int]) -> Layout:
     """C of a tile (M,N): each warp owns one contiguous block of it.
 
     Value modes are (atom values, rest M, rest N).
     """
-    return _flattened(tiled_mma(atom, *tile, warps).tv_layout("C", tile))
+    rows, columns = tile
+    return _flattened(tiled_mma(atom, rows, columns, warps).tv_layout("C", (rows, columns)))
 
 
 @lru_cache(maxsize=1024)
@@ -88,10 +89,10 @@ def mma_operand(atom: MmaAtom, which: str, tile: tuple[int, int], warps: tuple[i
 
 def _flattened(tv: Layout) -> Layout:
     """A layout of one thread mode and several value modes, each of them flat."""
-    return _layout(modes_of(tv[0]), *(modes_of(part) for part in tv[1]))
+    return tv_layout(modes_of(tv[0]), *(modes_of(part) for part in tv[1]))
 
 
-def tensor_accumulator(tile: tuple[int, int], warps: tuple[int, int]) -> Layout:
+def tensor_accumulator(tile: tuple[int, ...], warps: tuple[int, int]) -> Layout:
     """An accumulator of a tile (M,N) as warps load it from tensor memory: warp w of a warpgroup
     reaches the lanes from 32 w on, which hold rows from 32 w on, or from 16 w on where M is 64. A
     thread gets what it holds of an `mma.sync` accumulator, for every 16 rows and 8 columns.
@@ -111,7 +112,7 @@ def tensor_accumulator(tile: tuple[int, int], warps: tuple[int, int]) -> Layout:
     warp = ((GROUP_WARPS, rows // GROUP_WARPS), (groups, m // groups), (wn, turn * m))
     columns = (turn // _COLUMNS, _COLUMNS * m), (n // (wn * turn), wn * turn * m)
     values = ((2, m), (2, 8), *columns, (rows // 64, 16), (m // groups // rows, rows))
-    return _layout(_drop1(((4, 2 * m), (8, 1), *warp)), _drop1(values))
+    return tv_layout(((4, 2 * m), (8, 1), *warp), values)
 
 
 def accumulator_order(atom: MmaAtom) -> Layout:
@@ -159,11 +160,7 @@ def reordered(tv: Layout, rows: int, order: Layout) -> Layout:
                     out.append((2, at))
         return tuple(out)
 
-    return _layout(moved(modes_of(tv[0])), *(moved(modes_of(part)) for part in tv[1]))
-
-
-def _drop1(modes: Modes) -> Modes:
-    return tuple((extent, stride) for extent, stride in modes if extent != 1)
+    return tv_layout(moved(modes_of(tv[0])), *(moved(modes_of(part)) for part in tv[1]))
 
 
 @lru_cache(maxsize=1024)
@@ -178,7 +175,7 @@ def copied(copy: TiledCopy, shape: tuple[int, ...]) -> Layout:
     ((32,4),(2,16)):((2,64),(1,256))
     """
     tv = copy.tv_layout(shape)
-    return _layout(*(_parted(modes_of(part), shape[0]) for part in tv))
+    return tv_layout(*(_parted(modes_of(part), shape[0]) for part in tv))
 
 
 def _parted(modes: Modes, rows: int) -> Modes:
@@ -222,7 +219,8 @@ def coalesced(
         """Threads along a mode of the tile (-1: none), beside those in front of them."""
         if count == 1:
             return
-        if modes and modes[-1][1] == at and _is_power_of_two(whole := modes[-1][0] * count):
+        whole = modes[-1][0] * count if modes else 0
+        if modes and modes[-1][1] == at and whole & (whole - 1) == 0:
             modes[-1] = whole, at, modes[-1][2]
         else:
             modes.append((count, at, given[at] if at >= 0 else 0))
@@ -244,7 +242,7 @@ def coalesced(
     steps = (1, covered[0])
     step = {0: vector * steps[contiguous], 1: steps[other], -1: 0}
     of_threads = tuple((count, stride * step[at]) for count, at, stride in modes)
-    tv = _layout(of_threads, _drop1(((vector, steps[contiguous]),)))
+    tv = tv_layout(of_threads, ((vector, steps[contiguous]),))
     return _copy(tv, covered, len(shape), (contiguous, other))
 
 
@@ -252,10 +250,6 @@ def _copy(tv: Layout, covered: dict[int, int], rank: int, order: tuple[int, int]
     """A copy of what threads cover at once of either mode, of tiles of rank 1 or 2."""
     tiler = tuple(covered[mode] for mode in range(rank))
     return TiledCopy(tv, tiler, order if rank == 2 and order != (0, 1) else None)
-
-
-def _is_power_of_two(number: int) -> bool:
-    return number & (number - 1) == 0
 
 
 @lru_cache(maxsize=256)
@@ -326,7 +320,7 @@ def _in_blocks(
         (right, lanes[0] * along),
         (spare, 0),
     )
-    tv = _layout(_drop1(thread_modes), _drop1(((sizes[0], step), (sizes[1], cross))))
+    tv = tv_layout(thread_modes, ((sizes[0], step), (sizes[1], cross)))
     return _copy(tv, covered, 2, (other, contiguous)), spare
 
 
@@ -341,7 +335,7 @@ def in_vectors(tv: Layout, shape: tuple[int, ...], mode: int) -> Layout:
     first = [each for each in values if each[1] == step]
     if not first or values[0] == first[0]:
         return tv
-    return _layout(modes_of(tv[0]), (*first, *(each for each in values if each[1] != step)))
+    return tv_layout(modes_of(tv[0]), (*first, *(each for each in values if each[1] != step)))
 
 
 def group_parts(have: Layout, want: Layout) -> Parts | None:
@@ -362,23 +356,16 @@ def group_parts(have: Layout, want: Layout) -> Parts | None:
 
 def _first_group(tv: Layout) -> Parts | None:
     """Offsets of the warpgroups' parts, and the elements of the first."""
-    within: list[tuple[int, int]] = []
-    beyond: list[tuple[int, int]] = []
-    threads = 1
-    for extent, stride in _flat(tv[0]):
-        inside = max(1, min(extent, _GROUP // threads))
-        if extent % inside or (inside < extent and threads * inside % _GROUP):
-            return None
-        within.append((inside, stride))
-        beyond.append((extent // inside, stride * inside))
-        threads *= extent
-    if threads <= _GROUP or any(extent > 1 and stride == 0 for extent, stride in beyond):
+    threads, values = (part.offsets() for part in tv)
+    begins, first = threads[::_GROUP], threads[:_GROUP]
+    if len(threads) <= _GROUP or len({*begins}) < len(begins):
         return None
-    begins = _reached(beyond)
-    return tuple(begins), frozenset(_reached([*within, *_flat(tv[1])]))
+    if threads != [begin + at for begin in begins for at in first]:
+        return None
+    return tuple(begins), frozenset(at + value for at in first for value in values)
 
 
-def parts_along(tv: Layout, shape: tuple[int, int], mode: int) -> tuple[tuple[int, int], Layout]:
+def parts_along(tv: Layout, shape: tuple[int, ...], mode: int) -> tuple[tuple[int, int], Layout]:
     """The shape and layout of a tile with one element along a mode for each thread that holds a
     part of that mode: threads in order, values as along the other mode.
     """
@@ -401,20 +388,7 @@ def parts_along(tv: Layout, shape: tuple[int, int], mode: int) -> tuple[tuple[in
         for extent, stride in modes_of(tv[1])
         if stride and (stride < rows) == (mode == 1)
     ]
-    return small, _layout(tuple(threads), tuple(values))
-
-
-def _flat(layout: Layout) -> list[tuple[int, int]]:
-    return list(zip(flatten(layout.shape), flatten(layout.stride), strict=True))
-
-
-def _reached(modes: Sequence[tuple[int, int]]) -> list[int]:
-    """The values of a layout of these modes, in order."""
-    found = [0]
-    for extent, stride in modes:
-        if extent > 1:
-            found = [at + stride * i for i in range(extent) for at in found]
-    return found
+    return small, tv_layout(tuple(threads), tuple(values))
 
 
 @lru_cache(maxsize=4096)
@@ -423,6 +397,8 @@ def project(tv: Layout, shape: tuple[int, ...], small: tuple[int, ...]) -> Layou
 
     Removed thread modes stay with stride 0, removed value modes vanish.
     """
+    if shape == small:
+        return tv
     rows = shape[0]
     padded = small + (1,) * (2 - len(small))
     full = shape + (1,) * (2 - len(shape))
@@ -438,7 +414,7 @@ def project(tv: Layout, shape: tuple[int, ...], small: tuple[int, ...]) -> Layou
                 out.append((extent, moved))
         return tuple(out)
 
-    return _layout(keep(modes_of(tv[0]), False), keep(modes_of(tv[1]), True))
+    return tv_layout(keep(modes_of(tv[0]), False), keep(modes_of(tv[1]), True))
 
 
 def columns_of(tv: Layout, rows: int, chunk: int) -> Layout | None:
@@ -457,7 +433,7 @@ def columns_of(tv: Layout, rows: int, chunk: int) -> Layout | None:
                 return None
             extent = span // stride
         kept.append((extent, stride))
-    return _layout(modes_of(tv[0]), tuple(kept))
+    return tv_layout(modes_of(tv[0]), tuple(kept))
 
 
 def layouts_of_columns(
@@ -477,7 +453,7 @@ def layouts_of_columns(
     step = gcd(first, count, columns)
     block = copied(coalesced((rows, step), 1, _VALUES, threads), (rows, step))
     repeats = (columns // step, rows * step)
-    whole = _layout(modes_of(block[0]), (*modes_of(block[1]), repeats))
+    whole = tv_layout(modes_of(block[0]), (*modes_of(block[1]), repeats))
     part = columns_of(whole, rows, count)
     assert part is not None
     return whole, part
@@ -485,7 +461,7 @@ def layouts_of_columns(
 
 def divides_rows(tv: Layout, rows: int, groups: int) -> bool:
     """Whether the threads, cut into `groups` of neighbors, hold an equal block of rows each."""
-    offsets = offsets_of(modes_of(tv[0]))
+    offsets = tv[0].offsets()
     size, block = len(offsets) // groups, rows // groups
     if len(offsets) % groups or rows % groups:
         return False
@@ -495,46 +471,35 @@ def divides_rows(tv: Layout, rows: int, groups: int) -> bool:
         for thread in range(size)
     ):
         return False
-    values = {offset % rows for offset in offsets_of(modes_of(tv[1]))}
+    values = {offset % rows for offset in tv[1].offsets()}
     return max(offset % rows for offset in offsets[:size]) + max(values) < block
 
 
 def same_elements(one: Layout, other: Layout) -> bool:
     """Whether every thread holds the same elements in both layouts."""
-    if product(one.shape[0]) != product(other.shape[0]):
-        return False
-    threads = range(product(one.shape[0]))
-    if offsets_of(modes_of(one[0])) == offsets_of(modes_of(other[0])):
-        return sorted(offsets_of(modes_of(one[1]))) == sorted(offsets_of(modes_of(other[1])))
-    first, second = offsets_of(modes_of(one[0])), offsets_of(modes_of(other[0]))
-    mine, yours = offsets_of(modes_of(one[1])), offsets_of(modes_of(other[1]))
-    return all({first[t] + v for v in mine} == {second[t] + v for v in yours} for t in threads)
+    first, mine = (part.offsets() for part in one)
+    second, yours = (part.offsets() for part in other)
+    if first == second:
+        return sorted(mine) == sorted(yours)
+    return len(first) == len(second) and all(
+        {a + value for value in mine} == {b + value for value in yours}
+        for a, b in zip(first, second, strict=True)
+    )
 
 
-def offsets_of(modes: Modes) -> list[int]:
-    """All offsets in colexicographic order."""
-    offsets = [0]
-    for extent, stride in modes:
-        offsets = [base + i * stride for i in range(extent) for base in offsets]
-    return offsets
-
-
-def sector_efficiency(tv: Layout, memory: tuple[int, int], rows: int, bits: int) -> float:
-    """Useful share of the 32-byte sectors that the first warp touches with its first vectors.
-
-    `memory` are the strides (elements) of the tile's two modes; a run-time stride counts as large.
+def sector_efficiency(tile: FragmentType, memory: MemRefType) -> float:
+    """Useful share of the 32-byte sectors that the first warp touches with its first vectors, where
+    it stores a bound tile; a run-time stride counts as large.
     """
-    lanes = offsets_of(modes_of(tv[0]))[:32]
-    values = offsets_of(modes_of(tv[1]))
-    nearest = [
-        v for v in values if (v % rows) * memory[0] + (v // rows) * memory[1] < 16 * 8 // bits
-    ]
-    touched: set[int] = set()
-    elements: set[int] = set()
-    for lane in lanes:
-        for value in nearest or values[:1]:
-            at = lane + value
-            address = (at % rows) * memory[0] + (at // rows) * memory[1]
-            elements.add(address)
-            touched.add(address * bits // 256)
+    strides = [stride if isinstance(stride, int) else 1 << 20 for stride in memory.stride]
+    down, along = (*strides, 0)[:2]
+    rows, bits = tile.shape[0], tile.bits
+
+    def address(at: int) -> int:
+        return (at % rows) * down + (at // rows) * along
+
+    lanes, values = (part.offsets() for part in tile.bound)
+    nearest = [value for value in values if address(value) < 16 * 8 // bits] or values[:1]
+    elements = {address(lane + value) for lane in lanes[:32] for value in nearest}
+    touched = {element * bits // 256 for element in elements}
     return len(elements) * bits / (256 * len(touched))

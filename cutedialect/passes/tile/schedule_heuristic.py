@@ -7,6 +7,8 @@ from math import prod
 from xdsl.ir import Attribute, Block, SSAValue
 
 from cutedialect.atoms import target
+from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
+from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects.cute import (
     CopyOp,
     FragmentType,
@@ -25,13 +27,10 @@ from cutedialect.passes.bind.layout_inference import (
     takes_async_copy,
 )
 from cutedialect.passes.bind.mma_choice import (
-    bind_mma,
+    MmaChoice,
+    is_prepared,
     multiplied_element,
     needs_shifting,
-    needs_transposing,
-    needs_widening,
-    takes_tcgen05,
-    takes_wgmma,
     tensor_warps,
 )
 from cutedialect.passes.bind.multiply_pairs import multiplies_in_pairs
@@ -45,11 +44,8 @@ from cutedialect.passes.bind.results import (
 from cutedialect.passes.bind.smem_layouts import columns_at_once, staging_layout
 from cutedialect.passes.bind.tensor_accumulators import tensor_plan
 from cutedialect.passes.bind.tensor_maps import (
-    box_of,
-    has_tensor_map,
+    boxes_of,
     part_of,
-    takes_boxes,
-    tile_of_tensor,
 )
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.resource_plan import registers_of_accumulators
@@ -171,9 +167,8 @@ def _multiplying(
     assert isinstance(acc, FragmentType)
     teams = _teams(given)
     grids = [given.warps] if given.warps is not None else _tensor_grids(acc.shape)
-    taken = [
-        grid for grid in grids if all(takes_tcgen05(op, grid, arch, given.atom) for op in gemms)
-    ]
+    choices = [MmaChoice(op, arch, given.atom) for op in gemms]
+    taken = [grid for grid in grids if all(choice.takes(Tcgen05Atom, grid) for choice in choices)]
     is_tensor, warps = bool(taken), (taken or grids)[0]
     tiles = [tile for op in gemms for tile in (op.a, op.b) if isinstance(tile.type, MemRefType)]
     by_tma = given.loads != "threads" and all(_comes_by_tma(tile) for tile in tiles)
@@ -195,11 +190,11 @@ def _multiplying(
             and given.warps is None
             and teams == 1
             and registers_of_accumulators(kernel) > 32 * prod(warps) * _REGISTERS[1][1]
-            and all(takes_wgmma(op, shared, arch, given.atom) for op in gemms)
+            and all(choice.takes(WgmmaAtom, shared) for choice in choices)
         ):
             # One warpgroup has no registers for all that lives at one time.
             warps = shared
-        if not all(takes_wgmma(op, warps, arch, given.atom) for op in gemms):
+        if not all(choice.takes(WgmmaAtom, warps) for choice in choices):
             return None
     stored = tensor_dependences(kernel)
     again = [op for op in gemms if any(stored.reads_stored(op, tile) for tile in (op.a, op.b))]
@@ -245,7 +240,7 @@ def _multiplying(
         # The CTAs of an SM share its registers: as many as they start with.
         return plan
     registers = _REGISTERS if len(gemms) <= _FEW_MULTIPLIES else _MANY_REGISTERS
-    if any(_is_prepared(op, tile) for op in gemms for tile in (op.a, op.b)):
+    if any(is_prepared(op, tile) for op in gemms for tile in (op.a, op.b)):
         registers = _PREPARING_REGISTERS
     if not by_tma:
         shifts = any(needs_shifting(op, tile) for op in gemms for tile in (op.a, op.b))
@@ -330,21 +325,11 @@ def _plan(
 
 def _comes_by_tma(tile: SSAValue) -> bool:
     """Whether a tile of rank 2 can be loaded as boxes."""
-    found = tile_of_tensor(tile)
-    if found is None or (type_ := part_of(tile)).rank != 2:
+    type_ = part_of(tile)
+    if type_.rank != 2:
         return False
-    tensor = found.tensor.type
-    assert isinstance(tensor, MemRefType)
-    contiguous = contiguous_mode(type_)
-    if contiguous is None or not has_tensor_map(tensor):
-        return False
-    layout, _, _ = staging_layout(shape_of(tile.type), contiguous, type_.bits)
-    modes = layout.shape
-    assert isinstance(modes, tuple)
-    box = box_of(type_.shape, modes, contiguous, 1)
-    if box is None or box[contiguous] * type_.bits % 128:
-        return False
-    return takes_boxes(found, box, contiguous)
+    layout, _, _ = staging_layout(shape_of(tile.type), contiguous_mode(type_), type_.bits)
+    return not isinstance(boxes_of(tile, type_.shape, layout), str)
 
 
 def _stores_aligned(kernel: KernelOp, warps: tuple[int, int], rings: int, arch: str) -> bool:
@@ -446,7 +431,7 @@ def _stage_bytes(
         )
         // (2 if halved and tile is gemm.b else 1)
         for tile, gemm in operands.items()
-        if _is_outside(tile, gemm) == once and (_is_prepared(gemm, tile) or not prepared)
+        if _is_outside(tile, gemm) == once and (is_prepared(gemm, tile) or not prepared)
     )
 
 
@@ -486,11 +471,6 @@ def _has_columns(op: GemmOp, gemms: list[GemmOp]) -> bool:
     )
 
 
-def _is_prepared(op: GemmOp, tile: SSAValue) -> bool:
-    """Whether warpgroups read an operand that takes a second step in shared memory."""
-    return needs_transposing(op, tile) or needs_widening(op, tile) or needs_shifting(op, tile)
-
-
 def _is_outside(tile: SSAValue, gemm: GemmOp) -> bool:
     """Whether an operand is made outside of the block of its multiply."""
     block = tile.owner if isinstance(tile.owner, Block) else tile.owner.parent
@@ -514,7 +494,7 @@ def _dividing(
     for halves in range(warps[0].bit_length()):
         fewer = max(1, warps[0] >> halves), warps[1]
         try:
-            if all(bind_mma(op, fewer, arch, given.atom, False) for op in gemms):
+            if all(MmaChoice(op, arch, given.atom, False).bind(fewer) for op in gemms):
                 return fewer
         except ValueError:
             break
