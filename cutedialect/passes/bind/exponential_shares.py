@@ -5,7 +5,7 @@ beside the one for special functions, which has 16 results in a cycle of a proce
     %p = math.exp2 %x : f32
 
 becomes `math.exp2 %x {polynomials = array<i32: 4, 3>} : f32`: 4 of each 16 values of a thread are
-polynomials of degree 3 (`passes/lower/exponentials.py`).
+polynomials of degree 3 (`passes/lower/scalars.py`).
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from cutedialect.passes.anchors import anchored
 
 from .addresses import Address, memory_op
 from .context import Context, array_class, fail
-from .elementwise import Fragment, extract
+from .elementwise import Fragment, convert
 from .lowering import Handler, KernelLowering
 from .reductions import combiner
 from .scalar_builder import Scalar, array_type
@@ -151,7 +151,7 @@ def _tell(self: KernelLowering, made: ClusterSum, first: int, count: int) -> Non
 
     def arrive() -> None:
         # Threads beyond the others tell nobody, but have an address.
-        other = builder.pure("add.s32", builder.thread_index(), first)
+        other = builder.add(builder.thread_index(), first)
         other = builder.pure("min.s32", other, first + count - 1)
         there = builder.mapped(builder.smem_base(), other)
         builder.emit(ptx.MbarrierArriveOp(there, made.empty, cluster=True))
@@ -166,13 +166,13 @@ def _cluster_scatter(self: KernelLowering, op: cute.ClusterScatterOp) -> None:
     base, rank = builder.smem_base(), builder.special("cluster_ctarank")
     stride = _SLOT * context.threads
     _wait_until_read(self, made)
-    parts = [extract(context, tile, type_, (0, part * columns)).array for part in range(count)]
+    parts = [convert(context, tile, type_, (0, part * columns)).array for part in range(count)]
     values = _values(parts[0])
     size = stride * (values // _VECTOR)
     room = context.smem.take(count * size, 128)
     _expect(self, count * size, made.full)
-    mine = builder.pure("mul.lo.s32", builder.thread_index(), _SLOT)
-    place = builder.total([builder.pure("mul.lo.s32", rank, size), mine])
+    mine = builder.mul(builder.thread_index(), _SLOT)
+    place = builder.total([builder.mul(rank, size), mine])
     for other, part in enumerate(parts):
         _send(self, part, other, [place], room, made.full, stride)
     phase = builder.get(made.phase, 0)
@@ -192,9 +192,9 @@ def _cluster_sum(self: KernelLowering, op: cute.ClusterSumOp) -> None:
     size = stride * (_values(array) // _VECTOR)
     room = context.smem.take(others * size, 128)
     base, rank = builder.smem_base(), builder.special("cluster_ctarank")
-    mine = builder.pure("mul.lo.s32", builder.thread_index(), _SLOT)
+    mine = builder.mul(builder.thread_index(), _SLOT)
     phase = builder.get(made.phase, 0)
-    is_first = builder.pure("setp.eq.s32", rank, 0)
+    is_first = builder.equal(rank, 0)
 
     def add() -> None:
         _expect(self, others * size, made.full)
@@ -205,7 +205,7 @@ def _cluster_sum(self: KernelLowering, op: cute.ClusterSumOp) -> None:
         _tell(self, made, 1, others)
 
     def send() -> None:
-        before = builder.pure("mul.lo.s32", builder.pure("add.s32", rank, -1), size)
+        before = builder.mul(builder.add(rank, -1), size)
         _send(self, array, 0, [before, mine], room, made.full, stride)
         builder.emit(ptx.MbarrierWaitOp(base, phase, made.empty))
 
@@ -265,7 +265,7 @@ def _cluster_reduce(self: KernelLowering, op: cute.ClusterReduceOp) -> None:
     element = context.registers(cls, _VECTOR)
     context.move(source.array, [0] * _VECTOR, element, range(_VECTOR))
     base = builder.smem_base()
-    mine = builder.pure("mul.lo.s32", builder.special("cluster_ctarank"), _SLOT)
+    mine = builder.mul(builder.special("cluster_ctarank"), _SLOT)
     _expect(self, count * _SLOT, full)
     thread = builder.thread_index()
     sends = builder.pure("setp.lt.u32", thread, count)
@@ -285,8 +285,7 @@ def _cluster_reduce(self: KernelLowering, op: cute.ClusterReduceOp) -> None:
 
 
 def _cluster_rank(self: KernelLowering, op: cute.ClusterRankOp) -> None:
-    rank = self.builder.special("cluster_ctarank")
-    self.scalars[op.result] = self.builder.assume_nonnegative(rank)
+    self.scalars[op.result] = self.builder.special("cluster_ctarank")
 
 
 HANDLERS: dict[type[Operation], Handler] = {

@@ -175,8 +175,8 @@ class Context:
             return name, team.threads
         groups = team.threads // (warps * _WARP)
         first = self._barriers_of((team.barrier, warps), groups * team.instances)
-        mine = self.builder.pure("mul.lo.s32", team.instance, groups)
-        name = self.builder.pure("add.s32", self.group_index(warps), first)
+        mine = self.builder.mul(team.instance, groups)
+        name = self.builder.add(self.group_index(warps), first)
         return self._name(name, mine), warps * _WARP
 
     def turn(self, passes: bool, warps: int | None = None, outside: bool = False) -> None:
@@ -193,21 +193,21 @@ class Context:
             count = team.threads // threads
             first = self._barriers_of((team.barrier, -warps), count * team.instances)
             mine = self.group_index(warps)
-            base = builder.pure("mul.lo.s32", team.instance, count)
-        at = builder.pure("rem.u32", builder.pure("add.s32", mine, 1), count) if passes else mine
+            base = builder.mul(team.instance, count)
+        at = builder.rem(builder.add(mine, 1), count) if passes else mine
         kind = ptx.BarArriveOp if passes else ptx.BarSyncOp
 
         def step() -> None:
             # Two meet at each barrier: whose turn it was, and whose it will be.
-            name = self._name(builder.pure("add.s32", at, first), base)
+            name = self._name(builder.add(at, first), base)
             builder.emit(kind(name, 2 * threads))
 
-        alone = builder.pure("setp.eq.s32", mine, count - 1 if passes else 0)
+        alone = builder.equal(mine, count - 1 if passes else 0)
         self.when(alone if outside else True, step)
 
     def _name(self, first: Scalar, more: Scalar) -> int | SSAValue:
         """The sum of two numbers as the operand of a barrier."""
-        name = self.builder.pure("add.s32", first, more)
+        name = self.builder.add(first, more)
         assert not isinstance(name, float)
         return name
 
@@ -233,8 +233,7 @@ class Context:
 
     def group_index(self, warps: int) -> Scalar:
         """Which group of so many warps this one belongs to."""
-        index = self.builder.pure("div.u32", self.warp_index(), warps)
-        return self.builder.assume_nonnegative(index)
+        return self.builder.div(self.warp_index(), warps)
 
     def by_one_thread(self, body: Callable[[], object], warps: int | None = None) -> None:
         """Run on one thread of the CTA or role, or of every `warps` of its warps: that of their
@@ -246,8 +245,8 @@ class Context:
 
         warp = self.warp_index()
         if warps is not None:
-            warp = self.builder.pure("rem.u32", warp, warps)
-        is_first = self.builder.pure("setp.eq.s32", warp, 0)
+            warp = self.builder.rem(warp, warps)
+        is_first = self.builder.equal(warp, 0)
         self.when(is_first, lambda: self.when(self.builder.result(ptx.ElectOp()), body))
 
     def scratch_at(self, size: int) -> tuple[int, Scalar]:
@@ -258,7 +257,7 @@ class Context:
         if team.scratch is None or size > team.scratch_bytes:
             team.scratch_bytes = -(-size // 16) * 16
             team.scratch = self.smem.take(team.scratch_bytes * team.instances, 16)
-        return team.scratch, self.builder.pure("mul.lo.s32", team.instance, team.scratch_bytes)
+        return team.scratch, self.builder.mul(team.instance, team.scratch_bytes)
 
     def registers(self, cls: str, count: int) -> SSAValue:
         """A new array of registers."""

@@ -183,7 +183,7 @@ def _printf(self: KernelLowering, op: cute.PrintfOp) -> None:
         why = "printf is a call, around which ptxas waits for every wgmma of the kernel (C7510)"
         remark("convert-to-ptx", op, why)
     print_them = ptx.PrintfOp(op.format.data, args)
-    first = builder.pure("setp.eq.s32", builder.thread_index(), 0)
+    first = builder.equal(builder.thread_index(), 0)
     self.context.when(first, lambda: builder.emit(print_them))
 
 
@@ -191,7 +191,7 @@ def _assert(self: KernelLowering, op: cute.AssertOp) -> None:
     builder, context = self.builder, self.context
 
     def by_one_thread() -> None:
-        first = builder.pure("setp.eq.s32", builder.thread_index(), 0)
+        first = builder.equal(builder.thread_index(), 0)
         context.when(first, lambda: builder.emit(ptx.FailOp(op.message.data)))
 
     fails = builder.pure("not.pred", self.scalars[op.condition])

@@ -30,7 +30,7 @@ def _last_arrival(self: KernelLowering, op: cute.LastArrivalOp) -> None:
     total = self.scalars[op.total]
     place, root = _scratch(self)
     before = context.registers("b32", 1)
-    context.fill(before, builder.pure("sub.s32", total, 1))
+    context.fill(before, builder.sub(total, 1))
 
     def arrive() -> None:
         offset = builder.product64(index, _COUNTER)
@@ -38,32 +38,32 @@ def _last_arrival(self: KernelLowering, op: cute.LastArrivalOp) -> None:
         one = builder.value(1, "b32")
         old = builder.result(ptx.AtomOp("acq_rel.gpu.global.add.u32", at, 0, [one]))
         builder.emit(ptx.StScalarOp("shared.b32", old, place, root))
-        last = builder.pure("setp.eq.s32", old, builder.pure("sub.s32", total, 1))
+        last = builder.equal(old, builder.sub(total, 1))
         reset = ptx.StScalarOp("global.b32", builder.value(0, "b32"), at, 0)
         context.when(last, lambda: builder.emit(reset))
 
     def meet() -> None:
         context.barrier()
-        context.when(builder.pure("setp.eq.s32", builder.thread_index(), 0), arrive)
+        context.when(builder.equal(builder.thread_index(), 0), arrive)
         context.barrier()
         seen = builder.result(ptx.LdScalarOp("shared.b32", place, root, "b32"))
         builder.set(before, 0, seen)
 
     context.when(builder.pure("setp.gt.s32", total, 1), meet)
-    last = builder.pure("sub.s32", total, 1)
-    self.scalars[op.result] = builder.pure("setp.eq.s32", builder.get(before, 0), last)
+    last = builder.sub(total, 1)
+    self.scalars[op.result] = builder.equal(builder.get(before, 0), last)
 
 
 def _claim(self: KernelLowering, op: cute.ClaimOp) -> None:
     """One thread counts. As often as there are items, some CTA does: the last count wraps to 0."""
     builder, context = self.builder, self.context
     counter, total = self.view(op, op.counter), self.scalars[op.total]
-    last = builder.value(builder.pure("sub.s32", total, 1), "b32")
+    last = builder.value(builder.sub(total, 1), "b32")
     at = builder.value(counter.root, "b64")
 
     def count() -> Scalar:
         old = builder.result(ptx.AtomOp("relaxed.gpu.global.inc.u32", at, 0, [last]))
-        return builder.pure("add.s32", old, builder.special("nctaid.x"))
+        return builder.add(old, builder.special("nctaid.x"))
 
     if context.team.elected:
         self.scalars[op.result] = count()
@@ -75,7 +75,7 @@ def _claim(self: KernelLowering, op: cute.ClaimOp) -> None:
 
     # All have read what was told before.
     context.barrier()
-    context.when(builder.pure("setp.eq.s32", builder.thread_index(), 0), tell)
+    context.when(builder.equal(builder.thread_index(), 0), tell)
     context.barrier()
     told = builder.result(ptx.LdScalarOp("shared.b32", place, root, "b32"))
     self.scalars[op.result] = builder.uniform(told)
@@ -89,7 +89,7 @@ def _slot(
     """Address of the slot of a stage, of so many words: register and offset."""
     root = self.view(op, op.slots).root
     assert isinstance(root, int)
-    moved = self.builder.pure("mul.lo.s32", self.scalars[op.index], _COUNTER * words)
+    moved = self.builder.mul(self.scalars[op.index], _COUNTER * words)
     return self.builder.smem(moved), root
 
 
@@ -123,10 +123,10 @@ def _response(self: KernelLowering, op: pipeline.ResponseOp) -> None:
     builder, cluster = self.builder, self.kernel.cluster
     at, offset = _slot(self, op, pipeline.RESPONSE_WORDS)
     ctas = 1 if cluster is None else cluster.value.data
-    otherwise = builder.pure("mul.lo.s32", self.scalars[op.otherwise], ctas)
+    otherwise = builder.mul(self.scalars[op.otherwise], ctas)
     query = ptx.QueryCancelOp(at, builder.value(otherwise, "b32"), offset)
     first = builder.assume_nonnegative(builder.uniform(builder.result(query)))
-    self.scalars[op.result] = builder.assume_nonnegative(builder.pure("div.u32", first, ctas))
+    self.scalars[op.result] = builder.div(first, ctas)
 
 
 HANDLERS: dict[type[Operation], Handler] = {

@@ -33,9 +33,8 @@ from .context import (
     register_count,
 )
 from .coordinates import ThreadValue, thread_value
-from .exponentials import polynomial
 from .scalar_builder import Scalar, ScalarBuilder
-from .scalars import Values, does_not_wrap, lower_scalar
+from .scalars import Values, does_not_wrap, lower_scalar, polynomial
 
 _TO_FLOAT = {arith.SIToFPOp, arith.UIToFPOp}
 # Signed comparisons, with their sides exchanged.
@@ -87,10 +86,10 @@ def lower_map(
     type_ = op.result.type
     assert isinstance(type_, FragmentType)
     layout = thread_value(type_.bound, type_.shape)
-    tables = [_operand_values(each, type_, layout) for each in inputs]
+    tables = [_places(each.type, type_) for each in inputs]
     count = register_count(type_)
     if target is None or any(
-        each.array is target.array and table != list(range(len(table)))
+        each.array is target.array and table != tuple(range(len(table)))
         for each, table in zip(inputs, tables, strict=True)
     ):
         array = context.registers(register_class(type_.element), count)
@@ -221,7 +220,7 @@ def _body(
         if isinstance(inner, CoordOp):
             mode = inner.mode.value.data
             thread = thread_coord(builder, layout.threads, mode, context.threads)
-            at = builder.pure("add.s32", thread, coords[mode])
+            at = builder.add(thread, coords[mode])
             values[inner.results[0]] = builder.assume_nonnegative(at)
             parts[inner.results[0]] = thread, coords[mode]
         elif inner in known:
@@ -296,7 +295,7 @@ def _element(
         low, high = builder.unpack(register)
         half = high if part * bits >= 16 else low
         return builder.pure("shr.u16", half, 8) if part * bits % 16 else half
-    moved = builder.pure("shr.u32", register, builder.pure("mul.lo.s32", part, bits))
+    moved = builder.pure("shr.u32", register, builder.mul(part, bits))
     return builder.pure("cvt.u16.u32", moved)
 
 
@@ -308,78 +307,51 @@ def _registers(context: Context, result: Fragment, elements: Sequence[Scalar]) -
     return [joined(elements[i : i + pack], 32) for i in range(0, len(elements), pack)]
 
 
-def _operand_values(operand: Fragment, type_: FragmentType, layout: ThreadValue) -> list[int]:
-    """For each value of the result, the value of the operand that it reads.
-
-    Every thread must hold what it reads: the operand's thread part is the result's, with the
-    broadcast modes dropped.
-    """
-    if operand.tv == type_.tv and operand.type.shape == type_.shape:
-        return list(range(operand.values))
-    places, missing = _places(operand.layout, layout)
-    if missing == ():
-        raise ValueError(
-            f"expected each thread to hold what it reads; the threads of operand {operand.type} "
-            f"do not lie as those of the result {type_}"
-        )
-    if missing is not None:
-        raise ValueError(
-            f"expected each thread to hold what it reads; operand {operand.type} has no value at "
-            f"{missing} relative to its thread, which the result {type_} reads"
-        )
-    return list(places)
-
-
 @lru_cache(maxsize=1024)
 def _places(
-    mine: ThreadValue, layout: ThreadValue
-) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
-    """For each value of a layout, the value of an operand's that lies there when it broadcasts,
-    and the first coordinate where there is none: () if the threads lie differently.
+    source: FragmentType, result: FragmentType, origin: tuple[int, ...] | None = None
+) -> tuple[int, ...]:
+    """For each value of a result, the value of the source that lies there, or so far behind an
+    origin. Every thread must hold what it reads: the source's thread part is the result's, with
+    the modes dropped along which it is broadcast.
     """
+    if source.tv == result.tv and source.shape == result.shape:
+        return tuple(range(source.values))
+    mine, layout = (thread_value(each.bound, each.shape) for each in (source, result))
     keeps = [extent != 1 for extent in mine.shape]
 
     def project(coord: tuple[int, ...]) -> tuple[int, ...]:
         return tuple([at if keep else 0 for at, keep in zip(coord, keeps, strict=False)])
 
     if [project(each) for each in layout.thread_coords()] != mine.thread_coords():
-        return (), ()
+        raise ValueError(
+            f"expected each thread to hold what it reads; the threads of operand {source} "
+            f"do not lie as those of the result {result}"
+        )
     places: dict[tuple[int, ...], int] = {}
     for v, coord in enumerate(mine.value_coords()):
         places.setdefault(coord, v)
-    wanted = [project(each) for each in layout.value_coords()]
-    missing = next((coord for coord in wanted if coord not in places), None)
-    return (() if missing is not None else tuple(places[coord] for coord in wanted)), missing
-
-
-def convert(context: Context, source: Fragment, type_: FragmentType) -> Fragment:
-    """The same tile with its registers in the order of another thread-value layout."""
-    layout = thread_value(type_.bound, type_.shape)
-    return _reordered(context, source, type_, _operand_values(source, type_, layout))
-
-
-def extract(
-    context: Context, source: Fragment, type_: FragmentType, origin: Sequence[int]
-) -> Fragment:
-    """The part of a tile at a static coordinate; every thread must hold what it needs."""
-    layout, mine = thread_value(type_.bound, type_.shape), source.layout
-    if layout.thread_coords() != mine.thread_coords():
-        raise ValueError(f"expected the threads of {type_} to lie as those of {source.type}")
-    places = {coord: v for v, coord in enumerate(mine.value_coords())}
-    wanted = [tuple(map(add, coord, origin)) for coord in layout.value_coords()]
+    start = origin or (0,) * len(keeps)
+    wanted = [tuple(map(add, project(each), start)) for each in layout.value_coords()]
     missing = next((coord for coord in wanted if coord not in places), None)
     if missing is not None:
         raise ValueError(
-            f"expected each thread to hold what it needs; {source.type} has no value at {missing} "
-            f"relative to its thread"
+            f"expected each thread to hold what it reads; operand {source} has no value at "
+            f"{missing} relative to its thread, which the result {result} reads"
         )
-    return _reordered(context, source, type_, [places[coord] for coord in wanted])
+    return tuple([places[coord] for coord in wanted])
 
 
-def _reordered(
-    context: Context, source: Fragment, type_: FragmentType, table: list[int]
+def convert(
+    context: Context,
+    source: Fragment,
+    type_: FragmentType,
+    origin: tuple[int, ...] | None = None,
 ) -> Fragment:
-    """New registers that hold, in their order, the values of `source` that the table lists."""
+    """The same tile, or its part at a static coordinate, with its registers in the order of another
+    thread-value layout.
+    """
+    table = [*_places(source.type, type_, origin)]
     array = context.registers(array_class(source.array), register_count(type_))
     result = Fragment(type_, array)
     pack, builder = result.pack, context.builder

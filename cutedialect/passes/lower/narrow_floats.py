@@ -118,7 +118,7 @@ def _bits_to_f32(builder: ScalarBuilder, value: SSAValue, name: str) -> Scalar:
     # With the exponent's bias of f32, subnormal numbers included.
     scaled = builder.pure("mov.f32", builder.pure("shl.b32", magnitude, 20))
     number = builder.pure("mul.f32", scaled, 2.0**120)
-    is_nan = builder.pure("setp.eq.s32", magnitude, FORMATS[name].nan)
+    is_nan = builder.equal(magnitude, FORMATS[name].nan)
     plain = builder.pure("selp.b32", _NAN, builder.pure("mov.b32", number), is_nan)
     sign = builder.pure("shl.b32", builder.pure("and.b32", bits, 0x80), 24)
     return builder.pure("mov.f32", builder.pure("or.b32", plain, sign))
@@ -149,7 +149,7 @@ def _rounded_by_bits(builder: ScalarBuilder, value: Scalar) -> Scalar:
     """
     bits = builder.pure("mov.b32", value)
     odd = builder.pure("and.b32", builder.pure("shr.u32", bits, 16), 1)
-    rounded = builder.pure("add.s32", bits, builder.pure("add.s32", odd, 0x7FFF))
+    rounded = builder.add(bits, builder.add(odd, 0x7FFF))
     quiet = builder.pure("or.b32", bits, 0x400000)
     is_nan = builder.pure("setp.nan.f32", value, value)
     high = builder.pure("shr.u32", builder.pure("selp.b32", quiet, rounded, is_nan), 16)

@@ -279,7 +279,7 @@ def _across_warps(
     first = builder.total([builder.smem_base(), moved, spread(others, size)])
     mine = builder.total([first, spread(parts, part_bytes)])
     at_zero = [digit_value(builder, digit, context.threads) for digit in lanes]
-    lead = builder.both(*(builder.pure("setp.eq.s32", each, 0) for each in at_zero))
+    lead = builder.both(*(builder.equal(each, 0) for each in at_zero))
     offsets = [root + part * part_bytes for part in range(rows * warps)]
     shared = f"shared.b{8 * size}"
     context.barrier()

@@ -62,7 +62,7 @@ class State:
 
     def barriers(self, builder: ScalarBuilder) -> SSAValue:
         """What the offsets of the barriers of a stage count from."""
-        return builder.smem(builder.pure("mul.lo.s32", self.place(builder)[0], _BARRIER_BYTES))
+        return builder.smem(builder.mul(self.place(builder)[0], _BARRIER_BYTES))
 
     def wait(self, builder: ScalarBuilder, first: int) -> None:
         """Wait for the phase of the stage, at the full or the empty barriers."""
@@ -134,13 +134,13 @@ def _move_on(builder: ScalarBuilder, state: State, count: Scalar = 1) -> None:
     stage, phase = state.place(builder)
     stages = state.ring.stages
     if count != 1:
-        far = builder.assume_nonnegative(builder.pure("add.s32", stage, count))
-        rounds = builder.pure("div.u32", far, stages)
-        stage = builder.pure("rem.u32", far, stages)
+        far = builder.assume_nonnegative(builder.add(stage, count))
+        rounds = builder.div(far, stages)
+        stage = builder.rem(far, stages)
         phase = builder.pure("and.b32", builder.pure("xor.b32", phase, rounds), 1)
     else:
-        following = builder.pure("add.s32", stage, 1)
-        wraps = builder.pure("setp.eq.s32", following, stages)
+        following = builder.add(stage, 1)
+        wraps = builder.equal(following, stages)
         stage = builder.pure("selp.b32", 0, following, wraps)
         phase = builder.pure("selp.b32", builder.pure("xor.b32", phase, 1), phase, wraps)
     state.move(builder, stage, phase)
@@ -160,12 +160,12 @@ def _leader_of_pair(builder: ScalarBuilder) -> Scalar:
 
 
 def is_first_cta(builder: ScalarBuilder) -> Scalar:
-    return builder.pure("setp.eq.s32", builder.special("cluster_ctarank"), 0)
+    return builder.equal(builder.special("cluster_ctarank"), 0)
 
 
 def is_even_cta(builder: ScalarBuilder) -> Scalar:
     odd = builder.pure("and.b32", builder.special("cluster_ctarank"), 1)
-    return builder.pure("setp.eq.s32", odd, 0)
+    return builder.equal(odd, 0)
 
 
 def _wait(self: KernelLowering, op: pipeline.ConsumerWaitOp) -> None:
@@ -188,7 +188,7 @@ def _pass_on(context: Context, state: State) -> None:
 
     def arrive() -> None:
         builder.emit(ptx.Tcgen05FenceOp("before_thread_sync"))
-        other = builder.mapped(address, builder.pure("add.s32", rank, 1))
+        other = builder.mapped(address, builder.add(rank, 1))
         builder.emit(ptx.MbarrierArriveOp(other, state.ring.full, cluster=True))
 
     context.when(is_even_cta(builder), lambda: context.by_one_thread(arrive))
@@ -289,8 +289,8 @@ def _signaled(builder: ScalarBuilder, ring: Ring) -> tuple[int, SSAValue | None]
 def _peers(builder: ScalarBuilder, extent: int, step: int) -> tuple[Scalar, Scalar]:
     """This CTA's number in its group of peers, and the cluster rank of the first one."""
     rank = builder.special("cluster_ctarank")
-    mine = builder.pure("rem.u32", builder.pure("div.u32", rank, step), extent)
-    return mine, builder.pure("sub.s32", rank, builder.pure("mul.lo.s32", mine, step))
+    mine = builder.rem(builder.div(rank, step), extent)
+    return mine, builder.sub(rank, builder.mul(mine, step))
 
 
 def _arrive(
@@ -309,17 +309,16 @@ def _arrive(
     stage, _ = state.place(builder)
     if release is not None and release.back is not None:
         back = release.back.value.data
-        before = builder.pure("add.s32", stage, -back)
+        before = builder.add(stage, -back)
         wraps = builder.pure("setp.lt.s32", before, 0)
-        behind = builder.pure("add.s32", stage, ring.stages - back)
+        behind = builder.add(stage, ring.stages - back)
         stage = builder.pure("selp.b32", behind, before, wraps)
-    at = builder.pure("mul.lo.s32", stage, _BARRIER_BYTES)
+    at = builder.mul(stage, _BARRIER_BYTES)
     if not self.context.team.elected:
         builder.emit(ptx.BarWarpSyncOp(builder.value(0xFFFFFFFF, "b32")))
     elif peers:
         raise ValueError("expected whole warps to release the stages of other CTAs, got one thread")
     lane = builder.pure("and.b32", builder.thread_index(), _LANES)
-    builder.assume_nonnegative(lane)
     base = builder.smem_base()
     if peers:
         leader = _peer(builder, lane, peers)
@@ -343,11 +342,11 @@ def _peer(builder: ScalarBuilder, lane: Scalar, peers: Sequence[tuple[int, int]]
     for number, (extent, step) in enumerate(peers):
         mine, first = _peers(builder, extent, step)
         skipped = 1 if number else 0
-        index = builder.pure("add.s32", lane, skipped - start)
+        index = builder.add(lane, skipped - start)
         if number:
-            index = builder.pure("add.s32", index, mine)
-        index = builder.pure("rem.u32", index, extent)
-        other = builder.pure("add.s32", first, builder.pure("mul.lo.s32", index, step))
+            index = builder.add(index, mine)
+        index = builder.rem(index, extent)
+        other = builder.add(first, builder.mul(index, step))
         if number:
             chosen = builder.pure("setp.ge.s32", lane, start)
             result = builder.pure("selp.b32", other, result, chosen)

@@ -122,18 +122,18 @@ def _run(self: KernelLowering, role: RoleOp, warp: Scalar) -> None:
     context.team = team = Team(size * _WARP, context.take_barriers(role.teams))
     team.instances = role.teams
     team.registers = _number(role.registers)
-    team.warp = builder.assume_nonnegative(builder.pure("sub.s32", warp, span.start))
+    team.warp = builder.assume_nonnegative(builder.sub(warp, span.start))
     start: Scalar = span.start * _WARP
     if role.teams > 1:
-        team.instance = builder.assume_nonnegative(builder.pure("div.u32", team.warp, size))
-        team.warp = builder.assume_nonnegative(builder.pure("rem.u32", team.warp, size))
-        moved = builder.pure("mul.lo.s32", team.instance, team.threads)
-        start = builder.pure("add.s32", moved, start)
+        team.instance = builder.div(team.warp, size)
+        team.warp = builder.rem(team.warp, size)
+        moved = builder.mul(team.instance, team.threads)
+        start = builder.add(moved, start)
     if role.elect is not None:
         builder.thread, team.elected = 0, True
         context.when(builder.result(ptx.ElectOp()), lambda: _play(self, role))
     else:
-        thread = builder.pure("sub.s32", builder.special("tid.x"), start)
+        thread = builder.sub(builder.special("tid.x"), start)
         builder.thread = builder.assume_nonnegative(thread)
         _play(self, role)
     context.team, builder.thread = outer
@@ -209,7 +209,7 @@ def _wgmma_wait(self: KernelLowering, op: cute_nvgpu.WgmmaWaitOp) -> None:
         whole = array_type(array).count
         # A few registers, spread over the tile, hold the wait back as well as all.
         tied = range(whole - 1, -1, -max(1, whole // _MOST_TIED))[::-1]
-        never = self.builder.pure("setp.eq.s32", self.builder.special("nctaid.y"), 0)
+        never = self.builder.equal(self.builder.special("nctaid.y"), 0)
         places = [Address(self.builder.smem_base(), 0)] * len(tied)
         guards = [never] * len(tied)
         memory_op(self.context, ptx.StOp, "shared.b32", array, places, tied, guards)

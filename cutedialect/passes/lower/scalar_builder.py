@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partialmethod
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
@@ -266,6 +266,13 @@ class ScalarBuilder:
         ]
         return self._raw(mnemonic, tuple(registers))
 
+    add = partialmethod(pure, "add.s32")
+    sub = partialmethod(pure, "sub.s32")
+    mul = partialmethod(pure, "mul.lo.s32")
+    div = partialmethod(pure, "div.u32")
+    rem = partialmethod(pure, "rem.u32")
+    equal = partialmethod(pure, "setp.eq.s32")
+
     def _raw(self, mnemonic: str, operands: tuple[SSAValue, ...]) -> SSAValue:
         return self._shared(
             (mnemonic, *operands), operands, lambda: ptx.scalar(mnemonic, *operands)
@@ -422,14 +429,14 @@ class ScalarBuilder:
 
         The high half of the product is the quotient or one less: x/d - x*m/2^32 < 1 + x/2^32 < 2.
         """
-        reciprocal = self.pure("div.u32", 0xFFFFFFFF, divisor)
+        reciprocal = self.div(0xFFFFFFFF, divisor)
         below = self.pure("mul.hi.u32", x, reciprocal)
-        rest = self.pure("sub.s32", x, self.pure("mul.lo.s32", below, divisor))
+        rest = self.sub(x, self.mul(below, divisor))
         short = self.pure("setp.ge.u32", rest, divisor)
         if operation == "div":
-            result = self.pure("selp.b32", self.pure("add.s32", below, 1), below, short)
+            result = self.pure("selp.b32", self.add(below, 1), below, short)
         else:
-            result = self.pure("selp.b32", self.pure("sub.s32", rest, divisor), rest, short)
+            result = self.pure("selp.b32", self.sub(rest, divisor), rest, short)
         return self.assume_nonnegative(result)
 
     def _fold(self, operation: str, bits: int, signed: bool, a: int, b: int) -> Scalar | None:

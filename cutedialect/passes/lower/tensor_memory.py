@@ -55,7 +55,7 @@ def begin(self: KernelLowering, roles: Sequence[pipeline.RoleOp]) -> None:
         builder.emit(ptx.TmemAllocOp(base, allocation(plan.used), plan.group, plan.slot))
         builder.emit(ptx.TmemRelinquishOp(plan.group))
 
-    self.context.when(builder.pure("setp.eq.s32", builder.warp_index(), 0), take)
+    self.context.when(builder.equal(builder.warp_index(), 0), take)
 
 
 def ready(self: KernelLowering) -> None:
@@ -64,7 +64,7 @@ def ready(self: KernelLowering) -> None:
     load = ptx.LdScalarOp("shared.b32", builder.smem_base(), plan.slot, "b32")
     plan.base = builder.uniform(builder.result(load))
     for value, offset in plan.offsets.items():
-        plan.tiles[value] = builder.pure("add.s32", plan.base, offset)
+        plan.tiles[value] = builder.add(plan.base, offset)
 
 
 def _word(type_: cute.MemRefType, offset: int) -> int:
@@ -94,7 +94,7 @@ def end(self: KernelLowering, role: pipeline.RoleOp) -> None:
 
     base = builder.value(plan.base, "b32")
     give_back = ptx.TmemDeallocOp(base, allocation(plan.used), plan.group)
-    is_first = builder.pure("setp.eq.s32", self.context.warp_index(), 0)
+    is_first = builder.equal(self.context.warp_index(), 0)
     self.context.when(is_first, lambda: builder.emit(give_back))
 
 
@@ -106,15 +106,15 @@ def stage(self: KernelLowering, op: cute.StageOp) -> None:
     type_ = cute.memref_of(op.source)
     step = type_.stride[-1]
     assert isinstance(step, int)
-    at = self.builder.pure("mul.lo.s32", self.scalars[op.index], _word(type_, step))
-    self.tensor.tiles[op.result] = self.builder.pure("add.s32", _address(self, op.source), at)
+    at = self.builder.mul(self.scalars[op.index], _word(type_, step))
+    self.tensor.tiles[op.result] = self.builder.add(_address(self, op.source), at)
 
 
 def subview(self: KernelLowering, op: cute.SubviewOp) -> None:
     """A part of a tile in tensor memory."""
     type_, address = cute.memref_of(op.source), _address(self, op.source)
     offset = _word(type_, type_.layout(*map(int, op.origin.get_values())))
-    self.tensor.tiles[op.result] = self.builder.pure("add.s32", address, offset)
+    self.tensor.tiles[op.result] = self.builder.add(address, offset)
 
 
 def _address(self: KernelLowering, tile: SSAValue) -> Scalar:
@@ -200,12 +200,12 @@ def _transfer(self: KernelLowering, op: cute.CopyOp, tile: SSAValue, held: SSAVa
     rows, layout = fragment.type.shape[0], type_.layout
     warp = context.warp_index()
     quarter = WARP_LANES * LANE
-    lane = builder.pure("mul.lo.s32", builder.pure("rem.u32", warp, _GROUP), quarter)
-    address = builder.pure("add.s32", _address(self, tile), lane)
+    lane = builder.mul(builder.rem(warp, _GROUP), quarter)
+    address = builder.add(_address(self, tile), lane)
     for before, extent, place in _groups(fragment):
-        index = builder.pure("rem.u32", builder.pure("div.u32", warp, before), extent)
+        index = builder.rem(builder.div(warp, before), extent)
         offset = _word(type_, layout(place % rows, place // rows))
-        address = builder.pure("add.s32", address, builder.pure("mul.lo.s32", index, offset))
+        address = builder.add(address, builder.mul(index, offset))
     base = builder.value(address, "b32")
     registers, wide = _VALUES * type_.bits // 32, _word(type_, _COLUMNS)
     starts = [

@@ -32,7 +32,7 @@ from . import tensor_memory
 from .aligned_stores import store_aligned
 from .context import array_class, fail
 from .copies import load_tile, store_tile
-from .elementwise import Fragment, as_bits, convert, extract
+from .elementwise import Fragment, as_bits, convert
 from .exchanged_loads import load_exchanged
 from .indexed_tiles import load_rows, store_rows
 from .lowering import Handler, KernelLowering, integers
@@ -151,7 +151,7 @@ def _convert(self: KernelLowering, op: cute.ConvertOp) -> None:
 def _extract(self: KernelLowering, op: cute.ExtractOp) -> None:
     type_ = op.result.type
     source = self.fragment(op, op.source)
-    self.fragments[op.result] = extract(self.context, source, type_, integers(op.origin))
+    self.fragments[op.result] = convert(self.context, source, type_, integers(op.origin))
 
 
 HANDLERS: dict[type[Operation], Handler] = {

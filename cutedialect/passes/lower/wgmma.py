@@ -75,9 +75,9 @@ def lower_wgmma(
     m, n = acc.type.shape
     across, along = m // (rows * am), n // (columns * an)
     builder = context.builder
-    group = builder.assume_nonnegative(builder.pure("shr.u32", context.warp_index(), 2))
-    group_m: Scalar = builder.pure("rem.u32", group, across) if along > 1 else group
-    group_n: Scalar = builder.pure("div.u32", group, across) if along > 1 else 0
+    group = builder.pure("shr.u32", context.warp_index(), 2)
+    group_m: Scalar = builder.rem(group, across) if along > 1 else group
+    group_n: Scalar = builder.div(group, across) if along > 1 else 0
     if across == 1:
         group_m = 0
     depth = depth_order(atom, a) if isinstance(a, Fragment) else None
@@ -182,7 +182,7 @@ def _operand(
     described = matrix_descriptor(layout, type_.swizzle, type_.bits, rows, unit)
     addends = operand_addends(layout, type_.swizzle, type_.bits, rows, depth, unit)
     address, immediate = tile_address(builder, view)
-    chunk = builder.pure("shr.u32", builder.pure("add.s32", address, immediate), 4)
+    chunk = builder.pure("shr.u32", builder.add(address, immediate), 4)
     if group != 0:
         step = addends[blocks][0] - addends[0][0]
         for start in range(0, groups * blocks, blocks):
@@ -191,7 +191,7 @@ def _operand(
                     raise ValueError(
                         f"expected the parts of the warpgroups equally far apart, got {type_}"
                     )
-        chunk = builder.pure("add.s32", chunk, builder.pure("mul.lo.s32", group, step))
+        chunk = builder.add(chunk, builder.mul(group, step))
     low = builder.pure("and.b32", chunk, _ADDRESS_BITS)
     if has_ones:
         # The leading offset falls as the start rises.
@@ -210,10 +210,10 @@ def write_ones(kernel: Operation, context: Context) -> None:
     for element in dict.fromkeys(element_of(op.a.type) for op in gemms):
         place = context.smem.take(ONES_BYTES, _LINE)
         context.ones[element] = place
-        thread = builder.assume_nonnegative(builder.special("tid.x"))
+        thread = builder.special("tid.x")
         ones = context.registers("b32", _WORDS)
         context.fill(ones, _PAIRS[type(element)])
-        at = Address(builder.smem(builder.pure("mul.lo.s32", thread, _VECTOR)), place)
+        at = Address(builder.smem(builder.mul(thread, _VECTOR)), place)
 
         def write(ones: SSAValue = ones, at: Address = at) -> None:
             memory_op(context, ptx.StOp, "shared.v4.b32", ones, [at], range(_WORDS))
@@ -229,7 +229,7 @@ def _beside_ones(
     builder = context.builder
     base = builder.total([builder.smem_base(), context.ones[element]])
     ones = builder.pure("shr.u32", base, _VECTOR.bit_length() - 1)
-    leading = builder.pure("and.b32", builder.pure("sub.s32", ones, chunk), _BITS)
+    leading = builder.pure("and.b32", builder.sub(ones, chunk), _BITS)
     low = builder.pure("or.b32", builder.pure("shl.b32", leading, _LEADING), chunk)
     constant = described.constant & ~(_BITS << _LEADING)
     descriptor = builder.pure("or.b64", builder.pure("cvt.u64.u32", low), constant)
