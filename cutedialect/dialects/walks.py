@@ -80,6 +80,22 @@ def ops_around(inner: Operation | Block) -> Iterator[Operation]:
         around = around.parent_op()
 
 
+def ops_behind(op: Operation) -> Iterator[Operation]:
+    """The ops of its block behind one, in order."""
+    behind = op.next_op
+    while behind is not None:
+        yield behind
+        behind = behind.next_op
+
+
+def ops_ahead(op: Operation) -> Iterator[Operation]:
+    """The ops of its block in front of one, the nearest one first."""
+    ahead = op.prev_op
+    while ahead is not None:
+        yield ahead
+        ahead = ahead.prev_op
+
+
 def common_block(ops: Sequence[Operation]) -> Block:
     """The innermost block that holds all of some ops, which one block does."""
     blocks = (op.parent for op in (ops[0], *ops_around(ops[0])) if op.parent is not None)

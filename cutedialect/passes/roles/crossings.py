@@ -31,7 +31,7 @@ from xdsl.utils.exceptions import PassFailedException
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import UniversalCopyType
 from cutedialect.dialects.effects import RMEM, space_of, written, written_by
-from cutedialect.dialects.walks import ops_around, walk
+from cutedialect.dialects.walks import ops_around, ops_behind, walk
 from cutedialect.passes.bind.smem_layouts import staging_layout
 from cutedialect.passes.rewriting import block_of, insert_after, insert_before
 
@@ -131,12 +131,10 @@ def _still_holds(value: SSAValue, known: cute.CopyOp, op: Operation) -> bool:
     around = block_of(known).find_ancestor_op_in_block(op)
     if not isinstance(value.owner, cute.AllocFragmentOp):
         return around is not None
-    between: Operation | None = known
-    while between is not None and between is not around:
-        if value in written_by(between):
-            return False
-        between = between.next_op
-    return between is not None and value not in written_by(between)
+    for between in ops_behind(known):
+        if value in written_by(between) or between is around:
+            return between is around and value not in written_by(between)
+    return False
 
 
 def cross_numbers(kernel: cute.KernelOp, alternating: frozenset[str]) -> None:

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.ir import Operation
-
 from cutedialect.dialects.cute import AllocSmemOp, BarrierOp, CopyOp, KernelOp
+from cutedialect.dialects.walks import ops_behind
 from cutedialect.passes.anchors import anchored
 from cutedialect.passes.rewriting import erase
 from cutedialect.passes.roles.crossings import give, role_of
@@ -37,14 +36,9 @@ def part_exchanges(kernel: KernelOp) -> list[Exchange]:
     """Give each exchange a buffer of its own."""
     found: list[Exchange] = []
     for alloc in [op for op in kernel.body.block.ops if isinstance(op, AllocSmemOp)]:
-        if "scratch" not in alloc.attributes:
-            continue
-        users = [use.operation for use in alloc.result.uses]
-        for into in users:
-            if isinstance(into, CopyOp) and into.destination is alloc.result:
-                exchange = _exchange(alloc, into)
-                if exchange is not None:
-                    found.append(exchange)
+        users = [use.operation for use in alloc.result.uses if "scratch" in alloc.attributes]
+        copies = [op for op in users if isinstance(op, CopyOp) and op.destination is alloc.result]
+        found += [each for into in copies if (each := _exchange(alloc, into)) is not None]
     for exchange in found:
         own = exchange.shared.clone()
         own.location = exchange.shared.location
@@ -78,13 +72,11 @@ def join_exchanges(exchanges: list[Exchange]) -> None:
 def _exchange(alloc: AllocSmemOp, into: CopyOp) -> Exchange | None:
     """The exchange that a copy into a buffer begins."""
     barriers = [into.prev_op] if isinstance(into.prev_op, BarrierOp) else []
-    op: Operation | None = into.next_op
-    while op is not None:
+    for op in ops_behind(into):
         if isinstance(op, BarrierOp):
             barriers.append(op)
         if isinstance(op, CopyOp) and op.source is alloc.result:
             return Exchange(into, op, barriers, alloc)
-        op = op.next_op
     return None
 
 

@@ -59,7 +59,6 @@ from cutedialect.dialects.effects import (
     RMEM,
     Unit,
     effects_of,
-    is_in_memory,
     is_pure,
     space_of,
     used_by,
@@ -82,7 +81,7 @@ from cutedialect.passes.schedule.trips import (
     trip_of,
     wrong_order,
 )
-from cutedialect.passes.synchronize.memory_views import root_of
+from cutedialect.passes.synchronize.memory_views import root_of, roots_of
 from cutedialect.passes.synchronize.multiply_groups import is_warpgroup_multiply
 
 TURNS = "turns"
@@ -110,8 +109,7 @@ def schedule_chains(kernel: KernelOp, stages: int) -> None:
             continue
         for chain in (first, other):
             for op in chain.ops:
-                late = op in chain.late
-                set_place(op, int(late), chain.orders[op])
+                set_place(op, int(op in chain.late), chain.orders[op])
         wrong = wrong_order(other.ops)
         if wrong is not None:
             for op in {*first.ops, *other.ops}:
@@ -199,18 +197,17 @@ def _chain(body: list[Operation], loop: scf.ForOp, stages: int) -> _Chain | None
     if any(op in before for op in made):
         raise _DeclinedError(last, "its operands do not depend on the first multiply")
     rest = [op for op in body[at + 1 :] if op not in late]
-    stored = _in_memory(written_by(loop))
+    stored = roots_of(written_by(loop))
     for op in (*rest, *tail):
         if not is_warpgroup_multiply(op) and not (_is_plain(op) or _is_local(op, stored)):
             raise _DeclinedError(op, f"{op.name} is more than arithmetic on registers")
-    numbers, _ = producers_of(late, body)
-    for op in numbers:
+    for op in producers_of(late, body)[0]:
         if not is_pure(op):
             raise _DeclinedError(op, f"what comes a trip later takes the result of {op.name}")
-    if stages < 2 and _read(late) & _read(rest + before) & _in_memory(written_by(loop)):
+    if stages < 2 and _read(late) & _read(rest + before) & stored:
         raise _DeclinedError(last, f"it reads {_ONE_STAGE}")
     # Buffers that the last multiplies read are written when these are done.
-    changed = {acc, *written_by(*tail), *(_read(lasts) & _in_memory(written_by(*rest)))}
+    changed = {acc, *written_by(*tail), *(_read(lasts) & roots_of(written_by(*rest)))}
     behind = _behind(rest, [op for op in made if not _is_long(op)], changed)
     if any(is_warpgroup_multiply(op) for op in behind):
         raise _DeclinedError(last, "a multiply before it depends on its accumulator")
@@ -222,14 +219,9 @@ def _chain(body: list[Operation], loop: scf.ForOp, stages: int) -> _Chain | None
     return _Chain(body, orders, first, last, late)
 
 
-def _in_memory(values: Iterable[SSAValue]) -> set[SSAValue]:
-    """The buffers and tensors that values are tiles of."""
-    return {root_of(value) for value in values if is_in_memory(value)}
-
-
 def _read(ops: Iterable[Operation]) -> set[SSAValue]:
     """The buffers and tensors that ops take."""
-    return _in_memory(used_by(*ops))
+    return roots_of(used_by(*ops))
 
 
 def _operands(gemm: GemmOp, body: Sequence[Operation]) -> list[Operation]:
@@ -375,7 +367,7 @@ def schedule_tensor_chains(kernel: KernelOp, stages: int) -> None:
                 passed += 1
                 continue
             over = {each.result for each, under in overlays.items() if op.acc is under.result}
-            taken = [_in_memory((each.a, each.b)) for each in late]
+            taken = [roots_of((each.a, each.b)) for each in late]
             readers = [2 * at for at, tiles in enumerate(taken) if over & tiles]
             order = max(order, 2 * passed, *readers)
             set_place(op, 0, order + 1)
@@ -388,8 +380,8 @@ def _is_issued(op: Operation) -> bool:
 def _late(block: Block, gemms: list[GemmOp]) -> list[GemmOp]:
     """The multiplies of what threads write to shared or tensor memory in the same trip."""
     others = [op for op in block.ops if not is_load(op) and not _is_issued(op)]
-    written_here = _in_memory(written_by(*others))
-    return [op for op in gemms if not written_here.isdisjoint(_in_memory((op.a, op.b)))]
+    written_here = roots_of(written_by(*others))
+    return [op for op in gemms if not written_here.isdisjoint(roots_of((op.a, op.b)))]
 
 
 def _declined(loop: scf.ForOp, gemms: list[GemmOp], late: list[GemmOp], stages: int) -> str:
@@ -397,6 +389,6 @@ def _declined(loop: scf.ForOp, gemms: list[GemmOp], late: list[GemmOp], stages: 
     if any(_is_issued(op) and op not in gemms for op in walk(loop)):
         return "others stand in loops or branches of the trip"
     early = [op for op in gemms if op not in late]
-    if stages < 2 and _read(early) & _read(late) & _in_memory(written_by(loop)):
+    if stages < 2 and _read(early) & _read(late) & roots_of(written_by(loop)):
         return f"they read {_ONE_STAGE}"
     return ""

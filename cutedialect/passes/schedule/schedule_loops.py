@@ -25,7 +25,7 @@ what completes its copies, so that no multiply waits for shared memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -62,7 +62,7 @@ from cutedialect.passes.roles.resource_plan import (
 )
 from cutedialect.passes.schedule.multiply_chains import schedule_chains, schedule_tensor_chains
 from cutedialect.passes.synchronize.memory_views import constant_of, root_of
-from cutedialect.passes.synchronize.ring_edges import Edge, depth, edges_of, stages_of
+from cutedialect.passes.synchronize.ring_edges import depth, edges_of, stages_of
 from cutedialect.passes.synchronize.ring_ends import ring_of
 from cutedialect.schedule import Schedule, replace_set
 
@@ -85,7 +85,13 @@ class ScheduleLoopsPass(KernelPass):
         if roles_of(kernel):
             edges = edges_of(kernel)
             deepest = max((depth(edge.block) for edge in edges), default=0)
-            stages = self._fit(kernel, [e for e in edges if depth(e.block) == deepest], stages)
+            filled = [edge for edge in edges if depth(edge.block) == deepest]
+            stages = self._fit(
+                kernel,
+                lambda count: [(a, stages_of(e, count)) for e in filled for a in e.buffers],
+                len(filled),
+                stages,
+            )
             if kernel.choices.overlaps_multiplies:
                 schedule_chains(kernel, stages)
             if kernel.choices.overlap != "no":
@@ -93,24 +99,28 @@ class ScheduleLoopsPass(KernelPass):
             return
         loops = _filled_loops(kernel)
         buffers = [_buffer(writer) for _, writers in loops for writer in writers]
-        stages = self._fit(kernel, buffers, stages)
+        stages = self._fit(kernel, lambda count: [(each, count) for each in buffers], 0, stages)
         for loop, writers in loops:
             if stages > 1:
                 _run_ahead(kernel, loop, writers, stages)
 
     def _fit(
-        self, kernel: KernelOp, buffers: Sequence[AllocSmemOp] | Sequence[Edge], stages: int
+        self,
+        kernel: KernelOp,
+        staged: Callable[[int], list[tuple[Buffer, int]]],
+        rings: int,
+        stages: int,
     ) -> int:
-        """As many stages of buffers, or of the rings of edges, as shared memory holds, up to those
-        asked for; said in the schedule.
+        """As many stages of what is `staged`, in so many rings with mbarriers, as shared memory
+        holds, up to those asked for; said in the schedule.
         """
         results = stages_of_results(kernel).items()
         fitting = stages
         while fitting > 1:
-            staged = [*results, *(each for of in buffers for each in _staged(of, fitting))]
             # Two mbarriers for each stage of a ring, which few rings find in what is reserved.
-            barriers = sum(_RING_BARRIERS * fitting for of in buffers if isinstance(of, Edge))
-            if room(kernel, staged, max(LEAST_RESERVED_BYTES, barriers + _OTHERS)) >= 0:
+            barriers = _RING_BARRIERS * fitting * rings + _OTHERS
+            reserved = max(LEAST_RESERVED_BYTES, barriers)
+            if room(kernel, [*results, *staged(fitting)], reserved) >= 0:
                 break
             fitting -= 1
         if fitting < stages:
@@ -137,13 +147,6 @@ def _buffer(writer: CopyOp) -> AllocSmemOp:
     buffer = writer.destination.owner
     assert isinstance(buffer, AllocSmemOp)
     return buffer
-
-
-def _staged(of: AllocSmemOp | Edge, stages: int) -> list[tuple[Buffer, int]]:
-    """Buffers with their stages."""
-    if isinstance(of, AllocSmemOp):
-        return [(of, stages)]
-    return [(alloc, stages_of(of, stages)) for alloc in of.buffers]
 
 
 def _filled_loops(kernel: KernelOp) -> list[tuple[scf.ForOp, list[CopyOp]]]:

@@ -19,11 +19,11 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Operation, Region, SSAValue
 
-from cutedialect.dialects.cute import FragmentType, MemRefType, StageOp
+from cutedialect.dialects.cute import FragmentType, StageOp
 from cutedialect.dialects.effects import is_pure, used_by, written_by
 from cutedialect.dialects.pipeline import IndexOp
 from cutedialect.dialects.walks import walk
-from cutedialect.passes.synchronize.memory_views import root_of
+from cutedialect.passes.synchronize.memory_views import expression_of, roots_of
 
 STAGE = "stage"
 ORDER = "order"
@@ -55,15 +55,7 @@ def _asks_for_first(op: Operation, loop: scf.ForOp) -> bool | None:
     if not isinstance(made, arith.CmpiOp) or made.lhs is not loop.body.block.args[0]:
         return None
     kind = arith.CMPI_COMPARISON_OPERATIONS[made.predicate.value.data]
-    return _FIRST.get(kind) if _equal(made.rhs, loop.lb) else None
-
-
-def _equal(one: SSAValue, other: SSAValue) -> bool:
-    """Whether two values are known to be the same number."""
-    made = one.owner, other.owner
-    if isinstance(made[0], arith.ConstantOp) and isinstance(made[1], arith.ConstantOp):
-        return made[0].value == made[1].value
-    return one is other
+    return _FIRST.get(kind) if expression_of(made.rhs) == expression_of(loop.lb) else None
 
 
 def set_place(op: Operation, stage: int, order: int) -> None:
@@ -200,7 +192,7 @@ def wrong_order(ops: Sequence[Operation]) -> tuple[Operation, Operation] | None:
     made = {value for op in ops for inner in walk(op) for value in inner.results}
     made |= {*versions_of(ops)}
     used = [_touched(op) for op in ops]
-    changed = [_roots(written_by(op)) for op in ops]
+    changed = [tiles | roots_of(tiles) for tiles in map(written_by, ops)]
     orders, stages = orders_of(ops), [stage_of(op) for op in ops]
     keys = [(orders[op], at) for at, op in enumerate(ops)]
     acts = [not _is_number(op) for op in ops]
@@ -223,9 +215,5 @@ def wrong_order(ops: Sequence[Operation]) -> tuple[Operation, Operation] | None:
 
 def _touched(op: Operation) -> set[SSAValue]:
     """What an op takes; where it is more than a number or a view, with the memory behind views."""
-    return {*op.operands} if _is_number(op) else _roots(used_by(op))
-
-
-def _roots(values: set[SSAValue]) -> set[SSAValue]:
-    """Values, and the buffers or tensors that views are of."""
-    return values | {root_of(each) for each in values if isinstance(each.type, MemRefType)}
+    used = used_by(op)
+    return {*op.operands} if _is_number(op) else used | roots_of(used)

@@ -53,6 +53,7 @@ from cutedialect.passes.synchronize.memory_views import (
     expression_of,
     overlaps,
     root_of,
+    roots_of,
     shares_storage,
     varies,
 )
@@ -132,12 +133,8 @@ class MemoryHazards:
         # What ops inside of a loop wait for that the loop can wait for as well.
         self.hoists: dict[Operation, dict[Access, None]] = {}
         # Buffers that cross roles have rings; those of multiplies of one role do not.
-        read = {
-            root_of(value)
-            for op in ops_of(block, GemmOp)
-            for value in effects_of(op).reads
-            if is_in_memory(value)
-        }
+        gemms = ops_of(block, GemmOp)
+        read = roots_of(value for op in gemms for value in effects_of(op).reads)
         self.written = {
             root
             for op in walk(block)
@@ -213,25 +210,13 @@ class MemoryHazards:
         effects = effects_of(op)
         if not (effects.reads or effects.writes):
             return []
-        found: list[Access] = []
-        for values, writes in ((effects.reads, False), (effects.writes, True)):
-            for value in values:
-                if not is_in_memory(value):
-                    continue
-                root = root_of(value)
-                if root in self.written:
-                    found.append(
-                        Access(
-                            root,
-                            value,
-                            writes,
-                            effects.unit,
-                            self._slot(value),
-                            _threads(op),
-                            isinstance(op, AtomicOp),
-                        )
-                    )
-        return found
+        threads, is_atomic = _threads(op), isinstance(op, AtomicOp)
+        return [
+            Access(root, value, writes, effects.unit, self._slot(value), threads, is_atomic)
+            for values, writes in ((effects.reads, False), (effects.writes, True))
+            for value in values
+            if is_in_memory(value) and (root := root_of(value)) in self.written
+        ]
 
     def _slot(self, view: SSAValue) -> Slot | None:
         """The stage of its ring that a view lies in; None where that is not known."""

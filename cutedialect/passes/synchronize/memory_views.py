@@ -6,7 +6,7 @@ where it stands, in the role that stores, as no copy of the tile may run ahead o
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue, Use
 
 from cutedialect.dialects import cute
-from cutedialect.dialects.effects import effects_of, is_pure, space_of
+from cutedialect.dialects.effects import effects_of, is_in_memory, is_pure, space_of
 from cutedialect.dialects.walks import ops_around, walk
 from cutedialect.passes.tile.work_loops import is_work_loop
 
@@ -28,6 +28,11 @@ def root_of(view: SSAValue) -> SSAValue:
         view = owner.operands[0]
         owner = view.owner
     return view
+
+
+def roots_of(values: Iterable[SSAValue]) -> set[SSAValue]:
+    """The buffers and tensors that those of some values lie in which are tiles in memory."""
+    return {root_of(value) for value in values if is_in_memory(value)}
 
 
 def overlaps(one: SSAValue, other: SSAValue) -> bool:

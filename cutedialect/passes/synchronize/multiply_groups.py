@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
@@ -23,12 +24,12 @@ from xdsl.traits import IsTerminator
 
 from cutedialect.dialects.cute import AllocSmemOp, CopyOp, FragmentType, GemmOp, MapOp
 from cutedialect.dialects.cute_nvgpu import WgmmaCommitOp, WgmmaFenceOp, WgmmaWaitOp
-from cutedialect.dialects.effects import Unit, effects_of, is_in_memory, is_pure, written
+from cutedialect.dialects.effects import Unit, effects_of, is_pure, used_by, written, written_by
 from cutedialect.dialects.pipeline import CompleteOp
-from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.dialects.walks import ops_ahead, ops_behind, ops_of, walk
 from cutedialect.passes.rewriting import block_of, erase, insert_after, insert_before
 from cutedialect.passes.roles.resource_plan import Buffer
-from cutedialect.passes.synchronize.memory_views import root_of
+from cutedialect.passes.synchronize.memory_views import root_of, roots_of
 from cutedialect.passes.synchronize.ring_edges import numbers_of
 
 # Groups at work when another one starts: each holds accumulators and A in registers, and one beside
@@ -171,23 +172,14 @@ def _computed_before(op: Operation) -> list[SSAValue]:
     """What is computed between an issue and a completion: the assembler moves a wait up past it
     unless the wait takes some of it. Few registers will do; else what is kept behind the wait.
     """
-    between: list[Operation] = []
-    before = op.prev_op
-    while before is not None and not isinstance(before, WgmmaWaitOp | WgmmaCommitOp):
-        between.insert(0, before)
-        before = before.prev_op
+    issues = WgmmaWaitOp | WgmmaCommitOp
+    between = [*takewhile(lambda each: not isinstance(each, issues), ops_ahead(op))][::-1]
     # Small register tiles that stay: all else is computed on the way to them.
     kept = [value for op in between for value in written(op) if value.owner not in between]
     if few := list(dict.fromkeys(value for value in kept if _is_small(value))):
         return few
-    found: list[SSAValue] = []
-    after = op.next_op
-    while after is not None:
-        made = after.source.owner if isinstance(after, CopyOp) else None
-        if isinstance(made, MapOp) and made in between:
-            found.append(made.result)
-        after = after.next_op
-    return found
+    sources = [each.source.owner for each in ops_behind(op) if isinstance(each, CopyOp)]
+    return [made.result for made in sources if isinstance(made, MapOp) and made in between]
 
 
 def _is_small(value: SSAValue) -> bool:
@@ -199,24 +191,17 @@ def _needs(op: Operation, group: _Group) -> bool:
     """Whether an op has to come behind the end of a group: it touches the registers of the group,
     accumulators or A (PTX ISA 9.7.15.7.1), writes memory that the group reads, or is a loop.
     """
-    if isinstance(op, scf.ForOp | scf.WhileOp):
+    holds_multiplies = op.regions and any(map(is_warpgroup_multiply, walk(op)))
+    if holds_multiplies or isinstance(op, scf.ForOp | scf.WhileOp):
         return True
     accumulators = {gemm.acc for gemm in group.gemms}
     read = {value for gemm in group.gemms for value in (gemm.a, gemm.b)}
     registers = accumulators | {each for each in read if isinstance(each.type, FragmentType)}
-    for inner in walk(op):
-        if is_warpgroup_multiply(inner):
-            # Multiplies of one accumulator are done in their order.
-            assert isinstance(inner, GemmOp)
-            if inner.a in accumulators or inner.b in accumulators:
-                return True
-            continue
-        if registers & set(inner.operands):
-            return True
-        changed = {root_of(value) for value in effects_of(inner).writes if is_in_memory(value)}
-        if not changed.isdisjoint(root_of(value) for value in read if is_in_memory(value)):
-            return True
-    return any(is_warpgroup_multiply(inner) for inner in walk(op) if inner is not op)
+    if isinstance(op, GemmOp) and is_warpgroup_multiply(op):
+        # Multiplies of one accumulator are done in their order.
+        return op.a in accumulators or op.b in accumulators
+    changed = roots_of(written_by(op))
+    return bool(registers & used_by(op)) or not changed.isdisjoint(roots_of(read))
 
 
 def _accumulating_loop(run: Sequence[GemmOp], staged: Mapping[Buffer, int]) -> scf.ForOp | None:
@@ -246,10 +231,10 @@ def _is_staged(gemm: GemmOp, staged: Mapping[Buffer, int]) -> bool:
 
 def _follows(one: Operation, other: Operation) -> bool:
     """Whether only pure ops on numbers stand between two ops of a block."""
-    op = one.next_op
-    while op is not None and op is not other:
+    for op in ops_behind(one):
         values = (*op.operands, *op.results)
-        if not is_pure(op) or any(isinstance(v.type, FragmentType) for v in values):
+        if op is other:
+            return True
+        if not is_pure(op) or any(isinstance(each.type, FragmentType) for each in values):
             return False
-        op = op.next_op
-    return op is other
+    return False

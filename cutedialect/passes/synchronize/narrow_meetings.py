@@ -18,13 +18,9 @@ from collections.abc import Iterator
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr, i32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
-from cutedialect.dialects.cute import (
-    AnyOp,
-    FragmentType,
-    KernelOp,
-)
+from cutedialect.dialects.cute import AnyOp, FragmentType, KernelOp
 from cutedialect.dialects.effects import RMEM, effects_of
 from cutedialect.dialects.pipeline import RoleOp
 from cutedialect.dialects.walks import ops_of, walk
@@ -45,14 +41,18 @@ def narrow_meetings(around: KernelOp | RoleOp) -> None:
         if op.local is None:
             continue
         branches = set(_branches(op.result))
+        effects = [effects_of(inner) for branch in branches for inner in walk(branch)]
         if not branches:
             continue
-        if _has_rows_of(1, op.source) and all(map(_is_of_registers, _inside(branches))):
+        # A warp needs no other one, nor memory; a warpgroup no other one.
+        if _has_rows_of(1, op.source) and all(
+            each.stays_within(1) and each.touches_only(RMEM) and not each.fences for each in effects
+        ):
             op.properties["warps"] = IntegerAttr(1, i32)
         elif (
             has_groups
             and _has_rows_of(GROUP_WARPS, op.source)
-            and all(effects_of(inner).stays_within(GROUP_WARPS) for inner in _inside(branches))
+            and all(each.stays_within(GROUP_WARPS) for each in effects)
         ):
             op.properties["warps"] = IntegerAttr(GROUP_WARPS, i32)
 
@@ -71,12 +71,6 @@ def _has_rows_of(warps: int, value: SSAValue) -> bool:
     return True
 
 
-def _is_of_registers(op: Operation) -> bool:
-    """Whether a warp needs no other one for an op, nor memory."""
-    effects = effects_of(op)
-    return effects.stays_within(1) and effects.touches_only(RMEM) and not effects.fences
-
-
 def _branches(value: SSAValue) -> Iterator[scf.IfOp | scf.ForOp]:
     """The branches and loops that depend on a value."""
     for use in value.uses:
@@ -85,9 +79,3 @@ def _branches(value: SSAValue) -> Iterator[scf.IfOp | scf.ForOp]:
             yield op
         for result in op.results:
             yield from _branches(result)
-
-
-def _inside(branches: set[scf.IfOp | scf.ForOp]) -> Iterator[Operation]:
-    for branch in branches:
-        for region in branch.regions:
-            yield from walk(region)

@@ -59,17 +59,10 @@ class _Slots:
         teller: pipeline.RoleOp,
         told: Sequence[pipeline.RoleOp],
     ) -> None:
-        parts = _roles(kernel)
-        producers = _arriving(teller)
         consumers = sum(len(role.warp_range) for role in told)
-        self.ring = pipeline.CreateOp("threads", slots, producers, consumers)
-        self.memory = cute.AllocSmemOp(cute.MemRefType.get(i32, "smem", 8, Layout((slots,), (1,))))
-        self.memory.result.name_hint = name
-        self.ring.location = self.memory.location = kernel.location
-        first = kernel.body.block.first_op
-        assert first is not None
-        insert_before(first, self.memory)
-        insert_before(parts[0], self.ring)
+        self.ring = pipeline.CreateOp("threads", slots, _arriving(teller), consumers)
+        type_ = cute.MemRefType.get(i32, "smem", 8, Layout((slots,), (1,)))
+        self.memory = _insert(kernel, self.ring, type_, name)
         self._ends = {teller: RingEnd.at_start(teller.body.block, self.ring, "producer")}
         for role in told:
             self._ends[role] = RingEnd.at_start(role.body.block, self.ring, "consumer")
@@ -186,13 +179,8 @@ def _share_responses(kernel: cute.KernelOp) -> None:
     size = 4 * pipeline.RESPONSE_WORDS
     ring = pipeline.CreateOp("tma", _REQUESTS, 1, consumers, size, led=ctas > 1)
     layout = Layout((pipeline.RESPONSE_WORDS, _REQUESTS), (1, pipeline.RESPONSE_WORDS))
-    memory = cute.AllocSmemOp(cute.MemRefType.get(i32, "smem", size, layout))
-    memory.result.name_hint = "canceled"
-    ring.location = memory.location = kernel.location
-    first = kernel.body.block.first_op
-    assert first is not None
-    insert_before(first, memory)
-    insert_before(roles[0], ring)
+    type_ = cute.MemRefType.get(i32, "smem", size, layout)
+    memory = _insert(kernel, ring, type_, "canceled")
     end = RingEnd.at_start(asker.body.block, ring, "producer")
     index, full = end.index(), FullBarrierOp(*end.operands)
     ask = pipeline.RequestOp(memory.result, index.index, full.barrier)
@@ -206,6 +194,20 @@ def _share_responses(kernel: cute.KernelOp) -> None:
         insert_before(_last(op), *end.begins(), index, response, fence, *end.ends())
         op.result.replace_all_uses_with(response.result)
         erase(op)
+
+
+def _insert(
+    kernel: cute.KernelOp, ring: pipeline.CreateOp, type_: cute.MemRefType, name: str
+) -> cute.AllocSmemOp:
+    """Make a ring of slots in shared memory."""
+    memory = cute.AllocSmemOp(type_)
+    memory.result.name_hint = name
+    ring.location = memory.location = kernel.location
+    first = kernel.body.block.first_op
+    assert first is not None
+    insert_before(first, memory)
+    insert_before(_roles(kernel)[0], ring)
+    return memory
 
 
 def _arriving(role: pipeline.RoleOp) -> int:

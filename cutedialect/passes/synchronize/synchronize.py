@@ -65,7 +65,7 @@ class SynchronizePass(KernelPass):
         for part in parts:
             take_turns(part)
         share_numbers(kernel)
-        for role in [each for each in kernel.body.block.ops if isinstance(each, RoleOp)]:
+        for role in parts:
             narrow_meetings(role)
             # What crosses shared memory has its rings; tensors are stored and loaded again.
             MemoryHazards(role.body.block, ("gmem",)).synchronize()

@@ -35,7 +35,7 @@ from cutedialect.dialects.cute_nvgpu import (
 )
 from cutedialect.dialects.effects import Unit, effects_of
 from cutedialect.dialects.pipeline import ConsumerReleaseOp, CreateOp, IndexOp
-from cutedialect.dialects.walks import ops_of
+from cutedialect.dialects.walks import ops_ahead, ops_of
 from cutedialect.passes.rewriting import block_of, erase, insert_after, insert_before
 from cutedialect.passes.roles.assign_warp_roles import Role
 from cutedialect.passes.roles.crossings import role_of
@@ -55,7 +55,8 @@ def complete_stores(kernel: KernelOp, part: Block) -> None:
     the sooner the first of them leaves the better.
     """
     at_once = kernel.choices.overlaps_multiplies
-    blocks = [_store_steps(block) for block in _blocks_of(part)]
+    stores = [op for op in ops_of(part, CopyOp) if isinstance(op.atom, TmaStoreType)]
+    blocks = [_store_steps(block) for block in dict.fromkeys(map(block_of, stores))]
     buffers: dict[AllocSmemOp, list[_StoreStep]] = {}
     for step in [step for steps in blocks for step in steps]:
         for writer in step.writers:
@@ -73,7 +74,13 @@ def complete_stores(kernel: KernelOp, part: Block) -> None:
             for writer, store in zip(step.writers, step.stores, strict=True)
             if writer.destination is alloc.result
         ]
-        _take_turns(alloc, copies)
+        ring = ring_of(alloc, 2)
+        for turn, (writer, store) in enumerate(copies):
+            index = arith.ConstantOp(IntegerAttr(turn % 2, i32))
+            stage = StageOp(ring.result, index.result)
+            insert_before(writer, index, stage)
+            writer.operands[1] = store.operands[0] = stage.result
+        erase(alloc)
     for steps in blocks:
         asked: set[int | None] = set()
         stored: set[AllocSmemOp] = set()
@@ -176,24 +183,6 @@ def _is_of_ring(store: CopyOp) -> bool:
     return isinstance(stage, StageOp) and isinstance(stage.index.owner, IndexOp)
 
 
-def _blocks_of(part: Block) -> list[Block]:
-    """The blocks in which tiles are stored by TMA."""
-    found = [op.parent for op in ops_of(part, CopyOp) if isinstance(op.atom, TmaStoreType)]
-    return list(dict.fromkeys(block for block in found if block is not None))
-
-
-def _take_turns(alloc: AllocSmemOp, copies: Sequence[tuple[CopyOp, CopyOp]]) -> None:
-    """Let the steps use two stages of a buffer, one after the other."""
-    ring = ring_of(alloc, 2)
-    for turn, (writer, store) in enumerate(copies):
-        index = arith.ConstantOp(IntegerAttr(turn % 2, i32))
-        stage = StageOp(ring.result, index.result)
-        insert_before(writer, index, stage)
-        writer.operands[1] = stage.result
-        store.operands[0] = stage.result
-    erase(alloc)
-
-
 def insert_store_rings(kernel: KernelOp, roles: Sequence[Role]) -> None:
     """Give every buffer that one role fills and another one stores its ring."""
     stages = stages_of_results(kernel)
@@ -232,11 +221,9 @@ def insert_store_rings(kernel: KernelOp, roles: Sequence[Role]) -> None:
 
 def _writer_of(alloc: AllocSmemOp, store: CopyOp) -> CopyOp:
     """The copy that has filled a buffer in front of the store of it."""
-    op = store.prev_op
-    while op is not None:
+    for op in ops_ahead(store):
         if isinstance(op, CopyOp) and op.destination is alloc.result:
             return op
-        op = op.prev_op
     raise PassFailedException(store, "expected a write of the buffer that TMA stores")
 
 
