@@ -32,7 +32,7 @@ from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.anchors import anchored
 
 from .addresses import Address, memory_op
-from .context import Context, array_class, fail
+from .context import Context, array_class
 from .elementwise import Fragment, convert
 from .lowering import Handler, KernelLowering
 from .reductions import combiner
@@ -253,7 +253,7 @@ def _values(array: SSAValue) -> int:
 
 def _cluster_reduce(self: KernelLowering, op: cute.ClusterReduceOp) -> None:
     if not isinstance(op.parent_op(), cute.KernelOp):
-        raise fail(op, "expected a reduction over a cluster outside of loops, branches and roles")
+        raise ValueError("expected a reduction over a cluster outside of loops, branches and roles")
     builder, context, made = self.builder, self.context, self.reductions
     assert made is not None
     if not made.have_met:

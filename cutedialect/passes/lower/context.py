@@ -7,20 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
-from xdsl.dialects.builtin import (
-    BFloat16Type,
-    Float8E4M3FNType,
-    Float8E5M2Type,
-    Float16Type,
-    Float32Type,
-    Float64Type,
-)
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import FragmentType, element_bits
+from cutedialect.dialects.element_names import element_name
 
 from .scalar_builder import Scalar, ScalarBuilder, array_type
 
@@ -32,10 +27,9 @@ def fail(op: Operation, message: str) -> PassFailedException:
 
 def scalar_class(element: Attribute) -> str:
     """Register class of one scalar of an element type."""
-    if isinstance(element, Float32Type):
-        return "f32"
-    if isinstance(element, Float64Type):
-        return "f64"
+    name = float_name(element)
+    if name in ("f32", "f64"):
+        return name
     bits = element_bits(element)
     return "pred" if bits == 1 else "b16" if bits <= 16 else "b32" if bits <= 32 else "b64"
 
@@ -56,19 +50,10 @@ def register_count(type_: FragmentType) -> int:
     return -(-type_.values // pack_factor(type_.element))
 
 
+@cache
 def float_name(element: Attribute) -> str:
     """PTX type of arithmetic on an element: `f16`, `bf16`, `f32`, `f64`, `e4m3`, `s8`, `s32`."""
-    return _FLOAT_NAMES.get(type(element)) or f"s{element_bits(element)}"
-
-
-_FLOAT_NAMES: dict[type[Attribute], str] = {
-    Float16Type: "f16",
-    BFloat16Type: "bf16",
-    Float8E4M3FNType: "e4m3",
-    Float8E5M2Type: "e5m2",
-    Float32Type: "f32",
-    Float64Type: "f64",
-}
+    return element_name(element) if isinstance(element, AnyFloat) else f"s{element_bits(element)}"
 
 
 _WARP = 32

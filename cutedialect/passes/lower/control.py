@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence, Set
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i32
@@ -13,7 +13,7 @@ from cutedialect.dialects.cute_nvgpu import Sm90MmaType
 from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.remarks import remark
 
-from .context import fail, float_name, scalar_class
+from .context import float_name, scalar_class
 from .lowering import Handler, KernelLowering
 from .narrow_floats import to_f32
 from .scalar_builder import Scalar
@@ -71,11 +71,11 @@ def _counts(self: KernelLowering, loop: scf.WhileOp) -> Set[SSAValue]:
 
 def _for(self: KernelLowering, op: scf.ForOp) -> None:
     if op.iter_args:
-        raise fail(op, "expected no iter_args: state of a loop lives in fragments")
+        raise ValueError("expected no iter_args: state of a loop lives in fragments")
     by = self.scalars[op.step]
     step = self.builder.constant(by)
     if step is not None and step <= 0:
-        raise fail(op, f"expected a positive step, got {step}")
+        raise ValueError(f"expected a positive step, got {step}")
     low, high = self.scalars[op.lb], self.scalars[op.ub]
     body = Block(arg_types=[ptx.reg("b32")])
     self.builder.push(body, repeats=True)
@@ -94,7 +94,7 @@ def _while(self: KernelLowering, op: scf.WhileOp) -> None:
     before, after = op.before_region.block, op.after_region.block
     check, end = before.last_op, after.last_op
     if not isinstance(check, scf.ConditionOp) or any(arg.type != i32 for arg in after.args):
-        raise fail(op, "expected a loop over values of i32")
+        raise ValueError("expected a loop over values of i32")
     assert isinstance(end, scf.YieldOp)
     builder, context = self.builder, self.context
     kept = context.registers("b32", max(1, len(after.args)))
@@ -133,34 +133,24 @@ def _while(self: KernelLowering, op: scf.WhileOp) -> None:
 def _if(self: KernelLowering, op: scf.IfOp) -> None:
     """What the sides give are registers that each of them sets."""
     if any(result.type != i32 for result in op.results):
-        raise fail(op, "expected scf.if with results of i32 alone")
+        raise ValueError("expected scf.if with results of i32 alone")
     builder = self.builder
-    kept = self.context.registers("b32", len(op.results)) if op.results else None
+    kept = self.context.registers("b32", max(1, len(op.results)))
     counts = [True for _ in op.results]
 
-    def side(region: Region) -> Callable[[], None] | None:
-        if not region.blocks:
-            return None
+    def run(region: Region) -> None:
+        self.run(region.block)
+        end = region.block.last_op
+        for number, value in enumerate(end.operands if end is not None else ()):
+            scalar = self.scalars[value]
+            counts[number] &= builder.is_nonnegative(scalar)
+            builder.set(kept, number, scalar)
 
-        def run() -> None:
-            self.run(region.block)
-            end = region.block.last_op
-            if kept is None or end is None:
-                return
-            for number, value in enumerate(end.operands):
-                scalar = self.scalars[value]
-                counts[number] &= builder.is_nonnegative(scalar)
-                builder.set(kept, number, scalar)
-
-        return run
-
-    then = side(op.true_region)
-    assert then is not None
+    otherwise = (lambda: run(op.false_region)) if op.false_region.blocks else None
     # What some element of a tile may be is an exception.
     is_rare = isinstance(op.cond.owner, cute.AnyOp)
-    self.context.when(self.scalars[op.cond], then, side(op.false_region), is_rare)
+    self.context.when(self.scalars[op.cond], lambda: run(op.true_region), otherwise, is_rare)
     for number, result in enumerate(op.results):
-        assert kept is not None
         self.scalars[result] = value = builder.get(kept, number)
         if counts[number]:
             builder.assume_nonnegative(value)

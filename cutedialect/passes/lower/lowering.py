@@ -174,13 +174,12 @@ class KernelLowering:
             op = op.next_op
         return False
 
-    def new_fragment(self, op: Operation, value: SSAValue) -> Fragment:
+    def new_fragment(self, value: SSAValue) -> Fragment:
         type_ = cute.fragment_of(value)
         if type_.threads > self.context.threads:
-            raise fail(
-                op,
+            raise ValueError(
                 f"expected at most the block's {self.context.threads} threads, "
-                f"got {type_.threads} in {type_}",
+                f"got {type_.threads} in {type_}"
             )
         cls = "b32" if _is_tf32_operand(value) else register_class(type_.element)
         fragment = Fragment(type_, self.context.registers(cls, register_count(type_)))

@@ -25,8 +25,6 @@ from .scalars import Values, extreme, lower_scalar
 
 Combine = Callable[[Scalar, Scalar], Scalar]
 
-_FLOATS = {"add": "add.{0}", "mul": "mul.{0}"}
-_INTEGERS = {"add": "add.{0}", "mul": "mul.lo.{0}", "max": "max.{0}", "min": "min.{0}"}
 _ALL_LANES = -1
 _WARP = 32
 # Operations side by side that hide what each takes, and the shortest rows worth cutting.
@@ -212,8 +210,8 @@ def combiner(builder: ScalarBuilder, kind: str, arithmetic: str) -> Combine:
     """How two values become one; a NaN is kept."""
     if arithmetic in ("f32", "f64") and kind in ("max", "min"):
         return lambda left, right: extreme(builder, kind, arithmetic, left, right)
-    table = _FLOATS if arithmetic.startswith("f") else _INTEGERS
-    mnemonic = table[kind].format(arithmetic)
+    is_low = kind == "mul" and arithmetic.startswith("s")
+    mnemonic = f"{kind}{'.lo' if is_low else ''}.{arithmetic}"
     return lambda left, right: builder.pure(mnemonic, left, right)
 
 

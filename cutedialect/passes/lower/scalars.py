@@ -403,9 +403,8 @@ def _ceil_divide(builder: ScalarBuilder, op: Operation, args: list[Scalar]) -> S
     power = _power_of_two(builder, b)
     if bits >= 32 and power is not None:
         low = builder.pure(f"and.b{bits}", a, (1 << power) - 1)
-        up, quotient = builder.pure(f"setp.ne.s{bits}", low, 0), f"shr.s{bits}"
-        one = builder.pure(f"selp.b{bits}", 1, 0, up)
-        return builder.pure(f"add.s{bits}", builder.pure(quotient, a, power), one)
+        up = builder.pure(f"selp.b{bits}", 1, 0, builder.pure(f"setp.ne.s{bits}", low, 0))
+        return builder.pure(f"add.s{bits}", builder.pure(f"shr.s{bits}", a, power), up)
     quotient = builder.pure(f"div.s{bits}", a, b)
     rest = builder.pure(f"rem.s{bits}", a, b)
     exact = builder.pure(f"setp.eq.s{bits}", rest, 0)

@@ -135,7 +135,7 @@ def _move(self: KernelLowering, op: cute.CopyOp, source: Fragment, target_: Frag
 
 
 def _load(self: KernelLowering, op: cute.LoadOp) -> None:
-    fragment = self.new_fragment(op, op.result)
+    fragment = self.new_fragment(op.result)
     if op.source in self.indexed:
         load_rows(self.context, self.indexed[op.source], fragment)
         return

@@ -168,7 +168,7 @@ def _stage(self: KernelLowering, op: cute.StageOp) -> None:
 
 
 def _alloc_fragment(self: KernelLowering, op: cute.AllocFragmentOp) -> None:
-    self.new_fragment(op, op.result)
+    self.new_fragment(op.result)
 
 
 def _alloc_smem(self: KernelLowering, op: cute.AllocSmemOp) -> None:

@@ -244,7 +244,7 @@ class FreshAccumulator:
 
     fill: FillOp
     loop: scf.ForOp | None
-    first: GemmOp
+    first: Operation
     reader: Operation | None
 
 
@@ -253,34 +253,29 @@ def fresh_accumulator(fill: FillOp) -> FreshAccumulator | None:
     same block, or one loop of it, directly in which wgmma alone uses the accumulator, comes before
     all other uses.
     """
-    block = block_of(fill)
-    accumulator = fill.fragment
-    users = {use.operation for use in accumulator.uses if use.operation is not fill}
-    inside: dict[Operation, list[Operation]] = {}
-    for user in users:
-        place = block.find_ancestor_op_in_block(user)
-        if place is None:
-            return None
-        inside.setdefault(place, []).append(user)
-    start = block.get_operation_index(fill)
-    order = sorted(
-        (each for each in inside if block.get_operation_index(each) > start),
-        key=block.get_operation_index,
-    )
-    if order and _multiplies_into(order[0], accumulator):
-        assert isinstance(order[0], GemmOp)
-        return FreshAccumulator(fill, None, order[0], None)
-    if not order or not isinstance(order[0], scf.ForOp):
+    block, accumulator = block_of(fill), fill.fragment
+    inside: dict[Operation | None, list[Operation]] = {}
+    for use in accumulator.uses:
+        place = block.find_ancestor_op_in_block(use.operation)
+        inside.setdefault(place, []).append(use.operation)
+    following: list[Operation] = []
+    op = fill.next_op
+    while op is not None:
+        if op in inside:
+            following.append(op)
+        op = op.next_op
+    if None in inside or not following:
         return None
-    loop = order[0]
-    multiplies: list[GemmOp] = []
-    for user in inside[loop]:
-        if not _multiplies_into(user, accumulator) or user.parent is not loop.body.block:
-            return None
-        assert isinstance(user, GemmOp)
-        multiplies.append(user)
-    first = min(multiplies, key=loop.body.block.get_operation_index)
-    return FreshAccumulator(fill, loop, first, order[1] if len(order) > 1 else None)
+    loop = following[0]
+    if _multiplies_into(loop, accumulator):
+        return FreshAccumulator(fill, None, loop, None)
+    if not isinstance(loop, scf.ForOp) or not all(
+        _multiplies_into(user, accumulator) and user.parent is loop.body.block
+        for user in inside[loop]
+    ):
+        return None
+    first = min(inside[loop], key=loop.body.block.get_operation_index)
+    return FreshAccumulator(fill, loop, first, following[1] if len(following) > 1 else None)
 
 
 def _multiplies_into(op: Operation, accumulator: SSAValue) -> bool:
