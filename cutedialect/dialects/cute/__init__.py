@@ -76,6 +76,7 @@ from .views import (
     local_tile_type,
     named_copy,
     shape_of,
+    tile_behind,
     transposed_tv,
     transposed_type,
 )
@@ -223,6 +224,7 @@ __all__ = [
     "shape_of",
     "slice_type",
     "threads_along",
+    "tile_behind",
     "transposed_tv",
     "transposed_type",
 ]

@@ -112,6 +112,11 @@ class ReduceOp(IRDLOperation):
             result_types=[result],
         )
 
+    @property
+    def length(self) -> int:
+        """How many elements give one."""
+        return shape_of(self.source.type)[self.mode.value.data]
+
     def effects(self) -> Effects:
         return Effects(reads=(self.source,), team=self._warps())
 

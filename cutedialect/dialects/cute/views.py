@@ -309,6 +309,13 @@ class TransposeOp(IRDLOperation):
             )
 
 
+def tile_behind(view: SSAValue) -> LocalTileOp | None:
+    """The tile of a tensor that a view turns, or is; None where it is something else."""
+    while isinstance(view.owner, TransposeOp):
+        view = view.owner.source
+    return view.owner if isinstance(view.owner, LocalTileOp) else None
+
+
 def transposed_type(type_: Attribute) -> MemRefType | FragmentType:
     """Type of a memref or fragment with its two modes exchanged; rank 1 counts as (n,1)."""
     shape = shape_of(type_)

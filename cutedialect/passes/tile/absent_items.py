@@ -14,31 +14,21 @@ from collections.abc import Sequence
 
 from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
-from cutedialect.dialects.cute import (
-    AssertOp,
-    AtomicOp,
-    CopyOp,
-    KernelOp,
-    LocalTileOp,
-    MemberOp,
-    MemRefType,
-    PrintfOp,
-    ReadOp,
-    TileIndexOp,
-    TransposeOp,
-)
+from cutedialect.dialects import cute
+from cutedialect.dialects.effects import space_of
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.bind.tensor_maps import cluster_modes, deciding
-from cutedialect.passes.rewriting import ScalarBuilder
+from cutedialect.passes.rewriting import ScalarBuilder, erase
 from cutedialect.passes.tile.coordinate_bounds import IN_BOUNDS
 
 # The modes of a work item's tile along which a cluster lies.
 _MODES = (-2, -1)
 
 
-def effects_of_items(index: TileIndexOp, cluster: tuple[int, int]) -> list[Operation]:
+def effects_of_items(index: cute.TileIndexOp, cluster: tuple[int, int]) -> list[Operation]:
     """The ops behind a `cute.tile_index` that a work item beyond the last tile must not run, where
     work items go to clusters.
     """
@@ -62,7 +52,7 @@ def effects_of_items(index: TileIndexOp, cluster: tuple[int, int]) -> list[Opera
         if ctas > 1
     ]
     kernel = index.parent_op()
-    assert isinstance(kernel, KernelOp)
+    assert isinstance(kernel, cute.KernelOp)
     # Other tensors may go on where the counted one ends, unless the kernel promises otherwise.
     counted = None if IN_BOUNDS in kernel.attributes else _group_of(index.memref)
     found: list[Operation] = []
@@ -92,7 +82,7 @@ def guard_effects(
             exists = is_tile if exists is None else build.binary(arith.AndIOp, exists, is_tile)
     assert exists is not None
     for op in effects:
-        if isinstance(op, ReadOp):
+        if isinstance(op, cute.ReadOp):
             _read_if(op, exists)
         else:
             _run_if(op, exists)
@@ -100,11 +90,10 @@ def guard_effects(
 
 def _has_effect(op: Operation) -> bool:
     match op:
-        case AtomicOp() | PrintfOp() | AssertOp() | ReadOp():
+        case cute.AtomicOp() | cute.PrintfOp() | cute.AssertOp() | cute.ReadOp():
             return True
-        case CopyOp():
-            type_ = op.destination.type
-            return isinstance(type_, MemRefType) and type_.space == "gmem"
+        case cute.CopyOp():
+            return space_of(op.destination) == "gmem"
         case _:
             return False
 
@@ -115,12 +104,10 @@ def _is_outside(
     """Whether an op writes to a tile at the work item's own coordinates alone, of the tensor (or
     group) whose tiles are `counted`, or of any where that is None.
     """
-    if not isinstance(op, CopyOp | AtomicOp):
+    if not isinstance(op, cute.CopyOp | cute.AtomicOp):
         return False
-    view = op.destination.owner
-    while isinstance(view, TransposeOp):
-        view = view.source.owner
-    if not isinstance(view, LocalTileOp) or counted not in (None, _group_of(view.memref)):
+    view = cute.tile_behind(op.destination)
+    if view is None or counted not in (None, _group_of(view.memref)):
         return False
     extents = [extent for extent in view.tile.get_values() if extent >= 0]
     at = list(zip(view.coords, extents[-len(view.coords) :], strict=False))
@@ -130,7 +117,7 @@ def _is_outside(
 def _group_of(tensor: SSAValue) -> SSAValue:
     """The group of which a tensor is one, or the tensor itself."""
     owner = tensor.owner
-    return owner.group if isinstance(owner, MemberOp) else tensor
+    return owner.group if isinstance(owner, cute.MemberOp) else tensor
 
 
 def _is_alike(op: Operation) -> bool:
@@ -138,32 +125,21 @@ def _is_alike(op: Operation) -> bool:
     stays the same for all of them, so that they may share it.
     """
     values = [*op.operands, *deciding(op)]
-    return isinstance(op, ReadOp) and all(cluster_modes(value) == set() for value in values)
+    return isinstance(op, cute.ReadOp) and all(cluster_modes(value) == set() for value in values)
 
 
-def _read_if(op: ReadOp, condition: SSAValue) -> None:
-    pred = condition
+def _read_if(op: cute.ReadOp, condition: SSAValue) -> None:
+    build = ScalarBuilder(InsertPoint.before(op), op)
     if op.pred is not None:
-        both = arith.AndIOp(op.pred, condition)
-        both.location = op.location
-        assert op.parent is not None
-        op.parent.insert_op_before(both, op)
-        pred = both.results[0]
-    made = ReadOp(op.source, list(op.coords), pred)
-    made.location = op.location
-    assert op.parent is not None
-    op.parent.insert_op_before(made, op)
-    op.result.replace_all_uses_with(made.result)
-    op.detach()
-    op.erase()
+        condition = build.binary(arith.AndIOp, op.pred, condition)
+    op.result.replace_all_uses_with(build.value(cute.ReadOp(op.source, list(op.coords), condition)))
+    erase(op)
 
 
 def _run_if(op: Operation, condition: SSAValue) -> None:
-    then, ending = Block(), scf.YieldOp()
-    branch = scf.IfOp(condition, [], Region(then))
-    branch.location = ending.location = op.location
-    assert op.parent is not None
-    op.parent.insert_op_before(branch, op)
+    then = Block()
+    build = ScalarBuilder(InsertPoint.before(op), op)
+    build.insert(scf.IfOp(condition, [], Region(then)))
     op.detach()
     then.add_op(op)
-    then.add_op(ending)
+    build.at(InsertPoint.at_end(then)).insert(scf.YieldOp())

@@ -33,7 +33,6 @@ from cutedialect.passes.tile.resized_tiles import (
     only_begins_tiles,
     origins_of,
     resize_fragment,
-    tile_behind,
 )
 from cutedialect.passes.tile.runs import RunStart, start_of_run
 from cutedialect.passes.tile.streaming import RUN_THREADS
@@ -144,7 +143,7 @@ class _Flat:
         """
         counted = self.index.memref.type
         for op in ops_of(self.kernel, cute.CopyOp):
-            view = tile_behind(op.destination)
+            view = cute.tile_behind(op.destination)
             if view is None or view.memref is self.index.memref:
                 continue
             type_ = view.memref.type
@@ -156,7 +155,9 @@ class _Flat:
     def is_gain(self) -> bool:
         """Whether memory stays slower than the instructions that find the places of vectors."""
         moves = ops_of(self.kernel, cute.LoadOp, cute.CopyOp)
-        found = [tile_behind(op.operands[0 if isinstance(op, cute.LoadOp) else 1]) for op in moves]
+        found = [
+            cute.tile_behind(op.operands[0 if isinstance(op, cute.LoadOp) else 1]) for op in moves
+        ]
         views = [view for view in found if view is not None]
         bits = sum(cute.memref_of(view.memref).bits for view in views if self._is_whole(view))
         places = _OF_VECTOR + _OF_ACCESS * len(views)
@@ -175,7 +176,7 @@ class _Flat:
                 return self._allows_view(op)
             case cute.TransposeOp():
                 # Users see a vector as a row or as a column.
-                view = tile_behind(op.source)
+                view = cute.tile_behind(op.source)
                 return view is not None and not self._is_whole(view)
             case cute.CopyOp():
                 whole = op.destination.owner

@@ -24,25 +24,15 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from cutedialect.dialects.cute import (
-    CoordOp,
-    FragmentType,
-    GemmOp,
-    KernelOp,
-    LocalTileOp,
-    MapOp,
-    MemRefType,
-    TransposeOp,
-    YieldOp,
-)
+from cutedialect.dialects import cute
 from cutedialect.dialects.effects import written
 from cutedialect.dialects.walks import holds, ops_of, walk
-from cutedialect.passes.rewriting import cloned, erase
+from cutedialect.passes.rewriting import cloned, erase, insert_before
 
 # What takes an instruction or two for each element, and how many such ops are computed again.
 _CHEAP = (
-    CoordOp,
-    YieldOp,
+    cute.CoordOp,
+    cute.YieldOp,
     arith.AddfOp,
     arith.AddiOp,
     arith.CmpfOp,
@@ -66,43 +56,36 @@ class FusePass(ModulePass):
     name = "cute-fuse"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for copied in [o for o in ops_of(op, MapOp) if _is_copy(o)]:
+        for copied in [o for o in ops_of(op, cute.MapOp) if _is_copy(o)]:
             _forward(copied)
-        for consumer in ops_of(op, MapOp):
+        for consumer in ops_of(op, cute.MapOp):
             while (producer := _fusible(consumer)) is not None:
-                _fuse(producer, consumer)
-        for kernel in ops_of(op, KernelOp):
-            if not holds(kernel, GemmOp):
-                for producer in ops_of(kernel, MapOp):
+                _inline_into(producer, consumer)
+                erase(producer)
+        for kernel in ops_of(op, cute.KernelOp):
+            if not holds(kernel, cute.GemmOp):
+                for producer in ops_of(kernel, cute.MapOp):
                     _repeat(producer)
-        for sum_ in ops_of(op, arith.AddfOp, arith.SubfOp):
-            if _is_in_map(sum_):
+        for made in ops_of(op, cute.MapOp):
+            for sum_ in ops_of(made, arith.AddfOp, arith.SubfOp):
                 _contract(sum_)
         _share_views(op)
 
 
-def _is_in_map(op: Operation) -> bool:
-    above = op.parent_op()
-    while above is not None and type(above) is not MapOp:
-        above = above.parent_op()
-    return above is not None
-
-
-def _is_copy(op: MapOp) -> bool:
+def _is_copy(op: cute.MapOp) -> bool:
     """Whether a map gives what it is given."""
     last = op.body.block.last_op
     return (
-        isinstance(last, YieldOp)
+        isinstance(last, cute.YieldOp)
         and list(last.operands) == list(op.body.block.args)
         and _shape(op.inputs[0]) == _shape(op.result)
     )
 
 
-def _forward(copied: MapOp) -> None:
+def _forward(copied: cute.MapOp) -> None:
     """Let the readers of a copy read what it was copied from, if nothing writes that before."""
-    readers = [use.operation for use in copied.result.uses]
     both = {copied.result, copied.inputs[0]}
-    for reader in readers:
+    for reader in [use.operation for use in copied.result.uses]:
         if reader.parent is not copied.parent or not both.isdisjoint(written(reader)):
             return
         if _overwritten(copied, reader):
@@ -110,39 +93,34 @@ def _forward(copied: MapOp) -> None:
     Rewriter.replace_op(copied, (), (copied.inputs[0],))
 
 
-def _fusible(consumer: MapOp) -> MapOp | None:
-    shape = _shape(consumer.result)
+def _fusible(consumer: cute.MapOp) -> cute.MapOp | None:
     for value in consumer.inputs:
         producer = value.owner
-        if not isinstance(producer, MapOp) or producer.parent is not consumer.parent:
-            continue
-        if _shape(producer.result) != shape:
-            # Inlined, it would be computed again along the modes it broadcasts to.
-            continue
-        readers = {use.operation for use in value.uses}
-        if readers == {consumer} and not _overwritten(producer, consumer):
+        if (
+            isinstance(producer, cute.MapOp)
+            and _may_move(producer, consumer)
+            and {use.operation for use in value.uses} == {consumer}
+        ):
             return producer
     return None
 
 
-def _repeat(producer: MapOp) -> None:
+def _may_move(producer: cute.MapOp, reader: cute.MapOp) -> bool:
+    """Whether a map can be computed in another one that reads it: of another shape it would be
+    computed again along the modes that it broadcasts to.
+    """
+    is_alike = _shape(producer.result) == _shape(reader.result)
+    return is_alike and reader.parent is producer.parent and not _overwritten(producer, reader)
+
+
+def _repeat(producer: cute.MapOp) -> None:
     """Compute a cheap map again in the maps that read it, and leave it to its other readers."""
-    if not all(isinstance(op, _CHEAP) for op in producer.body.block.ops):
+    body = list(producer.body.block.ops)
+    if len(body) > _MOST_REPEATED or not all(isinstance(op, _CHEAP) for op in body):
         return
-    if len(list(producer.body.block.ops)) > _MOST_REPEATED:
-        return
-    readers = [use.operation for use in producer.result.uses]
-    maps: list[MapOp] = []
-    for reader in readers:
-        if (
-            isinstance(reader, MapOp)
-            and reader not in maps
-            and reader.parent is producer.parent
-            and _shape(reader.result) == _shape(producer.result)
-            and not _overwritten(producer, reader)
-        ):
-            maps.append(reader)
-    if not maps or _kept_for(producer, maps[-1]) >= producer.result.type.bits:  # pyright: ignore
+    readers = dict.fromkeys(use.operation for use in producer.result.uses)
+    maps = [op for op in readers if isinstance(op, cute.MapOp) and _may_move(producer, op)]
+    if not maps or _kept_for(producer, maps[-1]) >= cute.fragment_of(producer.result).bits:
         return
     for reader in maps:
         _inline_into(producer, reader)
@@ -150,7 +128,7 @@ def _repeat(producer: MapOp) -> None:
         erase(producer)
 
 
-def _kept_for(producer: MapOp, last: MapOp) -> int:
+def _kept_for(producer: cute.MapOp, last: cute.MapOp) -> int:
     """Bits for each element of what has to wait for the last reader of a map if that computes the
     map again, and need not otherwise.
     """
@@ -158,8 +136,7 @@ def _kept_for(producer: MapOp, last: MapOp) -> int:
     assert block is not None
     bits = 0
     for value in dict.fromkeys(producer.inputs):
-        type_ = value.type
-        assert isinstance(type_, FragmentType)
+        type_ = cute.fragment_of(value)
         readers = [block.find_ancestor_op_in_block(use.operation) for use in value.uses]
         waits = any(
             each is None or each is last or last.is_before_in_block(each) for each in readers
@@ -170,11 +147,10 @@ def _kept_for(producer: MapOp, last: MapOp) -> int:
 
 
 def _shape(value: SSAValue) -> tuple[int, ...]:
-    assert isinstance(value.type, FragmentType)
-    return value.type.shape
+    return cute.fragment_of(value).shape
 
 
-def _overwritten(producer: MapOp, consumer: Operation) -> bool:
+def _overwritten(producer: cute.MapOp, consumer: Operation) -> bool:
     """Whether an input of `producer` changes before `consumer` runs."""
     inputs = set(producer.inputs)
     between = producer.next_op
@@ -185,13 +161,7 @@ def _overwritten(producer: MapOp, consumer: Operation) -> bool:
     return between is None
 
 
-def _fuse(producer: MapOp, consumer: MapOp) -> None:
-    """Move `producer` into `consumer`, its only reader."""
-    _inline_into(producer, consumer)
-    erase(producer)
-
-
-def _inline_into(producer: MapOp, consumer: MapOp) -> None:
+def _inline_into(producer: cute.MapOp, consumer: cute.MapOp) -> None:
     """Replace `consumer`'s input by `producer`'s inputs and inline its body."""
     inputs: list[SSAValue] = []
     for value in (*producer.inputs, *consumer.inputs):
@@ -203,7 +173,7 @@ def _inline_into(producer: MapOp, consumer: MapOp) -> None:
         arg.name_hint = value.name_hint
     result = _inline(producer, block, args)  # pyright: ignore[reportArgumentType]
     final = _inline(consumer, block, args | {producer.result: result})
-    end = YieldOp(final)
+    end = cute.YieldOp(final)
     end.location = consumer.location
     block.add_op(end)
     consumer.body.detach_block(consumer.body.block).erase()
@@ -211,13 +181,13 @@ def _inline_into(producer: MapOp, consumer: MapOp) -> None:
     consumer.operands = inputs
 
 
-def _inline(op: MapOp, block: Block, args: dict[SSAValue, SSAValue]) -> SSAValue:
+def _inline(op: cute.MapOp, block: Block, args: dict[SSAValue, SSAValue]) -> SSAValue:
     """Append the body of `op` to `block`; gives the yielded value."""
     values: dict[SSAValue, SSAValue] = {
         arg: args[value] for arg, value in zip(op.body.block.args, op.inputs, strict=True)
     }
     for inner in op.body.block.ops:
-        if isinstance(inner, YieldOp):
+        if isinstance(inner, cute.YieldOp):
             return values.get(inner.value, inner.value)
         clone = cloned(inner, values)
         clone.location = inner.location
@@ -233,31 +203,27 @@ def _contract(op: arith.AddfOp | arith.SubfOp) -> None:
         product = factor.owner
         if not isinstance(product, arith.MulfOp) or product.parent is not op.parent:
             continue
-        if sum(1 for _ in product.result.uses) > 1:
+        if len(list(product.result.uses)) > 1:
             continue
-        block, x = op.parent, product.lhs
-        assert block is not None
+        x = product.lhs
         if isinstance(op, arith.SubfOp):
             negative = arith.NegfOp(other if factor is op.lhs else x)
-            negative.location = op.location
-            block.insert_op_before(negative, op)
+            insert_before(op, negative)
             other = negative.result if factor is op.lhs else other
             x = x if factor is op.lhs else negative.result
         fma = math.FmaOp(x, product.rhs, other)
-        fma.location = op.location
-        block.insert_op_before(fma, op)
+        insert_before(op, fma)
         op.result.replace_all_uses_with(fma.result)
-        erase(op)
-        erase(product)
+        erase(op, product)
         return
 
 
 def _share_views(module: ModuleOp) -> None:
     """Replace each view by an equal one that stands before it in its block."""
     known: dict[tuple[object, ...], SSAValue] = {}
-    for op in ops_of(module, LocalTileOp, TransposeOp):
+    for op in ops_of(module, cute.LocalTileOp, cute.TransposeOp):
         view = op.results[0]
-        if not isinstance(view.type, MemRefType):
+        if not isinstance(view.type, cute.MemRefType):
             continue
         said = tuple(sorted(op.properties.items(), key=lambda item: item[0]))
         key = (op.parent, type(op), tuple(op.operands), said, view.type)

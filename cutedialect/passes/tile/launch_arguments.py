@@ -10,7 +10,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
-from cutedialect.dialects.cute import KernelOp, LaunchOp, WorkspaceOp
+from cutedialect.dialects import cute
 from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.rewriting import block_of, erase
 
@@ -18,7 +18,7 @@ _KEPT = ("threads", "smem")
 
 
 def add_argument(
-    kernel: KernelOp, type_: Attribute, name: str, make: Callable[[LaunchOp], Operation]
+    kernel: cute.KernelOp, type_: Attribute, name: str, make: Callable[[cute.LaunchOp], Operation]
 ) -> BlockArgument:
     """A new last argument of a kernel. `make` gives, for each launch of it, the op that computes
     the argument: a new one, which is placed in front of the launch, or one that is there already.
@@ -29,40 +29,40 @@ def add_argument(
     module = kernel.parent_op()
     assert isinstance(module, ModuleOp)
     hosts = [op for op in module.ops if isinstance(op, func.FuncOp)]
-    for launch in [op for host in hosts for op in ops_of(host, LaunchOp)]:
+    for launch in [op for host in hosts for op in ops_of(host, cute.LaunchOp)]:
         if launch.kernel.string_value() == kernel.sym_name.data:
             _append(launch, make(launch), name)
     return added
 
 
-def launched_with(kernel: KernelOp, launch: LaunchOp, argument: SSAValue) -> SSAValue:
+def launched_with(kernel: cute.KernelOp, launch: cute.LaunchOp, argument: SSAValue) -> SSAValue:
     """What a launch passes for an argument of the kernel."""
     position = next(i for i, arg in enumerate(kernel.body.block.args) if arg is argument)
     return launch.args[position]
 
 
-def is_workspace(kernel: KernelOp, argument: BlockArgument) -> bool:
+def is_workspace(kernel: cute.KernelOp, argument: BlockArgument) -> bool:
     """Whether a launch passes memory of its own for an argument."""
     module = kernel.parent_op()
     if not isinstance(module, ModuleOp):
         return False
     hosts = [op for op in module.ops if isinstance(op, func.FuncOp)]
     return any(
-        isinstance(op.args[argument.index].owner, WorkspaceOp)
+        isinstance(op.args[argument.index].owner, cute.WorkspaceOp)
         for host in hosts
-        for op in ops_of(host, LaunchOp)
+        for op in ops_of(host, cute.LaunchOp)
         if op.kernel.string_value() == kernel.sym_name.data
     )
 
 
-def _append(launch: LaunchOp, made: Operation, name: str) -> None:
+def _append(launch: cute.LaunchOp, made: Operation, name: str) -> None:
     host = block_of(launch)
     assert isinstance(host.parent_op(), func.FuncOp)
     if made.parent is None:
         made.location = launch.location
         made.results[0].name_hint = name
         host.insert_op_before(made, launch)
-    again = LaunchOp(
+    again = cute.LaunchOp(
         launch.kernel.string_value(),
         launch.grid,
         [*launch.args, made.results[0]],

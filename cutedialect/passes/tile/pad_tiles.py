@@ -179,7 +179,7 @@ def _can_pad(kernel: cute.KernelOp, padded: dict[int, int]) -> bool:
         if sees and not isinstance(op, (*RESIZABLE, cute.AnyOp)):
             return False
         is_fold = isinstance(op, cute.ReduceOp) and op.body is not None
-        if is_fold and fragment_shape(op.source)[op.mode.value.data] in padded:
+        if is_fold and op.length in padded:
             # What a fold would not notice is not known.
             return False
         if isinstance(op, cute.CopyOp | cute.LoadOp | cute.AtomicOp) and not all(

@@ -35,7 +35,7 @@ RESIZABLE = (
 def resize_tiles(
     ops: Iterable[Operation],
     extents: Callable[[SSAValue], Mapping[int, int]],
-    resize: Callable[[View], None],
+    resize: Callable[[View], object],
     start: SSAValue | None = None,
 ) -> None:
     """Give register tiles other extents by their modes, and views of tensors those that `resize`
@@ -62,7 +62,7 @@ def resize_view(
     coords: Sequence[SSAValue] | None = None,
     memref: SSAValue | None = None,
     of: Sequence[int] | None = None,
-) -> None:
+) -> View:
     """Replace a view by one of other extents, also of another tensor or at other coordinates."""
     coords = list(op.coords) if coords is None else coords
     memref = op.memref if memref is None else memref
@@ -75,6 +75,7 @@ def resize_view(
     again.location = op.location
     again.result.name_hint = op.result.name_hint
     Rewriter.replace_op(op, again)
+    return again
 
 
 def resize_fragment(value: SSAValue, extents: Mapping[int, int]) -> None:
@@ -100,13 +101,6 @@ def count_from(op: cute.MapOp, modes: Iterable[int], start: SSAValue) -> None:
 def kept_modes(view: View) -> list[int]:
     """The modes of a tensor that its tile keeps."""
     return [mode for mode, extent in enumerate(view.tile.get_values()) if extent != 0]
-
-
-def tile_behind(view: SSAValue) -> cute.LocalTileOp | None:
-    """The tile of a tensor that a view turns, or is; None where it is something else."""
-    while isinstance(view.owner, cute.TransposeOp):
-        view = view.owner.source
-    return view.owner if isinstance(view.owner, cute.LocalTileOp) else None
 
 
 def fragment_shape(value: SSAValue) -> tuple[int, ...]:
@@ -205,11 +199,26 @@ def hide(
         end.operands[0] = build.select(is_there, end.value, none)
 
 
+_FLOATS = {
+    "add": (0.0, arith.AddfOp),
+    "mul": (1.0, arith.MulfOp),
+    "max": (float("-inf"), arith.MaximumfOp),
+    "min": (float("inf"), arith.MinimumfOp),
+}
+_INTEGERS = {"add": arith.AddiOp, "mul": arith.MuliOp, "max": arith.MaxSIOp, "min": arith.MinSIOp}
+
+
 def neutral(kind: str, element: Attribute) -> Attribute:
     """What a reduction does not notice."""
     if isinstance(element, IntegerType):
         top = 1 << element.width.data - 1
         return IntegerAttr({"add": 0, "mul": 1, "max": -top, "min": top - 1}[kind], element)
     assert isinstance(element, AnyFloat)
-    number = {"add": 0.0, "mul": 1.0, "max": float("-inf"), "min": float("inf")}[kind]
-    return FloatAttr(number, element)
+    return FloatAttr(_FLOATS[kind][0], element)
+
+
+def combined(kind: str, one: SSAValue, other: SSAValue) -> cute.MapOp:
+    """The results of a reduction of two parts as one."""
+    type_ = cute.fragment_of(one)
+    is_float = isinstance(type_.element, AnyFloat)
+    return cute.MapOp.of(_FLOATS[kind][1] if is_float else _INTEGERS[kind], [one, other], type_)

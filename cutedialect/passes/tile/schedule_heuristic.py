@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 from xdsl.ir import Attribute, Block, SSAValue
@@ -9,17 +10,7 @@ from xdsl.ir import Attribute, Block, SSAValue
 from cutedialect.atoms import target
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
-from cutedialect.dialects.cute import (
-    CopyOp,
-    FragmentType,
-    GemmOp,
-    IndexedTileOp,
-    KernelOp,
-    LoadOp,
-    MemRefType,
-    element_bits,
-    shape_of,
-)
+from cutedialect.dialects import cute
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.bind.layout_inference import (
     around_layout,
@@ -101,9 +92,12 @@ _MOST_SUMMED_WHILE_COPYING = 64
 _PREPARING_REGISTERS = {1: (128, 256 - 8), 2: (72, 216), 3: (56, 152)}
 
 
-def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:
+_remark = partial(remark, "cute-tile")
+
+
+def complete(kernel: cute.KernelOp, given: Schedule, arch: str) -> Schedule:
     """`given` with warps, stages, roles, raster, scheduler and epilogue filled in."""
-    gemms = ops_of(kernel, GemmOp)
+    gemms = ops_of(kernel, cute.GemmOp)
     # Programs without a multiply stream through rings only where a schedule asks for it.
     asks_for_roles = given.roles is not None or given.epilogue == "tma"
     if given.roles != "uniform" and (gemms or asks_for_roles):
@@ -111,8 +105,7 @@ def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:
         plan = choose(kernel, gemms, given, arch)
         if plan is not None:
             if plan["stages"] == 1 and given.stages is None:
-                remark(
-                    "cute-tile",
+                _remark(
                     (gemms or [kernel])[0],
                     "one stage, so that nothing is loaded ahead: shared memory of "
                     f"{target(arch).smem_per_cta} bytes has no room for a second one",
@@ -125,17 +118,15 @@ def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:
         "epilogue": "direct",
     }
     if gemms:
-        acc = gemms[0].acc.type
-        assert isinstance(acc, FragmentType)
-        warps = (
-            _row_warps(acc.shape)
-            if _is_chained(gemms)
-            else _thread_warps(
-                acc.shape,
-                len({op.acc for op in gemms}) + _has_addend(kernel, acc),
-                _copied_values(gemms, arch),
-            )
-        )
+        shape = cute.fragment_of(gemms[0].acc).shape
+        # Rows alone, 16 a warp: a row's results and the operand made of them stay in a warp.
+        warps = max(1, min(_MOST_WARPS, shape[0] // 16)), 1
+        if not _is_chained(gemms):
+            # Tiles like the accumulator that are loaded to registers lie beside it there.
+            loads = ops_of(kernel, cute.LoadOp)
+            has_addend = any(cute.shape_of(op.result.type) == shape for op in loads)
+            tiles = len({op.acc for op in gemms}) + has_addend
+            warps = _thread_warps(shape, tiles, _copied_values(gemms, arch))
         choices["warps"] = _dividing(gemms, warps, given, arch)
         choices["stages"] = stages = _stages(gemms, arch)
         rings = stages * _stage_bytes(gemms) + _stage_bytes(gemms, once=True)
@@ -158,24 +149,24 @@ def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:
 
 
 def _multiplying(
-    kernel: KernelOp, gemms: list[GemmOp], given: Schedule, arch: str
+    kernel: cute.KernelOp, gemms: list[cute.GemmOp], given: Schedule, arch: str
 ) -> dict[str, object] | None:
     """A loading warp and computing warpgroups, where every multiply is one of warpgroups, or one
     into tensor memory, which warpgroups only read.
     """
-    acc = gemms[0].acc.type
-    assert isinstance(acc, FragmentType)
+    acc = cute.fragment_of(gemms[0].acc)
     teams = _teams(given)
     grids = [given.warps] if given.warps is not None else _tensor_grids(acc.shape)
     choices = [MmaChoice(op, arch, given.atom) for op in gemms]
     taken = [grid for grid in grids if all(choice.takes(Tcgen05Atom, grid) for choice in choices)]
     is_tensor, warps = bool(taken), (taken or grids)[0]
-    tiles = [tile for op in gemms for tile in (op.a, op.b) if isinstance(tile.type, MemRefType)]
+    tiles = [
+        tile for op in gemms for tile in (op.a, op.b) if isinstance(tile.type, cute.MemRefType)
+    ]
     by_tma = given.loads != "threads" and all(_comes_by_tma(tile) for tile in tiles)
     summed = tensor_plan(gemms[0]).summed // (32 * prod(warps)) if is_tensor else 0
     if not by_tma and summed > _MOST_SUMMED_WHILE_COPYING:
-        remark(
-            "cute-tile",
+        _remark(
             gemms[0],
             "no multiplies into tensor memory: a thread would add to "
             f"{summed} elements in registers, and threads that copy leave it "
@@ -199,8 +190,7 @@ def _multiplying(
     stored = tensor_dependences(kernel)
     again = [op for op in gemms if any(stored.reads_stored(op, tile) for tile in (op.a, op.b))]
     if again:
-        remark(
-            "cute-tile",
+        _remark(
             again[0],
             "no loading warps: an operand of this multiply is a tile that the kernel stores before",
         )
@@ -249,24 +239,22 @@ def _multiplying(
 
 
 def _streaming(
-    kernel: KernelOp, gemms: list[GemmOp], given: Schedule, arch: str
+    kernel: cute.KernelOp, gemms: list[cute.GemmOp], given: Schedule, arch: str
 ) -> dict[str, object] | None:
     """Loading warps and a computing warpgroup, where every tile can be copied asynchronously."""
     if target(arch).number < _TMA_TARGET:
         return None
-    loads = ops_of(kernel, LoadOp)
+    loads = ops_of(kernel, cute.LoadOp)
     stored = tensor_dependences(kernel)
     again = [op for op in loads if stored.reads_stored(op, op.source)]
     if again:
-        remark(
-            "cute-tile",
+        _remark(
             again[0],
             "tile not loaded ahead by TMA: the kernel itself stores to the tensor before",
         )
-    gathers = [op for op in loads if isinstance(op.source.owner, IndexedTileOp)]
+    gathers = [op for op in loads if isinstance(op.source.owner, cute.IndexedTileOp)]
     if gathers:
-        remark(
-            "cute-tile",
+        _remark(
             gathers[0],
             "no loading warps: the rows of this tile are numbered by a tile in registers",
         )
@@ -274,11 +262,9 @@ def _streaming(
     # What all work items load alike stays in L2, and is loaded where it is used.
     tiles = [op for op in loads if op not in again and not is_common(op.source)]
     for op in tiles:
-        type_ = op.source.type
-        assert isinstance(type_, MemRefType)
+        type_ = cute.memref_of(op.source)
         if not takes_async_copy(type_, arch):
-            remark(
-                "cute-tile",
+            _remark(
                 op,
                 "no loading warps: expected a tile of rank 2 with a contiguous mode that can be "
                 f"copied 4 bytes or more at once, got {type_}",
@@ -287,7 +273,8 @@ def _streaming(
     if not tiles:
         return None
     if any(
-        isinstance(op, CopyOp) and isinstance(op.source.type, MemRefType) for op in walk(kernel)
+        isinstance(op, cute.CopyOp) and isinstance(op.source.type, cute.MemRefType)
+        for op in walk(kernel)
     ):
         return None
     # A stage of a vector takes as much as the swizzle repeats in.
@@ -299,7 +286,7 @@ def _streaming(
 
 
 def _plan(
-    kernel: KernelOp,
+    kernel: cute.KernelOp,
     arch: str,
     warps: tuple[int, int],
     stage: int,
@@ -328,25 +315,21 @@ def _comes_by_tma(tile: SSAValue) -> bool:
     type_ = part_of(tile)
     if type_.rank != 2:
         return False
-    layout, _, _ = staging_layout(shape_of(tile.type), contiguous_mode(type_), type_.bits)
+    layout, _, _ = staging_layout(cute.shape_of(tile.type), contiguous_mode(type_), type_.bits)
     return not isinstance(boxes_of(tile, type_.shape, layout), str)
 
 
-def _stores_aligned(kernel: KernelOp, warps: tuple[int, int], rings: int, arch: str) -> bool:
+def _stores_aligned(kernel: cute.KernelOp, warps: tuple[int, int], rings: int, arch: str) -> bool:
     """Whether results go through shared memory in aligned words, which do not cost a second CTA its
     place on a processor.
     """
-    buffers = set(aligned_results(kernel))
-    free = target(arch).smem_of(_BESIDE) - rings - sum(map(bytes_of_buffer, buffers))
+    buffers = sum(map(bytes_of_buffer, set(aligned_results(kernel))))
+    fit = 0 < buffers <= target(arch).smem_of(_BESIDE) - rings
     uniform = Schedule(roles="uniform")
-    return (
-        bool(buffers)
-        and free >= 0
-        and has_registers(uniform, 32 * prod(warps), _sums(kernel, warps))
-    )
+    return fit and has_registers(uniform, 32 * prod(warps), _sums(kernel, warps))
 
 
-def _aligned_bytes(kernel: KernelOp, warps: tuple[int, int], given: Schedule) -> int:
+def _aligned_bytes(kernel: cute.KernelOp, warps: tuple[int, int], given: Schedule) -> int:
     """Shared memory of results that go through it in aligned words, beside warps that load."""
     loading = Schedule(roles="specialized").merged(given)
     if given.epilogue == "direct":
@@ -356,10 +339,10 @@ def _aligned_bytes(kernel: KernelOp, warps: tuple[int, int], given: Schedule) ->
     return _teams(given) * sum(map(bytes_of_buffer, set(aligned_results(kernel))))
 
 
-def _sums(kernel: KernelOp, warps: tuple[int, int]) -> int:
+def _sums(kernel: cute.KernelOp, warps: tuple[int, int]) -> int:
     """Accumulators of a thread."""
-    tiles = [op.acc.type for op in ops_of(kernel, GemmOp)]
-    return max((prod(tile.shape) // (32 * prod(warps)) for tile in tiles), default=0)  # pyright: ignore
+    sizes = [prod(cute.shape_of(op.acc.type)) for op in ops_of(kernel, cute.GemmOp)]
+    return max(sizes, default=0) // (32 * prod(warps))
 
 
 def _teams(given: Schedule) -> int:
@@ -386,17 +369,15 @@ def _tensor_grids(tile: tuple[int, ...]) -> list[tuple[int, int]]:
     return [(rows, columns), *([shared] if prod(shared) <= _MOST_WARPS else [])]
 
 
-def _staged_result_bytes(kernel: KernelOp, in_turns: bool = False) -> int:
+def _staged_result_bytes(kernel: cute.KernelOp, in_turns: bool = False) -> int:
     """Shared memory of results that TMA stores: the columns at once, twice where there are more,
     and, of an odd number of steps behind multiplies in a row, two buffers take turns.
     """
     total = 0
     stores = results_by_tma(kernel)
-    is_chained = _is_chained(list(ops_of(kernel, GemmOp)))
+    is_chained = _is_chained(list(ops_of(kernel, cute.GemmOp)))
     for type_ in stores:
         rows, columns = type_.shape
-        assert isinstance(rows, int)
-        assert isinstance(columns, int)
         divides = is_chained or contiguous_mode(type_) != 1
         chunk = columns_at_once(columns, *bits_of_results(stores, type_.shape), divides=divides)
         steps = -(-columns // chunk)
@@ -407,16 +388,14 @@ def _staged_result_bytes(kernel: KernelOp, in_turns: bool = False) -> int:
 
 def _bytes(type_: Attribute, element: Attribute | None = None) -> int:
     """Bytes of a tile in memory, as it is or of another element type; 0 for one in registers."""
-    if not isinstance(type_, MemRefType):
+    if not isinstance(type_, cute.MemRefType):
         return 0
-    size = (type_.bits if element is None else element_bits(element)) // 8
-    for extent in type_.shape:
-        size *= extent
-    return size
+    bits = type_.bits if element is None else cute.element_bits(element)
+    return prod(type_.shape) * (bits // 8)
 
 
 def _stage_bytes(
-    gemms: list[GemmOp], once: bool = False, prepared: bool | None = None, halved: bool = False
+    gemms: list[cute.GemmOp], once: bool = False, prepared: bool | None = None, halved: bool = False
 ) -> int:
     """Bytes of all operands in one stage as they are multiplied; an operand that multiplies share
     is there once. With `once`, of the operands that stay while a loop runs. Where warpgroups
@@ -437,11 +416,11 @@ def _stage_bytes(
 
 def _bytes_around(type_: Attribute) -> int:
     """Bytes that a tile takes more with the aligned words around its rows."""
-    assert isinstance(type_, MemRefType)
+    assert isinstance(type_, cute.MemRefType)
     return (around_layout(type_).cosize() - prod(type_.shape)) * type_.bits // 8
 
 
-def _computed_bytes(gemms: list[GemmOp]) -> int:
+def _computed_bytes(gemms: list[cute.GemmOp]) -> int:
     """Shared memory of register tiles that one role computes and another one multiplies; those that
     find room in tensor memory, over what they are made of, take none.
     """
@@ -449,7 +428,8 @@ def _computed_bytes(gemms: list[GemmOp]) -> int:
         tile
         for op in gemms
         for tile in (op.a, op.b)
-        if isinstance(tile.type, FragmentType) and not (tile is op.a and _has_columns(op, gemms))
+        if isinstance(tile.type, cute.FragmentType)
+        and not (tile is op.a and _has_columns(op, gemms))
     }
     return sum(
         _COMPUTED_STAGES * prod(tile.type.shape) * tile.type.bits // 8  # pyright: ignore[reportAttributeAccessIssue]
@@ -457,38 +437,33 @@ def _computed_bytes(gemms: list[GemmOp]) -> int:
     )
 
 
-def _has_columns(op: GemmOp, gemms: list[GemmOp]) -> bool:
+def _has_columns(op: cute.GemmOp, gemms: list[cute.GemmOp]) -> bool:
     """Whether A of a multiply can lie over an accumulator of the same block, in tensor memory."""
     block, type_ = op.parent, op.a.type
     assert block is not None
-    assert isinstance(type_, FragmentType)
+    assert isinstance(type_, cute.FragmentType)
     before = [each for each in gemms if each.parent is block and each is not op]
     return type_.bits == _HALF and any(
         block.get_operation_index(each) < block.get_operation_index(op)
-        and shape_of(each.acc.type)[0] == type_.shape[0]
-        and 2 * shape_of(each.acc.type)[1] >= type_.shape[1]  # pyright: ignore[reportOperatorIssue]
+        and cute.shape_of(each.acc.type)[0] == type_.shape[0]
+        and 2 * cute.shape_of(each.acc.type)[1] >= type_.shape[1]  # pyright: ignore[reportOperatorIssue]
         for each in before
     )
 
 
-def _is_outside(tile: SSAValue, gemm: GemmOp) -> bool:
+def _is_outside(tile: SSAValue, gemm: cute.GemmOp) -> bool:
     """Whether an operand is made outside of the block of its multiply."""
     block = tile.owner if isinstance(tile.owner, Block) else tile.owner.parent
     return block is not gemm.parent
 
 
-def _is_chained(gemms: list[GemmOp]) -> bool:
+def _is_chained(gemms: list[cute.GemmOp]) -> bool:
     """Whether a multiply takes a register tile, made of rows of another's accumulator."""
-    return any(isinstance(gemm.a.type, FragmentType) for gemm in gemms)
-
-
-def _row_warps(tile: tuple[int, ...]) -> tuple[int, int]:
-    """Warps on rows alone, 16 each: a row's results and the operand made of them stay in a warp."""
-    return max(1, min(_MOST_WARPS, tile[0] // 16)), 1
+    return any(isinstance(gemm.a.type, cute.FragmentType) for gemm in gemms)
 
 
 def _dividing(
-    gemms: list[GemmOp], warps: tuple[int, int], given: Schedule, arch: str
+    gemms: list[cute.GemmOp], warps: tuple[int, int], given: Schedule, arch: str
 ) -> tuple[int, int]:
     """`warps`, or fewer: as many as have a grid on the tile of every multiply."""
     for halves in range(warps[0].bit_length()):
@@ -501,7 +476,7 @@ def _dividing(
     return warps
 
 
-def _stages(gemms: list[GemmOp], arch: str) -> int:
+def _stages(gemms: list[cute.GemmOp], arch: str) -> int:
     """As many stages as shared memory holds, up to 4; a ring of 2 fits or the tile is too large."""
     free = target(arch).smem_per_cta - _stage_bytes(gemms, once=True)
     if _is_chained(gemms):
@@ -509,24 +484,11 @@ def _stages(gemms: list[GemmOp], arch: str) -> int:
     return max(2, min(_MOST_STAGES, free // max(1, _stage_bytes(gemms))))
 
 
-def _has_addend(kernel: KernelOp, acc: FragmentType) -> bool:
-    """Whether tiles like the accumulator are loaded to registers: there they lie beside it."""
-    return any(
-        isinstance(op, LoadOp)
-        and isinstance(op.result.type, FragmentType)
-        and op.result.type.shape == acc.shape
-        for op in walk(kernel)
-    )
-
-
-def _copied_values(gemms: list[GemmOp], arch: str) -> int:
+def _copied_values(gemms: list[cute.GemmOp], arch: str) -> int:
     """Elements of one stage that pass through registers."""
     types = [tile.type for tile in {tile for op in gemms for tile in (op.a, op.b)}]
-    return sum(
-        prod(type_.shape)  # pyright: ignore[reportArgumentType]
-        for type_ in types
-        if isinstance(type_, MemRefType) and not takes_async_copy(type_, arch)
-    )
+    tiles = [type_ for type_ in types if isinstance(type_, cute.MemRefType)]
+    return sum(prod(type_.shape) for type_ in tiles if not takes_async_copy(type_, arch))
 
 
 def _thread_warps(tile: tuple[int, ...], tiles: int, copied: int) -> tuple[int, int]:

@@ -68,7 +68,7 @@ def share_rows(kernel: cute.KernelOp, given: Schedule, arch: str, of: str) -> in
     asked = (given.split_k or 1) if given.shares_in_cluster else None
     if asked is None and (given.split_k is not None or not _takes_clusters(given, arch)):
         return 1
-    row = _longest_row(kernel)
+    row = max((op.length for op in ops_of(kernel, cute.ReduceOp)), default=None)
     parts = asked or (1 if row is None else parts_of_rows(kernel, row))
     if parts == 1:
         return 1
@@ -97,15 +97,6 @@ def _takes_clusters(given: Schedule, arch: str) -> bool:
     )
 
 
-def _longest_row(kernel: cute.KernelOp) -> int | None:
-    """The length of the longest row that a kernel reduces."""
-    return max(map(_reduced, ops_of(kernel, cute.ReduceOp)), default=None)
-
-
-def _reduced(op: cute.ReduceOp) -> int:
-    return fragment_shape(op.source)[op.mode.value.data]
-
-
 class _Share:
     """The rows of one kernel: modes of its tiles that are as long as its longest row."""
 
@@ -118,11 +109,8 @@ class _Share:
         stored = [tile for tile in written_by(self.kernel) if space_of(tile) == "gmem"]
         if tensor_dependences(self.kernel).readers:
             return "the program loads what it has stored"
-        for op in walk(self.kernel.body.block):
-            why = self._why_not(op, stored)
-            if why:
-                return why
-        return ""
+        whys = (self._why_not(op, stored) for op in walk(self.kernel.body.block))
+        return next(filter(None, whys), "")
 
     def _why_not(self, op: Operation, stored: Sequence[SSAValue]) -> str:
         tiles = fragment_shapes(op)
@@ -137,7 +125,7 @@ class _Share:
         match op:
             case cute.LocalTileOp():
                 return self._why_no_view(op)
-            case cute.ReduceOp() if _reduced(op) == self.row:
+            case cute.ReduceOp() if op.length == self.row:
                 return _why_no_reduction(op)
             case cute.LoadOp() if not (has_rows and _stays_apart(op.source, stored)):
                 if any(root_of(tile) is root_of(op.source) for tile in stored):
@@ -173,7 +161,7 @@ class _Share:
         first = block.first_op
         assert first is not None
         ops = list(walk(block))
-        reduced = [op for op in ops if isinstance(op, cute.ReduceOp) and _reduced(op) == self.row]
+        reduced = [op for op in ops if isinstance(op, cute.ReduceOp) and op.length == self.row]
         build = ScalarBuilder(InsertPoint.before(first), first)
         rank = build.value(cute.ClusterRankOp(self.parts))
         start = build.mul(rank, self.part)

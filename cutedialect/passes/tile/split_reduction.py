@@ -11,19 +11,26 @@ order of the parts, and goes on with what follows the loop. No CTA waits for ano
 
 With the reduction `atomic` the parts are added in memory as they come, and the last CTA takes the
 sum from there and leaves zeros. With `cluster` the CTAs that share a tile are a cluster, and send
-each other their sums through shared memory: each goes on with its part of the columns of the sum
-(`cute.cluster_scatter`, `scattered_tiles.py`), or the first with all of it (`cute.cluster_sum`),
-where what follows takes whole tiles.
+each other their sums through shared memory: each goes on with its part of the columns of the sum,
+or the first with all of it (`cute.cluster_sum`), where what follows takes whole tiles.
+
+    y = map acc                                  part = cluster_scatter acc of 4
+    d = local_tile(D, [64, 64], (m, n))    =>    y = map part
+    copy y, d                                    d = local_tile(D, [64, 16], (m, 4 n + rank))
+                                                 copy y, d
+
+Columns are parted where each element of the product goes its own way: through maps, from and to
+tiles of tensors that have the columns too, or one that all columns have in common.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerType, i32
+from xdsl.dialects.builtin import i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
@@ -35,8 +42,15 @@ from cutedialect.layout import Dyn, Layout
 from cutedialect.passes.rewriting import ScalarBuilder, block_of, cloned, insert_before
 from cutedialect.passes.synchronize.memory_views import constant_of, is_zero
 from cutedialect.passes.tile.launch_arguments import add_argument
-from cutedialect.passes.tile.resized_tiles import neutral
-from cutedialect.passes.tile.scattered_tiles import cut_columns, is_cut
+from cutedialect.passes.tile.resized_tiles import (
+    View,
+    combined,
+    fragment_shape,
+    kept_modes,
+    neutral,
+    resize_tiles,
+    resize_view,
+)
 from cutedialect.schedule import Schedule
 
 _ALIGNMENT = 16
@@ -44,6 +58,8 @@ _ALIGNMENT = 16
 _NEIGHBORS = 4
 # Bits of the elements that CTAs of a cluster add up.
 _SUMMED_BITS = 32
+# A thread has two neighboring columns of eight in the layouts of MMA atoms.
+_COLUMNS = 8
 _COUNTERS = cute.MemRefType.get(i32, "gmem", _ALIGNMENT, Layout((Dyn(),), (1,)))
 
 HostScalar = Callable[[ScalarBuilder, cute.LaunchOp], SSAValue]
@@ -190,7 +206,7 @@ def is_scattered(
         warps is not None
         and warps[1] == 1
         and len(reduction.accumulators) == 1
-        and is_cut(_following(reduction.loop), reduction.accumulators[0], schedule.split_k or 1)
+        and _is_cut(_following(reduction.loop), reduction.accumulators[0], schedule.split_k or 1)
     )
 
 
@@ -217,7 +233,7 @@ def share_reduction(
         acc, parts = reduction.accumulators[0], schedule.split_k or 1
         build = ScalarBuilder(InsertPoint.after(loop), loop)
         if is_scattered(reduction, schedule):
-            cut_columns(build, following, acc, parts, share.part)
+            _cut_columns(build, following, acc, parts, share.part)
             return
         first = build.value(cute.ClusterSumOp(acc, parts))
         _move(following, _when(build, first))
@@ -340,13 +356,9 @@ def _total(
     slot = share.slot(build, body.args[0])
     for accumulator, partials in pairs:
         loaded = build.value(cute.LoadOp(_slot(build, partials, slot)))
-        made = cute.MapOp.of(_sum, [accumulator, loaded], cute.fragment_of(accumulator))
-        build.insert(cute.CopyOp(build.value(made), accumulator))
+        total = build.value(combined("add", accumulator, loaded))
+        build.insert(cute.CopyOp(total, accumulator))
     build.insert(scf.YieldOp())
-
-
-def _sum(left: SSAValue, right: SSAValue) -> Operation:
-    return (arith.AddiOp if isinstance(left.type, IntegerType) else arith.AddfOp)(left, right)
 
 
 def _zero(element: Attribute) -> arith.ConstantOp:
@@ -383,3 +395,95 @@ def _in_vectors(rows: int, columns: int) -> tuple[Layout, Layout]:
         Layout((8, 2, rows // 16), (16, 2, 16 * columns)),
         Layout((2, 4, columns // 8), (1, 4, 128)),
     )
+
+
+def _is_cut(following: Sequence[Operation], acc: SSAValue, parts: int) -> bool:
+    """Whether ops that follow the sum of a register tile can have a part of its columns each."""
+    columns = cute.shape_of(acc.type)[1]
+    inside = set(_all(following))
+    return columns % (_COLUMNS * parts) == 0 and all(
+        _takes_part(op, columns, inside) for op in inside
+    )
+
+
+def _cut_columns(
+    build: ScalarBuilder, following: Sequence[Operation], acc: SSAValue, parts: int, rank: SSAValue
+) -> None:
+    """Add up a register tile over the cluster, and leave the ops that follow the part of `rank`."""
+    columns = cute.shape_of(acc.type)[1]
+    width = columns // parts
+    ops = list(_all(following))
+    inside = set(ops)
+    count = build.constant(parts)
+    start = build.mul(rank, width)
+    part = build.value(cute.ClusterScatterOp(acc, parts))
+    acc.replace_uses_with_if(part, lambda use: use.operation in inside)
+
+    def extents(value: SSAValue) -> dict[int, int]:
+        return {1: width} if fragment_shape(value)[1:] == (columns,) else {}
+
+    def resize(op: View) -> None:
+        mode = _column_mode(op, columns)
+        if mode is not None:
+            place = ScalarBuilder(InsertPoint.before(op), op)
+            tile, coords = list(op.tile.get_values()), list(op.coords)
+            tile[mode] = width
+            coords[mode] = place.add(place.mul(coords[mode], count), rank)
+            resize_view(op, tile, coords)
+
+    resize_tiles(ops, extents, resize, start)
+
+
+def _all(following: Iterable[Operation]) -> Iterator[Operation]:
+    for each in following:
+        yield from walk(each)
+
+
+def _takes_part(op: Operation, columns: int, inside: set[Operation]) -> bool:
+    """Whether an op does the same with a part of the columns as with all."""
+    tiles = [value for value in (*op.operands, *op.results) if _is_tile(value)]
+    match op:
+        case cute.LocalTileOp() | cute.TransposeOp():
+            is_counted = isinstance(op, cute.TransposeOp) or op.of is None
+            return is_counted and not tiles and op.result.has_one_use()
+        case cute.LoadOp():
+            return _is_whole(op.result, columns) and _is_tiled(op.source, inside)
+        case cute.CopyOp():
+            return (
+                isinstance(op.destination.type, cute.MemRefType)
+                and op.mask is None
+                and cute.shape_of(op.source.type)[1:] == (columns,)
+                and _is_tiled(op.destination, inside)
+            )
+        case cute.MapOp():
+            return all(_is_whole(tile, columns) for tile in tiles)
+        case _:
+            return not tiles or isinstance(op, cute.YieldOp)
+
+
+def _is_tile(value: SSAValue) -> bool:
+    return isinstance(value.type, cute.FragmentType)
+
+
+def _is_whole(tile: SSAValue, columns: int) -> bool:
+    """Whether a register tile has all columns, or one that all have in common."""
+    shape = cute.shape_of(tile.type)
+    return len(shape) == 2 and shape[1] in (columns, 1)
+
+
+def _is_tiled(view: SSAValue, inside: set[Operation]) -> bool:
+    """Whether a view of memory is a tile of a tensor, maybe transposed, that is made inside."""
+    while isinstance(view.owner, cute.TransposeOp) and view.owner in inside:
+        view = view.owner.source
+    return isinstance(view.owner, cute.LocalTileOp) and view.owner in inside
+
+
+def _column_mode(op: View, columns: int) -> int | None:
+    """The mode of a tensor along which its tile has the columns; None where it has none."""
+    # A tile of one mode is a column.
+    modes: list[int | None] = [*kept_modes(op), None][:2]
+    view: SSAValue = op.result
+    while isinstance(user := next(iter(view.uses)).operation, cute.TransposeOp):
+        modes.reverse()
+        view = user.result
+    return modes[1] if cute.shape_of(view.type)[1:] == (columns,) else None

@@ -13,19 +13,19 @@ parts of the program that share no register tile, and gives each to an instance.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr, i32
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects import cute
+from cutedialect.dialects.cute.views import transposed_type
 from cutedialect.dialects.effects import is_pure, space_of
 from cutedialect.dialects.walks import ops_of, walk
-from cutedialect.passes.rewriting import erase
+from cutedialect.passes.rewriting import ScalarBuilder, cloned, erase
 from cutedialect.passes.shifted_coordinates import shift_coordinates
+from cutedialect.passes.tile.resized_tiles import kept_modes, resize_view
 
 _ONE_BY_ONE = (
     cute.AllocFragmentOp,
@@ -133,95 +133,47 @@ class _Split:
         last = block.last_op
         if before is None and last is not None and last.has_trait(IsTerminator):
             before = last
-        for instance in range(self.instances):
+        for instance, values in enumerate(self.values):
             for op in row:
-                for made in self._copies(op, instance):
-                    if before is None:
-                        block.add_op(made)
-                    else:
-                        block.insert_op_before(made, before)
+                made = cloned(op, values)
+                if before is None:
+                    block.add_op(made)
+                else:
+                    block.insert_op_before(made, before)
+                for old, new in list(zip(walk(op), walk(made), strict=True)):
+                    self._narrow(old, new, instance)
         self.replaced += row
 
     def _depends(self, op: Operation) -> bool:
         """Whether an op takes a number that each instance has one of."""
         return not op.regions and any(value in self.own for value in op.operands)
 
-    def _copies(self, op: Operation, instance: int) -> Iterable[Operation]:
-        """An op for one instance, behind what it needs."""
-        values = self.values[instance]
-        operands = [values.get(value, value) for value in op.operands]
-        made: list[Operation] = []
-        if isinstance(op, cute.LocalTileOp) and op.result in self.tiles:
-            made = self._part_of_tensor(op, operands, instance)
-        elif isinstance(op, cute.TransposeOp) and op.result in self.tiles:
-            made = [cute.TransposeOp(operands[0])]
-        elif isinstance(op, cute.MapOp) and op.result in self.tiles:
-            mode = self.tiles[op.result]
-            rows = cute.shape_of(op.result.type)[mode]
-            assert isinstance(rows, int)
-            body = op.body.clone()
-            shift_coordinates(body.block, mode, instance * (rows // self.instances))
-            for inner in walk(body):
-                for index, operand in enumerate(inner.operands):
-                    inner.operands[index] = values.get(operand, operand)
-            type_ = self._type(op.result)
-            assert isinstance(type_, cute.FragmentType)
-            made = [cute.MapOp(operands, type_, body)]
-        else:
-            regions = [self._region(region, instance) for region in op.regions]
-            made = [
-                type(op).create(
-                    operands=operands,
-                    result_types=[self._type(result) for result in op.results],
-                    properties=op.properties,
-                    attributes=op.attributes,
-                    regions=regions,
-                )
-            ]
-        for each in made:
-            each.location = op.location
-        for old, new in zip(op.results, made[-1].results, strict=True):
-            new.name_hint = old.name_hint
-            values[old] = new
-        return made
-
-    def _region(self, region: Region, instance: int) -> Region:
-        """What a branch or loop holds, for one instance."""
-        made = Region()
-        for block in region.blocks:
-            inner = Block(arg_types=[arg.type for arg in block.args])
-            self.values[instance] |= dict(zip(block.args, inner.args, strict=True))
-            for op in block.ops:
-                inner.add_ops(self._copies(op, instance))
-            made.add_block(inner)
-        return made
-
-    def _part_of_tensor(
-        self, op: cute.LocalTileOp, operands: list[SSAValue], instance: int
-    ) -> list[Operation]:
-        """The rows of a tile in memory that an instance has."""
-        extents = list(op.tile.get_values())
-        kept = [at for at, extent in enumerate(extents) if extent > 0]
-        mode = kept[self.tiles[op.result]]
-        extents[mode] //= self.instances
-        count, number = (arith.ConstantOp(IntegerAttr(n, i32)) for n in (self.instances, instance))
-        first = arith.MuliOp(operands[1 + mode], count.result)
-        place = arith.AddiOp(first.result, number.result)
-        coords = [*operands[1:]]
-        coords[mode] = place.result
-        tile = cute.LocalTileOp(operands[0], extents, coords)
-        tile.attributes.update(op.attributes)
-        return [count, number, first, place, tile]
-
-    def _type(self, value: SSAValue) -> Attribute:
-        """The type of an instance's part of a tile; that of any other value."""
-        type_ = value.type
-        if value not in self.tiles or not isinstance(type_, cute.FragmentType):
-            return type_
-        mode = self.tiles[value]
-        shape = list(type_.shape)
-        shape[mode] //= self.instances
-        return cute.FragmentType.get(type_.element, tuple(shape), type_.tv)
+    def _narrow(self, old: Operation, new: Operation, instance: int) -> None:
+        """Give the copy of an op the rows of an instance."""
+        if not old.results or old.results[0] not in self.tiles:
+            return
+        values, mode = self.values[instance], self.tiles[old.results[0]]
+        match new:
+            case cute.LocalTileOp():
+                # The rows of a tile in memory that an instance has.
+                extents, coords = list(new.tile.get_values()), list(new.coords)
+                row = kept_modes(new)[mode]
+                extents[row] //= self.instances
+                build = ScalarBuilder(InsertPoint.before(new), new)
+                count, number = build.constant(self.instances), build.constant(instance)
+                coords[row] = build.add(build.mul(coords[row], count), number)
+                values[old.results[0]] = resize_view(new, extents, coords).result
+                return
+            case cute.TransposeOp():
+                type_ = transposed_type(new.source.type)
+            case _:
+                tile = cute.fragment_of(new.results[0])
+                shape = list(tile.shape)
+                shape[mode] //= self.instances
+                type_ = cute.FragmentType.get(tile.element, tuple(shape), tile.tv)
+                if isinstance(new, cute.MapOp):
+                    shift_coordinates(new.body.block, mode, instance * shape[mode])
+        values[old.results[0]] = Rewriter.replace_value_with_new_type(new.results[0], type_)
 
 
 def _of_rows(op: Operation) -> list[list[tuple[SSAValue, int]]]:

@@ -12,7 +12,7 @@ what they have by shuffles, and no warp waits for another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import log, prod
 from typing import Literal
@@ -25,7 +25,7 @@ from cutedialect.dialects import cute
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.bind.layout_inference import MemoryVectors, contiguous_mode
 from cutedialect.passes.tile.pad_tiles import vector_elements
-from cutedialect.passes.tile.resized_tiles import moved_by, size_of
+from cutedialect.passes.tile.resized_tiles import kept_modes, moved_by, size_of
 
 _LANES = 32
 _MOST_WARPS = 32
@@ -110,12 +110,9 @@ def is_common(view: SSAValue) -> bool:
     """Whether a tile of memory is the same for all work items (or for all CTAs of one rank of those
     that share them), so that L2 has it.
     """
-    while isinstance(view.owner, cute.TransposeOp):
-        view = view.owner.source
-    tile = view.owner
-    return isinstance(tile, cute.LocalTileOp) and all(
-        isinstance(coord.owner, arith.ConstantOp | cute.ClusterRankOp)
-        for coord in tile.operands[1:]
+    tile = cute.tile_behind(view)
+    return tile is not None and all(
+        isinstance(coord.owner, arith.ConstantOp | cute.ClusterRankOp) for coord in tile.coords
     )
 
 
@@ -132,10 +129,7 @@ def parts_of_rows(kernel: cute.KernelOp, row: int) -> int:
     """How many CTAs of a cluster are to share the rows of a kernel, which reduces so many elements
     of each.
     """
-    types = [op.result.type for op in ops_of(kernel, cute.LoadOp) if size_of(op.result) == row]
-    widest = max(
-        (type_.bits for type_ in types if isinstance(type_, cute.FragmentType)), default=16
-    )
+    widest = max(map(_bits, _loads(ops_of(kernel, cute.LoadOp), row)), default=16)
     return parts_for(row, max(_loaded(block, row) for block in _blocks(kernel)), widest)
 
 
@@ -211,7 +205,7 @@ def order_of_stores(kernel: cute.KernelOp) -> Literal["tall", "short", "memory"]
                 view, mode = view.owner.source, 1 - mode
             if isinstance(view.owner, cute.LocalTileOp) and mode is not None:
                 # A work item's place in a tensor, without the modes of one element that it drops.
-                kept = [d for d, extent in enumerate(view.owner.tile.get_values()) if extent != 0]
+                kept = kept_modes(view.owner)
                 if len(kept) > 1:
                     along.add(view.owner.coords[kept[mode]])
     if index.results[-2] in along and index.results[-1] not in along:
@@ -227,12 +221,7 @@ def registers_of_tile(block: Block, size: int) -> float:
     """Registers that a block's tiles of so many elements take where most are live, with those that
     all work items load alike.
     """
-    common = sum(
-        op.result.type.bits / 32  # pyright: ignore
-        for op in block.ops
-        if isinstance(op, cute.LoadOp) and size_of(op.result) == size and is_common(op.source)
-    )
-    return (_live(block, size) + common) * size
+    return (_live(block, size) + _common(block.ops, size)) * size
 
 
 def traffic_of(kernel: cute.KernelOp) -> Traffic | None:
@@ -243,24 +232,19 @@ def traffic_of(kernel: cute.KernelOp) -> Traffic | None:
     largest = max(moved, key=lambda type_: prod(type_.shape))
     size = prod(largest.shape)
     whole = [type_ for type_ in moved if prod(type_.shape) == size]
-    contiguous = contiguous_mode(largest)
+    contiguous, widest = contiguous_mode(largest), max(type_.bits for type_ in whole)
     blocks = list(_blocks(kernel))
     rows, columns = (*largest.shape, 1)[:2]
-    mode, widest = contiguous or 0, max(type_.bits for type_ in whole)
     return Traffic(
         (rows, columns),
         1 if contiguous is None else contiguous,
-        max(type_.bits for type_ in whole),
+        widest,
         max(_loaded(block, size) for block in blocks),
         max(_live(block, size) for block in blocks),
         frozenset(op.mode.value.data for block in blocks for op in _reductions(block, size)),
         _block(kernel, size),
-        sum(
-            op.result.type.bits / 32  # pyright: ignore
-            for op in ops_of(kernel, cute.LoadOp)
-            if size_of(op.result) == size and is_common(op.source)
-        ),
-        min(vector_elements(type_, mode, widest) for type_ in whole),
+        _common(ops_of(kernel, cute.LoadOp), size),
+        min(vector_elements(type_, contiguous or 0, widest) for type_ in whole),
         bool(ops_of(kernel, cute.ClusterRankOp)),
     )
 
@@ -300,9 +284,8 @@ def residence_for(traffic: Traffic, arch: str = "sm_90a") -> Residence:
     else:
         on_line = min(total, most, _power_of_two(along // _LANES))
         grid = (on_line, _divisor(turns, total // on_line, _MOST_WARPS // on_line))
-    return Residence(
-        grid if mode == 0 else (grid[1], grid[0]), _ctas(traffic, _LANES * grid[0] * grid[1], arch)
-    )
+    ctas = _ctas(traffic, _LANES * prod(grid), arch)
+    return Residence(grid if mode == 0 else (grid[1], grid[0]), ctas)
 
 
 def _share(traffic: Traffic, vector: int) -> float:
@@ -397,18 +380,23 @@ def _reductions(block: Block, size: int) -> list[cute.ReduceOp]:
     return [op for op in block.ops if isinstance(op, cute.ReduceOp) and size_of(op.source) == size]
 
 
-def _loads(block: Block, size: int) -> list[cute.LoadOp]:
-    """The loads of whole tiles in a block that wait for memory."""
-    return [
-        op
-        for op in block.ops
-        if isinstance(op, cute.LoadOp) and size_of(op.result) == size and not is_common(op.source)
-    ]
+def _loads(ops: Iterable[Operation], size: int) -> list[cute.LoadOp]:
+    """The loads of whole tiles among some ops."""
+    return [op for op in ops if isinstance(op, cute.LoadOp) and size_of(op.result) == size]
+
+
+def _bits(op: cute.LoadOp) -> int:
+    return cute.fragment_of(op.result).bits
 
 
 def _loaded(block: Block, size: int) -> int:
-    """Bits of each element that the loads of a block bring in."""
-    return sum(op.result.type.bits for op in _loads(block, size))  # pyright: ignore
+    """Bits of each element that the loads of a block bring in which wait for memory."""
+    return sum(_bits(op) for op in _loads(block.ops, size) if not is_common(op.source))
+
+
+def _common(ops: Iterable[Operation], size: int) -> float:
+    """Registers of each element of what all work items load alike."""
+    return sum(_bits(op) / 32 for op in _loads(ops, size) if is_common(op.source))
 
 
 def _live(block: Block, size: int) -> float:
@@ -427,7 +415,7 @@ def _live(block: Block, size: int) -> float:
         made = value.owner
         if reduces and isinstance(made, cute.LoadOp) and is_common(made.source):
             return 0.0
-        bits = max(value.type.bits, 8)  # pyright: ignore
+        bits = max(cute.fragment_of(value).bits, 8)
         readers = {use.operation for use in value.uses}
         passes = isinstance(made, cute.MapOp) and all(
             isinstance(each, cute.ReduceOp | cute.CopyOp) for each in readers
@@ -449,9 +437,5 @@ def _block(kernel: cute.KernelOp, size: int) -> int:
     """Elements of a thread's block of a tile that is contiguous along either mode somewhere."""
     ops = list(walk(kernel.body.block))
     vectors = MemoryVectors(ops)
-    for op in ops:
-        if isinstance(op, cute.LoadOp) and size_of(op.result) == size:
-            block = vectors.block(op.result, op.result.type.bits)  # pyright: ignore
-            if block is not None:
-                return prod(block)
-    return 0
+    found = (vectors.block(op.result, _bits(op)) for op in _loads(ops, size))
+    return next((prod(block) for block in found if block is not None), 0)

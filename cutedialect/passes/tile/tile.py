@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, scf
@@ -28,27 +29,7 @@ from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.atoms import target
-from cutedialect.dialects.cute import (
-    AllocFragmentOp,
-    AtomicOp,
-    CopyOp,
-    FillOp,
-    FragmentType,
-    GemmOp,
-    IndexedTileOp,
-    KernelOp,
-    LaunchOp,
-    LocalTileOp,
-    MapOp,
-    MemberOp,
-    MemRefType,
-    ScheduleAttr,
-    SliceOp,
-    TileIndexOp,
-    TransposeOp,
-    YieldOp,
-    shape_of,
-)
+from cutedialect.dialects import cute
 from cutedialect.dialects.walks import holds, ops_of
 from cutedialect.passes.rewriting import ScalarBuilder, erase
 from cutedialect.passes.roles.role_plan import instances_of_rows
@@ -69,7 +50,7 @@ from cutedialect.passes.tile.tile_scheduler import (
 from cutedialect.passes.tile.walk_rows import walk_rows
 from cutedialect.schedule import Schedule
 
-_VIEWS = (LocalTileOp, IndexedTileOp, SliceOp, TransposeOp, MemberOp)
+_VIEWS = (cute.LocalTileOp, cute.IndexedTileOp, cute.SliceOp, cute.TransposeOp, cute.MemberOp)
 # The first target whose launches may begin before the one in front of them has ended.
 _EARLY_TARGET = 90
 # The first target with elected threads and barriers of which roles are made.
@@ -93,36 +74,36 @@ class TilePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         op.attributes["cute.arch"] = StringAttr(self.arch)
         asked = Schedule.parse(self.schedule) if self.schedule else None
-        kernels = [kernel for kernel in op.ops if isinstance(kernel, KernelOp)]
+        kernels = [kernel for kernel in op.ops if isinstance(kernel, cute.KernelOp)]
         hosts = [host for host in op.ops if isinstance(host, func.FuncOp)]
         for kernel in kernels:
-            _expand_whole_problem(kernel, asked)
-            wanted = asked
-            if not holds(kernel, GemmOp):
+            given = Schedule() if kernel.schedule is None else kernel.schedule.data
+            given = given.merged(asked)
+            _expand_whole_problem(kernel, given)
+            if not holds(kernel, cute.GemmOp):
                 cut_tiles(kernel, self.name)
-                given = kernel.schedule.data if kernel.schedule is not None else Schedule()
-                if not flatten_tiles(kernel, given.merged(asked), self.name):
+                if not flatten_tiles(kernel, given, self.name):
                     narrow_tiles(kernel, self.name)
-                wanted = _with_shared_rows(kernel, asked, self.arch)
+                parts = share_rows(kernel, given, self.arch, self.name)
+                if parts > 1:
+                    given = given.merged(Schedule(split_k=parts, reduction="cluster"))
                 walk_rows(kernel, self.name)
                 join_tiles(kernel, self.name)
                 pad_tiles(kernel)
             if IN_BOUNDS not in kernel.attributes:
                 mark_coordinates(kernel)
-            given = kernel.schedule.data if kernel.schedule is not None else Schedule()
             if hosts and kernel is not kernels[0] and _starts_early(kernel, self.arch):
                 given = Schedule(early_launch="yes").merged(given)
-            _check_tile(kernel, given.merged(wanted))
-            kernel.properties["schedule"] = ScheduleAttr(given.merged(wanted))
+            _check_tile(kernel, given)
+            kernel.properties["schedule"] = cute.ScheduleAttr(given)
             instances = instances_of_rows(kernel)
             if instances > 1:
                 split_rows(kernel, instances)
-            schedule = complete(kernel, given.merged(wanted), self.arch)
+            schedule = complete(kernel, given, self.arch)
             _check_target(kernel, schedule, self.arch)
             assert schedule.warps is not None
-            threads = 32 * schedule.warps[0] * schedule.warps[1]
-            kernel.properties["schedule"] = ScheduleAttr(schedule)
-            kernel.properties["threads"] = IntegerAttr(threads, i32)
+            kernel.properties["schedule"] = cute.ScheduleAttr(schedule)
+            kernel.properties["threads"] = IntegerAttr(32 * prod(schedule.warps), i32)
             if schedule.ctas_of_cluster > 1:
                 kernel.properties["cluster"] = IntegerAttr(schedule.ctas_of_cluster, i32)
             index = tile_index_of(kernel)
@@ -132,145 +113,124 @@ class TilePass(ModulePass):
                 lower_tile_index(kernel, index, schedule)
 
 
-def _with_shared_rows(kernel: KernelOp, asked: Schedule | None, arch: str) -> Schedule | None:
-    """Let clusters share the rows of a kernel that is made for it, and say so in the schedule."""
-    given = kernel.schedule.data if kernel.schedule is not None else Schedule()
-    parts = share_rows(kernel, given.merged(asked), arch, TilePass.name)
-    if parts == 1:
-        return asked
-    return (asked or Schedule()).merged(Schedule(split_k=parts, reduction="cluster"))
-
-
-def _starts_early(kernel: KernelOp, arch: str) -> bool:
+def _starts_early(kernel: cute.KernelOp, arch: str) -> bool:
     """Whether a launch behind another one of a host program may begin while that still ends: the
     kernels of programs that wait for memory take some tens of microseconds, a launch one or two.
     """
-    return not holds(kernel, GemmOp) and target(arch).number >= _EARLY_TARGET
+    return not holds(kernel, cute.GemmOp) and target(arch).number >= _EARLY_TARGET
 
 
-def _expand_whole_problem(kernel: KernelOp, asked: Schedule | None) -> None:
+def _expand_whole_problem(kernel: cute.KernelOp, given: Schedule) -> None:
     """`cute.gemm` on whole tensors becomes a tile program: work item, k loop, store."""
-    whole = [op for op in kernel.body.block.ops if isinstance(op, GemmOp) and op.is_whole_problem]
+    gemms = [op for op in kernel.body.block.ops if isinstance(op, cute.GemmOp)]
+    whole = [op for op in gemms if op.is_whole_problem]
     if not whole:
         return
     if len(whole) > 1:
         raise PassFailedException(whole[1], "expected one whole-problem cute.gemm in a kernel")
     gemm = whole[0]
-    given = kernel.schedule.data if kernel.schedule is not None else Schedule()
-    tile = given.merged(asked).tile or (128, 128, 32)
-    bm, bn, bk = tile
+    bm, bn, bk = given.tile or (128, 128, 32)
     build = ScalarBuilder(InsertPoint.before(gemm), gemm)
-    out_type = gemm.acc.type
-    assert isinstance(out_type, MemRefType)
-    index = build.insert(TileIndexOp(gemm.acc, [bm, bn]))
-    m, n = index.results
-    acc = build.value(AllocFragmentOp(FragmentType.get(f32, (bm, bn))))
-    zero = build.value(arith.ConstantOp(FloatAttr(0.0, f32)))
-    build.insert(FillOp(acc, zero))
+    m, n = build.insert(cute.TileIndexOp(gemm.acc, [bm, bn])).results
+    acc = build.value(cute.AllocFragmentOp(cute.FragmentType.get(f32, (bm, bn))))
+    build.insert(cute.FillOp(acc, build.value(arith.ConstantOp(FloatAttr(0.0, f32)))))
     low, one = build.constant(0), build.constant(1)
     trips = build.tiles(gemm.a, 1, bk)
     body = Block(arg_types=[i32])
     build.insert(scf.ForOp(low, trips, one, [], body))
-    inner = ScalarBuilder(InsertPoint.at_end(body), gemm)
+    inner = build.at(InsertPoint.at_end(body))
     k = body.args[0]
-    a = inner.value(LocalTileOp(gemm.a, [bm, bk], [m, k]))
-    b = inner.value(LocalTileOp(gemm.b, [bn, bk], [n, k]))
-    inner.insert(GemmOp(a, b, acc))
+    a = inner.value(cute.LocalTileOp(gemm.a, [bm, bk], [m, k]))
+    b = inner.value(cute.LocalTileOp(gemm.b, [bn, bk], [n, k]))
+    inner.insert(cute.GemmOp(a, b, acc))
     inner.insert(scf.YieldOp())
-    out = acc
-    if out_type.element != f32:
-        scalar = Block(arg_types=[f32])
-        narrow = arith.TruncFOp(scalar.args[0], out_type.element)
-        scalar.add_ops([narrow, YieldOp(narrow.results[0])])
-        fragment = FragmentType.get(out_type.element, (bm, bn))
-        out = build.value(MapOp([acc], fragment, scalar))
-    view = build.value(LocalTileOp(gemm.acc, [bm, bn], [m, n]))
-    build.insert(CopyOp(out, view))
+    out, element = acc, cute.memref_of(gemm.acc).element
+    if element != f32:
+        type_ = cute.FragmentType.get(element, (bm, bn))
+        narrow = cute.MapOp.of(lambda each: arith.TruncFOp(each, element), [acc], type_)  # pyright: ignore
+        out = build.value(narrow)
+    view = build.value(cute.LocalTileOp(gemm.acc, [bm, bn], [m, n]))
+    build.insert(cute.CopyOp(out, view))
     erase(gemm)
 
 
-def _check_target(kernel: KernelOp, schedule: Schedule, arch: str) -> None:
+def _check_target(kernel: cute.KernelOp, schedule: Schedule, arch: str) -> None:
     """What a schedule asks for is what the target and the role plan have."""
-    cluster = schedule.cluster or (1, 1)
+    number, cluster = target(arch).number, schedule.cluster or (1, 1)
     # Twice the portable size is there with an attribute, which the launcher sets.
     portable = target(arch).max_cluster
     most = 2 * portable if portable > 1 else 1
-    if cluster[0] * cluster[1] > most:
-        raise PassFailedException(
-            kernel, f"expected a cluster of at most {most} CTAs on {arch}, got {cluster}"
-        )
-    if schedule.scheduler == "cancel":
-        if target(arch).number < 100:
-            raise PassFailedException(
-                kernel,
-                "expected the scheduler cancel from sm_100 on (clusterlaunchcontrol), got it on "
-                f"{arch}; take dynamic",
-            )
-        if not schedule.has_load_role:
-            raise PassFailedException(
-                kernel,
-                "expected roles of which one loads with the scheduler cancel, got the role plan "
-                "uniform; take dynamic",
-            )
-    if schedule.shares_in_cluster:
-        _check_sharing(kernel, schedule, most)
-    has_roles = schedule.roles not in (None, "uniform")
-    if has_roles and target(arch).number < _ROLES_TARGET and not ops_of(kernel, GemmOp):
-        raise PassFailedException(
-            kernel, f"expected the role plan uniform on {arch}, got {schedule.roles}"
-        )
-    if schedule.epilogue == "tma" and schedule.roles == "uniform":
-        raise PassFailedException(
-            kernel,
-            "expected the role plan specialized or alternate with epilogue = tma, got uniform on "
-            f"{arch}; take epilogue = smem",
-        )
-
-
-def _check_sharing(kernel: KernelOp, schedule: Schedule, most: int) -> None:
-    """CTAs that share tiles, or rows, through a cluster."""
-    wrong = None
-    schedulers, roles = ("single", "persistent"), "specialized"
+    cancels = schedule.scheduler == "cancel"
+    shares, schedulers, roles = "reduction = cluster", ("single", "persistent"), "specialized"
+    instead = "ordered"
     if shares_rows(kernel):
-        schedulers, roles = ("single",), "uniform"
-    if (schedule.split_k or 1) > most:
-        wrong = f"split_k of at most {most}", schedule.split_k
-    elif schedule.cluster not in (None, (1, 1)):
-        wrong = "cluster = (1,1)", schedule.cluster
-    elif schedule.roles != roles:
-        wrong = f"roles = {roles}", schedule.roles
-    elif schedule.scheduler not in schedulers:
-        wrong = f"the scheduler {' or '.join(schedulers)}", schedule.scheduler
-    if wrong is not None:
-        instead = "split_k = 1" if shares_rows(kernel) else "ordered"
-        raise PassFailedException(
-            kernel,
-            f"expected {wrong[0]} with reduction = cluster, got {wrong[1]}; take {instead}",
-        )
+        schedulers, roles, instead = ("single",), "uniform", "split_k = 1"
+    has_roles = schedule.roles not in (None, "uniform")
+    problems = [
+        (prod(cluster) > most, f"a cluster of at most {most} CTAs on {arch}, got {cluster}"),
+        (
+            cancels and number < 100,
+            "the scheduler cancel from sm_100 on (clusterlaunchcontrol), got it on "
+            f"{arch}; take dynamic",
+        ),
+        (
+            cancels and not schedule.has_load_role,
+            "roles of which one loads with the scheduler cancel, got the role plan uniform; take "
+            "dynamic",
+        ),
+        *(
+            (
+                schedule.shares_in_cluster and is_wrong,
+                f"{what} with {shares}, got {got}; take {instead}",
+            )
+            for is_wrong, what, got in (
+                ((schedule.split_k or 1) > most, f"split_k of at most {most}", schedule.split_k),
+                (cluster != (1, 1), "cluster = (1,1)", schedule.cluster),
+                (schedule.roles != roles, f"roles = {roles}", schedule.roles),
+                (
+                    schedule.scheduler not in schedulers,
+                    f"the scheduler {' or '.join(schedulers)}",
+                    schedule.scheduler,
+                ),
+            )
+        ),
+        (
+            has_roles and number < _ROLES_TARGET and not holds(kernel, cute.GemmOp),
+            f"the role plan uniform on {arch}, got {schedule.roles}",
+        ),
+        (
+            schedule.epilogue == "tma" and schedule.roles == "uniform",
+            "the role plan specialized or alternate with epilogue = tma, got uniform on "
+            f"{arch}; take epilogue = smem",
+        ),
+    ]
+    for is_wrong, expected in problems:
+        if is_wrong:
+            raise PassFailedException(kernel, f"expected {expected}")
 
 
-def _check_tile(kernel: KernelOp, given: Schedule) -> None:
+def _check_tile(kernel: cute.KernelOp, given: Schedule) -> None:
     """A schedule's tile is that of the program, which has it in its ops: (M, N) or (M, N, K) of its
     first multiply.
     """
-    gemm = next(iter(ops_of(kernel, GemmOp)), None)
+    gemm = next(iter(ops_of(kernel, cute.GemmOp)), None)
     if gemm is None or given.tile is None:
         return
-    written = *shape_of(gemm.acc.type), shape_of(gemm.a.type)[1]
+    written = *cute.shape_of(gemm.acc.type), cute.shape_of(gemm.a.type)[1]
     if given.tile != written[: max(2, len(given.tile))]:
         raise PassFailedException(
             gemm, f"expected the schedule's tile to be the program's {written}, got {given.tile}"
         )
 
 
-def _host_of(module: ModuleOp, kernel: KernelOp) -> func.FuncOp:
+def _host_of(module: ModuleOp, kernel: cute.KernelOp) -> func.FuncOp:
     """Append `func.func @launch`, which launches the kernel with what it is given."""
     args = kernel.body.block.args
     block = Block(arg_types=[arg.type for arg in args])
     for mine, theirs in zip(block.args, args, strict=True):
         mine.name_hint = theirs.name_hint
     build = ScalarBuilder(InsertPoint.at_end(block), kernel)
-    build.insert(LaunchOp(kernel.sym_name.data, [], block.args))
+    build.insert(cute.LaunchOp(kernel.sym_name.data, [], block.args))
     build.insert(func.ReturnOp())
     host = func.FuncOp("launch", ([arg.type for arg in args], []), Region(block))
     host.location = kernel.location
@@ -279,7 +239,7 @@ def _host_of(module: ModuleOp, kernel: KernelOp) -> func.FuncOp:
 
 
 def _fill_in_launches(
-    host: func.FuncOp, kernel: KernelOp, index: TileIndexOp | None, schedule: Schedule
+    host: func.FuncOp, kernel: cute.KernelOp, index: cute.TileIndexOp | None, schedule: Schedule
 ) -> None:
     """Give launches without a grid theirs, and record which of the host's arguments the kernel
     stores to.
@@ -287,7 +247,7 @@ def _fill_in_launches(
     threads = kernel.properties["threads"].value.data  # pyright: ignore
     cluster = None if kernel.cluster is None else (kernel.cluster.value.data, 1, 1)
     name = kernel.sym_name.data
-    for launch in ops_of(host, LaunchOp):
+    for launch in ops_of(host, cute.LaunchOp):
         if launch.kernel.string_value() != name or launch.grid:
             continue
         build = ScalarBuilder(InsertPoint.before(launch), launch)
@@ -296,7 +256,9 @@ def _fill_in_launches(
             tensor = launch.args[_argument_position(kernel, index)]
             total = grid_size(build, tensor, index, schedule)
         grid = [total, one, one]
-        again = build.insert(LaunchOp(name, grid, launch.args, threads=threads, cluster=cluster))
+        again = build.insert(
+            cute.LaunchOp(name, grid, launch.args, threads=threads, cluster=cluster)
+        )
         erase(launch)
         known = host.attributes.get("cute.written")
         written = set(known.get_values()) if isinstance(known, DenseArrayBase) else set()
@@ -305,10 +267,10 @@ def _fill_in_launches(
         host.attributes["cute.written"] = DenseArrayBase.from_list(i64, sorted(written))
 
 
-def _written(kernel: KernelOp) -> list[int]:
+def _written(kernel: cute.KernelOp) -> list[int]:
     """Positions of the arguments that the kernel may store to."""
     roots: set[SSAValue] = set()
-    for op in ops_of(kernel.body.block, CopyOp, AtomicOp):
+    for op in ops_of(kernel.body.block, cute.CopyOp, cute.AtomicOp):
         value = op.destination
         while isinstance(view := value.owner, _VIEWS):
             value = view.operands[0]
@@ -316,7 +278,7 @@ def _written(kernel: KernelOp) -> list[int]:
     return [position for position, arg in enumerate(kernel.body.block.args) if arg in roots]
 
 
-def _argument_position(kernel: KernelOp, index: TileIndexOp) -> int:
+def _argument_position(kernel: cute.KernelOp, index: cute.TileIndexOp) -> int:
     arguments: Sequence[SSAValue] = kernel.body.block.args
     for position, arg in enumerate(arguments):
         if arg is index.memref:

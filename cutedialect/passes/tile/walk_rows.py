@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import AnyFloat, i32
+from xdsl.dialects.builtin import i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
@@ -25,15 +25,20 @@ from cutedialect.dialects.cute.reductions import combined_type
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import ScalarBuilder, erase
-from cutedialect.passes.synchronize.memory_views import expression_of, root_of, tensor_dependences
+from cutedialect.passes.synchronize.memory_views import (
+    Expression,
+    expression_of,
+    root_of,
+    tensor_dependences,
+)
 from cutedialect.passes.tile.resized_tiles import (
+    combined,
     count_from,
     fragment_shape,
     hide,
     neutral,
     resize_fragment,
     size_of,
-    tile_behind,
 )
 from cutedialect.passes.tile.streaming import registers_of_tile
 
@@ -45,24 +50,16 @@ _PART_BITS = 16384 * 16
 # Elements of a tile up to which it is kept where it is read once, and its registers elsewhere.
 _MOST_ELEMENTS = 32768
 _MOST_REGISTERS = 122880
-_FLOATS = {
-    "add": arith.AddfOp,
-    "mul": arith.MulfOp,
-    "max": arith.MaximumfOp,
-    "min": arith.MinimumfOp,
-}
-_INTEGERS = {"add": arith.AddiOp, "mul": arith.MuliOp, "max": arith.MaxSIOp, "min": arith.MinSIOp}
 
 
 def walk_rows(kernel: cute.KernelOp, of: str) -> None:
     """Walk the rows of a kernel that are too long; `of` is the pass that says so."""
     reduced = ops_of(kernel, cute.ReduceOp)
-    row = max((fragment_shape(op.source)[op.mode.value.data] for op in reduced), default=0)
-    blocks = {op.parent for op in reduced if op.parent is not None and _is_long(op, row)}
+    row = max((op.length for op in reduced), default=0)
+    blocks = {op.parent for op in reduced if op.parent is not None and op.length == row}
     if len(blocks) != 1:
         return
-    (block,) = blocks
-    found = _Rows(kernel, block, row)
+    found = _Rows(kernel, blocks.pop(), row)
     if not found.are_too_long():
         return
     why = found.why_not()
@@ -73,19 +70,13 @@ def walk_rows(kernel: cute.KernelOp, of: str) -> None:
     found.run()
 
 
-def _is_long(op: cute.ReduceOp, row: int) -> bool:
-    return fragment_shape(op.source)[op.mode.value.data] == row
-
-
 class _Rows:
     """The tiles of a block that are as long as its rows."""
 
     def __init__(self, kernel: cute.KernelOp, block: Block, row: int) -> None:
         self.kernel, self.block, self.row = kernel, block, row
         self.ops = [op for op in block.ops if any(map(self._has_row, (*op.operands, *op.results)))]
-        self.reduced = [
-            op for op in self.ops if isinstance(op, cute.ReduceOp) and _is_long(op, row)
-        ]
+        self.reduced = [op for op in self.ops if isinstance(op, cute.ReduceOp) and op.length == row]
         self.stored = [op for op in self.ops if isinstance(op, cute.CopyOp)]
         across = max((size_of(value) // row for op in self.ops for value in op.results), default=1)
         loads = [op.result.type for op in self.ops if isinstance(op, cute.LoadOp)]
@@ -111,8 +102,7 @@ class _Rows:
             if is_outside and any(map(self._has_row, (*op.operands, *op.results))):
                 return f"{op.name} of it stands elsewhere"
         for op in self.ops:
-            why = self._why_not(op)
-            if why:
+            if why := self._why_not(op):
                 return why
         if tensor_dependences(self.kernel).readers:
             return "the program loads what it has stored"
@@ -128,7 +118,7 @@ class _Rows:
             case cute.MapOp():
                 shape = fragment_shape(op.result)
                 return "" if shape.count(self.row) < 2 else "a tile is as long both ways"
-            case cute.ReduceOp() if _is_long(op, self.row):
+            case cute.ReduceOp() if op.length == self.row:
                 type_ = cute.fragment_of(op.result)
                 is_known = op.body is None and op.local is None
                 is_known = is_known and combined_type(type_.element) == type_.element
@@ -140,17 +130,13 @@ class _Rows:
 
     def _why_not_again(self) -> str:
         """Why what is loaded cannot be loaded again behind what is stored meanwhile."""
-        loads = [op for op in self.ops if isinstance(op, cute.LoadOp)]
-        roots = {root_of(op.source) for op in loads}
+        places: dict[SSAValue, set[Expression]] = {}
+        for op in self.ops:
+            if isinstance(op, cute.LoadOp):
+                places.setdefault(root_of(op.source), set()).add(expression_of(op.source))
         for op in ops_of(self.kernel, cute.CopyOp, cute.AtomicOp):
-            if (
-                not isinstance(op.destination.type, cute.MemRefType)
-                or root_of(op.destination) not in roots
-            ):
-                continue
-            same = [each for each in loads if root_of(each.source) is root_of(op.destination)]
-            place = expression_of(op.destination)
-            if op not in self.stored or any(expression_of(each.source) != place for each in same):
+            found = places.get(root_of(op.destination), set())
+            if found and (op not in self.stored or found != {expression_of(op.destination)}):
                 return "the program stores to what it loads"
         return ""
 
@@ -159,7 +145,7 @@ class _Rows:
 
     def _is_tile(self, view: SSAValue) -> bool:
         """Whether a view is a tile of a tensor, perhaps turned, that has the row once."""
-        op = tile_behind(view)
+        op = cute.tile_behind(view)
         if op is None or op.of is not None or "tiled" in op.attributes:
             return False
         return [*op.tile.get_values()].count(self.row) == 1
@@ -209,7 +195,7 @@ class _Rows:
         inner = self._walk(group, group[0])
         for op, total in zip(group, totals, strict=True):
             part = self.made[op.result]
-            inner.insert(cute.CopyOp(_combined(inner, op.kind.data, total, part), total))
+            inner.insert(cute.CopyOp(inner.value(combined(op.kind.data, total, part)), total))
             op.result.replace_all_uses_with(total)
         inner.insert(scf.YieldOp())
 
@@ -218,7 +204,7 @@ class _Rows:
         front of another op; where the loop's end is. `made` has what values are in it.
         """
         build = ScalarBuilder(InsertPoint.before(before), before)
-        bounds = [build.constant(each) for each in (0, self.trips, 1)]
+        first, end, step = (build.constant(each) for each in (0, self.trips, 1))
         needed = self._needed(ends)
         views = {
             op: self._padded(_moved(op))
@@ -226,8 +212,8 @@ class _Rows:
             if not isinstance(op, cute.MapOp | cute.ReduceOp)
         }
         body = Block(arg_types=[i32])
-        build.insert(scf.ForOp(bounds[0], bounds[1], bounds[2], [], body))
-        inner = ScalarBuilder(InsertPoint.at_end(body), before)
+        build.insert(scf.ForOp(first, end, step, [], body))
+        inner = build.at(InsertPoint.at_end(body))
         start = inner.mul(body.args[0], self.part)
         self.made: dict[SSAValue, SSAValue] = {}
         for op in needed:
@@ -264,7 +250,7 @@ class _Rows:
 
     def _padded(self, view: SSAValue) -> cute.LocalTileOp:
         """The tile of a tensor behind a view, as long as all parts together."""
-        op = tile_behind(view)
+        op = cute.tile_behind(view)
         assert op is not None
         if self.trips * self.part == self.row:
             return op
@@ -287,13 +273,6 @@ class _Rows:
         tile = [self.part if row else -1 for row in is_row]
         made = cute.LocalTileOp(whole.result, tile, [number if row else none for row in is_row])
         return build.value(made)
-
-
-def _combined(build: ScalarBuilder, kind: str, total: SSAValue, part: SSAValue) -> SSAValue:
-    """Two results of reductions as one."""
-    type_ = cute.fragment_of(total)
-    combine = (_FLOATS if isinstance(type_.element, AnyFloat) else _INTEGERS)[kind]
-    return build.value(cute.MapOp.of(combine, [total, part], type_))
 
 
 def _moved(op: Operation) -> SSAValue:

@@ -10,7 +10,7 @@ Where a kernel has roles, the one that loads claims for all of them (`shared_num
 
 from __future__ import annotations
 
-from xdsl.dialects import arith, scf
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import UnitAttr, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
@@ -23,8 +23,6 @@ from cutedialect.passes.tile.launch_arguments import add_argument
 
 _ALIGNMENT = 16
 _COUNTER = cute.MemRefType.get(i32, "gmem", _ALIGNMENT, Layout((1,), (1,)))
-
-
 WORK = "work_items"
 """The attribute of a loop whose trips are work items of a CTA."""
 
@@ -40,10 +38,7 @@ def work_loop(
     """Move everything from `index` on into a loop; returns the item's number."""
     body = Block(arg_types=[i32])
     loop = build.insert(scf.ForOp(first, total, step, [], body))
-    loop.attributes[WORK] = UnitAttr()
-    _move(index, body)
-    _end(body, scf.YieldOp(), index)
-    return ScalarBuilder(InsertPoint.before(index), index), body.args[0]
+    return _filled(loop, body, index, scf.YieldOp())
 
 
 def claim_loop(
@@ -58,7 +53,9 @@ def claim_loop(
             f"expected cluster = (1,1) with the scheduler dynamic, got "
             f"{kernel.schedule.data.cluster}; take persistent",
         )
-    counter = add_argument(kernel, _COUNTER, "claims", _zeroed_counter)
+    counter = add_argument(
+        kernel, _COUNTER, "claims", lambda _: cute.WorkspaceOp([], _COUNTER, True)
+    )
     return _while_loop(index, first, total, cute.ClaimOp(counter, total))
 
 
@@ -79,37 +76,29 @@ def _while_loop(
 ) -> tuple[ScalarBuilder, SSAValue]:
     """A loop that asks for the next item as the first thing that it does for one."""
     before, body = Block(arg_types=[i32]), Block(arg_types=[i32])
-    loop = scf.WhileOp([first], [i32], Region(before), Region(body))
+    build = ScalarBuilder(InsertPoint.before(index), index)
+    loop = build.insert(scf.WhileOp([first], [i32], Region(before), Region(body)))
+    inner = build.at(InsertPoint.at_end(before))
+    runs = inner.compare("slt", before.args[0], total)
+    inner.insert(scf.ConditionOp(runs, before.args[0]))
+    build.at(InsertPoint.at_end(body)).insert(claim)
+    return _filled(loop, body, index, scf.YieldOp(claim.result))
+
+
+def _filled(
+    loop: scf.ForOp | scf.WhileOp, body: Block, index: cute.TileIndexOp, ending: Operation
+) -> tuple[ScalarBuilder, SSAValue]:
+    """Move everything from `index` on but the buffers to the end of a loop's block, and end it;
+    returns the place in front of the index, and the item's number.
+    """
     loop.attributes[WORK] = UnitAttr()
-    ScalarBuilder(InsertPoint.before(index), index).insert(loop)
-    runs = arith.CmpiOp(before.args[0], total, "slt")
-    runs.location = index.location
-    before.add_op(runs)
-    _end(before, scf.ConditionOp(runs.result, before.args[0]), index)
-    _move(index, body)
-    ScalarBuilder(InsertPoint.before(index), index).insert(claim)
-    _end(body, scf.YieldOp(claim.result), index)
-    return ScalarBuilder(InsertPoint.before(index), index), body.args[0]
-
-
-def _move(index: cute.TileIndexOp, body: Block) -> None:
-    """Everything from `index` on but the buffers, to the end of a block."""
-    moved: list[Operation] = []
     op: Operation | None = index
     while op is not None:
+        behind = op.next_op
         if not isinstance(op, cute.AllocSmemOp):
-            moved.append(op)
-        op = op.next_op
-    for op in moved:
-        op.detach()
-        body.add_op(op)
-
-
-def _end(block: Block, ending: Operation, like: Operation) -> None:
-    ending.location = like.location
-    block.add_op(ending)
-
-
-def _zeroed_counter(launch: cute.LaunchOp) -> cute.WorkspaceOp:
-    del launch
-    return cute.WorkspaceOp([], _COUNTER, True)
+            op.detach()
+            body.add_op(op)
+        op = behind
+    build = ScalarBuilder(InsertPoint.before(index), index)
+    build.at(InsertPoint.at_end(body)).insert(ending)
+    return build, body.args[0]
