@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from cutedialect.dialects import cute
 from cutedialect.dialects.walks import ops_of
-from cutedialect.passes.rewriting import block_of, erase
+from cutedialect.passes.rewriting import erase, insert_before
 
 _KEPT = ("threads", "smem")
 
@@ -26,42 +26,39 @@ def add_argument(
     block = kernel.body.block
     added = block.insert_arg(type_, len(block.args))
     added.name_hint = name
-    module = kernel.parent_op()
-    assert isinstance(module, ModuleOp)
-    hosts = [op for op in module.ops if isinstance(op, func.FuncOp)]
-    for launch in [op for host in hosts for op in ops_of(host, cute.LaunchOp)]:
-        if launch.kernel.string_value() == kernel.sym_name.data:
-            _append(launch, make(launch), name)
+    for launch in launches_of(kernel):
+        _append(launch, make(launch), name)
     return added
+
+
+def launches_of(kernel: cute.KernelOp) -> list[cute.LaunchOp]:
+    """The launches of a kernel by the host functions of its module."""
+    module = kernel.parent_op()
+    hosts = module.ops if isinstance(module, ModuleOp) else ()
+    return [
+        launch
+        for host in hosts
+        if isinstance(host, func.FuncOp)
+        for launch in ops_of(host, cute.LaunchOp)
+        if launch.kernel.string_value() == kernel.sym_name.data
+    ]
 
 
 def launched_with(kernel: cute.KernelOp, launch: cute.LaunchOp, argument: SSAValue) -> SSAValue:
     """What a launch passes for an argument of the kernel."""
-    position = next(i for i, arg in enumerate(kernel.body.block.args) if arg is argument)
-    return launch.args[position]
+    return launch.args[list(kernel.body.block.args).index(argument)]  # pyright: ignore[reportArgumentType]
 
 
 def is_workspace(kernel: cute.KernelOp, argument: BlockArgument) -> bool:
     """Whether a launch passes memory of its own for an argument."""
-    module = kernel.parent_op()
-    if not isinstance(module, ModuleOp):
-        return False
-    hosts = [op for op in module.ops if isinstance(op, func.FuncOp)]
-    return any(
-        isinstance(op.args[argument.index].owner, cute.WorkspaceOp)
-        for host in hosts
-        for op in ops_of(host, cute.LaunchOp)
-        if op.kernel.string_value() == kernel.sym_name.data
-    )
+    launches = launches_of(kernel)
+    return any(isinstance(op.args[argument.index].owner, cute.WorkspaceOp) for op in launches)
 
 
 def _append(launch: cute.LaunchOp, made: Operation, name: str) -> None:
-    host = block_of(launch)
-    assert isinstance(host.parent_op(), func.FuncOp)
     if made.parent is None:
-        made.location = launch.location
         made.results[0].name_hint = name
-        host.insert_op_before(made, launch)
+        insert_before(launch, made)
     again = cute.LaunchOp(
         launch.kernel.string_value(),
         launch.grid,
@@ -70,6 +67,5 @@ def _append(launch: cute.LaunchOp, made: Operation, name: str) -> None:
     )
     again.properties.update({k: launch.properties[k] for k in _KEPT if k in launch.properties})
     again.attributes.update(launch.attributes)
-    again.location = launch.location
-    host.insert_op_before(again, launch)
+    insert_before(launch, again)
     erase(launch)

@@ -128,8 +128,11 @@ def complete(kernel: cute.KernelOp, given: Schedule, arch: str) -> Schedule:
             tiles = len({op.acc for op in gemms}) + has_addend
             warps = _thread_warps(shape, tiles, _copied_values(gemms, arch))
         choices["warps"] = _dividing(gemms, warps, given, arch)
-        choices["stages"] = stages = _stages(gemms, arch)
-        rings = stages * _stage_bytes(gemms) + _stage_bytes(gemms, once=True)
+        # As many as shared memory holds, up to 4; a ring of 2 fits or the tile is too large.
+        stage, once = _stage_bytes(gemms), _stage_bytes(gemms, once=True)
+        free = target(arch).smem_per_cta - once - 2 * _MEETING_BYTES * _is_chained(gemms)
+        choices["stages"] = stages = max(2, min(_MOST_STAGES, free // max(1, stage)))
+        rings = stages * stage + once
         # Loops over work items keep registers for those.
         is_single = given.scheduler in (None, "single")
         if is_single and _stores_aligned(kernel, choices["warps"], rings, arch):
@@ -406,7 +409,7 @@ def _stage_bytes(
     return sum(
         (
             _bytes(tile.type, None if prepared is False else multiplied_element(gemm, tile))
-            + (_bytes_around(tile.type) if prepared is False and needs_shifting(gemm, tile) else 0)
+            + (_bytes_around(tile) if prepared is False and needs_shifting(gemm, tile) else 0)
         )
         // (2 if halved and tile is gemm.b else 1)
         for tile, gemm in operands.items()
@@ -414,9 +417,9 @@ def _stage_bytes(
     )
 
 
-def _bytes_around(type_: Attribute) -> int:
+def _bytes_around(tile: SSAValue) -> int:
     """Bytes that a tile takes more with the aligned words around its rows."""
-    assert isinstance(type_, cute.MemRefType)
+    type_ = cute.memref_of(tile)
     return (around_layout(type_).cosize() - prod(type_.shape)) * type_.bits // 8
 
 
@@ -474,14 +477,6 @@ def _dividing(
         except ValueError:
             break
     return warps
-
-
-def _stages(gemms: list[cute.GemmOp], arch: str) -> int:
-    """As many stages as shared memory holds, up to 4; a ring of 2 fits or the tile is too large."""
-    free = target(arch).smem_per_cta - _stage_bytes(gemms, once=True)
-    if _is_chained(gemms):
-        free -= 2 * _MEETING_BYTES
-    return max(2, min(_MOST_STAGES, free // max(1, _stage_bytes(gemms))))
 
 
 def _copied_values(gemms: list[cute.GemmOp], arch: str) -> int:

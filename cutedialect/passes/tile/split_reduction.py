@@ -37,7 +37,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import UniversalCopyType
-from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.dialects.walks import holds, walk
 from cutedialect.layout import Dyn, Layout
 from cutedialect.passes.rewriting import ScalarBuilder, block_of, cloned, insert_before
 from cutedialect.passes.synchronize.memory_views import constant_of, is_zero
@@ -96,11 +96,8 @@ class Reduction:
 
 def reduction_of(kernel: cute.KernelOp) -> Reduction:
     """The reduction that CTAs can share; PassFailedException where there is none."""
-    loops = [
-        op
-        for op in kernel.body.block.ops
-        if isinstance(op, scf.ForOp) and bool(ops_of(op, cute.GemmOp))
-    ]
+    fors = [op for op in kernel.body.block.ops if isinstance(op, scf.ForOp)]
+    loops = [op for op in fors if holds(op, cute.GemmOp)]
     if len(loops) != 1:
         raise PassFailedException(
             loops[1] if loops else kernel,
@@ -127,45 +124,38 @@ def reduction_of(kernel: cute.KernelOp) -> Reduction:
 def _check_sum(accumulator: SSAValue, loop: scf.ForOp) -> None:
     """Refuse a fragment that does not start from zero, or that the loop does more with than add."""
     block = block_of(loop)
-    for use in accumulator.uses:
-        op = use.operation
+
+    def is_of_sum(op: Operation) -> bool:
         if loop.is_ancestor(op):
-            if isinstance(op, cute.GemmOp) and op.acc is accumulator:
-                continue
-            if (
-                isinstance(op, cute.CopyOp)
-                and op.destination is accumulator
-                and _adds(op, accumulator)
-            ):
-                continue
-            if isinstance(op, cute.MapOp) and _is_added(op, accumulator):
-                continue
-        elif isinstance(op, cute.FillOp) and op.parent is block and op.is_before_in_block(loop):
-            if is_zero(op.value):
-                continue
-        else:
-            place = block.find_ancestor_op_in_block(op)
-            if place is not None and loop.is_before_in_block(place):
-                continue
+            match op:
+                case cute.GemmOp():
+                    return op.acc is accumulator
+                case cute.MapOp():
+                    return _is_added(op, accumulator)
+                case cute.CopyOp() if op.destination is accumulator:
+                    # The accumulator plus something else.
+                    source = op.source.owner
+                    return isinstance(source, cute.MapOp) and _is_added(source, accumulator)
+                case _:
+                    return False
+        if isinstance(op, cute.FillOp) and op.parent is block and op.is_before_in_block(loop):
+            return is_zero(op.value)
+        place = block.find_ancestor_op_in_block(op)
+        return place is not None and loop.is_before_in_block(place)
+
+    wrong = [use.operation for use in accumulator.uses if not is_of_sum(use.operation)]
+    if wrong:
         raise PassFailedException(
-            op, "expected accumulators that start from zero and are only added to in a loop whose "
-            "reduction is split"
-        )  # fmt: skip
-
-
-def _adds(op: cute.CopyOp, accumulator: SSAValue) -> bool:
-    """Whether a copy writes the accumulator plus something else."""
-    source = op.source.owner
-    return isinstance(source, cute.MapOp) and _is_added(source, accumulator)
+            wrong[0],
+            "expected accumulators that start from zero and are only added to in a loop whose "
+            "reduction is split",
+        )
 
 
 def _is_added(op: cute.MapOp, accumulator: SSAValue) -> bool:
     """Whether a map gives `accumulator` plus what does not depend on it, just to write it back."""
-    arguments = [
-        argument
-        for argument, value in zip(op.body.block.args, op.inputs, strict=True)
-        if value is accumulator
-    ]
+    inputs = zip(op.body.block.args, op.inputs, strict=True)
+    arguments = [argument for argument, value in inputs if value is accumulator]
     last = op.body.block.last_op
     if len(arguments) != 1 or not isinstance(last, cute.YieldOp):
         return False
@@ -229,7 +219,12 @@ def share_reduction(
     _cut(loop, share)
     following = _following(loop)
     if schedule.shares_in_cluster:
-        _check_cluster_sum(reduction)
+        if [cute.fragment_of(each).bits for each in reduction.accumulators] != [_SUMMED_BITS]:
+            raise PassFailedException(
+                loop,
+                f"expected one accumulator with elements of {_SUMMED_BITS} bits with reduction = "
+                "cluster, got others; take ordered",
+            )
         acc, parts = reduction.accumulators[0], schedule.split_k or 1
         build = ScalarBuilder(InsertPoint.after(loop), loop)
         if is_scattered(reduction, schedule):
@@ -280,15 +275,6 @@ def _following(loop: scf.ForOp) -> list[Operation]:
         found.append(op)
         op = op.next_op
     return found
-
-
-def _check_cluster_sum(reduction: Reduction) -> None:
-    if [cute.fragment_of(each).bits for each in reduction.accumulators] != [_SUMMED_BITS]:
-        raise PassFailedException(
-            reduction.loop,
-            f"expected one accumulator with elements of {_SUMMED_BITS} bits with reduction = "
-            "cluster, got others; take ordered",
-        )
 
 
 def _move(ops: Sequence[Operation], before: Operation) -> None:
@@ -441,7 +427,7 @@ def _all(following: Iterable[Operation]) -> Iterator[Operation]:
 
 def _takes_part(op: Operation, columns: int, inside: set[Operation]) -> bool:
     """Whether an op does the same with a part of the columns as with all."""
-    tiles = [value for value in (*op.operands, *op.results) if _is_tile(value)]
+    tiles = [each for each in (*op.operands, *op.results) if fragment_shape(each)]
     match op:
         case cute.LocalTileOp() | cute.TransposeOp():
             is_counted = isinstance(op, cute.TransposeOp) or op.of is None
@@ -459,10 +445,6 @@ def _takes_part(op: Operation, columns: int, inside: set[Operation]) -> bool:
             return all(_is_whole(tile, columns) for tile in tiles)
         case _:
             return not tiles or isinstance(op, cute.YieldOp)
-
-
-def _is_tile(value: SSAValue) -> bool:
-    return isinstance(value.type, cute.FragmentType)
 
 
 def _is_whole(tile: SSAValue, columns: int) -> bool:

@@ -7,7 +7,6 @@ computes the grid from the tensors' extents.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -31,12 +30,13 @@ from xdsl.utils.exceptions import PassFailedException
 from cutedialect.atoms import target
 from cutedialect.dialects import cute
 from cutedialect.dialects.walks import holds, ops_of
-from cutedialect.passes.rewriting import ScalarBuilder, erase
+from cutedialect.passes.rewriting import ScalarBuilder, block_of, erase
 from cutedialect.passes.roles.role_plan import instances_of_rows
 from cutedialect.passes.tile.coordinate_bounds import IN_BOUNDS, mark_coordinates
 from cutedialect.passes.tile.cut_tiles import cut_tiles, narrow_tiles
 from cutedialect.passes.tile.flatten_tiles import flatten_tiles
 from cutedialect.passes.tile.join_tiles import join_tiles
+from cutedialect.passes.tile.launch_arguments import launches_of
 from cutedialect.passes.tile.pad_tiles import pad_tiles
 from cutedialect.passes.tile.schedule_heuristic import complete
 from cutedialect.passes.tile.share_rows import share_rows
@@ -92,7 +92,9 @@ class TilePass(ModulePass):
                 pad_tiles(kernel)
             if IN_BOUNDS not in kernel.attributes:
                 mark_coordinates(kernel)
-            if hosts and kernel is not kernels[0] and _starts_early(kernel, self.arch):
+            waits = target(self.arch).number >= _EARLY_TARGET and not holds(kernel, cute.GemmOp)
+            if waits and hosts and kernel is not kernels[0]:
+                # Kernels that wait for memory take some tens of microseconds, a launch one or two.
                 given = Schedule(early_launch="yes").merged(given)
             _check_tile(kernel, given)
             kernel.properties["schedule"] = cute.ScheduleAttr(given)
@@ -107,17 +109,13 @@ class TilePass(ModulePass):
             if schedule.ctas_of_cluster > 1:
                 kernel.properties["cluster"] = IntegerAttr(schedule.ctas_of_cluster, i32)
             index = tile_index_of(kernel)
-            for host in hosts or [_host_of(op, kernel)]:
-                _fill_in_launches(host, kernel, index, schedule)
+            if not hosts:
+                _write_host(op, kernel)
+            for launch in launches_of(kernel):
+                if not launch.grid:
+                    _fill_in(launch, kernel, index, schedule)
             if index is not None:
                 lower_tile_index(kernel, index, schedule)
-
-
-def _starts_early(kernel: cute.KernelOp, arch: str) -> bool:
-    """Whether a launch behind another one of a host program may begin while that still ends: the
-    kernels of programs that wait for memory take some tens of microseconds, a launch one or two.
-    """
-    return not holds(kernel, cute.GemmOp) and target(arch).number >= _EARLY_TARGET
 
 
 def _expand_whole_problem(kernel: cute.KernelOp, given: Schedule) -> None:
@@ -223,7 +221,7 @@ def _check_tile(kernel: cute.KernelOp, given: Schedule) -> None:
         )
 
 
-def _host_of(module: ModuleOp, kernel: cute.KernelOp) -> func.FuncOp:
+def _write_host(module: ModuleOp, kernel: cute.KernelOp) -> None:
     """Append `func.func @launch`, which launches the kernel with what it is given."""
     args = kernel.body.block.args
     block = Block(arg_types=[arg.type for arg in args])
@@ -235,36 +233,34 @@ def _host_of(module: ModuleOp, kernel: cute.KernelOp) -> func.FuncOp:
     host = func.FuncOp("launch", ([arg.type for arg in args], []), Region(block))
     host.location = kernel.location
     module.body.block.add_op(host)
-    return host
 
 
-def _fill_in_launches(
-    host: func.FuncOp, kernel: cute.KernelOp, index: cute.TileIndexOp | None, schedule: Schedule
+def _fill_in(
+    launch: cute.LaunchOp,
+    kernel: cute.KernelOp,
+    index: cute.TileIndexOp | None,
+    schedule: Schedule,
 ) -> None:
-    """Give launches without a grid theirs, and record which of the host's arguments the kernel
-    stores to.
-    """
+    """Give a launch its grid, and record which of the host's arguments the kernel stores to."""
     threads = kernel.properties["threads"].value.data  # pyright: ignore
     cluster = None if kernel.cluster is None else (kernel.cluster.value.data, 1, 1)
-    name = kernel.sym_name.data
-    for launch in ops_of(host, cute.LaunchOp):
-        if launch.kernel.string_value() != name or launch.grid:
-            continue
-        build = ScalarBuilder(InsertPoint.before(launch), launch)
-        total = one = build.constant(1)
-        if index is not None:
-            tensor = launch.args[_argument_position(kernel, index)]
-            total = grid_size(build, tensor, index, schedule)
-        grid = [total, one, one]
-        again = build.insert(
-            cute.LaunchOp(name, grid, launch.args, threads=threads, cluster=cluster)
-        )
-        erase(launch)
-        known = host.attributes.get("cute.written")
-        written = set(known.get_values()) if isinstance(known, DenseArrayBase) else set()
-        given = [again.args[position] for position in _written(kernel)]
-        written |= {i for i, arg in enumerate(host.body.block.args) if arg in given}
-        host.attributes["cute.written"] = DenseArrayBase.from_list(i64, sorted(written))
+    build = ScalarBuilder(InsertPoint.before(launch), launch)
+    total = one = build.constant(1)
+    if index is not None:
+        tensor = launch.args[_argument_position(kernel, index)]
+        total = grid_size(build, tensor, index, schedule)
+    grid, name = [total, one, one], kernel.sym_name.data
+    build.insert(cute.LaunchOp(name, grid, launch.args, threads=threads, cluster=cluster))
+    given = [launch.args[position] for position in _written(kernel)]
+    host = block_of(launch).parent_op()
+    while not isinstance(host, func.FuncOp):
+        assert host is not None
+        host = host.parent_op()
+    known = host.attributes.get("cute.written")
+    written = set(known.get_values()) if isinstance(known, DenseArrayBase) else set()
+    written |= {i for i, arg in enumerate(host.body.block.args) if arg in given}
+    host.attributes["cute.written"] = DenseArrayBase.from_list(i64, sorted(written))
+    erase(launch)
 
 
 def _written(kernel: cute.KernelOp) -> list[int]:
@@ -279,10 +275,8 @@ def _written(kernel: cute.KernelOp) -> list[int]:
 
 
 def _argument_position(kernel: cute.KernelOp, index: cute.TileIndexOp) -> int:
-    arguments: Sequence[SSAValue] = kernel.body.block.args
-    for position, arg in enumerate(arguments):
-        if arg is index.memref:
-            return position
+    if index.memref in kernel.body.block.args:
+        return list(kernel.body.block.args).index(index.memref)  # pyright: ignore[reportArgumentType]
     raise PassFailedException(
         kernel, "expected cute.tile_index on a kernel argument, got another tensor"
     )
