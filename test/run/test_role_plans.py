@@ -348,3 +348,69 @@ def test_no_warps_wait_beside_a_role_that_does_everything(warps):
         exact = 1.5 * exact - 0.5 * square @ half
     assert np.abs(y - exact.reshape(128, 64)).max() <= 2e-3 * np.abs(exact).max()
     assert f".reqntid {128 if warps == '(4,1)' else 256}" in kernel.ptx
+
+
+@cute.kernel
+def two_results(A, B, bias, C, D, *, tile):
+    """C = A B + bias, and D is its transpose."""
+    m, n = cute.tile_index(C, tile[:2])
+    a = cute.local_tile(A, (tile[0], tile[2]), (m, None))
+    b = cute.local_tile(B, (tile[2], tile[1]), (None, n))
+    acc = cute.zeros(tile[:2])
+    for k in cute.range(a.tiles):
+        cute.gemm(a[k], b[k], acc)
+    acc += cute.row_vector(bias, n, tile[1]).to(cute.f32)
+    cute.copy(acc.to(C.dtype), cute.local_tile(C, tile[:2], (m, n)))
+    cute.copy(acc.T.to(D.dtype), cute.local_tile(D, (tile[1], tile[0]), (n, m)))
+
+
+def given(m=130, n=100, k=72):
+    """Rows of results and of B that TMA does not take."""
+    rng = np.random.default_rng(n)
+    a, b, bias = (rng.integers(-3, 4, size).astype(np.float16) for size in ((m, k), (k, n), (n,)))
+    return [a, b, bias, np.zeros((m, n), np.float16), np.zeros((n, m), np.float32)]
+
+
+@pytest.mark.some(4)
+@pytest.mark.parametrize("epilogue", ["tma", "smem", "direct"])
+@pytest.mark.parametrize("tile", [(128, 128, 64), (192, 96, 64), (256, 64, 32), (64, 256, 64)])
+def test_stages_leave_room_for_the_results_of_each_team(tile, epilogue):
+    schedule = cute.Schedule(roles="alternate", epilogue=epilogue)
+    kernel = cute.compile(two_results, *given(), arch="sm_90a", schedule=schedule, tile=tile)
+    assert kernel.ptx
+
+
+@pytest.mark.some(1)
+@pytest.mark.parametrize("choice", ["split_k = 2", "scheduler = stream"])
+def test_teams_load_behind_sums_that_they_share(choice):
+    args = given()
+    two_results(
+        *args, arch="sm_90a", schedule=f"roles = alternate, {choice}", tile=(128, 128, 64),
+        backend="emulator",
+    )  # fmt: skip
+    a, b, bias, c, d = (each.astype(np.float64) for each in args)
+    assert np.array_equal(c, a @ b + bias)
+    assert np.array_equal(d, c.T)
+
+
+# What a schedule cannot have, and what its message names instead.
+INSTEAD = [
+    ("sm_100a", "roles = shifting", "roles = specialized"),
+    ("sm_100a", "roles = alternate", "roles = specialized"),
+    ("sm_100a", "roles = (load 1: loads; main *: rest)", "roles = specialized"),
+    ("sm_89", "roles = split", "the plan uniform"),
+    ("sm_120a", "roles = split, split_k = 2", "the plan uniform"),
+    ("sm_90a", "roles = shifting, ctas = 2", "ctas = 1"),
+]
+
+
+@pytest.mark.parametrize(("arch", "schedule", "instead"), INSTEAD)
+def test_what_a_message_names_instead_compiles(arch, schedule, instead):
+    args, tile = given(), (128, 64, 64)
+    with pytest.raises(cute.CompileError, match=re.escape(instead)):
+        cute.compile(two_results, *args, arch=arch, schedule=schedule, tile=tile)
+    instead = instead.replace("the plan", "roles =")
+    field = instead.split()[0]
+    others = [part for part in schedule.split(", ") if not part.startswith(field)]
+    taken = ", ".join([*others, instead])
+    assert cute.compile(two_results, *args, arch=arch, schedule=taken, tile=tile).ptx

@@ -29,6 +29,7 @@ from cutedialect.dialects.cute import (
     GemmOp,
     IndexedTileOp,
     KernelOp,
+    LastArrivalOp,
     LoadOp,
     MapOp,
     MemRefType,
@@ -82,9 +83,7 @@ from cutedialect.passes.bind.multiply_pairs import (
 from cutedialect.passes.bind.result_stores import ResultStores
 from cutedialect.passes.bind.results import as_store, reduces_by_tma
 from cutedialect.passes.bind.staged_operands import StagedOperands
-from cutedialect.passes.bind.tensor_maps import (
-    is_joined,
-)
+from cutedialect.passes.bind.tensor_maps import asks_tiles_around, is_joined
 from cutedialect.passes.bind.thread_layouts import (
     accumulator_order,
     copied,
@@ -98,6 +97,7 @@ from cutedialect.passes.roles.resource_plan import (
     registers_beside,
     registers_for_tiles,
 )
+from cutedialect.passes.roles.role_plan import rows_of
 from cutedialect.passes.synchronize.memory_views import root_of
 from cutedialect.passes.tile.streaming import is_common
 
@@ -412,6 +412,10 @@ class _Partition(StagedOperands):
         shares = held.values >= _FEW and held.values * self.threads > prod(held.shape)
         reader = _first_user(op.result)
         if not self.is_specialized or not by_groups or not shares or reader is None:
+            return False
+        # Teams that take turns cannot tell the role that loads what they decide on.
+        teams = rows_of(self.schedule.roles or "uniform")[-1].teams
+        if teams > 1 and asks_tiles_around(op, (LastArrivalOp,)):
             return False
         if registers_beside(self.kernel, op.result) <= registers_for_tiles(self.kernel):
             return False

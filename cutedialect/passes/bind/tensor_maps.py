@@ -120,16 +120,16 @@ def is_exception(op: Operation) -> bool:
     return False
 
 
-def asks_tiles_around(op: Operation) -> bool:
-    """Whether an op stands in a branch that values of tiles decide."""
-    return any(map(_asks_tiles, ancestors(op)))
+def asks_tiles_around(op: Operation, also: tuple[type[Operation], ...] = ()) -> bool:
+    """Whether an op stands in a branch that values of tiles decide, or other ops."""
+    return any(_asks_tiles(around, also) for around in ancestors(op))
 
 
-def _asks_tiles(branch: Operation) -> bool:
+def _asks_tiles(branch: Operation, also: tuple[type[Operation], ...] = ()) -> bool:
     pending = [branch.cond] if isinstance(branch, scf.IfOp) else []
     while pending:
         op = pending.pop().owner
-        if isinstance(op, cute.AnyOp):
+        if isinstance(op, (cute.AnyOp, *also)):
             return True
         if isinstance(op, Operation):
             pending += op.operands

@@ -137,6 +137,7 @@ class AssignWarpRolesPass(ModulePass):
                 give(next(row.name for row in rows if row.accepts(inner, corrected)), inner)
         if not has_roles:
             return
+        _check_multiplies(kernel, rows, plan)
         rows = (*rows[:-1], *_split(kernel, rows))
         if kernel.threads is None or kernel.schedule is None:
             raise PassFailedException(
@@ -247,7 +248,6 @@ def _list_roles(module: ModuleOp, kernel: KernelOp, rows: Sequence[RoleRow], pla
     """Give each row that takes something its warps, and check what they hold together."""
     given = _ops_by_role(kernel)
     ops = {row.name: given.get(row.name, []) for row in rows}
-    _check_multiplies(kernel, rows, plan)
     _check_warps(kernel, rows, ops)
     roles, threads = _placed(kernel, rows, ops)
     _check_registers(kernel, roles, threads)
@@ -335,7 +335,8 @@ def _check_registers(kernel: KernelOp, roles: Mapping[str, Role], threads: int) 
             kernel,
             f"expected at most the {pool} registers in a CTA with which {threads} threads start"
             + (f" where an SM holds {ctas} of them" if ctas > 1 else "")
-            + f", got {used}: of a thread {shown}; take fewer warps or registers",
+            + f", got {used}: of a thread {shown}; take fewer warps or registers"
+            + (" or CTAs (ctas = 1)" if ctas > 1 else ""),
         )
 
 
@@ -371,11 +372,20 @@ def _check_multiplies(kernel: KernelOp, rows: Sequence[RoleRow], plan: str) -> N
                 f"role plan '{plan}', got mma.sync; take warps = (4,1) on sm_90a and sm_100a where "
                 "the operands allow it (kernel.remarks, cute-opt --remarks), or the plan uniform",
             )
-        if alternates and effects_of(op).unit is Unit.TCGEN05:
+        if effects_of(op).unit is not Unit.TCGEN05:
+            continue
+        if role_of(op) == rows[-1].name:
+            raise PassFailedException(
+                op,
+                "expected a role of one thread that issues multiplies into tensor memory (the role "
+                f"plan specialized), got '{plan}'; take roles = specialized",
+            )
+        if alternates:
             raise PassFailedException(
                 op,
                 "expected the role plan specialized where multiplies accumulate in tensor memory "
-                f"(one warp issues them, and the accumulators alternate), got '{plan}'",
+                f"(one warp issues them, and the accumulators alternate), got '{plan}'; take "
+                "roles = specialized",
             )
 
 

@@ -164,7 +164,7 @@ def cross_numbers(kernel: cute.KernelOp, alternating: frozenset[str]) -> None:
                 f"{', '.join(roles)} and one team in each role, got {value.type} of role "
                 f"'{maker}'"
                 + (", whose teams take turns" if alternating & {maker, *roles} else "")
-                + "; let one role of the plan take what it decides on",
+                + "; take roles = specialized, or let one role of the plan take what it decides on",
             )
         if isinstance(made, cute.AnyOp):
             made.properties.pop("local", None)

@@ -337,9 +337,11 @@ def _aligned_bytes(kernel: cute.KernelOp, warps: tuple[int, int], given: Schedul
     loading = Schedule(roles="specialized").merged(given)
     if given.epilogue == "direct":
         return 0
-    if not has_registers(loading, 32 * prod(warps), _sums(kernel, warps)):
+    # Teams that take turns have buffers of their own, which share no storage with operands.
+    teams = _teams(given)
+    if teams == 1 and not has_registers(loading, 32 * prod(warps), _sums(kernel, warps)):
         return 0
-    return _teams(given) * sum(map(bytes_of_buffer, set(aligned_results(kernel))))
+    return teams * sum(map(bytes_of_buffer, set(aligned_results(kernel))))
 
 
 def _sums(kernel: cute.KernelOp, warps: tuple[int, int]) -> int:
