@@ -35,8 +35,9 @@ class Exchange:
 def part_exchanges(kernel: KernelOp) -> list[Exchange]:
     """Give each exchange a buffer of its own."""
     found: list[Exchange] = []
-    for alloc in [op for op in kernel.body.block.ops if isinstance(op, AllocSmemOp)]:
-        users = [use.operation for use in alloc.result.uses if "scratch" in alloc.attributes]
+    allocs = [op for op in kernel.body.block.ops if isinstance(op, AllocSmemOp)]
+    for alloc in [each for each in allocs if "scratch" in each.attributes]:
+        users = [use.operation for use in alloc.result.uses]
         copies = [op for op in users if isinstance(op, CopyOp) and op.destination is alloc.result]
         found += [each for into in copies if (each := _exchange(alloc, into)) is not None]
     for exchange in found:

@@ -74,9 +74,9 @@ def tensor_overlays(kernel: KernelOp) -> dict[AllocTmemOp, AllocTmemOp]:
 def columns_too_many(kernel: KernelOp) -> list[AllocTmemOp]:
     """The operands in tensor memory that take columns, or a stage, from accumulators."""
     over = tensor_overlays(kernel)
-    operands = [each for each in _allocs(kernel) if is_filled_by_threads(each) and each not in over]
-    kept = [each for each in _allocs(kernel) if each not in over and each not in operands]
-    columns, others = _columns(kept)
+    own = [each for each in _allocs(kernel) if each not in over]
+    operands = [each for each in own if is_filled_by_threads(each)]
+    columns, others = _columns([each for each in own if each not in operands])
     stages = stages_of_columns(kernel, columns, others)
     left = columns_of_each(kernel) - others - stages * columns
     refused: list[AllocTmemOp] = []
@@ -115,12 +115,8 @@ class _Life:
 def _is_over(life: _Life, before: _Life) -> bool:
     """Whether an operand is written when an accumulator of the same block has been read."""
     is_read = before.filled < before.last < life.start
-    return (
-        not before.is_operand
-        and before.block is life.block
-        and before.role == life.role
-        and is_read
-    )
+    is_like = (before.block, before.role) == (life.block, life.role)
+    return not before.is_operand and is_like and is_read
 
 
 def _life(alloc: AllocTmemOp) -> _Life | None:

@@ -47,6 +47,7 @@ from cutedialect.dialects.pipeline import (
     CreateOp,
     ProducerCommitOp,
     RoleOp,
+    StateOp,
 )
 from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
 from cutedialect.dialects.walks import ops_of, walk
@@ -129,15 +130,8 @@ def _insert_ring(
     ) * (2 if pairs else 1)
     # Of instances that take turns with work items, one reads a stage.
     consumers = reader.warps // (reader.instances if ring.depth else 1) * released
-    create = CreateOp(
-        "+".join(filled),
-        ring.stages,
-        sum(filled.values()),
-        consumers,
-        total or None,
-        peers,
-        pairs,
-    )
+    kinds, producers = "+".join(filled), sum(filled.values())
+    create = CreateOp(kinds, ring.stages, producers, consumers, total or None, peers, pairs)
     buffers: list[SSAValue] = []
     for alloc in edge.buffers:
         type_ = alloc.result.type
@@ -168,7 +162,7 @@ def _insert_ring(
     early = sites_of(reading, number, READS_EARLY)
     if early:
         # It goes ahead of the one that releases.
-        ahead = RingEnd(create, type(consumer.state)("consumer", create.ring))
+        ahead = RingEnd(create, StateOp("consumer", create.ring))
         insert_after(consumer.state, ahead.state)
         for site in early:
             _wait_in_front(_place_of_wait((site, stored[number])), (site, stored[number]), ahead)
