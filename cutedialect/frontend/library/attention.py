@@ -48,14 +48,6 @@ _MOST_SMALL = 448.0
 _FAR, _HINT, _NEAR = 17.0, 12.0, 9.0
 # What has to be looked at: rounding hides no row that left its `m` behind by more than 2^_FAR.
 _MOST_LEFT = _FAR - 0.01
-# Elements of a thread that the sums of rounded exponentials add in 16 bits first, by the widest
-# heads: most where arithmetic takes longer than the multiplies, none where multiplies take longer.
-_PACKED = {64: 8, 127: 2, 191: 4, 256: 1}
-# Of tiles of so many rows, whose rows see few keys, none: two or three keys share a row's weight
-# more often, and each addition in 16 bits shows. A window's, which see more of them, add pairs.
-_FEW_ROWS, _PACKED_IN_WINDOWS = 64, 2
-# Of f16 fewer, since what such sums lose is then as much as what the result loses by its rounding.
-_LESS_PACKED = 2
 # Columns that add up rows beside a multiply, and more elements than any thread has.
 _SUM_COLUMNS, _ALL = 8, 1 << 10
 # In the place of a largest score of -inf: what any score exceeds by too much, and -inf does not.
@@ -92,7 +84,7 @@ def attention(
     meets_at: int = 0,
     page_size: int = 0,
     sums: str = "registers",
-    has_exact_cuts: bool = False,
+    packed: tuple[int, int] = (1, 1),
 ) -> None:
     """`scale` is in units of log2(e); `cap` is softcap log2(e), with scale / cap as the scale.
     Row r sees the keys from r + shift - left to r + shift + right, where shift = keys - rows; None
@@ -117,8 +109,9 @@ def attention(
     With `meets_at` a tile begins with its last block whose number is a multiple of that, and comes
     to those in front of it in the end: tiles computed at a time begin with the same keys.
 
-    `sums` says what adds up rounded exponentials: "registers", or the "multiply" by V. With
-    `has_exact_cuts` registers add up in f32 alone those of a block that a mask cuts.
+    `sums` says what adds up rounded exponentials: "registers", or the "multiply" by V. Registers
+    add `packed` elements of a thread in 16 bits first, the second number those of a block that a
+    causal mask cuts.
     """
     # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
     from cutedialect.frontend import functions as cute
@@ -270,17 +263,11 @@ def attention(
 
     o = cute.zeros((bq, dims[1] + (_SUM_COLUMNS if by_multiply else 0)))
     total, m = cute.zeros((bq,)), cute.full((bq,), -cute.inf)
-    packed = next((each for most, each in _PACKED.items() if max(dims) <= most), 1)
-    if bq <= _FEW_ROWS:
-        packed = min(packed, 1 if left is None else _PACKED_IN_WINDOWS)
-    if p_type == f16:
-        packed = min(packed, _LESS_PACKED)
+    whole, cut = packed
     if by_multiply:
         # Whether there is room alone: sums are as exact as can be anyway.
-        packed = _ALL
-    # Rows of a block that a mask cuts may see few keys, of which two or three share the weight.
-    differ_by_cut = has_exact_cuts and right is not None and sums_rounded and packed > 1
-    differ_by_cut &= not by_multiply
+        whole = cut = _ALL
+    differ_by_cut = sums_rounded and right is not None and whole != cut
     is_wary = maxima == "guessed" and p_type == f16
     # Rows of f16 whose warp looks for largest scores first. No others have such a tile: a role plan
     # that splits what warps do would take it for a part of that.
@@ -291,12 +278,12 @@ def attention(
     def packings(is_cut: Scalar) -> Iterator[int]:
         """How many elements the sums of a block add in 16 bits, in each case."""
         if not differ_by_cut:
-            yield packed
+            yield whole
             return
         with when(is_cut):
-            yield 1
+            yield cut
         with otherwise():
-            yield packed
+            yield whole
 
     def summed(p: Tile, rounded: Tile | None, most: int, local: bool = False) -> Tile:
         """Of each row's exponentials: what the products with V are divided by."""
@@ -307,7 +294,7 @@ def attention(
     def own_sums(p: Tile, rounded: Tile, is_cut: Scalar) -> Tile:
         """What a thread has of these."""
         if not differ_by_cut:
-            return summed(p, rounded, packed, local=True)
+            return summed(p, rounded, whole, local=True)
         own = cute.zeros((bq,))
         for most in packings(is_cut):
             own.assign(summed(p, rounded, most, local=True))
@@ -461,8 +448,8 @@ def attention(
         cute.tile_gemm(q, k[j].T, s)
         if is_scaled_first:
             s.assign(scaled(s))
-        cut = hides_behind(j * bk)
-        is_cut = cut if left is None else cut | hides_before(j * bk)
+        is_behind = hides_behind(j * bk)
+        is_cut = is_behind if left is None else is_behind | hides_before(j * bk)
         with when(is_cut):
             hide(s, j * bk)
         if maxima == "guessed":

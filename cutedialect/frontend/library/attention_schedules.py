@@ -37,6 +37,14 @@ _SMALL_KEYS, _FEWER_SMALL_KEYS = 192, 96
 # Keys of a block of 16 bits for three warpgroups, by the widest heads, and where more than a causal
 # mask's bounds stays in registers.
 _KEYS = {64: (96, 96), 96: (96, 80), 112: (80, 64)}
+# Elements of a thread that the sums of rounded exponentials add in 16 bits first, by the widest
+# heads: most where arithmetic takes longer than the multiplies, none where multiplies take longer.
+_PACKED = {64: 8, 127: 2, 191: 4, 256: 1}
+# Of tiles of so many rows, whose rows see few keys, none: two or three keys share a row's weight
+# more often, and each addition in 16 bits shows. A window's, which see more of them, add pairs.
+_FEW_ROWS, _PACKED_IN_WINDOWS = 64, 2
+# Of f16 fewer, since what such sums lose is then as much as what the result loses by its rounding.
+_LESS_PACKED = 2
 # Columns of 16 bits of one span of the widest swizzle, and how many CTAs of a warpgroup may share a
 # processor where a multiply takes more than them.
 _SPAN, _MOST_CTAS = 64, 3
@@ -364,13 +372,19 @@ def summed_by(work: AttentionWork, chosen: Schedule, arch: str) -> str:
     return "multiply" if takes and maxima(work, chosen) != "exact" else "registers"
 
 
-def has_exact_cuts(work: AttentionWork, chosen: Schedule, arch: str) -> bool:
-    """Whether blocks of keys that a mask cuts add up their exponentials in f32 alone: where these
-    are few and have a loop of their own, so that no other block asks which it is. Rows of f16 that
-    return logarithms have no registers for that beside both sums.
+def packed(work: AttentionWork, chosen: Schedule, arch: str) -> tuple[int, int]:
+    """How many elements of a thread the sums of rounded exponentials add in 16 bits, and how many
+    those of a block that a mask cuts, whose rows may see few keys. They add these in f32 alone
+    where such blocks have a loop of their own, so that no other block asks which it is. Rows of
+    f16 that return logarithms have no registers for that beside both sums.
     """
+    most = next((each for widest, each in _PACKED.items() if max(work.dims) <= widest), 1)
+    if chosen.tile is not None and chosen.tile[0] <= _FEW_ROWS:
+        most = min(most, _PACKED_IN_WINDOWS if work.has_window else 1)
+    if work.is_f16:
+        most = min(most, _LESS_PACKED)
     is_split = arch in _WARPGROUP_TARGETS and chosen.split_loops != "no" and not work.has_window
-    return is_split and not (work.is_f16 and work.returns_lse)
+    return most, 1 if is_split and not (work.is_f16 and work.returns_lse) else most
 
 
 def meets_at(work: AttentionWork, chosen: Schedule) -> int:

@@ -115,7 +115,7 @@ def split_attention(
     meets_at: int = 0,
     page_size: int = 0,
     sums: str = "registers",
-    has_exact_cuts: bool = False,
+    packed: tuple[int, int] = (1, 1),
 ) -> None:
     """`attention` with the keys of each tile of rows in so many `parts`. A Q with a mode more, the
     heads that share keys, is brought into the order of `out` first.
@@ -146,7 +146,7 @@ def split_attention(
         meets_at=meets_at,
         page_size=page_size,
         sums=sums,
-        has_exact_cuts=has_exact_cuts,
+        packed=packed,
     )
     if parts is not None and lse is not None:
         launch(combine, out, lse, *whole, schedule=plan, width=dims[1])
