@@ -57,11 +57,11 @@ def units(torch: Any, case: Attention, operands: Tensors, exact: Sequence[Any]) 
         apart = (double(piece.out) - wanted).abs().reshape(-1)
         at = apart.argmax()
         error, value = float(apart[at].item()), float(wanted.reshape(-1)[at].item())
-        found.append((error, error / _unit(torch.finfo(piece.out.dtype), value)))
+        found.append((error, error / unit(torch.finfo(piece.out.dtype), value)))
     return max(found)[1]
 
 
-def _unit(kind: Any, value: float) -> float:
+def unit(kind: Any, value: float) -> float:
     """What the last place of a value of a type stands for."""
     return kind.eps * max(2.0 ** (frexp(value)[1] - 1), kind.smallest_normal)
 

@@ -22,11 +22,11 @@ def shaped(torch: Any, generator: Any, values: str, size: float, q: Any, k: Any)
     if values == NORMAL:
         return (q if size == 1 else q * size), k
     *_, keys, depth = k.shape
-    number = torch.arange(keys, device="cuda").reshape(-1, 1)
+    number = torch.arange(keys, device=q.device).reshape(-1, 1)
     along = number.float() / keys
     if values == RISE:
         return q, k * (along * (size - 1) + 1)
-    bits = torch.randint(0, 2, (depth,), generator=generator, device="cuda")
+    bits = torch.randint(0, 2, (depth,), generator=generator, device=q.device)
     direction = bits.float() * 2 - 1
     if values == DRIFT:
         return q, k + along * direction * size

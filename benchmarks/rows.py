@@ -155,9 +155,15 @@ def _row_of_errors(case: Case, answer: dict[str, Any]) -> Row:
         (largest, mean, units), (their_largest, their_mean, _) = mine["errors"], theirs["errors"]
         row.error, row.allowance, row.yardstick = mean, their_mean, theirs["name"]
         row.pooled = mean / their_mean, largest / their_largest, units
-        small = largest <= _LARGEST_ERROR * their_largest or units <= 1
-        row.right = mean <= _MEAN_ERROR * their_mean and small
+        row.right = is_accurate(mine["errors"], theirs["errors"])
     return row
+
+
+def is_accurate(mine: Sequence[float], theirs: Sequence[float]) -> bool:
+    """Whether pooled errors (largest, mean, largest in units) are near enough to a yardstick's."""
+    (largest, mean, units), (their_largest, their_mean, _) = mine, theirs
+    small = largest <= _LARGEST_ERROR * their_largest or units <= 1
+    return mean <= _MEAN_ERROR * their_mean and small
 
 
 def row_of(case: Case, answer: dict[str, Any], name: str = OURS, alone: bool = False) -> Row:
