@@ -97,6 +97,33 @@ def test_rows_that_tma_cannot_load(dim, is_taken):
     assert told != is_taken
 
 
+def test_corrections_know_their_columns():
+    """A correction takes some columns at a time: what it computes of coordinates counts from the
+    tile's first one.
+    """
+
+    @cute.kernel
+    def kernel(A, B, C, Y):
+        a, b = cute.local_tile(A, (128, 64), (0, None)), cute.local_tile(B, (64, 64), (0, None))
+        c = cute.local_tile(C, (64, 64), (None, 0))
+        out = cute.zeros((128, 64), cute.f32)
+        for j in cute.range(c.tiles):
+            mid = cute.zeros((128, 64), cute.f32)
+            cute.gemm(a[j], b[j], mid)
+            out.assign(cute.where(cute.coord(out, 1) < 40, out * 0.5, out))
+            cute.gemm(mid.to(A.dtype), c[j], out)
+        cute.copy(out, cute.local_tile(Y, (128, 64), (0, 0)))
+
+    a, b, c = (integers(*shape) for shape in ((128, 128), (64, 128), (128, 64)))
+    y = np.zeros((128, 64), np.float32)
+    kernel(a, b, c, y, schedule=f"stages = 2, {PLAN}", **ARCH)
+    want = np.zeros((128, 64))
+    for part in (slice(0, 64), slice(64, 128)):
+        want = np.where(np.arange(64) < 40, want * 0.5, want)
+        want = want + (a[:, part].astype(np.float64) @ b[:, part]) @ c[part]
+    np.testing.assert_array_equal(y, want)
+
+
 STORES = {
     "no wait": (r"tcgen05\.wait::st\.sync\.aligned;", "CD-D6"),
     "no fence before": (

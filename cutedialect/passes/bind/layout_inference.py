@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
@@ -113,15 +112,6 @@ def begins_anywhere(type_: MemRefType) -> bool:
         return False
     has_vectors = type_.shape[contiguous] * type_.bits % (8 * _VECTOR) == 0
     return has_vectors and vector_bytes(type_) < _VECTOR and type_.stride[contiguous] == 1
-
-
-def takes_shifted_copy(type_: MemRefType, arch: str) -> bool:
-    """Whether threads that load an operand shift its vectors into place on the way: no asynchronous
-    copy takes it, or f32 is rounded.
-    """
-    if takes_async_copy(type_, arch) and not isinstance(type_.element, Float32Type):
-        return False
-    return begins_anywhere(type_)
 
 
 def shifted_copy(type_: MemRefType, threads: int) -> TiledCopy:

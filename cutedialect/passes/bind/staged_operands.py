@@ -30,13 +30,13 @@ from cutedialect.layout import Layout, TiledCopy
 from cutedialect.passes.bind.kernel_binding import KernelBinding, Staged
 from cutedialect.passes.bind.layout_inference import (
     around_layout,
+    begins_anywhere,
     coalesced_for,
     contiguous_mode,
     named_layout,
     operand_major,
     shifted_copy,
     takes_async_copy,
-    takes_shifted_copy,
     vector_bytes,
 )
 from cutedialect.passes.bind.mma_choice import (
@@ -325,10 +325,9 @@ class StagedOperands(KernelBinding):
 
     def copy_to_smem(self, source: SSAValue, buffer: SSAValue, before: Operation) -> None:
         type_ = part_of(source)
+        is_f32 = isinstance(type_.element, Float32Type)
         # Tensor cores would cut f32 operands off where loads can round them.
-        rounded = None
-        if self.is_specialized and self.atoms and isinstance(type_.element, Float32Type):
-            rounded = FloatTF32Type()
+        rounded = FloatTF32Type() if self.is_specialized and self.atoms and is_f32 else None
         chooses = self.is_specialized and cute.named_copy(source) is None
         if chooses and self.load_by_tma(source, buffer, before, rounded):
             return
@@ -337,25 +336,21 @@ class StagedOperands(KernelBinding):
         copy = self._tiled_copy(source, before, threads)
         tiled = cute.TiledCopyAttr(copy)
         width = min(vector_bytes(type_), _run(copy, contiguous_mode(type_)) * type_.bits // 8)
-        if takes_async_copy(type_, self.arch) and rounded is None and width >= 4:
-            cache = "global" if width == 16 else "always"
-            atom = SimtAsyncCopyType.get(type_.element, cache, width * 8)
-            self.insert(cute.CopyOp(source, buffer, atom=atom, tiled=tiled), before)
-            return
-        if chooses and takes_shifted_copy(type_, self.arch):
-            tiled = cute.TiledCopyAttr(shifted_copy(type_, threads))
-            atom = ShiftedCopyType.get(rounded or type_.element)
-            self.insert(cute.CopyOp(source, buffer, atom=atom, tiled=tiled), before)
-            return
-        atom = UniversalCopyType.get(rounded or type_.element, width * 8)
+        takes_async = takes_async_copy(type_, self.arch)
         is_plain_target = not target(self.arch).has_instruction("cp.async.ca.shared.global")
         goes_by_itself = self.is_specialized or is_joined(source) or is_plain_target
-        if goes_by_itself or not self._holds_what_is_loaded():
-            self.insert(cute.CopyOp(source, buffer, atom=atom, tiled=tiled), before)
-            return
-        fragment = cute.FragmentType.get(type_.element, type_.shape, copied(copy, type_.shape))
-        loaded = self.insert(cute.LoadOp(source, fragment, tiled), before).results[0]
-        self.insert(cute.CopyOp(loaded, buffer, atom=atom), before)
+        atom: Attribute = UniversalCopyType.get(rounded or type_.element, width * 8)
+        if takes_async and rounded is None and width >= 4:
+            cache = "global" if width == 16 else "always"
+            atom = SimtAsyncCopyType.get(type_.element, cache, width * 8)
+        elif chooses and begins_anywhere(type_) and (is_f32 or not takes_async):
+            # Threads shift vectors into place on the way.
+            tiled = cute.TiledCopyAttr(shifted_copy(type_, threads))
+            atom = ShiftedCopyType.get(rounded or type_.element)
+        elif not goes_by_itself and self._holds_what_is_loaded():
+            tile = cute.FragmentType.get(type_.element, type_.shape, copied(copy, type_.shape))
+            source, tiled = self.insert(cute.LoadOp(source, tile, tiled), before).result, None
+        self.insert(cute.CopyOp(source, buffer, atom=atom, tiled=tiled), before)
 
     def _tiled_copy(self, source: SSAValue, op: Operation, threads: int) -> TiledCopy:
         """The copy of an operand, or each part of it, by so many threads: the one that the program
