@@ -95,6 +95,8 @@ def prepare_reductions(kernel: Operation, context: Context) -> ClusterReductions
     for op in ops_of(kernel, cute.ClusterReduceOp):
         full = context.smem.take(_BARRIER_BYTES, _BARRIER_BYTES)
         found.places[op] = full, context.smem.take(_SLOT * op.count.value.data, _SLOT)
+    if not found.places:
+        return found
 
     def make() -> None:
         base = builder.smem_base()
