@@ -13,11 +13,11 @@ from math import prod
 from xdsl.ir import Block, SSAValue
 
 from cutedialect.dialects import ptx
-from cutedialect.dialects.cute import ReduceOp, YieldOp
+from cutedialect.dialects.cute import FragmentType, ReduceOp, YieldOp
 
 from .addresses import Address, digit_value, memory_op, weighted_sum
 from .context import Context, array_class, fail, float_name
-from .coordinates import Digit, ThreadValue, split_digits, thread_value
+from .coordinates import Digit, split_digits, thread_value
 from .elementwise import Fragment, from_elements
 from .narrow_floats import from_f32, to_f32
 from .scalar_builder import Scalar, ScalarBuilder, array_type
@@ -48,23 +48,11 @@ def lower_reduce(
         combine = _folder(context, op, op.body.block, outer)
     else:
         combine = combiner(builder, op.kind.data, arithmetic)
-    layout, result_layout = source.layout, thread_value(type_.bound, type_.shape)
-    digits = split_digits(layout.threads, (32,))
+    digits = split_digits(source.layout.threads, (32,))
     if any(digit.steps[mode] and sum(map(bool, digit.steps)) > 1 for digit in digits):
-        raise ValueError(f"expected thread modes along one tile mode, got {layout.threads}")
-    parts = type_.shape[mode]
-    places, members = _rows(layout, result_layout, mode)
-    if places is None:
-        raise ValueError(
-            f"expected the threads of the result {type_} to lie as those of {source.type} "
-            f"without mode {mode}"
-        )
+        raise ValueError(f"expected thread modes along one tile mode, got {source.layout.threads}")
     along = prod(digit.extent for digit in digits if digit.steps[mode])
-    if parts > 1 and (parts != along or places != {*range(parts)}):
-        raise ValueError(f"expected a result with a place for each of {along} threads, got {type_}")
-    if members is None:
-        raise ValueError(f"expected the result {type_} to hold the rows of {source.type}")
-    rows = [*map(list, members)]
+    rows = [*map(list, _rows(source.type, type_, mode, along))]
     values = source.array
     if op.packed is not None and builder.has(f"add.rn.{name}x2"):
         values, rows = _added_in_pairs(context, values, rows, op.packed.value.data, name)
@@ -89,26 +77,35 @@ def lower_reduce(
 
 @lru_cache(maxsize=256)
 def _rows(
-    layout: ThreadValue, result_layout: ThreadValue, mode: int
-) -> tuple[set[int] | None, list[tuple[int, ...]] | None]:
-    """Where along a mode the threads of a result lie, None if not as those of its source do, and
-    for each of its values those of the source, None if they are others.
+    source: FragmentType, result: FragmentType, mode: int, along: int
+) -> list[tuple[int, ...]]:
+    """For each value of a result, the values of its source that a thread reduces to it. The threads
+    of the result lie as those of the source do but for the mode, along which there are so many; it
+    may have a place for each of them.
     """
+    layout, result_layout = (thread_value(each.bound, each.shape) for each in (source, result))
 
     def project(coord: tuple[int, ...]) -> tuple[int, ...]:
         return (*coord[:mode], 0, *coord[mode + 1 :])
 
     places = result_layout.thread_coords()
     if [project(c) for c in layout.thread_coords()] != [project(c) for c in places]:
-        return None, None
+        raise ValueError(
+            f"expected the threads of the result {result} to lie as those of {source} "
+            f"without mode {mode}"
+        )
+    parts = result.shape[mode]
+    if parts > 1 and (parts != along or {c[mode] for c in places} != {*range(parts)}):
+        raise ValueError(
+            f"expected a result with a place for each of {along} threads, got {result}"
+        )
     members: dict[tuple[int, ...], list[int]] = {}
     for v, coord in enumerate(layout.value_coords()):
         members.setdefault(project(coord), []).append(v)
     results = result_layout.value_coords()
-    found = {c[mode] for c in places}
     if set(results) != set(members):
-        return found, None
-    return found, [tuple(members[coord]) for coord in results]
+        raise ValueError(f"expected the result {result} to hold the rows of {source}")
+    return [tuple(members[coord]) for coord in results]
 
 
 def _within_threads(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache, partialmethod
+from functools import cache, lru_cache, partialmethod
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
@@ -67,6 +67,9 @@ _BYTE_CONVERSIONS = ("cvt.rn.satfinite.e4m3x2.f32", "cvt.rn.satfinite.e5m2x2.f32
 _COMMUTATIVE = frozenset({"add", "mul.lo", "mul.wide", "and", "or", "xor", "min", "max"})
 
 
+_origin = cache(StringAttr)
+
+
 class _Level:
     """One open block and the pure instructions written in it."""
 
@@ -93,15 +96,11 @@ class ScalarBuilder:
         self.thread: Scalar | None = None
         self.location: LocationAttr = UNKNOWN_LOC
         self._origin: StringAttr | None = None
-        self._origins: dict[str, StringAttr] = {}
 
     def at(self, op: Operation) -> None:
         """Give the location and name of `op` to what is made from now on."""
         self.location = op.location
-        attribute = self._origins.get(op.name)
-        if attribute is None:
-            attribute = self._origins[op.name] = StringAttr(op.name)
-        self._origin = attribute
+        self._origin = _origin(op.name)
 
     def push(self, block: Block, repeats: bool, is_rare: bool = False) -> None:
         """Open a nested block, which runs several times or (a branch) at most once. A rare one

@@ -185,12 +185,11 @@ def _operand(
     chunk = builder.pure("shr.u32", builder.add(address, immediate), 4)
     if group != 0:
         step = addends[blocks][0] - addends[0][0]
-        for start in range(0, groups * blocks, blocks):
-            for block in range(blocks):
-                if addends[start + block][0] - addends[block][0] != start // blocks * step:
-                    raise ValueError(
-                        f"expected the parts of the warpgroups equally far apart, got {type_}"
-                    )
+        if any(
+            addends[at][0] - addends[at % blocks][0] != at // blocks * step
+            for at in range(groups * blocks)
+        ):
+            raise ValueError(f"expected the parts of the warpgroups equally far apart, got {type_}")
         chunk = builder.add(chunk, builder.mul(group, step))
     low = builder.pure("and.b32", chunk, _ADDRESS_BITS)
     if has_ones:
