@@ -323,10 +323,14 @@ def memory_op(
     modifiers: str,
     array: SSAValue,
     addresses: Sequence[Address],
-    registers: Sequence[int],
+    registers: Sequence[int] | None = None,
     guards: Sequence[Scalar] = (),
 ) -> None:
-    """An instruction for each address, on the next `registers` of an array, with its guard."""
+    """An instruction for each address, with its guard, on the next registers of an array, of which
+    there is an order if not all are used as they are.
+    """
+    if registers is None:
+        registers = range(array.type.count)  # type: ignore[union-attr]
     cls = "b64" if "global" in modifiers else "b32"
     bases, base = context.table_of([each.base for each in addresses], cls)
     predicates, predicate = context.guards(guards)

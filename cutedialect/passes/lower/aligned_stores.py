@@ -13,7 +13,7 @@ from math import gcd
 from cutedialect.dialects import ptx
 from cutedialect.layout import Layout
 
-from .addresses import Address, memory_op, thread_coord
+from .addresses import Address, memory_op
 from .context import Context
 from .memory_copies import copy_tile
 from .scalar_builder import Scalar
@@ -22,7 +22,6 @@ from .tile_access import TileAccess
 from .views import View
 
 _BYTES = 16
-_WORDS = 4
 # The widest piece of what is left at the ends of a line, and vectors of a thread at one time.
 _PIECE = 8
 _AT_ONCE = 2
@@ -35,7 +34,7 @@ def store_aligned(context: Context, source: View, target: View, tv: Layout, grou
     as `tv` gives them to threads, the ends of lines by the same `groups` of threads.
     """
     tile = ShiftedTile(context, target, tv)
-    written = TileAccess(context, source, tv, 1, _BYTES)
+    written = TileAccess(context, source, tv)
     if not (tile.is_in_vectors(tile.access) and tile.is_in_vectors(written)):
         copy_tile(context, source, target, tv, target.element_bytes)
         return
@@ -58,9 +57,7 @@ def _store_vectors(tile: ShiftedTile, source: View, is_inside: bool) -> None:
     """
     context, access, builder = tile.context, tile.access, tile.context.builder
     line, unit = tile.contiguous, tile.unit
-    leaf, size = access.leaf_of(line), source.element_bytes
-    column = thread_coord(builder, access.layout.threads, leaf, context.threads)
-    columns = [builder.pure("add.s32", column, access.coords[first][leaf]) for first in tile.firsts]
+    size, columns = source.element_bytes, tile.columns()
     last = access.view.shape[line] - unit
     goes_on = [builder.pure("setp.ne.s32", at, last) for at in columns]
     ahead = [_ahead(tile, shift) for shift in tile.shifts]
@@ -80,8 +77,7 @@ def _store_vectors(tile: ShiftedTile, source: View, is_inside: bool) -> None:
         Address(builder.total([place.base, builder.widen(each)], "s64"), place.immediate)
         for place, each in zip(places, ahead, strict=False)
     ]
-    registers = range(_WORDS * len(moved))
-    memory_op(context, ptx.StOp, "global.v4.b32", found, moved, registers, guards)
+    memory_op(context, ptx.StOp, "global.v4.b32", found, moved, guards=guards)
 
 
 def _ahead(tile: ShiftedTile, shift: Scalar) -> Scalar:
@@ -121,7 +117,7 @@ class _Lines:
         at = builder.pure("rem.u32", builder.thread_index(), _BYTES // piece)
         mine = builder.pure("mul.lo.s32", builder.assume_nonnegative(at), piece)
         to = access.addresses(access.offsets)
-        read = TileAccess(self.context, self.source, tv, 1, _BYTES)
+        read = TileAccess(self.context, self.source, tv)
         places = read.addresses(read.offsets)
         for number, (place, from_) in enumerate(zip(to, places, strict=True)):
             ahead = _ahead(rows, rows.shifts[number])
@@ -146,7 +142,7 @@ class _Lines:
         """Bytes of a piece: what divides where lines begin, and where the tensor ends them."""
         size = self.target.element_bytes
         _, line = self._modes
-        whole = TileAccess(self.context, self.target, self._layout(size)[0], 1, _BYTES)
+        whole = TileAccess(self.context, self.target, self._layout(size)[0])
         piece = min(_PIECE, whole.aligned_to)
         bound = self.target.bounds[line]
         if not is_inside and bound is not None and line in whole.bounded:
@@ -186,6 +182,6 @@ class _Lines:
         cls = {1: "b16", 2: "b16", 4: "b32", 8: "b64"}[piece]
         array = context.registers(cls, 1)
         read = Address(builder.total([from_.base, offset]), from_.immediate)
-        memory_op(context, ptx.LdOp, f"shared.b{8 * piece}", array, [read], [0], [guard])
+        memory_op(context, ptx.LdOp, f"shared.b{8 * piece}", array, [read], guards=[guard])
         to = Address(builder.total([place.base, builder.widen(offset)], "s64"), place.immediate)
-        memory_op(context, ptx.StOp, f"global.b{8 * piece}", array, [to], [0], [guard])
+        memory_op(context, ptx.StOp, f"global.b{8 * piece}", array, [to], guards=[guard])

@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import product as cartesian
 from math import prod
 
-from cutedialect.layout import Layout, flatten
+from cutedialect.layout import Layout, flatten, idx2crd
 
 
 class LayoutMismatchError(ValueError):
@@ -96,7 +96,7 @@ def _digits(
         if not isinstance(extent, int) or not isinstance(stride, int):
             raise LayoutMismatchError(f"expected a static thread-value layout, got {tv}")
         while extent > 1:
-            coord = _coordinate(stride, shape)
+            coord = idx2crd(stride, shape)
             piece = extent
             moving = [mode for mode, at in enumerate(coord) if at]
             if len(moving) == 1:
@@ -111,14 +111,6 @@ def _digits(
             extent //= piece
             stride *= piece
     return tuple(digits)
-
-
-def _coordinate(index: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    coord = []
-    for extent in shape[:-1]:
-        coord.append(index % extent)
-        index //= extent
-    return (*coord, index)
 
 
 def split_digits(digits: Sequence[Digit], boundaries: Sequence[int]) -> tuple[Digit, ...]:

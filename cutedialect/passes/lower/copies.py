@@ -201,7 +201,7 @@ class Transfer:
         base = builder.pure("add.s64", *bases, builder.widen(at))
         elements = [Address(base, i * size) for i in range(count)]
         guards = [builder.pure("setp.gt.s32", left, i) for i in range(count)]
-        memory_op(context, ptx.LdOp, f"global.b{8 * size}", parts, elements, range(count), guards)
+        memory_op(context, ptx.LdOp, f"global.b{8 * size}", parts, elements, guards=guards)
         merged = parts
         if access.unit > 1:
             merged = context.registers(cls, width)

@@ -118,7 +118,7 @@ def _load(
     builder, count = context.builder, len(addresses)
     cls = array_class(array)
     loaded = context.registers(cls, count)
-    memory_op(context, ptx.LdOp, f"shared.b{8 * _WORD}", loaded, addresses, range(count))
+    memory_op(context, ptx.LdOp, f"shared.b{8 * _WORD}", loaded, addresses)
     bit = builder.pure("and.b32", builder.thread_index(), exchange.lane)
     swaps = builder.pure("setp.ne.s32", bit, 0)
     firsts = [v for v in range(count) if not v & exchange.value]

@@ -53,7 +53,7 @@ def _dynamic_leaves(type_: cute.MemRefType) -> tuple[int, int]:
 
 def _load(builder: ScalarBuilder, at: Scalar, offset: int, cls: str) -> SSAValue:
     base = builder.value(at, "b64")
-    value = builder.emit(ptx.LdScalarOp(f"global.nc.{cls}", base, offset, cls)).results[0]
+    value = builder.result(ptx.LdScalarOp(f"global.nc.{cls}", base, offset, cls))
     return builder.uniform(value) if cls == "b32" else value
 
 

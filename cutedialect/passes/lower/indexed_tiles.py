@@ -4,9 +4,8 @@ own, at an address of its own. A row that the tensor does not have is neither lo
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 
 from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Operation, SSAValue
@@ -53,7 +52,7 @@ class IndexedTile:
         tile[self.mode], of[self.mode], coords[self.mode] = 0, 0, number
         if self.places is not None:
             mode, places = self.places
-            coords[mode] = builder.emit(ptx.GetOp(places.array, at)).results[0]
+            coords[mode] = builder.get(places.array, at)
         guarded = (*self.guarded, self.mode)
         return local_tile(builder, self.tensor, tuple(tile), tuple(coords), guarded, tuple(of))
 
@@ -90,39 +89,25 @@ class RowAccess(TileAccess):
         return owner(self.context, self.whole.threads, self.whole.thread_count)
 
 
-def load_rows(context: Context, tile: IndexedTile, into: Fragment, limit_bytes: int = 16) -> None:
-    """Gather: read the rows into registers, 0 where there is none."""
-    _each_row(context, tile, into, limit_bytes, partial(Transfer, kind=ptx.LdOp), loads=True)
-
-
-def store_rows(
-    context: Context, tile: IndexedTile, source: Fragment, limit_bytes: int, mask: SSAValue | None
-) -> None:
-    """Scatter: write the rows that there are, each element once."""
-    limit = limit_bytes if mask is None else tile.tensor.element_bytes
-    _each_row(context, tile, source, limit, partial(Transfer, kind=ptx.StOp), mask=mask)
-
-
-def reduce_rows(
-    context: Context, tile: IndexedTile, source: Fragment, operation: str, type_: str
-) -> None:
-    """Combine registers with the rows that there are, atomically, each element once."""
-    limit = reduced_bytes(context, tile.tensor, operation, type_)
-    reduction = partial(Transfer, kind=ptx.RedOp, operation=operation, type_=type_)
-    _each_row(context, tile, source, limit, reduction)
-
-
-def _each_row(
+def move_rows(
     context: Context,
     tile: IndexedTile,
     fragment: Fragment,
-    limit_bytes: int,
-    transfer: Callable[[TileAccess, SSAValue], Transfer],
-    loads: bool = False,
+    kind: type[ptx.LdOp | ptx.StOp | ptx.RedOp],
+    limit_bytes: int = 16,
     mask: SSAValue | None = None,
+    operation: str = "",
+    type_: str = "",
 ) -> None:
-    """Move the elements of each row that a thread has, by registers of their own."""
+    """Gather (`ptx.ld`), scatter, or combine with memory as `copies.Transfer` does: the elements of
+    each row that a thread has, by registers of their own.
+    """
     builder, layout = context.builder, fragment.layout
+    loads = kind is ptx.LdOp
+    if mask is not None:
+        limit_bytes = tile.tensor.element_bytes
+    if kind is ptx.RedOp:
+        limit_bytes = reduced_bytes(context, tile.tensor, operation, type_)
     values: dict[int, list[int]] = {}
     for value, (row, _) in enumerate(layout.value_coords()):
         values.setdefault(row, []).append(value)
@@ -138,7 +123,7 @@ def _each_row(
             split_units(context, fragment.array, array)
         pack = 1
     for row, held in values.items():
-        number = builder.emit(ptx.GetOp(tile.rows.array, places[row])).results[0]
+        number = builder.get(tile.rows.array, places[row])
         part = context.registers(array_class(array), len(held) // pack)
         registers, every = [value // pack for value in held[::pack]], range(len(held) // pack)
         chosen = None
@@ -155,12 +140,11 @@ def _each_row(
             whole=layout,
             columns=tuple(columns[value] for value in held),
         )
-        if loads:
-            transfer(access, part).run()
-            context.move(part, every, array, registers)
-        else:
+        if not loads:
             context.move(array, registers, part, every)
-            transfer(access, part).run()
+        Transfer(access, part, kind, operation, type_).run()
+        if loads:
+            context.move(part, every, array, registers)
     if not is_packed and loads:
         merge_units(context, array, fragment.array, len(columns))
 

@@ -12,7 +12,6 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, FloatAttr
 from xdsl.ir import SSAValue
 
-from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import MapOp
 from cutedialect.passes.synchronize.memory_views import constant_of
 
@@ -59,9 +58,7 @@ def has_large(context: Context, tile: Fragment) -> Scalar | None:
     if array_class(tile.array) != "b32" or tile.values % 2:
         return None
     builder = context.builder
-    words = [
-        builder.emit(ptx.GetOp(tile.array, index)).results[0] for index in range(tile.values // 2)
-    ]
+    words = [builder.get(tile.array, index) for index in range(tile.values // 2)]
 
     def both(one: Scalar, other: Scalar) -> Scalar:
         return builder.pure("or.b32", one, other)

@@ -5,7 +5,7 @@ a layout that the instruction cannot produce is an error.
 
 from __future__ import annotations
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import FragmentType
@@ -20,14 +20,13 @@ from .addresses import (
     shared_addresses,
     value_offsets,
 )
-from .context import Context, fail
+from .context import Context
 from .coordinates import split_digits, thread_value
 from .views import View
 
 
 def move_matrices(
     context: Context,
-    op: Operation,
     view: View,
     array: SSAValue,
     type_: FragmentType,
@@ -41,8 +40,7 @@ def move_matrices(
     size = view.element_bytes
     pack = 4 // size if size <= 4 else 0
     if pack == 0 or (atom.transpose and size != 2):
-        raise fail(
-            op,
+        raise ValueError(
             f"expected {'16-bit' if atom.transpose else '8-, 16- or 32-bit'} elements for "
             f"{atom}, got {view.element}",
         )
@@ -51,15 +49,16 @@ def move_matrices(
     registers = [offsets[v] for v in range(0, len(offsets), pack)]
     lanes = [lane_offset(digits, lane) for lane in range(32)]
     if atom.transpose:
-        rows = _transposed_rows(op, digits, lanes, offsets)
+        rows = _transposed_rows(digits, lanes, offsets)
     else:
-        rows = _plain_rows(op, digits, lanes, offsets, pack, size)
+        rows = _plain_rows(digits, lanes, offsets, pack, size)
     grain = granularity(view, (), ())
     weights = [weight for _, _, weight in rows]
     if grain % 16 or any(each % 16 for each in [*weights, *registers]):
-        raise fail(op, f"expected rows aligned to 16 bytes for {atom}, got {view.shape} tile rows")
-    steps = _register_bits(len(registers), registers)
-    chosen = steps[: {1: 0, 2: 1, 4: 2}[atom.num_matrices]]
+        raise ValueError(
+            f"expected rows aligned to 16 bytes for {atom}, got {view.shape} tile rows"
+        )
+    chosen = _register_bits(registers)[: {1: 0, 2: 1, 4: 2}[atom.num_matrices]]
     group = 1 << len(chosen)
     extra = [(8 << i, 2, step) for i, (_, step) in enumerate(chosen)]
     firsts = [
@@ -78,7 +77,6 @@ def move_matrices(
 
 
 def _plain_rows(
-    op: Operation,
     digits: list[ByteDigit],
     lanes: list[int],
     offsets: list[int],
@@ -89,8 +87,7 @@ def _plain_rows(
     if any(lanes[lane] != lanes[lane & ~3] + 4 * (lane & 3) for lane in range(32)) or any(
         offsets[v] != offsets[v - v % pack] + v % pack * size for v in range(len(offsets))
     ):
-        raise fail(
-            op,
+        raise ValueError(
             "expected four neighboring lanes to hold 16 bytes in a row for ldmatrix, "
             f"got lane offsets {lanes[:5]} and value offsets {offsets[: pack + 1]}",
         )
@@ -102,15 +99,14 @@ def _plain_rows(
 
 
 def _transposed_rows(
-    op: Operation, digits: list[ByteDigit], lanes: list[int], offsets: list[int]
+    digits: list[ByteDigit], lanes: list[int], offsets: list[int]
 ) -> list[ByteDigit]:
     """Lane L supplies the row with element i = L%2 of the lanes q = L/2%4."""
     pair = offsets[1] - offsets[0]
     if any(lanes[lane] != lanes[lane & 3] + 2 * (lane >> 2) for lane in range(32)) or any(
         offsets[v] != offsets[v - 1] + pair for v in range(1, len(offsets), 2)
     ):
-        raise fail(
-            op,
+        raise ValueError(
             "expected the eight lanes 4g to hold 16 bytes in a row for transposed ldmatrix, "
             f"got lane offsets {lanes[::4]} and value offsets {offsets[:2]}",
         )
@@ -123,10 +119,10 @@ def _transposed_rows(
     return rows
 
 
-def _register_bits(count: int, registers: list[int]) -> list[tuple[int, int]]:
+def _register_bits(registers: list[int]) -> list[tuple[int, int]]:
     """(stride, byte step) of the powers of two of a register index with linear addresses."""
     result = []
-    stride = 1
+    stride, count = 1, len(registers)
     while stride < count and count % (2 * stride) == 0:
         step = registers[stride] - registers[0]
         if all(

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import product
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, SSAValue
 
 from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import transposed_tv
@@ -21,7 +21,7 @@ from cutedialect.layout import Layout
 from cutedialect.passes.bind.thread_layouts import columns_of
 
 from .addresses import start_copies
-from .context import Context, fail, float_name
+from .context import Context, float_name
 from .copies import Transfer, load_tile, store_tile
 from .narrow_floats import converts_bytes, from_f32, to_f32
 from .scalar_builder import Scalar
@@ -39,7 +39,6 @@ _PACK = 4
 
 def copy_async(
     context: Context,
-    op: Operation,
     source: View,
     target: View,
     tv: Layout,
@@ -54,8 +53,7 @@ def copy_async(
         reads, writes = (TileAccess(context, side, part, count, size) for side in (read, written))
         for name, access in (("source", reads), ("destination", writes)):
             if access.unit != count:
-                raise fail(
-                    op,
+                raise ValueError(
                     f"expected {count} values in a row of the {name} to lie together and be "
                     f"aligned to {size} bytes for cp.async of {size} bytes, got {access.unit} with "
                     f"{part}; choose a narrower atom or another thread-value layout",
@@ -124,17 +122,11 @@ def copy_part(
     their tensors whole.
     """
     cls = "f32" if is_tf32 else "b16" if source.bits <= 16 else f"b{source.bits}"
-    count = tv[1].size()
-    array = context.registers(cls, count)
+    array = context.registers(cls, tv[1].size())
     Transfer(TileAccess(context, source, tv, 1, limit_bytes), array, ptx.LdOp).run(is_inside)
     if is_tf32:
-        loaded, array = array, context.registers("b32", count)
-
-        def rounded(args: list[SSAValue]) -> list[Scalar]:
-            return [context.builder.pure("cvt.rn.tf32.f32", args[0])]
-
-        every = range(count)
-        context.foreach(count, [(loaded, every)], [(array, every)], rounded)
+        rounded = partial(context.builder.pure, "cvt.rn.tf32.f32")
+        array = context.mapped(array, "b32", rounded)
     Transfer(TileAccess(context, target, tv, 1, limit_bytes), array, ptx.StOp).run(is_inside)
 
 

@@ -52,7 +52,7 @@ def copy_shifted(
     """Copy a tile, 0 for what is outside of the source's tensor, in vectors of 16 bytes that `tv`
     gives to threads. With `is_tf32`, f32 is rounded as TMA rounds it.
     """
-    tile, written = ShiftedTile(context, source, tv), TileAccess(context, target, tv, 1, _BYTES)
+    tile, written = ShiftedTile(context, source, tv), TileAccess(context, target, tv)
     if not (tile.is_in_vectors(tile.access) and tile.is_in_vectors(written)):
         copy_tile(context, source, target, tv, source.element_bytes, is_tf32)
         return
@@ -162,6 +162,19 @@ class ShiftedTile:
         for first in range(0, count, most):
             yield replace(self, some=range(first, min(count, first + most)))
 
+    @property
+    def starts(self) -> list[int]:
+        """Where each vector begins in its line, counted from that of the thread's first value."""
+        leaf = self.access.leaf_of(self.contiguous)
+        return [self.access.coords[first][leaf] for first in self.firsts]
+
+    def columns(self) -> list[Scalar]:
+        """Where each vector of this thread begins in its line."""
+        access, builder = self.access, self.context.builder
+        leaf = access.leaf_of(self.contiguous)
+        column = thread_coord(builder, access.layout.threads, leaf, self.context.threads)
+        return [builder.pure("add.s32", column, start) for start in self.starts]
+
     @cached_property
     def contiguous(self) -> int:
         """The mode along which vectors lie."""
@@ -189,7 +202,7 @@ class ShiftedTile:
         elif access.aligned_to < _BYTES:
             return False
         return all(
-            access.is_run(first, self.unit)
+            access.is_run(range(first, first + self.unit))
             and (view.space == "gmem" or offsets[first].static * view.element_bytes % _BYTES == 0)
             for first in self.firsts
         )
@@ -293,7 +306,7 @@ class ShiftedTile:
 
     def _places(self, view: View) -> list[Address]:
         """Of each vector in a tile in shared memory."""
-        access = TileAccess(self.context, view, self.tv, 1, _BYTES)
+        access = TileAccess(self.context, view, self.tv)
         return access.addresses([access.offsets[first] for first in self.firsts])
 
     @cached_property
@@ -326,28 +339,23 @@ class ShiftedTile:
         builder, access, mode = self.context.builder, self.access, self.contiguous
         if mode not in access.bounded:
             return [_BYTES] * len(self.firsts)
-        leaf = access.leaf_of(mode)
         found: list[Scalar] = []
-        for first in self.firsts:
-            left = builder.pure("sub.s32", access.remaining(mode), access.coords[first][leaf])
+        for start in self.starts:
+            left = builder.pure("sub.s32", access.remaining(mode), start)
             left = builder.pure("min.s32", builder.pure("max.s32", left, 0), self.unit)
             found.append(builder.pure("mul.lo.s32", left, self.source.element_bytes))
         return found
 
     @cached_property
-    def wanted(self) -> list[tuple[Scalar, Scalar]]:
+    def wanted(self) -> list[Scalar]:
         """Whether a vector has elements in its first aligned words, and in those behind."""
         builder = self.context.builder
-        found: list[tuple[Scalar, Scalar]] = []
+        found: list[Scalar] = []
         for number, (length, shift) in enumerate(zip(self.lengths, self.shifts, strict=True)):
             exists = self.exists(number)
             goes_on = builder.pure("setp.gt.s32", builder.pure("add.s32", shift, length), _BYTES)
-            found.append(
-                (
-                    builder.both(exists, builder.pure("setp.gt.s32", length, 0)),
-                    builder.both(exists, goes_on),
-                )
-            )
+            is_there = builder.pure("setp.gt.s32", length, 0)
+            found += [builder.both(exists, is_there), builder.both(exists, goes_on)]
         return found
 
     def load(self, is_inside: bool) -> SSAValue:
@@ -361,13 +369,14 @@ class ShiftedTile:
             context.fill(words, 0)
             begin, end = self.ends
             guards = []
-            for at, (low, high) in zip(self.aligned, self.wanted, strict=True):
+            for number, at in enumerate(self.aligned):
+                low, high = self.wanted[2 * number : 2 * number + 2]
                 lies_behind = builder.pure("setp.ge.u64", at, begin)
                 ends_before = builder.pure("setp.le.u64", builder.pure("add.s64", at, _BYTES), end)
                 guards.append(builder.both(low, lies_behind, ends_before))
                 fits = builder.pure("setp.le.u64", builder.pure("add.s64", at, 2 * _BYTES), end)
                 guards.append(builder.both(high, fits))
-        memory_op(context, ptx.LdOp, "global.v4.b32", words, self.words, _every(words), guards)
+        memory_op(context, ptx.LdOp, "global.v4.b32", words, self.words, guards=guards)
         if not is_inside:
             self._complete(words)
         return words
@@ -378,14 +387,12 @@ class ShiftedTile:
         """
         context, builder = self.context, self.context.builder
         places = self._places(target)
-        leaf = self.access.leaf_of(self.contiguous)
         last = self.source.shape[self.contiguous] - self.unit
-        column = thread_coord(builder, self.access.layout.threads, leaf, context.threads)
+        columns = self.columns()
         owner = self.access.owner()
         owners: list[Scalar] = []
         sizes: list[Scalar] = []
-        for number, first in enumerate(self.firsts):
-            at = builder.pure("add.s32", column, self.access.coords[first][leaf])
+        for number, at in enumerate(columns):
             owners += [owner, builder.both(owner, builder.pure("setp.eq.s32", at, last))]
             if not is_inside:
                 sizes += [self._bytes_of(number, each, is_apart) for each in range(2)]
@@ -424,8 +431,7 @@ class ShiftedTile:
             left = builder.pure("selp.b32", left, 0, builder.pure("setp.ge.u64", at, self.ends[0]))
         goes_on: Scalar = True
         if line in access.bounded:
-            first = access.coords[self.firsts[number]][access.leaf_of(line)]
-            rest = builder.pure("sub.s32", access.remaining(line), first)
+            rest = builder.pure("sub.s32", access.remaining(line), self.starts[number])
             rest = builder.pure("mul.lo.s32", rest, self.source.element_bytes)
             rest = builder.pure("add.s32", rest, self.shifts[number])
             goes_on = builder.pure("setp.gt.s32", rest, behind * _BYTES)
@@ -460,7 +466,7 @@ class ShiftedTile:
             place = places[number]
             start = place.immediate + behind * _BYTES
             to = [Address(place.base, start + element * size) for element in range(self.unit)]
-            memory_op(context, ptx.StOp, f"shared.b{8 * size}", loaded, to, range(self.unit))
+            memory_op(context, ptx.StOp, f"shared.b{8 * size}", loaded, to)
 
         context.when(builder.pure("setp.lt.u64", first, begin), copy, is_rare=True)
 
@@ -476,7 +482,7 @@ class ShiftedTile:
         if fills:
             context.fill(words, 0)
         guards = [each for on in goes_on or () for each in (True, on)]
-        memory_op(context, ptx.LdOp, "shared.v4.b32", words, places, _every(words), guards)
+        memory_op(context, ptx.LdOp, "shared.v4.b32", words, places, guards=guards)
         return words
 
     def _complete(self, words: SSAValue) -> None:
@@ -499,15 +505,13 @@ class ShiftedTile:
     def _replace(self, words: SSAValue, at: Scalar) -> None:
         """Of the tensor's elements in the aligned words at an address, where they are wanted."""
         context, builder = self.context, self.context.builder
-        is_there: list[Scalar] = []
-        for each, (low, high) in zip(self.aligned, self.wanted, strict=True):
-            is_there.append(builder.both(low, builder.pure("setp.eq.s64", each, at)))
-            second = builder.pure("setp.eq.s64", builder.pure("add.s64", each, _BYTES), at)
-            is_there.append(builder.both(high, second))
+        is_there = [
+            builder.both(wanted, builder.pure("setp.eq.s64", self._word(index), at))
+            for index, wanted in enumerate(self.wanted)
+        ]
         flags = context.registers("b32", len(is_there))
         for index, each in enumerate(is_there):
-            flag = builder.value(builder.pure("selp.b32", 1, 0, each), "b32")
-            builder.emit(ptx.SetOp(flags, index, flag))
+            builder.set(flags, index, builder.pure("selp.b32", 1, 0, each))
         loaded = self._elements(at)
         count = len(is_there) * _WORDS
 
@@ -542,7 +546,7 @@ class ShiftedTile:
                 )
             )
         places = [Address(at, index * size) for index in range(self.unit)]
-        memory_op(context, ptx.LdOp, f"global.b{8 * size}", parts, places, range(self.unit), guards)
+        memory_op(context, ptx.LdOp, f"global.b{8 * size}", parts, places, guards=guards)
         if in_parts or size == _WORD:
             return parts
         words = context.registers("b32", _WORDS)
@@ -584,7 +588,7 @@ class ShiftedTile:
         """Write the vectors to a tile in shared memory."""
         places = self._places(target)
         guards = [self.access.owner()] * len(places)
-        memory_op(self.context, ptx.StOp, "shared.v4.b32", found, places, _every(found), guards)
+        memory_op(self.context, ptx.StOp, "shared.v4.b32", found, places, guards=guards)
 
     def _masks(self, length: Scalar) -> Sequence[Scalar]:
         """The bits of each word that belong to a row of which so many bytes are left."""
@@ -637,7 +641,3 @@ class ShiftedTile:
 def _pairs(addresses: Sequence[Address]) -> list[Address]:
     """The 16 bytes at each address, and those behind."""
     return [Address(at.base, at.immediate + step) for at in addresses for step in (0, _BYTES)]
-
-
-def _every(array: SSAValue) -> range:
-    return range(array.type.count)  # type: ignore[union-attr]

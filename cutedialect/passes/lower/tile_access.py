@@ -11,7 +11,6 @@ from math import gcd
 
 from xdsl.ir import SSAValue
 
-from cutedialect.dialects import ptx
 from cutedialect.layout import Layout
 
 from .addresses import (
@@ -54,8 +53,8 @@ class TileAccess:
     context: Context
     view: View
     tv: Layout
-    pack: int
-    limit_bytes: int
+    pack: int = 1
+    limit_bytes: int = 16
     mask: SSAValue | None = None
 
     @property
@@ -92,20 +91,23 @@ class TileAccess:
         unit = self.pack
         while unit > 1:
             if self.aligned_to % (unit * size) == 0 and all(
-                self.offsets[first].static * size % (unit * size) == 0 and self.is_run(first, unit)
+                self.offsets[first].static * size % (unit * size) == 0
+                and self.is_run(range(first, first + unit))
                 for first in range(0, len(self.offsets), unit)
             ):
                 break
             unit //= 2
         return unit
 
-    def is_run(self, first: int, count: int) -> bool:
-        """Whether values that follow one another lie together in memory."""
-        start = self.offsets[first]
-        run = self.offsets[first : first + count]
-        return len(run) == count and all(
-            each.dynamic == start.dynamic and each.static == start.static + i
-            for i, each in enumerate(run)
+    def is_run(self, values: Sequence[int], step: int = 1) -> bool:
+        """Whether all of some values are there, each so many elements behind the one before."""
+        if values[-1] >= len(self.offsets):
+            return False
+        start = self.offsets[values[0]]
+        return all(
+            self.offsets[v].dynamic == start.dynamic
+            and self.offsets[v].static == start.static + i * step
+            for i, v in enumerate(values)
         )
 
     @cached_property
@@ -122,15 +124,8 @@ class TileAccess:
             start = self.offsets[order[at]]
             while width > 1:
                 group = order[at : at + width]
-                if (
-                    len(group) == width
-                    and start.static * size % (width * unit * size) == 0
-                    and all(
-                        self.offsets[v].dynamic == start.dynamic
-                        and self.offsets[v].static == start.static + i * unit
-                        for i, v in enumerate(group)
-                    )
-                ):
+                is_aligned = start.static * size % (width * unit * size) == 0
+                if len(group) == width and is_aligned and self.is_run(group, unit):
                     break
                 width //= 2
             result.append(Vector(start, tuple(order[at : at + width])))
@@ -181,7 +176,7 @@ class TileAccess:
             return guard
         builder = self.context.builder
         (value,) = vector.values
-        return builder.both(guard, builder.emit(ptx.GetOp(self.mask, value)).results[0])
+        return builder.both(guard, builder.get(self.mask, value))
 
     def leaf_of(self, mode: int) -> int:
         return self.view.leaf_modes.index(mode)
@@ -200,10 +195,12 @@ class TileAccess:
         bound = self.view.bound(mode)
         if bound.floor is not None:
             return False
-        grain = bound.divisor
-        for digit in self.layout.threads:
-            grain = gcd(grain, digit.steps[self.leaf_of(mode)])
-        return grain % count == 0 and first % count == 0
+        return self._grain(mode, bound.divisor) % count == 0 and first % count == 0
+
+    def _grain(self, mode: int, start: int) -> int:
+        """What divides `start` and the first coordinates of all threads in a mode."""
+        leaf = self.leaf_of(mode)
+        return gcd(start, *(digit.steps[leaf] for digit in self.layout.threads))
 
     def never_straddling(self) -> TileAccess:
         """This access, or one of single elements where the edge may cut one of the vectors."""
@@ -220,13 +217,11 @@ class TileAccess:
         builder = self.context.builder
         tests: list[Scalar] = []
         for mode in self.bounded:
-            count = max(last - first + 1 for first, last in self._spans(mode))
-            grain = count
-            for digit in self.layout.threads:
-                grain = gcd(grain, digit.steps[self.leaf_of(mode)])
-            if count & (count - 1) or grain % count:
+            spans = [self.span(vector, mode) for vector in self.vectors]
+            count = max(last - first + 1 for first, last in spans)
+            if count & (count - 1) or self._grain(mode, count) % count:
                 return False
-            if any(first % count for first, last in self._spans(mode) if last > first):
+            if any(first % count for first, last in spans if last > first):
                 return False
             bound = self.view.bound(mode)
             rests = [bound.rest(builder, count)]
@@ -234,9 +229,6 @@ class TileAccess:
                 rests.append(builder.pure("and.b32", bound.floor, count - 1))
             tests += [builder.pure("setp.eq.s32", rest, 0) for rest in rests]
         return builder.both(*tests)
-
-    def _spans(self, mode: int) -> list[tuple[int, int]]:
-        return [self.span(vector, mode) for vector in self.vectors]
 
     def remaining(self, mode: int) -> Scalar:
         """Elements from this thread's first coordinate to the edge (b32, may be negative)."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from xdsl.dialects.builtin import FloatTF32Type
 from xdsl.ir import Operation
 
-from cutedialect.dialects import cute
+from cutedialect.dialects import cute, ptx
 from cutedialect.dialects.cute_nvgpu import (
     AlignedStoreType,
     BulkCopyType,
@@ -25,16 +25,16 @@ from cutedialect.dialects.cute_nvgpu import (
     UniversalCopyType,
     WidenCopyType,
 )
-from cutedialect.layout import Layout, LayoutError
+from cutedialect.layout import Layout
 from cutedialect.passes.bind.thread_layouts import copied
 
 from . import tensor_memory
 from .aligned_stores import store_aligned
-from .context import array_class, fail
+from .context import array_class
 from .copies import load_tile, store_tile
 from .elementwise import Fragment, as_bits, convert
 from .exchanged_loads import load_exchanged
-from .indexed_tiles import load_rows, store_rows
+from .indexed_tiles import move_rows
 from .lowering import Handler, KernelLowering, integers
 from .matrix_copies import move_matrices
 from .memory_copies import copy_async, copy_tile, widen_copy
@@ -54,7 +54,7 @@ def _copy(self: KernelLowering, op: cute.CopyOp) -> None:
     atom = op.atom
     if isinstance(atom, SimtAsyncCopyType) and not atom.around:
         for piece in _tiled_pieces(self, op):
-            copy_async(self.context, op, *piece, atom, predicate)
+            copy_async(self.context, *piece, atom, predicate)
     elif isinstance(atom, TmemLoadType):
         tensor_memory.load(self, op)
     elif isinstance(atom, TmemStoreType):
@@ -76,14 +76,15 @@ def _plain_copy(self: KernelLowering, op: cute.CopyOp) -> None:
         for piece in _tiled_pieces(self, op):
             _copy_piece(self, op, piece, limit)
     elif target in self.indexed:
-        store_rows(context, self.indexed[target], self.fragment(op, source), limit, mask)
+        fragment = self.fragment(op, source)
+        move_rows(context, self.indexed[target], fragment, ptx.StOp, limit, mask)
     elif not reads and not writes:
         _move(self, op, self.fragment(op, source), self.fragment(op, target))
     else:
         fragment = self.fragment(op, target if reads else source)
         view, array, tv = self.views[source if reads else target], fragment.array, fragment.tv
         if isinstance(atom, LdsmType if reads else StsmType):
-            move_matrices(context, op, view, array, fragment.type, atom)
+            move_matrices(context, view, array, fragment.type, atom)
         elif not reads:
             store_tile(context, view, array, tv, limit, mask)
         elif not load_exchanged(context, view, array, tv):
@@ -115,13 +116,9 @@ def _copy_piece(self: KernelLowering, op: cute.CopyOp, piece: Piece, limit: int)
 def _tiled_pieces(self: KernelLowering, op: cute.CopyOp) -> Iterator[Piece]:
     """(tile, place, thread-value layout) of each part of a copy between memories."""
     if op.tiled is None:
-        raise fail(op, "expected the attribute tiled (a tiled copy) between memories")
+        raise ValueError("expected the attribute tiled (a tiled copy) between memories")
     for source, target_ in pieces(self, op, op.source, op.destination):
-        try:
-            tv = copied(op.tiled.data, source.shape)
-        except LayoutError as error:
-            raise fail(op, str(error)) from error
-        yield source, target_, tv
+        yield source, target_, copied(op.tiled.data, source.shape)
 
 
 def _move(self: KernelLowering, op: cute.CopyOp, source: Fragment, target_: Fragment) -> None:
@@ -137,7 +134,7 @@ def _move(self: KernelLowering, op: cute.CopyOp, source: Fragment, target_: Frag
 def _load(self: KernelLowering, op: cute.LoadOp) -> None:
     fragment = self.new_fragment(op.result)
     if op.source in self.indexed:
-        load_rows(self.context, self.indexed[op.source], fragment)
+        move_rows(self.context, self.indexed[op.source], fragment, ptx.LdOp)
         return
     load_tile(self.context, self.view(op, op.source), fragment.array, fragment.tv)
 

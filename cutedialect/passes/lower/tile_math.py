@@ -15,7 +15,7 @@ from . import tensor_memory
 from .context import Context, array_class, float_name, register_class
 from .copies import reduce_tile
 from .elementwise import Fragment, as_operand, lower_map
-from .indexed_tiles import reduce_rows
+from .indexed_tiles import move_rows
 from .large_elements import has_large, tested
 from .lowering import Handler, KernelLowering
 from .reductions import lower_reduce
@@ -221,7 +221,8 @@ def _atomic(self: KernelLowering, op: cute.AtomicOp) -> None:
     if kind == "add":
         name = name.replace("s64", "u64")
     if op.destination in self.indexed:
-        reduce_rows(self.context, self.indexed[op.destination], fragment, kind, name)
+        rows = self.indexed[op.destination]
+        move_rows(self.context, rows, fragment, ptx.RedOp, operation=kind, type_=name)
         return
     view = self.view(op, op.destination)
     reduce_tile(self.context, view, fragment.array, fragment.tv, kind, name)

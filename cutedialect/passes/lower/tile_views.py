@@ -81,9 +81,9 @@ def _read(self: KernelLowering, op: cute.ReadOp) -> None:
     cls = scalar_class(op.result.type)
     base = self.builder.value(address.base, "b64")
     size = "b8" if element_bits(op.result.type) == 8 else cls  # a byte in 16 bits
-    holds = None if op.pred is None else self.builder.value(self.scalars[op.pred], "pred")
+    holds = None if op.pred is None else self.builder.guard(self.scalars[op.pred])
     load = ptx.LdScalarOp(f"global.nc.{size}", base, address.immediate, cls, holds)
-    value = self.builder.emit(load).results[0]
+    value = self.builder.result(load)
     self.scalars[op.result] = self.builder.uniform(value) if cls == "b32" else value
 
 
@@ -105,16 +105,14 @@ def binary_search(
     body = Block(arg_types=[ptx.reg("b32")])
     builder.push(body, repeats=True)
     trip = builder.pure("sub.s32", builder.pure("sub.s32", bits, 1), body.args[0])
-    low = builder.emit(ptx.GetOp(found, 0)).results[0]
+    low = builder.get(found, 0)
     ahead = builder.pure("add.s32", low, builder.pure("shl.b32", 1, trip))
     exists, at_ahead = entry(ahead, last)
     taken = builder.both(exists, builder.pure("setp.le.s32", at_ahead, value))
-    after = builder.value(builder.pure("selp.b32", ahead, low, taken), "b32")
-    builder.emit(ptx.SetOp(found, 0, after))
+    builder.set(found, 0, builder.pure("selp.b32", ahead, low, taken))
     builder.pop()
     builder.emit(ptx.ForOp(builder.value(0, "b32"), builder.value(bits, "b32"), 1, body))
-    result = builder.emit(ptx.GetOp(found, 0)).results[0]
-    return builder.assume_nonnegative(result)
+    return builder.assume_nonnegative(builder.get(found, 0))
 
 
 def _search(self: KernelLowering, op: cute.SearchOp) -> None:

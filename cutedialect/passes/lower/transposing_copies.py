@@ -23,7 +23,7 @@ from cutedialect.dialects import ptx
 from cutedialect.layout import Layout
 
 from .addresses import Address, ByteDigit, meet, memory_op, shared_addresses, xor_addresses
-from .context import Context, fail
+from .context import Context
 from .memory_copies import copy_part
 from .scalar_builder import Scalar
 from .views import View, subview
@@ -40,7 +40,8 @@ _AT_ONCE = 4
 # Bytes 0 and 2, or 1 and 3, of two registers, or of the second and the first.
 _EVEN, _ODD = (0x6420, 0x2064), (0x7531, 0x3175)
 _BANK_ROWS = 8
-_MATRICES = "sync.aligned.m8n8.x4"
+_TRANSPOSED = "sync.aligned.m8n8.x4.trans.shared.b16"
+_AS_THEY_ARE = "sync.aligned.m8n8.x4.shared.b16"
 
 
 def transpose_copy(context: Context, op: Operation, source: View, target: View) -> None:
@@ -52,26 +53,23 @@ def transpose_copy(context: Context, op: Operation, source: View, target: View) 
         return
     tile = _Tile(op, source, target)
     warps = context.threads // _WARP
-    split = next((each for each in _splits(tile, warps) if _is_linear(*each)), None)
+    split = _split(tile, warps)
     if split is None:
-        raise fail(
-            op,
+        raise ValueError(
             f"expected a tile that {warps} warps divide into 16 rows by 32 of the depth, got "
             f"{source.shape}",
         )
-    reads, writes = split[0][0], split[1][0]
-    own = [(_WARP, warps, side[-1][0] - side[0][0]) for side in split]
-    own = [(divisor, extent, step // max(1, warps - 1)) for divisor, extent, step in own]
-    read_at = _addresses(context, source, [*tile.read_digits, own[0]], reads, tile.crosses)
-    write_at = _addresses(context, target, [*tile.write_digits, own[1]], writes, True)
+    (reads, read_step), (writes, write_step) = split
+    read_digits = [*tile.read_digits, (_WARP, warps, read_step)]
+    write_digits = [*tile.write_digits, (_WARP, warps, write_step)]
+    read_at = _addresses(context, source, read_digits, reads, tile.crosses)
+    write_at = _addresses(context, target, write_digits, writes, True)
     choices = _choices(context, tile.crosses)
     for first in range(0, len(reads), _AT_ONCE):
         count = len(reads[first : first + _AT_ONCE])
         part = slice(first, first + count)
         loaded, moved = (context.registers("b32", 4 * count) for _ in range(2))
-        registers = range(4 * count)
-        form = f"{_MATRICES}.trans.shared.b16"
-        memory_op(context, ptx.LdMatrixOp, form, loaded, read_at[part], registers)
+        memory_op(context, ptx.LdMatrixOp, _TRANSPOSED, loaded, read_at[part])
         pairs = range(2 * count)
 
         def regroup(args: list[SSAValue]) -> list[Scalar]:
@@ -82,8 +80,7 @@ def transpose_copy(context: Context, op: Operation, source: View, target: View) 
             for array in (loaded, moved)
         )
         context.foreach(len(pairs), sources, targets, regroup)
-        form = f"{_MATRICES}.shared.b16"
-        memory_op(context, ptx.StMatrixOp, form, moved, write_at[part], registers)
+        memory_op(context, ptx.StMatrixOp, _AS_THEY_ARE, moved, write_at[part])
 
 
 def _transpose_words(context: Context, source: View, target: View) -> None:
@@ -160,8 +157,7 @@ class _Tile:
         order = sorted(range(self.depth), key=self.write_depth.__getitem__)
         self.chunks = [order[i : i + _CHUNK] for i in range(0, self.depth, _CHUNK)]
         if self.rows % _CHUNK or self.depth % _DEPTH or not self._is_regular():
-            raise fail(
-                op,
+            raise ValueError(
                 "expected rows in lines of 16 bytes, and the depth in chunks of 16 bytes that are "
                 f"all in one order, got {read_type.layout} and {write_type.layout}",
             )
@@ -210,32 +206,32 @@ def _offsets(part: Callable[[int], int]) -> list[int]:
     return [part(i) for i in range(part.size())]  # type: ignore[attr-defined]
 
 
-Sides = tuple[list[list[int]], list[list[int]]]
-
-
-def _splits(tile: _Tile, warps: int) -> list[Sides]:
-    """Ways to share the work: for each side the offsets that each warp starts at."""
+def _split(tile: _Tile, warps: int) -> list[tuple[list[int], int]] | None:
+    """A way to share the work: for each side the offsets that the first warp starts at, and how far
+    behind these each next warp's are.
+    """
     depths = [chunk[0] for chunk in tile.chunks[::2]]
     rows = range(0, tile.rows, _CHUNK)
-    found: list[Sides] = []
     for along_depth in (True, False):
-        shared = depths if along_depth else rows
-        if len(shared) % warps:
+        if len(depths if along_depth else rows) % warps:
             continue
-        sides: list[list[list[int]]] = []
-        for row, depth in ((tile.read_row, tile.read_depth), (tile.write_row, tile.write_depth)):
-            sides.append(
+        sides = [
+            [
                 [
-                    [
-                        row[n] + depth[k]
-                        for n in (rows if along_depth else rows[warp::warps])
-                        for k in (depths[warp::warps] if along_depth else depths)
-                    ]
-                    for warp in range(warps)
+                    row[n] + depth[k]
+                    for n in (rows if along_depth else rows[warp::warps])
+                    for k in (depths[warp::warps] if along_depth else depths)
                 ]
+                for warp in range(warps)
+            ]
+            for row, depth in (
+                (tile.read_row, tile.read_depth),
+                (tile.write_row, tile.write_depth),
             )
-        found.append((sides[0], sides[1]))
-    return found
+        ]
+        if _is_linear(*sides):
+            return [(side[0], (side[-1][0] - side[0][0]) // max(1, warps - 1)) for side in sides]
+    return None
 
 
 def _is_linear(*sides: list[list[int]]) -> bool:

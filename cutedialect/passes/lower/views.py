@@ -12,7 +12,7 @@ from math import gcd, prod
 from xdsl.ir import Attribute, SSAValue
 
 from cutedialect.dialects.cute import MemRefType, element_bits
-from cutedialect.layout import Dyn, Swizzle, flatten
+from cutedialect.layout import Dyn, Swizzle, flatten, idx2crd
 
 from .scalar_builder import Scalar, ScalarBuilder
 
@@ -161,13 +161,12 @@ def memref_view(
         for stride in type_.stride
     ]
     modes = tuple(tuple(zip(e, s, strict=True)) for e, s in zip(extents, strides, strict=True))
-    bounds: list[Bound | None] = []
-    for shape, leaves in zip(shapes, extents, strict=True):
-        if len(leaves) == 1:
-            divisor = shape[0].div if isinstance(shape[0], Dyn) else shape[0]
-            bounds.append(Bound(leaves[0], divisor))
-        else:
-            bounds.append(None)
+    bounds = [
+        Bound(leaves[0], shape[0].div if isinstance(shape[0], Dyn) else shape[0])
+        if len(leaves) == 1
+        else None
+        for shape, leaves in zip(shapes, extents, strict=True)
+    ]
     return View(
         type_.element,
         type_.space,
@@ -308,16 +307,10 @@ def extent_static(leaves: tuple[Leaf, ...]) -> int | None:
 
 def transpose(view: View) -> View:
     """The two modes exchanged; rank 1 counts as (n, 1)."""
-    if len(view.modes) == 1:
-        return replace(
-            view,
-            modes=(((1, 0),), view.modes[0]),
-            bounds=(None, view.bounds[0]),
-            root_modes=(-1, *view.root_modes),
-        )
-    return replace(
-        view, modes=view.modes[::-1], bounds=view.bounds[::-1], root_modes=view.root_modes[::-1]
-    )
+    modes, bounds, roots = view.modes, view.bounds, view.root_modes
+    if len(modes) == 1:
+        modes, bounds, roots = (*modes, ((1, 0),)), (*bounds, None), (*roots, -1)
+    return replace(view, modes=modes[::-1], bounds=bounds[::-1], root_modes=roots[::-1])
 
 
 def subview(
@@ -331,9 +324,10 @@ def subview(
         (mode, at, 1) for mode, at in zip(view.root_modes, origin, strict=True) if at and mode >= 0
     ]
     for at, extent, leaves, bound in zip(origin, shape, view.modes, view.bounds, strict=True):
+        digits = idx2crd(at, tuple(size for size, _ in leaves))  # type: ignore[arg-type]
         terms += [
             Term(1, digit, stride)
-            for (_, stride), digit in zip(leaves, _digits(at, leaves), strict=True)
+            for (_, stride), digit in zip(leaves, digits, strict=True)  # type: ignore[arg-type]
             if digit
         ]
         is_part = len(leaves) == 1 or extent != extent_static(leaves)
@@ -360,16 +354,6 @@ def _first(leaves: tuple[Leaf, ...], extent: int) -> tuple[Leaf, ...]:
         found.append((size, stride))
         extent //= size
     return (*found, (extent, leaves[len(found)][1]))
-
-
-def _digits(coord: int, leaves: tuple[Leaf, ...]) -> list[int]:
-    """A static coordinate of a mode by its leaves."""
-    digits: list[int] = []
-    for size, _ in leaves[:-1]:
-        assert isinstance(size, int)
-        digits.append(coord % size)
-        coord //= size
-    return [*digits, coord]
 
 
 def stage(view: View, index: Scalar) -> View:
