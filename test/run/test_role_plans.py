@@ -398,6 +398,8 @@ INSTEAD = [
     ("sm_100a", "roles = shifting", "roles = specialized"),
     ("sm_100a", "roles = alternate", "roles = specialized"),
     ("sm_100a", "roles = (load 1: loads; main *: rest)", "roles = specialized"),
+    ("sm_100a", "roles = (load 1: loads; mma 4: multiplies; main *: rest)", "roles = specialized"),
+    ("sm_80", "early_launch = yes", "early_launch = no"),
     ("sm_89", "roles = split", "the plan uniform"),
     ("sm_120a", "roles = split, split_k = 2", "the plan uniform"),
     ("sm_90a", "roles = shifting, ctas = 2", "ctas = 1"),

@@ -102,7 +102,11 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
     context.resident = 1 if schedule is None else schedule.ctas or 1
     context.is_early = schedule is not None and schedule.early_launch == "yes"
     if context.is_early and chip.number < 90:
-        raise fail(op, f"expected a target from sm_90 on with early_launch = yes, got {arch}")
+        raise fail(
+            op,
+            f"expected a target from sm_90 on with early_launch = yes, got {arch}; leave it out or "
+            "take early_launch = no",
+        )
     lowering = KernelLowering(op, context, _HANDLERS)
     context.builder.at(op)
     lowering.bind_parameters(entry.args)

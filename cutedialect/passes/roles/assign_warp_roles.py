@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
     DictionaryAttr,
     IntegerAttr,
     ModuleOp,
+    StringAttr,
     i32,
     i64,
 )
@@ -29,6 +30,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
+from cutedialect.atoms import target
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects.cute import AllocFragmentOp, FragmentType, GemmOp, KernelOp, LaunchOp
 from cutedialect.dialects.cute_nvgpu import Sm80MmaType, Sm90MmaType
@@ -137,8 +139,11 @@ class AssignWarpRolesPass(ModulePass):
                 give(next(row.name for row in rows if row.accepts(inner, corrected)), inner)
         if not has_roles:
             return
-        _check_multiplies(kernel, rows, plan)
+        if not _has_tensor_memory(module):
+            _check_multiplies(kernel, rows, plan)
+        # Where it is, no room for what parts hold may be why threads multiply.
         rows = (*rows[:-1], *_split(kernel, rows))
+        _check_multiplies(kernel, rows, plan)
         if kernel.threads is None or kernel.schedule is None:
             raise PassFailedException(
                 kernel, "expected a block size and a schedule (run cute-tile first), got none"
@@ -361,6 +366,11 @@ def _check_warps(
             )
 
 
+def _has_tensor_memory(module: ModuleOp) -> bool:
+    arch = module.attributes.get("cute.arch")
+    return isinstance(arch, StringAttr) and target(arch.data).tmem_columns > 0
+
+
 def _check_multiplies(kernel: KernelOp, rows: Sequence[RoleRow], plan: str) -> None:
     """Refuse multiplies that a plan with several roles cannot have."""
     alternates = any(row.teams > 1 for row in rows)
@@ -374,7 +384,8 @@ def _check_multiplies(kernel: KernelOp, rows: Sequence[RoleRow], plan: str) -> N
             )
         if effects_of(op).unit is not Unit.TCGEN05:
             continue
-        if role_of(op) == rows[-1].name:
+        taken = next((row for row in rows if row.name == role_of(op)), rows[-1])
+        if taken.warps != 1:
             raise PassFailedException(
                 op,
                 "expected a role of one thread that issues multiplies into tensor memory (the role "
