@@ -111,14 +111,6 @@ def holds(root: Operation | Region | Block, *kinds: type[Operation]) -> bool:
     return bool(ops_of(root, *kinds))
 
 
-def ancestors(op: Operation) -> Iterator[Operation]:
-    """The ops around an op, inner ones first."""
-    around = op.parent_op()
-    while around is not None:
-        yield around
-        around = around.parent_op()
-
-
 def _blocks(op: Operation) -> list[Block]:
     """The blocks that an op holds, last first."""
     found: list[Block] = []

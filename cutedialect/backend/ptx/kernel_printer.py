@@ -31,10 +31,11 @@ from cutedialect.dialects.ptx import (
     YieldOp,
     entries,
 )
+from cutedialect.dialects.ptx.syntax import class_of
 
 from .assertions import Numbers, fail_lines
 from .async_lines import ASYNC_LINES
-from .body import MOVES, Body, class_of
+from .body import MOVES, Body
 from .memory_lines import MEMORY_LINES
 from .printf import call_lines, format_declaration
 from .scalar_lines import SCALAR_LINES, ScalarLine, ScalarTrips

@@ -22,8 +22,9 @@ from cutedialect.dialects.ptx import (
     TableOp,
     entries,
 )
+from cutedialect.dialects.ptx.syntax import class_of
 
-from .body import MOVES, TYPED_ZERO, Body, address, class_of
+from .body import MOVES, TYPED_ZERO, Body, address
 
 
 def _table(body: Body, op: TableOp) -> None:

@@ -28,7 +28,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from cutedialect.dialects import cute
 from cutedialect.dialects.effects import used_by
-from cutedialect.dialects.walks import ancestors, ops_of, walk
+from cutedialect.dialects.walks import ops_around, ops_of, walk
 from cutedialect.passes.anchors import Anchors, KernelPass
 from cutedialect.passes.bind.thread_layouts import parts_along
 from cutedialect.passes.rewriting import erase
@@ -55,7 +55,7 @@ def _loops(alloc: cute.AllocFragmentOp) -> list[Operation]:
     """The loops that use a register tile from around them, outer ones first."""
     found: dict[Operation, None] = {}
     for use in alloc.result.uses:
-        inside = takewhile(lambda op: op is not alloc.parent_op(), ancestors(use.operation))
+        inside = takewhile(lambda op: op is not alloc.parent_op(), ops_around(use.operation))
         loops = [op for op in inside if isinstance(op, scf.ForOp | scf.WhileOp)]
         found |= dict.fromkeys(reversed(loops))
     return list(found)

@@ -30,7 +30,7 @@ from cutedialect.dialects.cute_nvgpu import (
     UniversalCopyType,
 )
 from cutedialect.dialects.effects import is_pure, space_of
-from cutedialect.dialects.walks import ancestors
+from cutedialect.dialects.walks import ops_around
 from cutedialect.layout import flatten
 from cutedialect.passes.bind.accumulator_moves import stays_in_tensor_memory
 from cutedialect.passes.bind.kernel_binding import KernelBinding
@@ -508,5 +508,5 @@ def _is_known_to_all(op: Operation) -> bool:
     """Whether every role can tell that an op is reached: no branch around it asks an op with
     effects, which one role alone runs.
     """
-    conditions = [each.cond.owner for each in ancestors(op) if isinstance(each, scf.IfOp)]
+    conditions = [each.cond.owner for each in ops_around(op) if isinstance(each, scf.IfOp)]
     return all(is_pure(each) for each in conditions if isinstance(each, Operation))

@@ -14,7 +14,7 @@ from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
 from cutedialect.atoms.tmem_layouts import LANES, operand_layout
 from cutedialect.dialects import cute
 from cutedialect.dialects.effects import written
-from cutedialect.dialects.walks import ancestors, ops_of
+from cutedialect.dialects.walks import ops_around, ops_of
 from cutedialect.layout import Layout
 from cutedialect.passes.rewriting import block_of
 from cutedialect.passes.roles.role_plan import rows_of
@@ -127,7 +127,7 @@ def corrects(op: Operation) -> bool:
 
 
 def _kernel_of(op: Operation) -> cute.KernelOp | None:
-    return next((each for each in ancestors(op) if isinstance(each, cute.KernelOp)), None)
+    return next((each for each in ops_around(op) if isinstance(each, cute.KernelOp)), None)
 
 
 def columns_needed(shape: tuple[int, ...]) -> int:

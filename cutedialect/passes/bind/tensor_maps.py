@@ -20,7 +20,7 @@ from cutedialect.dialects.cute_nvgpu import (
     MakeTmaDescriptorOp,
     TmaDescriptorType,
 )
-from cutedialect.dialects.walks import ancestors
+from cutedialect.dialects.walks import ops_around
 from cutedialect.layout import Layout, Swizzle, flatten
 from cutedialect.passes.bind.layout_inference import contiguous_mode
 from cutedialect.passes.rewriting import block_of
@@ -113,7 +113,7 @@ def is_exception(op: Operation) -> bool:
     happens gets no shared memory of its own.
     """
     in_loop = False
-    for around in ancestors(op):
+    for around in ops_around(op):
         in_loop = in_loop or isinstance(around, scf.ForOp)
         if in_loop and _asks_tiles(around):
             return True
@@ -122,7 +122,7 @@ def is_exception(op: Operation) -> bool:
 
 def asks_tiles_around(op: Operation, also: tuple[type[Operation], ...] = ()) -> bool:
     """Whether an op stands in a branch that values of tiles decide, or other ops."""
-    return any(_asks_tiles(around, also) for around in ancestors(op))
+    return any(_asks_tiles(around, also) for around in ops_around(op))
 
 
 def _asks_tiles(branch: Operation, also: tuple[type[Operation], ...] = ()) -> bool:
@@ -295,7 +295,7 @@ def sharing(tile: SSAValue, cluster: tuple[int, int], user: Operation) -> tuple[
 def deciding(op: Operation) -> list[SSAValue]:
     """The values that decide whether and how often an op of a kernel runs."""
     found: list[SSAValue] = []
-    for around in ancestors(op):
+    for around in ops_around(op):
         is_loop = isinstance(around, scf.ForOp)
         found += [around.lb, around.ub, around.step] if is_loop else around.operands
     return found

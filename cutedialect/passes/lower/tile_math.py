@@ -10,6 +10,7 @@ from cutedialect.dialects import cute, ptx
 from cutedialect.dialects.cute_nvgpu import Sm80MmaType, Sm90MmaType, Sm100MmaType
 from cutedialect.dialects.effects import written_by
 from cutedialect.dialects.element_names import element_name, operand_name
+from cutedialect.dialects.walks import ops_ahead
 
 from . import tensor_memory
 from .context import Context, array_class, float_name, register_class
@@ -184,13 +185,11 @@ def _keeps_between(first: Operation, last: Operation, tile: SSAValue) -> bool:
     """
     op = last
     while True:
-        before = op.prev_op
-        while before is not None:
+        for before in ops_ahead(op):
             if before is first:
                 return True
             if tile in written_by(before):
                 return False
-            before = before.prev_op
         around = op.parent_op()
         if not isinstance(around, scf.IfOp):
             return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Reversible, Sequence
+from itertools import takewhile
 
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
@@ -16,7 +17,7 @@ from cutedialect.dialects.cute import AllocSmemOp, AllocTmemOp, GemmOp, KernelOp
 from cutedialect.dialects.cute_nvgpu import FenceTensorMapsOp
 from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.pipeline import CreateOp, RoleOp
-from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.dialects.walks import ops_around, ops_of, walk
 from cutedialect.passes.rewriting import cloned
 from cutedialect.passes.roles.assign_warp_roles import Role
 from cutedialect.passes.roles.crossings import ROLE, role_of
@@ -31,10 +32,9 @@ def split_roles(kernel: KernelOp, roles: Sequence[Role]) -> None:
     old = [op for op in block.ops if not isinstance(op, _SHARED)]
     doers: defaultdict[Operation, set[str]] = defaultdict(set)
     for op in walk(block):
-        name, around = role_of(op), op.parent_op()
-        while name is not None and around is not None and around is not kernel:
-            doers[around].add(name)
-            around = around.parent_op()
+        if (name := role_of(op)) is not None:
+            for around in takewhile(lambda each: each is not kernel, ops_around(op)):
+                doers[around].add(name)
     made: list[RoleOp] = []
     for role in roles:
         needs = _Needs(role.name, doers)

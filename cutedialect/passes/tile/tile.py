@@ -29,8 +29,8 @@ from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.atoms import target
 from cutedialect.dialects import cute
-from cutedialect.dialects.walks import holds, ops_of
-from cutedialect.passes.rewriting import ScalarBuilder, block_of, erase
+from cutedialect.dialects.walks import holds, ops_around, ops_of
+from cutedialect.passes.rewriting import ScalarBuilder, erase
 from cutedialect.passes.roles.role_plan import instances_of_rows
 from cutedialect.passes.tile.coordinate_bounds import IN_BOUNDS, mark_coordinates
 from cutedialect.passes.tile.cut_tiles import cut_tiles, narrow_tiles
@@ -252,10 +252,7 @@ def _fill_in(
     grid, name = [total, one, one], kernel.sym_name.data
     build.insert(cute.LaunchOp(name, grid, launch.args, threads=threads, cluster=cluster))
     given = [launch.args[position] for position in _written(kernel)]
-    host = block_of(launch).parent_op()
-    while not isinstance(host, func.FuncOp):
-        assert host is not None
-        host = host.parent_op()
+    host = next(op for op in ops_around(launch) if isinstance(op, func.FuncOp))
     known = host.attributes.get("cute.written")
     written = set(known.get_values()) if isinstance(known, DenseArrayBase) else set()
     written |= {i for i, arg in enumerate(host.body.block.args) if arg in given}
