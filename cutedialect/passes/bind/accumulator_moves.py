@@ -47,14 +47,14 @@ from cutedialect.passes.bind.results import TileColumns, type_of_columns
 from cutedialect.passes.bind.tensor_accumulators import Life, life_of, tensor_layout
 from cutedialect.passes.rewriting import block_of, erase
 from cutedialect.passes.roles.resource_plan import registers_of_readers
-from cutedialect.passes.tile.resized_tiles import neutral
+from cutedialect.passes.tile.resized_tiles import combined, neutral
 
 # Registers of a thread beside those for elements: as many of the sums as of what is added to them.
 _OTHERS = 72
 # Columns of a tile that is written anew, and of one that is corrected, at a time, most first.
 _COLUMNS, _CORRECTED_COLUMNS = (64, 32, 16, 8), (32, 16, 8)
-# Reductions of floats that are those of their parts combined element by element.
-_COMBINES = {"add": arith.AddfOp, "max": arith.MaximumfOp, "min": arith.MinimumfOp}
+# Reductions that are those of their parts combined element by element.
+_COMBINED = ("add", "max", "min")
 
 
 def sum_in_registers(binding: KernelBinding) -> None:
@@ -255,8 +255,7 @@ class _Move:
         for part in self._parts(self._corrected_columns(), op):
             held = self._columns(part)
             if total is not None:
-                both = cute.MapOp.of(_COMBINES[op.kind.data], [total, held], cute.fragment_of(held))
-                held = self.insert(both, op).result
+                held = self.insert(combined(op.kind.data, total, held), op).result
             total = held
         assert total is not None
         op.operands[0] = total
@@ -308,7 +307,7 @@ class _Move:
 def _is_combined(op: cute.ReduceOp) -> bool:
     """Whether a reduction along the rows is one of its parts, combined element by element."""
     has_one = cute.shape_of(op.result.type)[1:] == (1,)
-    return op.kind.data in _COMBINES and op.mode.value.data == 1 and has_one and op.packed is None
+    return op.kind.data in _COMBINED and op.mode.value.data == 1 and has_one and op.packed is None
 
 
 @dataclass(frozen=True)
