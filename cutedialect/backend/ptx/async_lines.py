@@ -59,9 +59,8 @@ from cutedialect.dialects.ptx import (
     entries,
 )
 from cutedialect.dialects.ptx.mnemonics import tmem_registers
-from cutedialect.dialects.ptx.syntax import class_of
 
-from .body import Body, address, mask
+from .body import Body, address, class_of, mask
 
 
 def _bar(body: Body, op: BarSyncOp | BarArriveOp) -> None:

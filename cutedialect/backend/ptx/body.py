@@ -9,7 +9,7 @@ import struct
 
 from xdsl.ir import SSAValue
 
-from cutedialect.dialects.ptx.syntax import class_of
+from cutedialect.dialects.ptx import RegType
 
 # The move that copies a register of a class.
 MOVES = {
@@ -70,6 +70,12 @@ class Body:
         """A number that no other label of the kernel has."""
         self.labels += 1
         return self.labels
+
+
+def class_of(value: SSAValue) -> str:
+    """The class of a scalar register."""
+    assert isinstance(value.type, RegType)
+    return value.type.data
 
 
 def address(base: str, offset: int) -> str:

@@ -31,11 +31,10 @@ from cutedialect.dialects.ptx import (
     YieldOp,
     entries,
 )
-from cutedialect.dialects.ptx.syntax import class_of
 
 from .assertions import Numbers, fail_lines
 from .async_lines import ASYNC_LINES
-from .body import MOVES, Body
+from .body import MOVES, Body, class_of
 from .memory_lines import MEMORY_LINES
 from .printf import call_lines, format_declaration
 from .scalar_lines import SCALAR_LINES, ScalarLine, ScalarTrips

@@ -22,9 +22,8 @@ from cutedialect.dialects.ptx import (
     TableOp,
     entries,
 )
-from cutedialect.dialects.ptx.syntax import class_of
 
-from .body import MOVES, TYPED_ZERO, Body, address
+from .body import MOVES, TYPED_ZERO, Body, address, class_of
 
 
 def _table(body: Body, op: TableOp) -> None:

@@ -24,9 +24,8 @@ from cutedialect.dialects.ptx import (
     VoteOp,
     operand_classes,
 )
-from cutedialect.dialects.ptx.syntax import class_of
 
-from .body import MOVES, TYPED_ZERO, Body, literal, mask
+from .body import MOVES, TYPED_ZERO, Body, class_of, literal, mask
 
 # Families of one operand and byte permutes get registers: a constant there is a fold not made.
 _REGISTERS_ONLY = ("cvt", "popc", "clz", "abs", "neg", "not", "prmt")
