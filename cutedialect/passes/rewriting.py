@@ -1,5 +1,6 @@
 """What passes do to ops: insert them beside another one, whose location they take, copy them, erase
-them, and build scalar code about extents, coordinates and counts. xDSL's `clone` sets the operands
+them, give conditions a form for memory, and build scalar code about extents, coordinates and
+counts. xDSL's `clone` sets the operands
 of all that an op holds in a walk of its own, for the sake of blocks that refer to later ones, which
 structured control flow does not have.
 """
@@ -12,11 +13,11 @@ from typing import TypeVar
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr, UnknownLoc, i32
+from xdsl.dialects.builtin import IntegerAttr, UnknownLoc, i1, i8, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from cutedialect.dialects.cute import DimOp, MapOp
+from cutedialect.dialects.cute import DimOp, FragmentType, MapOp, YieldOp, fragment_of
 from cutedialect.dialects.effects import is_pure
 
 _OpT = TypeVar("_OpT", bound=Operation)
@@ -108,6 +109,23 @@ def clone_block(
         if keeps is None or keeps(op):
             made.add_op(cloned(op, values, keeps))
     return made
+
+
+def as_bytes(conditions: SSAValue) -> MapOp:
+    """The bytes as which conditions in registers go through memory: 1 where one holds, else 0."""
+    type_ = fragment_of(conditions)
+    bytes_ = FragmentType.get(i8, type_.shape, type_.tv)
+    return MapOp.of(lambda each: arith.ExtUIOp(each, i8), [conditions], bytes_)
+
+
+def as_conditions(values: SSAValue) -> MapOp:
+    """The conditions that a register tile of bytes stands for: which of them are not 0."""
+    type_ = fragment_of(values)
+    body = Block(arg_types=[i8])
+    zero = arith.ConstantOp(IntegerAttr(0, i8))
+    differ = arith.CmpiOp(body.args[0], zero.results[0], "ne")
+    body.add_ops([zero, differ, YieldOp(differ.results[0])])
+    return MapOp([values], FragmentType.get(i1, type_.shape, type_.tv), body)
 
 
 def _locate(op: Operation, place: Operation) -> None:

@@ -7,9 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i1, i8
-from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
+from xdsl.dialects.builtin import UnitAttr, i1
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects import cute
@@ -33,7 +32,7 @@ from cutedialect.passes.bind.thread_layouts import (
     project,
     same_elements,
 )
-from cutedialect.passes.rewriting import block_of, erase
+from cutedialect.passes.rewriting import as_bytes, as_conditions, block_of, erase
 from cutedialect.passes.synchronize.memory_views import Expression, tensor_dependences
 
 _OpT = TypeVar("_OpT", bound=Operation)
@@ -153,8 +152,9 @@ class KernelBinding:
             return self.insert(cute.ConvertOp(value, wanted), before).results[0]
         if type_.element == i1:
             # Conditions have no place in memory: they go as bytes.
-            bytes_ = self.converted(self._bytes_of(value, before), tv, before)
-            return self._conditions_of(bytes_, before)
+            bytes_ = self.insert(as_bytes(value), before).result
+            there = self.converted(bytes_, tv, before)
+            return self.insert(as_conditions(there), before).result
         if (self.grid is not None or is_stored) and len(type_.shape) == 2:
             layout, swizzle, alignment = exchange_layout(have, tv, type_.shape, type_.bits)
         else:
@@ -219,20 +219,3 @@ class KernelBinding:
             user.operands[index] = self.insert(again, made).results[0]
             if not made.result.uses:
                 erase(made)
-
-    def _bytes_of(self, conditions: SSAValue, before: Operation) -> SSAValue:
-        """1 where a condition holds, else 0."""
-        type_ = cute.fragment_of(conditions)
-        bytes_ = cute.FragmentType.get(i8, type_.shape, type_.tv)
-        wide = cute.MapOp.of(lambda each: arith.ExtUIOp(each, i8), [conditions], bytes_)
-        return self.insert(wide, before).results[0]
-
-    def _conditions_of(self, values: SSAValue, before: Operation) -> SSAValue:
-        """Which values are not 0."""
-        body = Block(arg_types=[i8])
-        zero = arith.ConstantOp(IntegerAttr(0, i8))
-        differ = arith.CmpiOp(body.args[0], zero.results[0], "ne")
-        body.add_ops([zero, differ, cute.YieldOp(differ.results[0])])
-        type_ = cute.fragment_of(values)
-        made = cute.MapOp([values], cute.FragmentType.get(i1, type_.shape, type_.tv), body)
-        return self.insert(made, before).results[0]

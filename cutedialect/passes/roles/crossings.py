@@ -5,9 +5,9 @@
     gemm a, b, acc (mma); copy acc, s (mma); copy s, t (main); y = f(t) (main)
 
 A tile that one role makes and another one reads gets a buffer in shared memory and two copies, one
-of each role; `cute-synchronize` makes the buffer a ring like any other that crosses roles. A
-mutable tile belongs to one role, which multiplies into it, or else to the role of the first op that
-writes it: that role does all that writes it.
+of each role; `cute-synchronize` makes the buffer a ring like any other that crosses roles. A tile
+of conditions goes as bytes. A mutable tile belongs to one role, which multiplies into it, or else
+to the role of the first op that writes it: that role does all that writes it.
 
     y = any x (main); if y { gemm a, b, acc (mma) }
     =>
@@ -33,7 +33,13 @@ from cutedialect.dialects.cute_nvgpu import UniversalCopyType
 from cutedialect.dialects.effects import RMEM, space_of, written, written_by
 from cutedialect.dialects.walks import ops_around, ops_behind, walk
 from cutedialect.passes.bind.smem_layouts import staging_layout
-from cutedialect.passes.rewriting import block_of, insert_after, insert_before
+from cutedialect.passes.rewriting import (
+    as_bytes,
+    as_conditions,
+    block_of,
+    insert_after,
+    insert_before,
+)
 
 ROLE = "role"
 
@@ -68,8 +74,8 @@ def settle_owners(kernel: cute.KernelOp) -> None:
 
 def cross_tiles(kernel: cute.KernelOp) -> None:
     """Bring every register tile to the roles that read it."""
-    # By the tile and the role that has it: the copy that has brought it there.
-    made: dict[tuple[SSAValue, str], cute.CopyOp] = {}
+    # By the tile and the role that has it: the copy that has brought it there, and its name there.
+    made: dict[tuple[SSAValue, str], tuple[cute.CopyOp, SSAValue]] = {}
     for op in list(walk(kernel.body.block)):
         reader = role_of(op)
         if reader is None:
@@ -88,21 +94,27 @@ def cross_tiles(kernel: cute.KernelOp) -> None:
                     f"'{maker}'",
                 )
             known = made.get((value, reader))
-            if known is None or not _still_holds(value, known, op):
+            if known is None or not _still_holds(value, known[0], op):
                 known = made[value, reader] = _bring(kernel, value, maker, reader, op)
-            op.operands[number] = known.destination
+            op.operands[number] = known[1]
 
 
 def _bring(
     kernel: cute.KernelOp, value: SSAValue, maker: str, reader: str, op: Operation
-) -> cute.CopyOp:
-    """The copy that gives a register tile of one role to another one, in front of an op."""
-    type_ = cute.fragment_of(value)
+) -> tuple[cute.CopyOp, SSAValue]:
+    """The copy that gives a register tile of one role to another one, in front of an op, and the
+    tile there. Conditions, which have no place in memory, go as bytes.
+    """
+    made = value.owner
+    is_condition = cute.fragment_of(value).element == i1
+    wide = [as_bytes(value)] if is_condition else []
+    sent = wide[0].result if wide else value
+    type_ = cute.fragment_of(sent)
     if type_.bits < 8 or type_.tv is None:
         raise PassFailedException(
             op,
-            f"expected a tile of numbers to go from role '{maker}' to role '{reader}', got "
-            f"{type_}; compute conditions in the role that takes them",
+            "expected a bound tile of elements of 8 bits or more, or of conditions, to go from "
+            f"role '{maker}' to role '{reader}', got {type_}; compute it in the role that takes it",
         )
     contiguous = len(type_.shape) - 1
     layout, swizzle, alignment = staging_layout(type_.shape, contiguous, type_.bits, type_.tv)
@@ -113,17 +125,18 @@ def _bring(
     assert top is not None
     insert_before(top, buffer)
     atom = UniversalCopyType.get(type_.element, 128)
-    leave = cute.CopyOp(value, buffer.result, atom=atom)
+    leave = cute.CopyOp(sent, buffer.result, atom=atom)
     arrive = cute.CopyOp(buffer.result, tile.result, atom=atom)
-    give(maker, leave)
-    give(reader, tile, arrive)
-    made = value.owner
+    narrow = [as_conditions(tile.result)] if is_condition else []
+    give(maker, *wide, leave)
+    give(reader, tile, arrive, *narrow)
+    crossing = (*wide, leave, tile, arrive, *narrow)
     if isinstance(made, cute.AllocFragmentOp):
-        insert_before(op, leave, tile, arrive)
+        insert_before(op, *crossing)
     else:
         assert isinstance(made, Operation)
-        insert_after(made, leave, tile, arrive)
-    return arrive
+        insert_after(made, *crossing)
+    return arrive, narrow[0].result if narrow else tile.result
 
 
 def _still_holds(value: SSAValue, known: cute.CopyOp, op: Operation) -> bool:
