@@ -47,6 +47,7 @@ class Choices(TypedDict, total=False):
     order: Order | None
     overlap: Overlap | None
     split_loops: Switch | None
+    unroll: int | None
     loads: Loads | None
     split_loads: Switch | None
     maxima: Maxima | None
@@ -97,6 +98,8 @@ class Schedule:
         other, and roles that share the rows of a tile ("split") compute exponentials in turns.
     split_loops: "yes" makes loops of their own of the first or last trips of a loop of multiplies
         that take a branch, such as that around a mask.
+    unroll: with 2 a loop whose trips end with copies of register tiles, which a warpgroup multiply
+        of the next trip reads, has two trips in one: tiles of even and odd ones take turns.
     loads: "threads" lets a warpgroup bring operands to shared memory by asynchronous copies of 16
         bytes where TMA could: rows that begin at odd multiples of 16 bytes come faster so.
     split_loads: "no" lets one thread load what TMA loads in a loop, in the order of the program;
@@ -136,6 +139,7 @@ class Schedule:
     order: Order | None = None
     overlap: Overlap | None = None
     split_loops: Switch | None = None
+    unroll: int | None = None
     loads: Loads | None = None
     split_loads: Switch | None = None
     maxima: Maxima | None = None
@@ -254,7 +258,7 @@ SHARES = 16
 DEGREES = (3, 4, 5)
 """The degrees of `polynomials`."""
 _TUPLES = {"tile": (1, 2, 3, 4, 5), "warps": (2,), "cluster": (2,), "registers": (2,)}
-_COUNTS = {"stages": 16, "instances": 3, "ctas": 32, "raster": 64, "split_k": 256}
+_COUNTS = {"stages": 16, "instances": 3, "ctas": 32, "raster": 64, "unroll": 2, "split_k": 256}
 _WORDS = {
     "roles": PLANS,
     "scheduler": get_args(Scheduler),

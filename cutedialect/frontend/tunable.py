@@ -29,6 +29,7 @@ _VARIED: dict[str, tuple[Any, ...]] = {
     "roles": ("uniform", "specialized", "alternate"),
     "overlap": ("no", "yes", "turns"),
     "split_loops": ("no", "yes"),
+    "unroll": (2,),
     "loads": ("threads",),
     "split_loads": ("no", "yes"),
 }

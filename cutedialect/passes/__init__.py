@@ -25,6 +25,7 @@ OURS = {
     "cute-schedule-loops": "schedule.schedule_loops",
     "cute-synchronize": "synchronize.synchronize",
     "cute-split-loops": "schedule.split_loops",
+    "cute-unroll-loops": "schedule.unroll_loops",
     "convert-to-ptx": "lower.convert_to_ptx",
     "cute-to-ptx": "cute_to_ptx",
     "verify-dominance": "verify_dominance",

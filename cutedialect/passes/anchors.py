@@ -34,7 +34,7 @@ class Anchors:
 
     ops: tuple[type[Operation], ...] = ()
     marks: tuple[str, ...] = ()
-    asked: Mapping[str, str] = field(default_factory=dict)
+    asked: Mapping[str, str | int] = field(default_factory=dict)
 
     def hold(self, root: Operation | Block) -> bool:
         """Whether a step may have something to do in a kernel, or in a part of one."""
@@ -54,7 +54,7 @@ class Anchors:
 def anchored(
     *ops: type[Operation],
     marks: tuple[str, ...] = (),
-    asked: Mapping[str, str] | None = None,
+    asked: Mapping[str, str | int] | None = None,
     otherwise: Callable[[], Any] | None = None,
 ) -> Callable[
     [Callable[Concatenate[_RootT, _P], _ResultT]], Callable[Concatenate[_RootT, _P], _ResultT]

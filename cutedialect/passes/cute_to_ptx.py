@@ -17,6 +17,7 @@ def pipeline(arch: str, schedule: str | None = None) -> tuple[ModulePass, ...]:
     from cutedialect.passes.roles.assign_warp_roles import AssignWarpRolesPass
     from cutedialect.passes.schedule.schedule_loops import ScheduleLoopsPass
     from cutedialect.passes.schedule.split_loops import SplitLoopsPass
+    from cutedialect.passes.schedule.unroll_loops import UnrollLoopsPass
     from cutedialect.passes.synchronize.synchronize import SynchronizePass
     from cutedialect.passes.tile.fuse import FusePass
     from cutedialect.passes.tile.tile import TilePass
@@ -30,6 +31,7 @@ def pipeline(arch: str, schedule: str | None = None) -> tuple[ModulePass, ...]:
         ScheduleLoopsPass(),
         SynchronizePass(),
         SplitLoopsPass(),
+        UnrollLoopsPass(),
         ConvertToPtxPass(arch=arch),
     )
 

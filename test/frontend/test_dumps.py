@@ -17,7 +17,8 @@ STAGES = [
     "06-cute-schedule-loops.mlir",
     "07-cute-synchronize.mlir",
     "08-cute-split-loops.mlir",
-    "09-convert-to-ptx.mlir",
+    "09-cute-unroll-loops.mlir",
+    "10-convert-to-ptx.mlir",
 ]
 
 

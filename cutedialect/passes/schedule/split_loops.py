@@ -22,6 +22,7 @@ from functools import reduce
 from itertools import pairwise
 
 from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -38,6 +39,9 @@ from cutedialect.passes.rewriting import (
     sweep,
 )
 from cutedialect.passes.synchronize.memory_views import constant_of, varies
+
+FEW_TRIPS = "few_trips"
+"""The attribute of a loop that has some first or last trips of one."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +210,9 @@ def _split(loop: scf.ForOp, branch: scf.IfOp, condition: _Condition) -> None:
     middle = 1 if ends[False] else 0
     for part, (first, last) in enumerate(pairwise(bounds)):
         is_taken = condition.outer is (part != middle)
-        _insert_part(loop, branch, is_taken, first, last)
+        inserted = _insert_part(loop, branch, is_taken, first, last)
+        if part != middle:
+            inserted.attributes[FEW_TRIPS] = UnitAttr()
     erase(loop)
 
 
@@ -240,7 +246,7 @@ def _before(
 
 def _insert_part(
     loop: scf.ForOp, branch: scf.IfOp, is_taken: bool, first: SSAValue, last: SSAValue
-) -> None:
+) -> scf.ForOp:
     """One of the loops, in front of the old one, in which the branch is decided, and all others on
     the same condition.
     """
@@ -248,7 +254,9 @@ def _insert_part(
     body = clone_block(loop.body.block, values)
     _decide(body, values.get(branch.cond, branch.cond), is_taken)
     sweep(body)
-    insert_before(loop, scf.ForOp(first, last, loop.step, [], body))
+    made = scf.ForOp(first, last, loop.step, [], body)
+    insert_before(loop, made)
+    return made
 
 
 def _decide(body: Block, condition: SSAValue, is_taken: bool) -> None:
