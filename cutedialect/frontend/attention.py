@@ -32,7 +32,7 @@ from .attention_views import (
     follow_each_other,
 )
 from .dtypes import DType, as_dtype, bf16, f16, f32, i32
-from .fitting import fitting_default
+from .fitting import allowed, fitting_default
 from .gemm_operands import Operand, as_number, as_operand, check_types, refuse_unknown, shown
 from .kernel import TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
@@ -426,7 +426,7 @@ class _Call:
         check_types(self.q, self.q, target)
         given = as_schedule(schedule)
         if given is not None:
-            return self._prepared_with(out, target, given, backend)
+            return allowed(lambda each: self._prepared_with(out, target, each, backend), given)
         return fitting_default(
             lambda spills: self._prepared_with(out, target, None, backend, spills), backend
         )

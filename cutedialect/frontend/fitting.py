@@ -1,19 +1,22 @@
 """Schedules for which a thread has the registers, as the assembler says. Where one has not, the
 first of a row of others that has is looked for: of a call without a schedule the next choices, of
 which the call takes that; of a schedule that was given those near it, and the error names that.
+Where a pass refuses a schedule that was given, its error names the nearest one that compiles.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from itertools import islice
+from dataclasses import fields
+from itertools import chain, combinations, islice
 from math import prod
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from cutedialect import environment
 from cutedialect.backend.runtime.driver import gpu_available
-from cutedialect.backend.runtime.errors import CompileError
+from cutedialect.backend.runtime.errors import REFUSED, CompileError
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.program import collections_held_back
 from cutedialect.schedule import Schedule, ScheduleError, replace_set
@@ -32,6 +35,8 @@ _KEYS, _KEY_STEPS = 16, 8
 # Warps up to which a thread has as many registers as an instruction can name.
 _FREE_WARPS = 8
 _EPILOGUES = ("direct", "smem", "tma")
+# Schedules that are tried near one that a pass refuses.
+_MOST_ALLOWED = 24
 
 
 class Ready(Protocol):
@@ -42,6 +47,7 @@ class Ready(Protocol):
 
 
 _Ready = TypeVar("_Ready", bound=Ready)
+_Result = TypeVar("_Result")
 
 
 def fitting_default(prepared: Callable[[int], _Ready], backend: str) -> _Ready:
@@ -65,6 +71,56 @@ def fitting_default(prepared: Callable[[int], _Ready], backend: str) -> _Ready:
 
         found = _first_that_fits(choices(), lambda ready: ready.kernel)
     return made[0] if found is None else found
+
+
+def allowed(prepared: Callable[[Schedule], _Result], given: Schedule) -> _Result:
+    """What `prepared` makes of a schedule that a call gives. Where a pass refuses that, the error
+    names the nearest schedule that `prepared` takes, which is looked for when the error is shown.
+    """
+    try:
+        return prepared(given)
+    except CompileError as error:
+        if error.code == REFUSED:
+            why = error.message
+            error.advice = lambda: _nearest_allowed(prepared, given, why)
+        raise
+
+
+def _nearest_allowed(
+    prepared: Callable[[Schedule], object], given: Schedule, why: str
+) -> str | None:
+    """What leaves the fewest fields of a refused schedule to the compiler: those that the message
+    names, first of all. None where it is not the schedule that is refused.
+    """
+    if _is_refused(prepared, Schedule()):
+        return None
+    names = [each.name for each in fields(given) if getattr(given, each.name) is not None]
+    # Those that say most about the kernel, which stand in front, stay longest.
+    names.reverse()
+    names.sort(key=lambda name: not _is_named(name, getattr(given, name), why))
+    fewer = chain.from_iterable(combinations(names, count) for count in range(1, len(names)))
+    for left in islice(fewer, _MOST_ALLOWED):
+        near = replace_set(given, dict.fromkeys(left))
+        if not _is_refused(prepared, near):
+            return (
+                f"the nearest schedule that compiles, without {' and '.join(left)}: "
+                f"schedule='{near.text()}'"
+            )
+    return "it compiles without a schedule"
+
+
+def _is_named(field: str, value: object, message: str) -> bool:
+    """Whether a message speaks of a field, or of its value where that is a word."""
+    words = [rf"{field} ="] + ([re.escape(value)] if isinstance(value, str) else [])
+    return re.search(rf"\b({'|'.join(words)})(?!\w)", message) is not None
+
+
+def _is_refused(prepared: Callable[[Schedule], object], schedule: Schedule) -> bool:
+    try:
+        prepared(schedule)
+    except (CompileError, ValueError):
+        return True
+    return False
 
 
 def nearest_schedule(

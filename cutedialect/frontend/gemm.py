@@ -22,7 +22,7 @@ from cutedialect.schedule import Schedule
 
 from .captured import exact
 from .dtypes import DType, as_dtype, f16, f32, f64, i32
-from .fitting import prepared_by_default
+from .fitting import allowed, prepared_by_default
 from .gemm_operands import (
     ACCUMULATORS,
     EIGHT_BIT_FLOATS,
@@ -421,10 +421,10 @@ class GemmCall:
         backend: str,
     ) -> ReadyCall:
         """Compile (or find) the kernel; without a schedule, with the default."""
-        arch = arch or default_arch(backend)
-        if schedule is None:
+        arch, given = arch or default_arch(backend), as_schedule(schedule)
+        if given is None:
             return prepared_by_default(self, alpha, beta, arch, backend)
-        return self.prepared_with(as_schedule(schedule), alpha, beta, arch, backend)
+        return allowed(lambda each: self.prepared_with(each, alpha, beta, arch, backend), given)
 
     def prepared_with(
         self, given: Schedule | None, alpha: float, beta: float, arch: str, backend: str

@@ -24,7 +24,7 @@ from cutedialect.choices import Activation, Arch, Backend
 from cutedialect.schedule import Schedule
 
 from .captured import exact
-from .fitting import fitting_default
+from .fitting import allowed, fitting_default
 from .gemm import GemmCall
 from .gemm_operands import as_number, as_operand, check_types
 from .gemm_scales import fold_numbers
@@ -269,7 +269,7 @@ def _prepare(
     """
     given = as_schedule(schedule)
     if given is not None:
-        return _prepared_with(calls, alpha, beta, arch, given, backend)
+        return allowed(lambda each: _prepared_with(calls, alpha, beta, arch, each, backend), given)
 
     def prepared(spills: int) -> _ReadyGroup:
         for call in calls:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from cutedialect import environment
 from cutedialect.backend.runtime.arrays import TensorArgument, tensor_argument
 from cutedialect.backend.runtime.devices import current_arch
 from cutedialect.backend.runtime.driver import gpu_available
+from cutedialect.backend.runtime.errors import CompileError
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.new_arrays import on_device_of
 from cutedialect.backend.runtime.program import (
@@ -24,12 +25,12 @@ from cutedialect.backend.runtime.program import (
 from cutedialect.backend.runtime.signature import GroupParameter, TensorParameter
 from cutedialect.backend.runtime.written_files import write_files
 from cutedialect.choices import Arch, Backend
-from cutedialect.remarks import collecting
+from cutedialect.remarks import Remark, collecting
 from cutedialect.schedule import Schedule
 
 from .captured import exact, version
 from .dtypes import DType, as_dtype, memory_dtype
-from .fitting import nearest_schedule
+from .fitting import allowed, nearest_schedule
 from .gemm_operands import refuse_traced
 from .kernel import (
     OPTIONS,
@@ -59,7 +60,7 @@ def run(program: KernelFunction, args: Sequence[object], options: Mapping[str, A
     args, options = program.bind(args, options)
     stream = options.get("stream")
     with on_device_of(args):
-        kernel = compile_kernel(program, args, options)
+        kernel = compile_call(program, args, options)
     given = [arg for arg in args if arg is not None]
     kernel.launch(*given, stream=stream)
 
@@ -77,6 +78,20 @@ def compile_kernel(
         if kept is not None:
             found = _kernel(program, kept, options)
     return found
+
+
+def compile_call(
+    program: KernelFunction, args: Sequence[object], options: Mapping[str, Any]
+) -> Kernel:
+    """The kernel for the arguments of a user's call, whose schedule may be one that passes refuse:
+    the error then names the nearest one that they take.
+    """
+    given = as_schedule(options.get("schedule"))
+    if given is None:
+        return compile_kernel(program, args, options)
+    return allowed(
+        lambda schedule: compile_kernel(program, args, {**options, "schedule": schedule}), given
+    )
 
 
 def _has_tail(spec: TensorSpec | GroupSpec) -> bool:
@@ -219,7 +234,7 @@ def lower(
     context = Context()
     verify_each = environment.verify_each()
     schedule = ""
-    with located(module), collecting() as remarks:
+    with collecting() as remarks, _told(remarks), located(module):
         _verify(module)
         equal = contracted_extents(module)
         for step in pipeline(arch):
@@ -239,6 +254,19 @@ def lower(
     return CompiledProgram.of(
         name, arch, ptx, module, schedule=schedule, ops=ops, remarks=remarks, equal_extents=equal
     )
+
+
+@contextmanager
+def _told(remarks: Sequence[Remark]) -> Iterator[None]:
+    """Let a refusal tell what passes declined at the same place: why multiplies are none of
+    warpgroups, say.
+    """
+    try:
+        yield
+    except CompileError as error:
+        there = [each for each in remarks if each.location == error.location is not None]
+        error.notes += tuple(f"{each.pass_name}: {each.message}" for each in there)
+        raise
 
 
 def _verify(module: ModuleOp) -> None:
@@ -435,7 +463,7 @@ def compile(
 
 def _compile_op(op: object, args: tuple[object, ...], options: dict[str, Any]) -> Kernel:
     if isinstance(op, KernelFunction):
-        return compile_kernel(op, args, options)
+        return compile_call(op, args, options)
     compiler = getattr(op, "compile", None)
     if compiler is None:
         kind = type(op).__name__

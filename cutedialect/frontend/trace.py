@@ -32,7 +32,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from cutedialect.backend.runtime.errors import CompileError
+from cutedialect.backend.runtime.errors import REFUSED, CompileError
 
 if TYPE_CHECKING:
     from .host import Launches
@@ -249,7 +249,7 @@ def located(module: ModuleOp) -> Iterator[None]:
         if op is not None and isinstance(op.location, FileLineColLoc):
             at = op.location
             where = f"{at.filename.data}:{at.line.data}:{at.column.data}"
-        raise CompileError(text, location=where, code="CD-PASS") from error
+        raise CompileError(text, location=where, code=REFUSED) from error
 
 
 def _first_invalid(module: ModuleOp) -> Operation | None:

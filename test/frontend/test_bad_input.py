@@ -58,7 +58,7 @@ READ_ONLY.flags.writeable = False
          "with epilogue = tma, got uniform on sm_90a; take epilogue = smem"),
         ({"schedule": "roles = specialized"}, CompileError, "'specialized', got mma.sync"),
         ({"schedule": "tile = (64,64,64), warps = (2,1), roles = specialized", "arch": "sm_90a"},
-         CompileError, "got mma.sync; take warps"),
+         CompileError, "take roles = uniform\n.*nearest schedule.*\n.*whole warpgroups"),
     ],
 )  # fmt: skip
 def test_gemm(change, kind, message):

@@ -5,6 +5,10 @@ expected and what came; the location is the user's Python line where PTX text or
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+# The code of a program or schedule that a pass refuses.
+REFUSED = "CD-PASS"
 # The code of a kernel whose values do not fit the registers; of one whose `wgmma` the assembler
 # serializes for that reason, and of one with an instruction that takes more than there are.
 SPILL = "CD-SPILL"
@@ -16,8 +20,13 @@ class CompileError(Exception):
 
     `message` is one line, `code` is stable ("CD-PTXAS", "C7508", ...), `location` is
     "file:line" or "file:line:column" of the user's Python or None, `ptx_line` the 1-based line of
-    the PTX text, `ir` the op it was printed for, `notes` further lines.
+    the PTX text, `ir` the op it was printed for, `notes` further lines. `advice` gives one more of
+    these: what takes time to find is looked for when the error is shown.
     """
+
+    # No part of what is pickled.
+    __slots__ = ("advice",)
+    advice: Callable[[], str | None] | None
 
     def __init__(
         self,
@@ -36,8 +45,10 @@ class CompileError(Exception):
         self.ptx_line = ptx_line
         self.ir = ir
         self.notes = notes
+        self.advice = None
 
     def __str__(self) -> str:
+        self._take_advice()
         where = f"{self.location}: " if self.location is not None else ""
         lines = [f"{where}error[{self.code}]: {self.message}"]
         if self.ptx_line is not None:
@@ -46,6 +57,13 @@ class CompileError(Exception):
             lines.append(f"  IR: {self.ir}")
         lines.extend(f"  note: {note}" for note in self.notes)
         return "\n".join(lines)
+
+    def _take_advice(self) -> None:
+        """Make a note of the advice, which is looked for once."""
+        # An error that was pickled has none.
+        advice, self.advice = getattr(self, "advice", None), None
+        if advice is not None and (found := advice()) is not None:
+            self.notes = (found, *self.notes)
 
 
 class PtxasNotFoundError(CompileError):

@@ -128,7 +128,7 @@ class AssignWarpRolesPass(ModulePass):
                 raise PassFailedException(
                     kernel,
                     "expected the role plan alternate with instances = "
-                    f"{given.instances}, got {plan}",
+                    f"{given.instances}, got {plan}; leave instances out",
                 )
             rows = (*rows[:-1], replace(rows[-1], teams=given.instances))
         has_roles = len(rows) > 1
@@ -142,7 +142,7 @@ class AssignWarpRolesPass(ModulePass):
         if not _has_tensor_memory(module):
             _check_multiplies(kernel, rows, plan)
         # Where it is, no room for what parts hold may be why threads multiply.
-        rows = (*rows[:-1], *_split(kernel, rows))
+        rows = (*rows[:-1], *_split(kernel, rows, _has_tensor_memory(module)))
         _check_multiplies(kernel, rows, plan)
         if kernel.threads is None or kernel.schedule is None:
             raise PassFailedException(
@@ -157,7 +157,7 @@ class AssignWarpRolesPass(ModulePass):
         cross_numbers(kernel, frozenset(row.name for row in rows if row.teams > 1))
 
 
-def _split(kernel: KernelOp, rows: tuple[RoleRow, ...]) -> list[RoleRow]:
+def _split(kernel: KernelOp, rows: tuple[RoleRow, ...], has_tensor_memory: bool) -> list[RoleRow]:
     """The rows of the roles that take parts of what the last row takes: ops that share no register
     tile, shared out by how much they touch. The first one keeps the name.
     """
@@ -175,7 +175,8 @@ def _split(kernel: KernelOp, rows: tuple[RoleRow, ...]) -> list[RoleRow]:
         raise PassFailedException(
             kernel,
             f"expected {row.parts} parts of what '{row.name}' does that share no register tile, "
-            f"got {len(parts)}; {_advice(kernel, rows)}",
+            f"got {len(parts)}; "
+            + (_advice(kernel, rows) if has_tensor_memory else "take roles = specialized"),
         )
     names = [row.name, *(f"{row.name}_{number}" for number in range(1, row.parts))]
     loads = dict.fromkeys(names, 0)
@@ -255,7 +256,7 @@ def _list_roles(module: ModuleOp, kernel: KernelOp, rows: Sequence[RoleRow], pla
     ops = {row.name: given.get(row.name, []) for row in rows}
     _check_warps(kernel, rows, ops)
     roles, threads = _placed(kernel, rows, ops)
-    _check_registers(kernel, roles, threads)
+    _check_registers(kernel, rows, roles, threads)
     _check_accumulators(kernel, threads, roles)
     _write(kernel, roles.values())
     count = IntegerAttr(threads, i32)
@@ -322,7 +323,9 @@ def _placed(
     return roles, first * _WARP
 
 
-def _check_registers(kernel: KernelOp, roles: Mapping[str, Role], threads: int) -> None:
+def _check_registers(
+    kernel: KernelOp, rows: Sequence[RoleRow], roles: Mapping[str, Role], threads: int
+) -> None:
     """What warpgroups get of the register file is what they start with, together."""
     groups: dict[int, int] = {}
     for each in roles.values():
@@ -336,12 +339,17 @@ def _check_registers(kernel: KernelOp, roles: Mapping[str, Role], threads: int) 
     used = _WARP * sum(held)
     if used > pool:
         shown = ", ".join(f"{each.registers or entry} for {each.name}" for each in roles.values())
+        computing = kernel.threads.value.data // _WARP if kernel.threads is not None else 0
+        fewer = [
+            *(["fewer warps"] if computing > _GROUP else []),
+            *(["fewer registers"] if any(row.registers is None for row in rows) else []),
+            *(["ctas = 1"] if ctas > 1 else []),
+        ] or ["roles = specialized"]
         raise PassFailedException(
             kernel,
             f"expected at most the {pool} registers in a CTA with which {threads} threads start"
             + (f" where an SM holds {ctas} of them" if ctas > 1 else "")
-            + f", got {used}: of a thread {shown}; take fewer warps or registers"
-            + (" or CTAs (ctas = 1)" if ctas > 1 else ""),
+            + f", got {used}: of a thread {shown}; take {' or '.join(fewer)}",
         )
 
 
@@ -379,8 +387,7 @@ def _check_multiplies(kernel: KernelOp, rows: Sequence[RoleRow], plan: str) -> N
             raise PassFailedException(
                 op,
                 "expected multiplies by warpgroups (wgmma) or into tensor memory (tcgen05) in the "
-                f"role plan '{plan}', got mma.sync; take warps = (4,1) on sm_90a and sm_100a where "
-                "the operands allow it (kernel.remarks, cute-opt --remarks), or the plan uniform",
+                f"role plan '{plan}', got mma.sync (a remark says why); take roles = uniform",
             )
         if effects_of(op).unit is not Unit.TCGEN05:
             continue
@@ -447,7 +454,8 @@ def _check_accumulators(kernel: KernelOp, threads: int, roles: Mapping[str, Role
             raise PassFailedException(
                 op,
                 f"expected at most the {entry} registers with which each of {threads} threads "
-                f"starts, got {needed} for {atom.name}; take a narrower tile or fewer warps",
+                f"starts, got {needed} for {atom.name}; take a narrower tile or fewer warps"
+                + (" or ctas = 1" if (kernel.choices.ctas or 1) > 1 else ""),
             )
     held, where = most_accumulators(kernel)
     if where is None:

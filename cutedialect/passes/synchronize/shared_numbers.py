@@ -159,7 +159,7 @@ def _of_loading_roles(
         raise PassFailedException(
             asked[0][1],
             f"expected the scheduler {scheduler} for roles of which one thread loads every tile "
-            "and one team computes, got others; take persistent",
+            "and one team computes, got others; take scheduler = persistent",
         )
     return found
 

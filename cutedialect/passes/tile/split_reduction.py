@@ -223,7 +223,7 @@ def share_reduction(
             raise PassFailedException(
                 loop,
                 f"expected one accumulator with elements of {_SUMMED_BITS} bits with reduction = "
-                "cluster, got others; take ordered",
+                "cluster, got others; take reduction = ordered",
             )
         acc, parts = reduction.accumulators[0], schedule.split_k or 1
         build = ScalarBuilder(InsertPoint.after(loop), loop)

@@ -159,22 +159,27 @@ def _check_target(kernel: cute.KernelOp, schedule: Schedule, arch: str) -> None:
     portable = target(arch).max_cluster
     most = 2 * portable if portable > 1 else 1
     cancels = schedule.scheduler == "cancel"
+    # Claims are of single CTAs.
+    claims = "dynamic" if prod(cluster) == 1 else "persistent"
     shares, schedulers, roles = "reduction = cluster", ("single", "persistent"), "specialized"
-    instead = "ordered"
+    instead = "reduction = ordered"
     if shares_rows(kernel):
         schedulers, roles, instead = ("single",), "uniform", "split_k = 1"
     has_roles = schedule.roles not in (None, "uniform")
     problems = [
-        (prod(cluster) > most, f"a cluster of at most {most} CTAs on {arch}, got {cluster}"),
+        (
+            prod(cluster) > most,
+            f"a cluster of at most {most} CTAs on {arch}, got {cluster}; take cluster = (1,1)",
+        ),
         (
             cancels and number < 100,
             "the scheduler cancel from sm_100 on (clusterlaunchcontrol), got it on "
-            f"{arch}; take dynamic",
+            f"{arch}; take scheduler = {claims}",
         ),
         (
             cancels and not schedule.has_load_role,
             "roles of which one loads with the scheduler cancel, got the role plan uniform; take "
-            "dynamic",
+            f"scheduler = {claims}",
         ),
         *(
             (
@@ -194,7 +199,7 @@ def _check_target(kernel: cute.KernelOp, schedule: Schedule, arch: str) -> None:
         ),
         (
             has_roles and number < _ROLES_TARGET and not holds(kernel, cute.GemmOp),
-            f"the role plan uniform on {arch}, got {schedule.roles}",
+            f"the role plan uniform on {arch}, got {schedule.roles}; take roles = uniform",
         ),
         (
             schedule.epilogue == "tma" and schedule.roles == "uniform",

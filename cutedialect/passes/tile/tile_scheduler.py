@@ -151,7 +151,10 @@ def _check(index: cute.TileIndexOp, schedule: Schedule, is_group: bool) -> None:
     """Refuse what a scheduler cannot deal out."""
     parts, wrong = schedule.split_k or 1, None
     if schedule.scheduler == "stream" and parts > 1:
-        wrong = "split_k = 1 with the scheduler stream, which splits by itself", parts
+        wrong = (
+            "split_k = 1 with the scheduler stream, which splits by itself",
+            f"{parts}; leave split_k out",
+        )
     elif schedule.scheduler == "stream" and is_group:
         wrong = "one tensor for the scheduler stream", "a group of tensors"
     elif schedule.scheduler == "tail" and parts > 1 and (is_group or schedule.shares_in_cluster):

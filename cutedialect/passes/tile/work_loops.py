@@ -51,7 +51,7 @@ def claim_loop(
         raise PassFailedException(
             index,
             f"expected cluster = (1,1) with the scheduler dynamic, got "
-            f"{kernel.schedule.data.cluster}; take persistent",
+            f"{kernel.schedule.data.cluster}; take scheduler = persistent",
         )
     counter = add_argument(
         kernel, _COUNTER, "claims", lambda _: cute.WorkspaceOp([], _COUNTER, True)
