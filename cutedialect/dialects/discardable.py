@@ -17,6 +17,7 @@ _HOLDERS = {
     "ahead": ("cute.stage",),
     "atom": ("cute.load",),
     "cute.arch": ("cute.kernel",),
+    "few_trips": ("scf.for",),
     "fills": _SCHEDULED,
     "from": ("ptx",),
     "guard": ("cute.local_tile", "cute.indexed_tile", "cute.slice"),
