@@ -1,4 +1,6 @@
-"""Clusters that hang over the last tile: CTAs without a tile have no effect, and do not hang."""
+"""Clusters that hang over the last tile: CTAs without a tile have no effect, and do not hang. So do
+instances that count the trips of work items, maybe past the last one.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
+from cutedialect.backend.runtime import emulated
 
 SCHEDULERS = ("single", "persistent")
 
@@ -140,3 +143,60 @@ def test_a_tensor_that_goes_on_behind_the_last_tile_keeps_what_it_has(cluster):
     assert np.array_equal(d[:192, :192], 2 * right)
     assert (d[192:] == 7).all()
     assert (d[:, 192:] == 7).all()
+
+
+@cute.kernel
+def valid_depths(A, B, counts, C, *, tile=(64, 64, 32)):
+    """Of a batch entry the first counts[entry] columns of A count: a loop of as many trips."""
+    bm, bn, bk = tile
+    entry, i, j = cute.tile_index(C, (1, bm, bn))
+    depth = counts[entry].to(cute.i32)
+    A = A.slice(2, 0, depth)
+    a = cute.local_tile(A, (bm, bk), (entry, i, None))
+    b = cute.local_tile(B, (bk, bn), (entry, None, j))
+    acc = cute.zeros((bm, bn))
+    for k in cute.range((depth + (bk - 1)) // bk):
+        cute.gemm(a[k], b[k], acc)
+    cute.copy(acc, cute.local_tile(C, (bm, bn), (entry, i, j)))
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 8])
+@pytest.mark.parametrize("instances", [2, 3])
+def test_instances_read_nothing_of_the_items_past_the_last_one(count, instances, monkeypatch):
+    """An instance counts the trips of the items that others have, which numbers of these tell."""
+    monkeypatch.setattr(emulated, "SM_COUNT", 2)
+    a, b = drawn(count, 64, 200), drawn(count, 200, 64, seed=1)
+    counts = np.array([200, 10, 64, 0, 129, 33, 96, 200][:count], np.int32)
+    c = np.zeros((count, 64, 64), np.float32)
+    schedule = f"roles = alternate, instances = {instances}"
+    valid_depths(a, b, counts, c, arch="sm_90a", schedule=schedule, backend="emulator")
+    for entry, depth in enumerate(counts):
+        right = a[entry, :, :depth].astype(np.float32) @ b[entry, :depth].astype(np.float32)
+        assert np.array_equal(c[entry], right)
+
+
+@cute.kernel
+def packed_depths(A, B, offsets, C, *, tile=(64, 64, 32)):
+    """Item n is of the sequence whose blocks of K it lies among: which one is searched for."""
+    bm, bn, bk = tile
+    n, i, j = cute.tile_index(C, (1, bm, bn))
+    sequence = cute.search(lambda s: offsets[s], offsets.extent - 1, n)
+    a = cute.local_tile(A, (bm, bk), (i, None))
+    b = cute.local_tile(B, (bk, bn), (None, j))
+    acc = cute.zeros((bm, bn))
+    for k in cute.range(sequence, offsets[sequence + 1]):
+        cute.gemm(a[k], b[k], acc)
+    cute.copy(acc, cute.local_tile(C, (bm, bn), (n, i, j)))
+
+
+def test_instances_search_for_the_items_of_others(monkeypatch):
+    monkeypatch.setattr(emulated, "SM_COUNT", 2)
+    a, b = drawn(64, 288), drawn(288, 64, seed=1)
+    offsets = np.array([0, 1, 4, 6, 9], np.int32)
+    c = np.zeros((9, 64, 64), np.float32)
+    packed_depths(a, b, offsets, c, arch="sm_90a", schedule="roles = alternate", backend="emulator")
+    for item in range(9):
+        sequence = int(np.searchsorted(offsets, item, "right")) - 1
+        depths = slice(32 * sequence, 32 * int(offsets[sequence + 1]))
+        right = a[:, depths].astype(np.float32) @ b[depths].astype(np.float32)
+        assert np.array_equal(c[item], right)

@@ -20,10 +20,19 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
+from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects import pipeline
-from cutedialect.dialects.cute import AllocSmemOp, FindOp, FragmentType, KernelOp, MemberOp, StageOp
+from cutedialect.dialects.cute import (
+    AllocSmemOp,
+    FindOp,
+    FragmentType,
+    KernelOp,
+    MemberOp,
+    ReadOp,
+    StageOp,
+)
 from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.rewriting import (
@@ -138,8 +147,8 @@ def _skip(loop: scf.ForOp, build: ScalarBuilder, item: SSAValue) -> None:
     sweep(block)
     _count_trips(block)
     sweep(block)
-    if ops_of(block, FindOp, MemberOp):
-        # Past the last item there is no group to look up.
+    if ops_of(block, FindOp, MemberOp, ReadOp):
+        # Past the last item there is no group to look up, and nothing to read.
         block.add_op(scf.YieldOp())
         build.insert(scf.IfOp(build.compare("slt", item, loop.ub), [], [block]))
         return
@@ -150,11 +159,11 @@ def _skip(loop: scf.ForOp, build: ScalarBuilder, item: SSAValue) -> None:
 
 def _counts(op: Operation) -> bool:
     """Whether an op goes on in a ring, is control around one that does, or scalar code."""
-    if isinstance(op, scf.ForOp | scf.IfOp):
-        return bool(ops_of(op, pipeline.AdvanceOp))
-    is_scalar = not op.regions and is_pure(op)
-    is_scalar = is_scalar and not any(isinstance(each.type, FragmentType) for each in op.results)
-    return isinstance(op, pipeline.AdvanceOp | scf.YieldOp) or is_scalar
+    if isinstance(op, pipeline.AdvanceOp) or op.has_trait(IsTerminator):
+        return True
+    if isinstance(op, scf.ForOp | scf.IfOp) and ops_of(op, pipeline.AdvanceOp):
+        return True
+    return is_pure(op) and not any(isinstance(each.type, FragmentType) for each in op.results)
 
 
 def _count_trips(block: Block) -> None:
