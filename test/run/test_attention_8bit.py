@@ -139,6 +139,14 @@ def test_scales_of_heads():
     check(*run(one, k, v, (of_q, of_k, of_v)), one, k, v, scales=(of_q, of_k, of_v))
 
 
+@pytest.mark.parametrize("more", [{}, {"softcap": 2.5}])
+def test_scales_of_heads_beside_a_negative_scale(more):
+    q, k, v = operands(1, 2, 1, 20, 70, 64)
+    scales = np.array([0.5, 2.0], np.float32), np.array([0.0], np.float32) + 1.5, None
+    out, lse = run(q, k, v, scales, causal=True, scale=-0.125, **more)
+    check(out, lse, q, -k, v, scales=(scales[0], 1.5, 1), causal=True, **more)
+
+
 def test_a_head_of_zeros_with_scale_zero():
     q, k, v = operands(1, 2, 2, 20, 70, 64)
     k[:, 0] = 0

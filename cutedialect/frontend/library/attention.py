@@ -152,7 +152,7 @@ def attention(
     factors = [each[tuple(batch)] for each in (scale_q, scale_k) if each is not None]
     for factor in factors:
         scale = scale * factor
-    if factors:
+    if factors and not is_scaled_first:
         # Of a head of zeros the scale may be 0, which would make a number of what a mask hides.
         scale = cute.maximum(scale, _LEAST)
     if scale_v is not None:
