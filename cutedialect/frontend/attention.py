@@ -58,8 +58,8 @@ _LOG2_E = math.log2(math.e)
 _MOST_FOLDED, _MOST_TOGETHER = 8, 64
 # Columns that two warpgroups share, each whole lines of shared memory.
 _WIDE_UNIT = 128
-# Bytes that divide the strides of what TMA copies.
-_BOX_ALIGN = 16
+# Bytes that divide the strides of what TMA copies, and of what asynchronous copies do.
+_BOX_ALIGN, _WORD_BYTES = 16, 4
 # No sequence is longer; sums of a few such numbers stay within 32 bits.
 _UNBOUNDED = 1 << 29
 
@@ -476,6 +476,7 @@ class _Call:
             processors=processors_of(target, backend),
             is_padded=dims != (self.q.shape[-1], self.v.shape[-1]),
             sees=None if left is None or right is None else left + right + 1,
+            is_shifted=self.is_shifted(),
         )
         chosen = choose_schedule(problem, target, given)
         if chosen.polynomials is None:
@@ -602,6 +603,11 @@ class _Call:
     def loads_boxes(self) -> bool:
         """Whether all of q, k and v are tensors that TMA loads as they are."""
         return all(_is_boxes(each.value, each.name) for each in (self.q, self.k, self.v))
+
+    def is_shifted(self) -> bool:
+        """Whether rows of q, k or v may begin at any element, not at words."""
+        specs = [spec_of(each.value, each.name) for each in (self.q, self.k, self.v)]
+        return any(isinstance(each, TensorSpec) and each.align < _WORD_BYTES for each in specs)
 
     def items(self, rows: int, heads: int, group: int) -> tuple[int | None, ...]:
         """A shape that covers the work items of the packed sequences, which need not be known: each

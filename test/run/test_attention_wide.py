@@ -100,6 +100,19 @@ def test_targets_of_less_shared_memory_have_a_default(arch):
     check(out, lse, q, k, k)
 
 
+@pytest.mark.some(2)
+@pytest.mark.parametrize(
+    ("depth", "columns"), [(575, None), (409, None), (257, 511), (576, 512), (64, 509)]
+)
+def test_rows_that_begin_at_any_element_have_a_default(depth, columns):
+    """They come with the words around them, and are shifted to where multiplies read them."""
+    odd = depth + 1 - depth % 2
+    q, k = (normal(1, 2, 40, odd, seed=s)[..., :depth] for s in (0, 1))
+    v = k[..., :400] if columns is None else normal(1, 2, 40, columns, seed=2)
+    out, lse = cute.attention(q, k, v, arch="sm_90a", backend="emulator", return_lse=True)
+    check(out, lse, q, k, v)
+
+
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("heads", [16, pytest.param(128, marks=pytest.mark.long)])
 @pytest.mark.parametrize(

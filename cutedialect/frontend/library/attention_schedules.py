@@ -72,8 +72,8 @@ _SHORT = 512
 _FEW_KEYS = 384
 # Wider heads have results that several warps share by columns.
 WIDE, _WIDE_STAGES = 256, 4
-# Shared memory beside their keys, values, rows and exponentials.
-_WIDE_BYTES = 2048
+# Shared memory beside their keys, values, rows and exponentials, and of a vector.
+_WIDE_BYTES, _VECTOR_BYTES = 2048, 16
 # Blocks between those that tiles of a window begin with.
 _MEETING_BLOCKS = 8
 # CTAs start while the launch in front of theirs ends where all is over after so many seconds, if
@@ -105,8 +105,8 @@ class AttentionWork:
     for scores above those that were guessed, whether logarithms are returned, whether values
     are the first columns of keys, how many sequences of rows there are (None: many), the
     processors of the device, and how many keys a window lets a row see (None: as many as there
-    are), and whether tiles have more columns than heads. Of packed sequences rows are those of
-    each, on average.
+    are), whether tiles have more columns than heads, and whether rows of an operand may begin at
+    any element. Of packed sequences rows are those of each, on average.
     """
 
     dims: tuple[int, int]
@@ -133,6 +133,7 @@ class AttentionWork:
     processors: int = 132
     sees: int | None = None
     is_padded: bool = False
+    is_shifted: bool = False
 
 
 def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = None) -> Schedule:
@@ -285,8 +286,13 @@ def _wide(work: AttentionWork, arch: str) -> Schedule:
     bq, keys = (_GROUP_ROWS, _GROUP_ROWS) if on_groups else (2 * _ROWS, 2 * _ROWS)
     keys = max(_LEAST_KEYS, keys >> work.spills)
     element = work.bits_q // 8
-    key = element * (work.dims[0] + (0 if work.is_latent else work.dims[1]))
-    free = target(arch).smem_per_cta - _WIDE_BYTES - element * bq * work.dims[0]
+    row, value = (element * each for each in work.dims)
+    key = row + (0 if work.is_latent else value)
+    if on_groups and work.is_shifted:
+        # Each row comes with the words around it, and is shifted to where a multiply reads it: no
+        # part of a key is a value there.
+        row, key = 2 * row + _VECTOR_BYTES, 2 * (row + value + _VECTOR_BYTES)
+    free = target(arch).smem_per_cta - _WIDE_BYTES - bq * row
     while keys > _LEAST_KEYS and keys * (key + element * bq) > free:
         keys //= 2
     stages = max(1, min(_WIDE_STAGES, (free - element * bq * keys) // (keys * key)))
