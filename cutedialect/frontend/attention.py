@@ -35,7 +35,7 @@ from .dtypes import DType, as_dtype, bf16, f16, f32, i32
 from .fitting import allowed, fitting_default
 from .gemm_operands import Operand, as_number, as_operand, check_types, refuse_unknown, shown
 from .kernel import TensorSpec
-from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
+from .launch import Variants, as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.attention import attention as program
 from .library.attention_schedules import (
     WIDE,
@@ -478,11 +478,7 @@ class _Call:
             sees=None if left is None or right is None else left + right + 1,
             is_shifted=self.is_shifted(),
         )
-        chosen = choose_schedule(problem, target, given)
-        if chosen.polynomials is None:
-            bits, returns = self.q.dtype.bits, self.returns_lse
-            share = polynomials(target, dims, bits, problem.is_f16, returns)
-            chosen = chosen.merged(Schedule(polynomials=share))
+        chosen = _chosen(problem, target, given)
         rows = chosen.tile[0] if chosen.tile else 1
         work = Work(self.key_shape(), many, 1 if folds else group, self.masks(), bool(self.packing))
         parts = parts_of(work, chosen, target, backend)
@@ -504,20 +500,18 @@ class _Call:
         )
         if 0 in self.out_shape:
             return ready
-        options = {
-            "tile": chosen.tile,
+        options = _constants(problem, target, chosen) | {
             "dims": dims,
             "page_size": 0 if self.table is None else self.k.shape[2],
             # The largest score is that of the largest product only with a positive factor.
             "is_scaled_first": self.softcap is not None or self.scale <= 0,
-            "maxima": maxima(problem, chosen),
-            "meets_at": meets_at(problem, chosen),
-            "sums": summed_by(problem, chosen, target),
-            "packed": packed(problem, chosen, target),
             "arch": target,
-            "schedule": chosen,
             "backend": backend,
         }
+
+        def near(other: Schedule) -> dict[str, Any]:
+            return _constants(problem, target, without_parts(_chosen(problem, target, other)))
+
         lse = TensorSpec(self.out_shape[:-1], f32, align=4) if self.returns_lse else None
         values = None if self.is_latent else self.v.value
         arrays = self.q.value, self.k.value, values, made, lse
@@ -527,7 +521,8 @@ class _Call:
         offsets = () if packing is None else (packing.q_offsets.value, packing.k_offsets.value)
         args = ready.arguments(arrays, self.given_scales, keys, offsets)
         several = ready.parts is not None or gathers
-        kernel = compile_kernel(split_attention if several else program, args, options)
+        taken = split_attention if several else program
+        kernel = compile_kernel(taken, args, options, Variants(given or Schedule(), near))
         return replace(ready, kernel=kernel)
 
     def dims(self, arch: str) -> tuple[int, int]:
@@ -617,6 +612,27 @@ class _Call:
         total, count = self.q.shape[2], self.packing.q_offsets.shape[0]
         number = None if total is None or count is None else total // rows + count - 1
         return (number, heads, group) if group > 1 else (number, heads)
+
+
+def _chosen(problem: AttentionWork, target: str, given: Schedule | None) -> Schedule:
+    """What a call computes with, on top of which is what it gives."""
+    chosen = choose_schedule(problem, target, given)
+    if chosen.polynomials is not None:
+        return chosen
+    share = polynomials(target, problem.dims, problem.bits_q, problem.is_f16, problem.returns_lse)
+    return chosen.merged(Schedule(polynomials=share))
+
+
+def _constants(problem: AttentionWork, target: str, chosen: Schedule) -> dict[str, Any]:
+    """The schedule, and the compile-time values of the program that go with it."""
+    return {
+        "tile": chosen.tile,
+        "maxima": maxima(problem, chosen),
+        "meets_at": meets_at(problem, chosen),
+        "sums": summed_by(problem, chosen, target),
+        "packed": packed(problem, chosen, target),
+        "schedule": chosen,
+    }
 
 
 def _is_boxes(value: object, name: str) -> bool:

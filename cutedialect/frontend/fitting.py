@@ -195,7 +195,9 @@ def _other_warps(warps: tuple[int, int], shares_file: bool) -> Iterator[tuple[in
 
 
 def _smaller_tiles(tile: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Of a multiply half of the columns, of the depth, or of the rows; of attention fewer keys."""
+    """Of a multiply half of the columns, of the depth, or of the rows; of attention fewer keys, or
+    rows of a warpgroup less.
+    """
     if len(tile) == 3:
         rows, columns, depth = tile
         if columns % (2 * _LEAST_COLUMNS) == 0:
@@ -208,6 +210,8 @@ def _smaller_tiles(tile: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         rows, keys = tile
         step = max(1, keys // (_KEY_STEPS * _KEYS)) * _KEYS
         yield from ((rows, fewer) for fewer in range(keys - step, keys // 2 - 1, -step) if fewer)
+        if rows > _LEAST_ROWS:
+            yield rows - _LEAST_ROWS, keys
 
 
 def _kernel(schedule: Schedule, compiled: Callable[[Schedule], Kernel]) -> Kernel | None:

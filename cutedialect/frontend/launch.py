@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,18 +65,31 @@ def run(program: KernelFunction, args: Sequence[object], options: Mapping[str, A
     kernel.launch(*given, stream=stream)
 
 
+@dataclass(frozen=True)
+class Variants:
+    """How a kernel looks with other schedules: `given` is what the call gives of one, and `options`
+    are those that differ, for another one in its place. It lives as long as the kernel.
+    """
+
+    given: Schedule
+    options: Callable[[Schedule], dict[str, Any]]
+
+
 def compile_kernel(
-    program: KernelFunction, args: Sequence[object], options: Mapping[str, Any]
+    program: KernelFunction,
+    args: Sequence[object],
+    options: Mapping[str, Any],
+    variants: Variants | None = None,
 ) -> Kernel:
     """The kernel of a program for arrays, numbers or specs; kept in the process and on disk."""
     args, options = program.bind(args, options)
     given = [spec_of(arg, name) for arg, name in zip(args, program.parameters, strict=True)]
     specs = with_wide_floats(given, args)
-    found = _kernel(program, specs, options)
+    found = _kernel(program, specs, options, variants)
     if any(isinstance(spec, TensorSpec | GroupSpec) and _has_tail(spec) for spec in specs):
         kept = _keeping_tails(found, specs)
         if kept is not None:
-            found = _kernel(program, kept, options)
+            found = _kernel(program, kept, options, variants)
     return found
 
 
@@ -123,7 +136,12 @@ def _in_halves(spec: TensorSpec) -> TensorSpec:
     return TensorSpec(spec.shape, spec.dtype, spec.strides, min(spec.align, 8))
 
 
-def _kernel(program: KernelFunction, specs: Sequence[Spec], options: Mapping[str, Any]) -> Kernel:
+def _kernel(
+    program: KernelFunction,
+    specs: Sequence[Spec],
+    options: Mapping[str, Any],
+    variants: Variants | None = None,
+) -> Kernel:
     constants = program.constants({k: v for k, v in options.items() if k not in OPTIONS})
     schedule = as_schedule(options.get("schedule"))
     backend = options.get("backend") or "auto"
@@ -138,7 +156,9 @@ def _kernel(program: KernelFunction, specs: Sequence[Spec], options: Mapping[str
     found = None if known is None else _kernels.get(known)
     if found is None:
         check_arch(arch)
-        found = _compile(program, specs, constants, schedule, options, arch, backend, keys, spills)
+        found = _compile(
+            program, specs, constants, schedule, options, arch, backend, keys, spills, variants
+        )
         if known is not None:
             _kernels[known] = found
     return found
@@ -154,6 +174,7 @@ def _compile(
     backend: str,
     keys: tuple[object, ...],
     spills: str,
+    variants: Variants | None,
 ) -> Kernel:
     text = schedule.text() if schedule is not None else ""
     promised = program.in_bounds, spills
@@ -180,13 +201,16 @@ def _compile(
         done = Schedule.parse(compiled.schedule)
 
         def compiled_with(other: Schedule) -> Kernel:
+            if variants is not None:
+                return _kernel(program, specs, kept | variants.options(other), variants)
             changed = {**kept, "schedule": other}
             # The tile of a program that takes it as a compile-time value.
             if done.tile is not None and constants.get("tile") == done.tile != other.tile:
                 changed["tile"] = other.tile or done.tile
             return _kernel(program, specs, changed)
 
-        found = nearest_schedule(schedule or Schedule(), done, compiled_with)
+        given = variants.given if variants is not None else schedule or Schedule()
+        found = nearest_schedule(given, done, compiled_with)
         return None if found is None else found.text()
 
     kernel = Kernel(compiled, stages, backend=backend, trace=trace, nearest=nearest)  # type: ignore[arg-type]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+import numpy as np
 import pytest
 
 import cutedialect as cute
@@ -77,3 +80,38 @@ def test_blocks_have_fewer_keys_nearby():
     assert [each.tile for each in schedules_near(given, given)][:5] == [
         (64, 224), (64, 192), (64, 160), (64, 128), (64, 208),
     ]  # fmt: skip
+
+
+def packed(heads, shared):
+    """Packed causal sequences of heads of 128 dimensions, whose logarithms are asked for."""
+    q, k = (np.empty((1, h, 2048, 128), np.float16) for h in (heads, shared))
+    ends = np.array([0, 1000, 2048], np.int32)
+    options = {"cu_seqlens": (ends, ends), "causal": True, "return_lse": True, "arch": "sm_90a"}
+    return (q, k, k), options
+
+
+@pytest.mark.skipif(not ptxas.candidates(), reason="no ptxas")
+def test_logarithms_of_packed_heads_that_share_keys_fit_at_once():
+    arrays, options = packed(8, 2)
+    kernel = cute.compile(cute.attention, *arrays, **options)
+    assert (keys_of(kernel), kernel.fits) == (112, True)
+    arrays, options = packed(2, 2)
+    assert keys_of(cute.compile(cute.attention, *arrays, **options)) == 128
+
+
+@pytest.mark.skipif(not ptxas.candidates(), reason="no ptxas")
+@pytest.mark.parametrize("rows", [128, 192])
+def test_what_the_error_names_fits_when_it_is_given(rows):
+    """How maxima are kept, what adds up sums and registers go with the schedule."""
+    arrays, options = packed(8, 2)
+    kernel = cute.compile(cute.attention, *arrays, schedule=f"tile = ({rows},128)", **options)
+    with pytest.raises(cute.CompileError, match="schedule that fits the registers") as caught:
+        kernel.cubin  # noqa: B018
+    named = re.search(r"schedule='(.*)'", caught.value.notes[0])
+    assert named is not None
+    assert cute.compile(cute.attention, *arrays, schedule=named[1], **options).fits
+
+
+def test_rows_of_attention_are_fewer_nearby():
+    given = cute.Schedule(tile=(192, 64))
+    assert cute.Schedule(tile=(128, 64)) in list(schedules_near(given, given))

@@ -85,6 +85,8 @@ _RATE, _BANDWIDTH, _LAUNCH = 4e14, 2.5e12, 3e-6
 _COLUMN_BITS, _HALF_BOX = 256, 32
 # Above this dimension unmasked rows have too few registers for guesses: the assembler spills some.
 _WIDEST_UNMASKED = 192
+# Up to this dimension 128 keys leave registers for the logarithms of packed heads that share keys.
+_WIDE_LOGARITHMS = 112
 # Registers of a thread that multiplies, by warpgroups that share a tile, and how many it needs
 # beside accumulators and operands, without and with more than a causal mask's bounds. A lone one
 # has 248, but 160 keys of heads of 192 spilled where all of these were counted on.
@@ -507,6 +509,13 @@ def _group_keys(work: AttentionWork) -> int:
     keys = _most_keys(work)
     # Both sums, of exponentials before and behind rounding.
     takes_more = not work.stores_boxes if not work.is_uneven else work.has_window and work.is_capped
+    # Of heads that share keys, where the rows of one in a sequence have their logarithms.
+    takes_more |= (
+        work.is_packed
+        and work.group != 1
+        and not work.has_window
+        and min(work.dims) > _WIDE_LOGARITHMS
+    )
     is_tight = work.returns_lse and takes_more and 64 < max(work.dims) <= 128 and _is_plain(work)
     return keys - _LESS_KEYS if _caps_slices(work) or is_tight else keys
 
