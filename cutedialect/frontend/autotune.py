@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -15,7 +16,7 @@ from statistics import median
 from typing import Any
 
 from cutedialect import environment
-from cutedialect.backend.runtime.errors import CompileError
+from cutedialect.backend.runtime.errors import CompileError, LossWarning
 from cutedialect.backend.runtime.fingerprint import FingerprintError
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.ptx_text import canonical
@@ -272,7 +273,10 @@ class _Search:
             assert each.kernel is not None
             try:
                 arguments = self._target.arguments(each.schedule)
-                each.prepared = self._timer.prepare(each.kernel, arguments)
+                with warnings.catch_warnings():
+                    # What a candidate loses shows in its time.
+                    warnings.simplefilter("ignore", LossWarning)
+                    each.prepared = self._timer.prepare(each.kernel, arguments)
                 (each.first,) = self._timer.time([each.prepared])
             except DeviceLostError as error:
                 each.failure = _said(error)

@@ -258,7 +258,7 @@ def kernel(
     what is stored at a work item's coordinates ends where the tensor of `tile_index` does, so that
     nothing is spent on looking; tiles may still hang over the end of a mode. `spills`, which a call
     takes as well, says what becomes of a kernel whose registers spill, or whose `wgmma` the
-    assembler serializes: "refuse" it, "warn" in `Kernel.remarks`, or "allow" it.
+    assembler serializes: "refuse" it, "warn" once and in `Kernel.remarks`, or "allow" it.
     """
     if function is None:
         return lambda given: KernelFunction(given, in_bounds, spills)

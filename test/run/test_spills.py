@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
 import cutedialect as cute
-from cutedialect.backend.runtime import ptxas
+from cutedialect.backend.runtime import announcements, ptxas
+from cutedialect.backend.runtime.errors import LossWarning
 
 pytestmark = pytest.mark.skipif(not ptxas.candidates(), reason="no ptxas")
 
@@ -42,6 +45,20 @@ def test_a_program_that_spills_runs(chosen) -> None:
     told = [each for each in kernel.remarks if each.pass_name == "ptxas"]
     assert len(told) == (chosen.get("spills") != "allow")
     assert all("got" in each.message and "spill" in each.message for each in told)
+
+
+def test_a_program_that_spills_warns_once_at_the_users_line(monkeypatch) -> None:
+    monkeypatch.setattr(announcements, "_announced", set())
+    kernel = compiled()
+    with pytest.warns(LossWarning, match=r"kernel 'program', got \d+ bytes.*spills='re") as seen:
+        assert kernel.cubin
+    assert [warning.filename for warning in seen] == [__file__]
+    assert "more warps for it leave a thread fewer values" in str(seen[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert kernel.resources.spills
+        assert compiled().cubin
+        assert compiled(spills="allow").cubin
 
 
 @pytest.mark.parametrize("chosen", [{"spills": "refuse"}, {"made_with": {"spills": "refuse"}}])

@@ -1,6 +1,7 @@
 """`CompileError`: what a user sees when a kernel cannot be compiled. A message says what was
 expected and what came; the location is the user's Python line where PTX text or IR still knows it.
-`EmulatorWarning` is what a user sees once when kernels run without a GPU.
+`EmulatorWarning` is what a user sees once when kernels run without a GPU, `LossWarning` once for a
+kernel whose registers spill.
 """
 
 from __future__ import annotations
@@ -73,6 +74,12 @@ class PtxasNotFoundError(CompileError):
 class EmulatorWarning(UserWarning):
     """Kernels run in the emulator although nobody asked for it, thousands of times slower than on
     a GPU. `backend="emulator"` and CUTEDIALECT_BACKEND=emulator ask for it.
+    """
+
+
+class LossWarning(UserWarning):
+    """Registers of a kernel spill, or the assembler serializes its `wgmma`: it computes the same,
+    more slowly. `spills` of `@cute.kernel`, and of a call, refuses that or allows it instead.
     """
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from cutedialect import environment
 from cutedialect.backend.runtime.aliasing import Named, check_aliases
+from cutedialect.backend.runtime.announcements import announce, announce_losses
 from cutedialect.backend.runtime.arguments import ArgumentChecker, Bound, tensors_of
 from cutedialect.backend.runtime.arrays import Look
 from cutedialect.backend.runtime.cuda import CudaLauncher, PreparedCall
@@ -23,7 +24,6 @@ from cutedialect.backend.runtime.devices import device_name
 from cutedialect.backend.runtime.driver import gpu_available
 from cutedialect.backend.runtime.emulated import EmulatedLauncher
 from cutedialect.backend.runtime.errors import LACKS_REGISTERS, CompileError
-from cutedialect.backend.runtime.fallback import announce
 from cutedialect.backend.runtime.interpreted import InterpretedLauncher
 from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.launch_looks import LaunchLook, launch_look, launch_look_for
@@ -213,10 +213,10 @@ class Kernel:
 
     def _loadable(self, arch: str) -> Assembly:
         """The machine code for a target; an error about registers names a schedule
-        that fits them.
+        that fits them, and what is allowed to lose speed is warned of.
         """
         try:
-            return self._assembled(arch)
+            found = self._assembled(arch)
         except CompileError as error:
             if error.code in LACKS_REGISTERS and self._nearest is not None:
                 found = self._nearest()
@@ -227,6 +227,8 @@ class Kernel:
                 )
                 error.notes = (advice, *error.notes)
             raise
+        announce_losses(self.program)
+        return found
 
     @cached_property
     def stages(self) -> dict[str, str]:

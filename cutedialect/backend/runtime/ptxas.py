@@ -24,6 +24,8 @@ from cutedialect.backend.runtime.ptx_text import origin
 
 TIMEOUT_SECONDS = 600
 DEFAULT_OPTIONS = ("-lineinfo",)
+# Of a thread.
+_MOST_REGISTERS = 255
 
 _LOCATED = re.compile(
     r"ptxas (?P<file>.*?), line (?P<line>\d+); (?P<severity>\w+)\s*: (?P<text>.*)"
@@ -261,10 +263,15 @@ def loss(assembly: Assembly, ptx: str) -> CompileError | None:
         return _located(ptx, losses[0], losses[0].code or "CD-PTXAS", tuple(losses[1:]))
     for name, usage in assembly.kernels.items():
         if usage.spill_stores or usage.spill_loads:
+            more = (
+                "a smaller tile or more warps for it leave a thread fewer values"
+                if usage.registers == _MOST_REGISTERS
+                else "a smaller tile or fewer warps per CTA leave more registers"
+            )
             return CompileError(
                 f"expected no spills in kernel '{name}', got {usage.spill_stores} bytes of spill "
                 f"stores and {usage.spill_loads} bytes of spill loads at {usage.registers} "
-                "registers; a smaller tile or fewer warps per CTA leave more registers",
+                f"registers; {more}",
                 code=SPILL,
             )
     return None

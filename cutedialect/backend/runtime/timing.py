@@ -122,7 +122,7 @@ class DeviceTimer:
         if arch is None:
             raise RuntimeError(misfit(kernel.name, kernel.arch, self.device, self._capability))
         try:
-            return assembled(kernel.ptx, arch)
+            return assembled(kernel.ptx, arch, spills=kernel.program.spills)
         except PtxasNotFoundError:
             return None  # the driver assembles it when it is loaded
 

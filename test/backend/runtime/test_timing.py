@@ -7,6 +7,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -252,13 +253,18 @@ def test_rounding_is_no_difference(
 def test_machine_code_for_the_device(
     cuda: FakeCuda, scale: CompiledProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[str] = []
-    monkeypatch.setattr(timing, "assembled", lambda ptx, arch: made.append(arch))
-    timer = DeviceTimer()
-    timer.assemble(Kernel(scale))
-    assert made == ["sm_90"]  # a cubin for sm_80 does not run there
+    made: list[tuple[str, str]] = []
 
-    def refuses(ptx: str, arch: str) -> None:
+    def assembles(ptx: str, arch: str, spills: str) -> None:
+        made.append((arch, spills))
+
+    monkeypatch.setattr(timing, "assembled", assembles)
+    timer = DeviceTimer()
+    timer.assemble(Kernel(replace(scale, spills="warn")))
+    # A cubin for sm_80 does not run there; one that spills does, where the program allows it.
+    assert made == [("sm_90", "warn")]
+
+    def refuses(ptx: str, arch: str, spills: str) -> None:
         raise CompileError("spills")
 
     monkeypatch.setattr(timing, "assembled", refuses)

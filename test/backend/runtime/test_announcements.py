@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from cutedialect.backend.runtime import fallback
+from cutedialect.backend.runtime import announcements
 from cutedialect.backend.runtime import kernel as kernel_module
 from cutedialect.backend.runtime.errors import EmulatorWarning
 from cutedialect.backend.runtime.kernel import Kernel
@@ -18,8 +18,8 @@ from cutedialect.backend.runtime.program import CompiledProgram
 @pytest.fixture(autouse=True)
 def nothing_announced(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(kernel_module, "gpu_available", lambda: False)
-    monkeypatch.setattr(fallback, "_announced", set())
-    monkeypatch.setattr(fallback, "_has_nvidia_device", lambda: False)
+    monkeypatch.setattr(announcements, "_announced", set())
+    monkeypatch.setattr(announcements, "_has_nvidia_device", lambda: False)
     monkeypatch.delenv("CUTEDIALECT_BACKEND", raising=False)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
@@ -52,6 +52,6 @@ def test_a_chosen_emulator_says_nothing(
 def test_a_gpu_that_the_driver_does_not_see_is_one_for_the_doctor(
     scale: CompiledProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fallback, "_has_nvidia_device", lambda: True)
+    monkeypatch.setattr(announcements, "_has_nvidia_device", lambda: True)
     with pytest.warns(EmulatorWarning, match="cutedialect doctor"):
         launch(Kernel(scale))

@@ -1,23 +1,42 @@
-"""The announcement, once in a process, that kernels run in the emulator for want of a GPU."""
+"""What a user is warned of, once in a process: that kernels run in the emulator for want of a GPU,
+and of each kernel that the assembler made slower.
+"""
 
 from __future__ import annotations
 
+import functools
 import sys
 import warnings
 from pathlib import Path
 
-from cutedialect.backend.runtime.errors import EmulatorWarning
+from cutedialect.backend.runtime.errors import EmulatorWarning, LossWarning
+from cutedialect.backend.runtime.program import CompiledProgram, losses
 
 _PACKAGE = str(Path(__file__).parents[2])
+# "emulator", and the PTX text of kernels.
 _announced: set[str] = set()
 
 
 def announce() -> None:
     """Warn of the emulator at the line of the user's call, at the first call only."""
-    if _announced:
+    if "emulator" in _announced:
         return
     _announced.add("emulator")
     warnings.warn(_reason(), EmulatorWarning, stacklevel=_frames_of_ours())
+
+
+def announce_losses(program: CompiledProgram) -> None:
+    """Warn of a kernel's registers that spill, or `wgmma` that are serialized, at the line of the
+    user's call.
+    """
+    for each in losses(program):
+        if program.ptx not in _announced:
+            _announced.add(program.ptx)
+            text = (
+                f"{each.message}; spills='refuse' names the nearest schedule that fits, "
+                "spills='allow' silences this"
+            )
+            warnings.warn(text, LossWarning, stacklevel=_frames_of_ours())
 
 
 def _reason() -> str:
@@ -40,8 +59,13 @@ def _has_nvidia_device() -> bool:
 
 
 def _frames_of_ours() -> int:
-    """The stack level of the nearest caller outside of the package, as seen from `announce`."""
+    """The stack level of the nearest caller outside of the package, as seen from who warns."""
     frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and _is_between(frame.f_code.co_filename):
         frame, level = frame.f_back, level + 1
     return level
+
+
+def _is_between(name: str) -> bool:
+    """Whether a file is of the package, or what it computes properties once with."""
+    return name.startswith(_PACKAGE) or name == functools.__file__
