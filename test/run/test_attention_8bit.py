@@ -220,6 +220,14 @@ def test_keys_of_8_bits_beside_rows_of_16(name, arch):
     check(out, lse, q, k, v, scales=(1, scales[1], 0.5), **masks)
 
 
+@pytest.mark.some(2)
+@pytest.mark.parametrize(("d", "dv"), [(64, 161), (129, 32), (161, 161), (64, 130)])
+def test_rows_of_8_bits_that_begin_anywhere_beside_others_of_16(d, dv):
+    """The vectors of which blocks of 80 keys have an odd number in a row stay whole."""
+    q, k, v = operands(1, 1, 1, 40, 85, d, dv, of_q=np.float16)
+    check(*run(q, k, v), q, k, v)
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_every_number_of_8_bits_is_converted(arch):
     every = np.arange(256, dtype=np.uint8)

@@ -28,6 +28,8 @@ from .scalar_builder import Scalar
 from .tile_access import TileAccess
 from .views import View, local_tile
 
+# A mode, and how many elements along it no part of a copy cuts.
+Whole = tuple[int, int]
 # Asynchronous copies of a thread whose addresses it computes together.
 _STARTED = 16
 # Values of a thread that are read before they are written: as many as leave registers for their
@@ -159,12 +161,13 @@ def _widened(context: Context, names: tuple[str, str], args: list[SSAValue]) -> 
 
 
 def in_parts(
-    context: Context, source: View, target: View, tv: Layout, most: int
+    context: Context, source: View, target: View, tv: Layout, most: int, whole: Whole = (0, 1)
 ) -> Iterator[tuple[View, View, Layout]]:
     """The parts of a copy (source, target, layout), of which every thread has at most `most`
     values, as the body of a run-time loop; the whole of a tile that does not fall into such parts.
+    `whole` is a mode and how many elements along it stay together.
     """
-    cut = _cut(source, target, tv, most)
+    cut = _cut(source, target, tv, most, whole)
     if cut is None:
         yield source, target, tv
         return
@@ -186,7 +189,9 @@ def in_parts(
     builder.emit(ptx.ForOp(low, high, 1, block))
 
 
-def _cut(source: View, target: View, tv: Layout, most: int) -> tuple[int, int, Layout] | None:
+def _cut(
+    source: View, target: View, tv: Layout, most: int, whole: Whole
+) -> tuple[int, int, Layout] | None:
     """(mode, extent, layout) of equal parts of a tile that every thread has few values of; None
     for a tile that is small, or that does not fall into such parts.
     """
@@ -199,7 +204,7 @@ def _cut(source: View, target: View, tv: Layout, most: int) -> tuple[int, int, L
         extent, rest = divmod(shape[mode], parts)
         if rest or any(len(view.modes[mode]) != 1 for view in (source, target)):
             continue
-        if not _is_aligned(target, mode, extent):
+        if not _is_aligned(target, mode, extent) or (mode == whole[0] and extent % whole[1]):
             continue
         rows, columns = shape
         if mode == 1:

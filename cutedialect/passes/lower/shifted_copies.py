@@ -29,7 +29,7 @@ from .addresses import (
 )
 from .context import Context
 from .copies import merge_units
-from .memory_copies import copy_tile, in_parts
+from .memory_copies import Whole, copy_tile, in_parts
 from .scalar_builder import Scalar
 from .tile_access import TileAccess
 from .views import DynamicStride, View
@@ -59,7 +59,9 @@ def copy_shifted(
 
     def run(is_inside: bool) -> None:
         most = max(1, _vectors(context) // (1 if is_inside else 2))
-        for read, written, part in in_parts(context, source, target, tv, most * tile.unit):
+        for read, written, part in in_parts(
+            context, source, target, tv, most * tile.unit, tile.whole
+        ):
             for some in ShiftedTile(context, read, part).parts(most):
                 some.store(written, some.shifted(some.load(is_inside), is_inside, is_tf32))
 
@@ -76,7 +78,9 @@ def copy_around(context: Context, source: View, target: View, tv: Layout) -> Non
         return  # to what `shift_within` copies
 
     def run(most: int, is_inside: bool, is_apart: bool) -> None:
-        for read, written, part in in_parts(context, source, target, tv, most * tile.unit):
+        for read, written, part in in_parts(
+            context, source, target, tv, most * tile.unit, tile.whole
+        ):
             for some in ShiftedTile(context, read, part).parts(most):
                 some.start(written, is_inside, is_apart)
 
@@ -107,7 +111,9 @@ def shift_within(
                 origin = replace(some, source=tile)
                 origin.store(target, origin.shifted(some.read(source), is_inside, is_tf32))
             return
-        for read, written, part in in_parts(context, source, target, tv, most * every.unit):
+        for read, written, part in in_parts(
+            context, source, target, tv, most * every.unit, every.whole
+        ):
             for some in ShiftedTile(context, read, part).parts(most):
                 count = len(some.firsts)
                 facts = [shift] * count, [length] * count, every.grain, is_tf32
@@ -145,6 +151,11 @@ class ShiftedTile:
     def unit(self) -> int:
         """Elements of a vector."""
         return self.elements or _BYTES // self.source.element_bytes
+
+    @property
+    def whole(self) -> Whole:
+        """The mode along which vectors lie, and their elements: no part cuts them."""
+        return self.contiguous, self.unit
 
     @cached_property
     def access(self) -> TileAccess:
