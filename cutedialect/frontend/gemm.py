@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from cutedialect.backend.runtime.jax_arrays import call_on_views, uses_jax
 from cutedialect.backend.runtime.kernel import Kernel
@@ -33,6 +33,7 @@ from .gemm_operands import (
     as_operand,
     batched,
     broadcast,
+    check_activation,
     check_precision,
     check_types,
     has_tcgen05,
@@ -344,16 +345,8 @@ class GemmCall:
         if c is None and beta != 0:
             raise ValueError(f"c: expected an array with beta = {beta}, got None")
         self.bias = self._addend("bias", bias, self.out_shape[-1:]) if bias is not None else None
-        if activation is not None and not callable(activation) and activation not in _ACTIVATIONS:
-            raise ValueError(
-                f"activation: expected {', '.join(map(repr, _ACTIVATIONS))} or a function, "
-                f"got {activation!r}"
-            )
-        if not self.takes_alpha and activation in ("gelu", "silu"):
-            raise TypeError(
-                f"activation: expected 'relu' or a function with results of {self.out_dtype.name} "
-                f"(an out_dtype of floats takes any), got {activation!r}"
-            )
+        # Where a result of integers takes no factor, the epilogue computes in its type.
+        check_activation(activation, self.epilogue_dtype)
         self._check_out("out", out, self.out_dtype)
         self._check_out("aux", aux, None)
         self.out, self.aux = out, aux
@@ -697,4 +690,3 @@ _LONG_SUM = 1024
 _LEAST_TRANSPOSED_ALIGN = {8: 4, 32: 16}
 _SUMMED_BITS = 32  # of the sums that the CTAs of a cluster add up
 _LARGE = 4096  # what a run-time extent counts as
-_ACTIVATIONS: tuple[str, ...] = get_args(Activation)

@@ -7,12 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 
 from cutedialect.atoms import Target, target
 from cutedialect.atoms.mma_atoms import first_target
 from cutedialect.backend.runtime.arrays import TensorArgument, tensor_argument
 from cutedialect.backend.runtime.tracebacks import explained
+from cutedialect.choices import Activation
 
 from .dtypes import DType, as_dtype, bf16, e4m3, e5m2, f16, f32, f64, i8, i32, u8
 from .instead import ARGUMENTS
@@ -240,6 +241,27 @@ def expanded(value: Any, shape: Sequence[int | None]) -> Any:
     import numpy as np
 
     return np.broadcast_to(value, tuple(extent or 0 for extent in shape))
+
+
+def check_activation(activation: object, dtype: DType) -> None:
+    """Refuse what is no activation of an epilogue that computes in a type."""
+    if activation is None or callable(activation):
+        return
+    if activation not in get_args(Activation):
+        raise ValueError(
+            f"activation: expected {', '.join(map(repr, get_args(Activation)))} or a function, "
+            f"got {activation!r}"
+        )
+    if activation == "relu" or dtype in (f16, f32):
+        return
+    if dtype == f64:
+        what = "sums of f64 (PTX has no exponential of such)"
+        instead = f"; take lambda x: cute.{activation}(x.to(cute.f32))"
+    else:
+        what, instead = f"results of {dtype.name} (an out_dtype of floats takes any)", ""
+    raise TypeError(
+        f"activation: expected 'relu' or a function with {what}, got {activation!r}{instead}"
+    )
 
 
 def broadcast(one: Sequence[int | None], other: Sequence[int | None]) -> tuple[int | None, ...]:

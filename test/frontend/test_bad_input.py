@@ -37,6 +37,8 @@ READ_ONLY.flags.writeable = False
         ({"transpose_b": True}, TypeError, r"transpose_b: expected the transposed view \(\.T"),
         ({"activations": "relu"}, TypeError, "got an unexpected keyword argument 'activations'"),
         ({"activation": np.tanh}, TypeError, "write a function around it, of tiles and cute's own"),
+        ({"a": A.astype(float), "b": B.astype(float), "out": None, "activation": "gelu"}, TypeError,
+         r"activation: expected 'relu' .* sums of f64 .* got 'gelu'; take lambda x: cute\.gelu\(x"),
         ({"activation": "gleu"}, ValueError, "activation: expected 'relu', .* got 'gleu'"),
         ({"acc_dtype": "f64"}, TypeError, "acc_dtype: expected f32 or f16 for f16, got f64"),
         ({"out_dtype": "f32"}, TypeError, "out: expected f32, got f16"),

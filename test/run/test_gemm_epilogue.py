@@ -132,6 +132,15 @@ def test_activation_is_any_function_of_the_tile(arch):
     assert same(run(a, b, arch, activation=leaky), np.where(sums > 0, sums, sums * 0.5) + 1)
 
 
+def test_activation_of_doubles_in_f32():
+    """What the error for a name proposes."""
+    a, b = (np.random.default_rng(seed).standard_normal((64, 64)) for seed in range(2))
+    got = run(a, b, activation=lambda x: cute.silu(x.to(cute.f32)))
+    want = (sums := a @ b) / (1 + np.exp(-sums))
+    assert got.dtype == np.float64
+    assert np.abs(got - want).max() < 1e-5
+
+
 def test_activation_takes_numbers_from_around_it():
     """Functions that differ in a captured number are different kernels."""
     a, b = operands()
