@@ -115,3 +115,44 @@ def test_which_programs_are_flat():
     # Elements that are loaded one by one leave no time to find their places.
     assert not _is_flat(placed, x[:, 1:], y[:, 1:], **how)
     assert not _is_flat(placed, x.T, y.T, tile=(64, 4), arch="sm_90a")
+
+
+@cute.kernel
+def multiplied(X, W, Y, *, tile, mode, turns):
+    """The same vector of a mode of the work items, seen through so many transposes each time."""
+    at = cute.tile_index(Y, tile)
+    y = cute.local_tile(X, tile, at).load()
+    w = cute.local_tile(W, (tile[mode],), (at[mode],))
+    for number, count in enumerate(turns):
+        view = w
+        for _ in range(count):
+            view = view.T
+        y = y * (number + 2) + view.load()
+    cute.copy(y, cute.local_tile(Y, tile, at))
+
+
+# Mode of the vector, and how often it is transposed: once more where columns have it.
+TURNS = [(0, (0, 2)), (0, (0, 2, 4)), (1, (1, 3)), (1, (3, 1)), (1, (3, 3)), (1, (1, 3, 5))]
+# Of square tiles, what is counted along one mode may lie along the other one.
+CROSSED = [(0, (1,)), (0, (1, 0)), (1, (0,)), (1, (0, 1))]
+
+
+@pytest.mark.parametrize(
+    ("tile", "mode", "turns"),
+    [*(((4, 1024), *each) for each in TURNS), *(((32, 32), *each) for each in CROSSED)],
+)
+def test_a_vector_that_is_seen_several_ways(tile, mode, turns):
+    rng = np.random.default_rng(len(turns))
+    x = rng.integers(-3, 4, (37, 1000)).astype(np.float32)
+    w = rng.integers(-3, 4, x.shape[mode]).astype(np.float32)
+    y = np.zeros_like(x)
+    multiplied(x, w, y, tile=tile, mode=mode, turns=turns, arch="sm_80", backend="emulator")
+    where, want = np.indices(x.shape), x
+    for number, count in enumerate(turns):
+        at = where[mode] // tile[mode] * tile[mode] + where[count % 2] % tile[count % 2]
+        seen = np.where(at < len(w), w[np.minimum(at, len(w) - 1)], 0)
+        want = want * (number + 2) + seen
+    assert np.array_equal(y, want)
+    given = {"tile": tile, "mode": mode, "turns": turns, "arch": "sm_80"}
+    is_along = all(count % 2 == mode for count in turns)
+    assert _is_flat(multiplied, x, w, y, **given) == is_along

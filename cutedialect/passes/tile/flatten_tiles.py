@@ -202,9 +202,13 @@ class _Flat:
                 and not any(isinstance(mode, tuple) for mode in type_.modes)
                 and all(isinstance(each, cute.LoadOp | cute.CopyOp) for each in users)
             )
-        return self._vector_mode(op) is not None and all(
-            isinstance(each, cute.TransposeOp) for each in users
-        )
+        mode = self._vector_mode(op)
+        if mode is None:
+            return False
+        # Square tiles may take what is counted by columns for their rows, and the reverse.
+        along = (self.extents[0], 1) if mode == 0 else (1, self.extents[1])
+        _, uses = _readers(op)
+        return all(cute.shape_of(use.operation.operands[use.index].type) == along for use in uses)
 
     def _vector_mode(self, op: cute.LocalTileOp) -> int | None:
         """The mode of the work items that a vector lies along."""
@@ -305,35 +309,36 @@ class _Flat:
         """Let what moves a tile move the vectors of the run."""
         build = ScalarBuilder(InsertPoint.before(op), op)
         size = [self.run, self.width]
-        view, users = self._seen(op)
+        turned, uses = _readers(op)
         if self._is_whole(op):
             again = cute.IndexedTileOp(op.memref, size, [zero, zero], self.rows, places=self.places)
-        elif cute.shape_of(view.type) == (self.extents[0], 1):
+        elif self._vector_mode(op) == 0:
             again = cute.IndexedTileOp(op.memref, [self.run], [zero], self.rows)
         else:
             row = build.value(cute.TransposeOp(op.memref))
             again = cute.IndexedTileOp(row, size, [zero, zero], self.first, places=self.places)
         made = build.value(again)
         made.name_hint = op.result.name_hint
-        for use in users:
+        for use in uses:
             use.operation.operands[use.index] = made
-        while not view.uses:
-            last = view.owner
-            assert isinstance(last, Operation)
-            view = last.operands[0]
-            erase(last)
-            if last is op:
-                break
+        erase(*reversed(turned), op)
 
-    def _seen(self, op: cute.LocalTileOp) -> tuple[SSAValue, list[Use]]:
-        """A tile as its readers see it, and these."""
-        view = op.result
-        while True:
-            users = list(view.uses)
-            turned = [use.operation for use in users if isinstance(use.operation, cute.TransposeOp)]
-            if not turned:
-                return view, users
-            view = turned[0].result
+
+def _readers(op: cute.LocalTileOp) -> tuple[list[Operation], list[Use]]:
+    """The transposes of a tile, and of these, each behind what it turns; and the uses of all of
+    them and of the tile by anything else.
+    """
+    turned: list[Operation] = []
+    found: list[Use] = []
+    pending: list[SSAValue] = [op.result]
+    for value in pending:
+        for use in value.uses:
+            if isinstance(use.operation, cute.TransposeOp):
+                turned.append(use.operation)
+                pending += use.operation.results
+            else:
+                found.append(use)
+    return turned, found
 
 
 def _is_memory(value: SSAValue) -> bool:
