@@ -175,3 +175,17 @@ def test_results_and_operands_take_the_registers_that_there_are(name):
         cute.gemm, a, b, arch=arch, schedule=schedule, out_dtype=out, backend="emulator", **given
     )
     assert kernel.fits
+
+
+@pytest.mark.skipif(not ptxas.candidates(), reason="no ptxas")
+def test_a_pipeline_that_lacks_registers_names_a_schedule_too():
+    """Words of A, contiguous along M, go through registers beside 192 accumulators."""
+    a = cute.TensorSpec((512, 512), "f32", (1, None))
+    options = {"arch": "sm_90a", "schedule": "tile = (256,192,64)"}
+    b = cute.TensorSpec((512, 512), "f32", (1, None))
+    kernel = cute.compile(cute.gemm, a, b, **options)
+    assert not kernel.fits
+    with pytest.raises(cute.CompileError, match="insufficient register resources") as caught:
+        kernel.cubin  # noqa: B018
+    assert caught.value.code in ("C7511", "C7512")  # as the release of ptxas has it
+    assert "the nearest schedule that fits the registers" in caught.value.notes[0]

@@ -13,7 +13,7 @@ REFUSED = "CD-PASS"
 # The code of a kernel whose values do not fit the registers; of one whose `wgmma` the assembler
 # serializes for that reason, and of one with an instruction that takes more than there are.
 SPILL = "CD-SPILL"
-LACKS_REGISTERS = (SPILL, "C7512", "C7602")
+LACKS_REGISTERS = (SPILL, "C7511", "C7512", "C7602")
 
 
 class CompileError(Exception):
