@@ -8,6 +8,7 @@ dynamic strides; then `cute.launch` of the host part learns the bytes of shared 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -46,6 +47,8 @@ from .scalar_builder import ScalarBuilder
 __all__ = ["ConvertToPtxPass"]
 _ERASABLE = {ptx.ScalarOp, ptx.ImmOp, ptx.SpecialOp, ptx.SmemBaseOp, ptx.PackOp, ptx.UnpackOp}
 _ERASABLE |= {ptx.RegArrayOp, ptx.MapaOp, ptx.GetOp}
+# Shared memory that barriers take at most.
+_BARRIER_BYTES = 1024
 # Rows, columns and stages of a buffer.
 _RING_RANK = 3
 _HANDLERS = (
@@ -114,9 +117,11 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
     buffers = [each for each in op.body.block.ops if isinstance(each, cute.AllocSmemOp)]
     places = [place for each in buffers if (place := each.place) is not None]
     context.smem.used = max((place.stop for place in places), default=0)
-    if any(each.sums is not None for each in ops_of(op, cute.GemmOp)):
-        # A tile of ones beside the buffers leaves no room for gaps.
-        for each in sorted(buffers, key=lambda op: (-op.result.type.alignment, -op.bytes)):
+    unplaced = [each for each in buffers if each.place is None]
+    has_ones = any(each.sums is not None for each in ops_of(op, cute.GemmOp))
+    if has_ones or _has_gaps(unplaced, chip.smem_per_cta - context.smem.used):
+        # A tile of ones, and barriers, leave no room for gaps.
+        for each in sorted(unplaced, key=lambda op: (-op.result.type.alignment, -op.bytes)):
             lowering.places[each] = context.smem.take(each.bytes, each.result.type.alignment)
     lowering.reductions = cluster_reductions.prepare_reductions(op, context)
     lowering.run(op.body.block)
@@ -138,6 +143,15 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
     kernel.properties["min_ctas"] = IntegerAttr(context.resident, i32)
     kernel.location = op.location
     return kernel
+
+
+def _has_gaps(buffers: Sequence[cute.AllocSmemOp], free: int) -> bool:
+    """Whether the gaps between buffers, in their order, take the room that barriers need."""
+    used = 0
+    for each in buffers:
+        alignment = each.result.type.alignment
+        used = -(-used // alignment) * alignment + each.bytes
+    return sum(each.bytes for each in buffers) <= free < used + _BARRIER_BYTES
 
 
 @cache
