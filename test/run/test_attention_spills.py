@@ -115,3 +115,21 @@ def test_what_the_error_names_fits_when_it_is_given(rows):
 def test_rows_of_attention_are_fewer_nearby():
     given = cute.Schedule(tile=(192, 64))
     assert cute.Schedule(tile=(128, 64)) in list(schedules_near(given, given))
+
+
+@pytest.mark.some(4)
+@pytest.mark.skipif(not ptxas.candidates(), reason="no ptxas")
+@pytest.mark.parametrize(
+    ("dtype", "depth", "columns", "rows", "keys"),
+    [("f16", 113, 111, 700, 8192), ("f16", 171, 171, 700, 300), ("bf16", 321, 319, 1, 60),
+     ("f16", 575, 511, 1024, 2048), ("e5m2", 117, 117, 384, 1024), ("e4m3", 67, 67, 128, 128)],
+)  # fmt: skip
+def test_threads_that_shift_rows_into_place_have_registers(dtype, depth, columns, rows, keys):
+    element = getattr(cute, dtype)
+    q, k, v = (
+        cute.TensorSpec((2, 8, length, width), element, align=element.bits // 8)
+        for length, width in ((rows, depth), (keys, depth), (keys, columns))
+    )
+    options = {"scale": -0.1} if element.bits == 8 else {}
+    kernel = cute.compile(cute.attention, q, k, v, arch="sm_90a", return_lse=True, **options)
+    assert kernel.fits

@@ -87,6 +87,9 @@ _COLUMN_BITS, _HALF_BOX = 256, 32
 _WIDEST_UNMASKED = 192
 # Up to this dimension 128 keys leave registers for the logarithms of packed heads that share keys.
 _WIDE_LOGARITHMS = 112
+# Those of threads beside two warpgroups that shift rows into place, and of these, by the bits of
+# keys: as many as no head or block of keys was found to need more than.
+_SHIFTING_REGISTERS = {16: (136, 184), 8: (120, 192)}
 # Registers of a thread that multiplies, by warpgroups that share a tile, and how many it needs
 # beside accumulators and operands, without and with more than a causal mask's bounds. A lone one
 # has 248, but 160 keys of heads of 192 spilled where all of these were counted on.
@@ -147,7 +150,8 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
     """
     on_groups = arch in _WARPGROUP_TARGETS
     if max(work.dims) > WIDE:
-        return _wide(work, arch).merged(given)
+        registers = _shifting_registers(work, given) if on_groups else None
+        return _wide(work, arch).merged(Schedule(registers=registers)).merged(given)
     is_open = _may_share_processor(work, arch, given)
     resident = resident_schedule(work, _is_over_after(work, _SOON)) if is_open else None
     if resident is not None:
@@ -214,6 +218,8 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
     if bq == 2 * _GROUP_ROWS and work.is_paged:
         # Threads that load a box for each page need more, one that loads all of them most.
         registers = (104, 200) if is_short else (72, 216)
+    if bq == 2 * _GROUP_ROWS and registers is None:
+        registers = _shifting_registers(work, given)
     if is_default and bq == 3 * _GROUP_ROWS and (work.spills or _caps_slices(work)):
         # Those that load slices may need what fewer keys leave to those that multiply.
         registers = (40, 152)
@@ -244,6 +250,13 @@ def _may_share_processor(work: AttentionWork, arch: str, given: Schedule | None)
     if work.is_padded or work.is_paged or work.is_capped:
         return False
     return not work.is_sliced or work.is_packed
+
+
+def _shifting_registers(work: AttentionWork, given: Schedule | None) -> tuple[int, int] | None:
+    """The registers of threads where some shift rows into place, if it is open what warps do."""
+    chosen = () if given is None else (given.tile, given.warps, given.roles, given.loads)
+    is_open = all(each is None for each in chosen)
+    return _SHIFTING_REGISTERS[work.bits] if work.is_shifted and is_open else None
 
 
 def _corrected(work: AttentionWork, arch: str, given: Schedule | None) -> Schedule | None:
