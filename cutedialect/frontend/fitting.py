@@ -137,8 +137,8 @@ def nearest_schedule(
 
 def schedules_near(given: Schedule, done: Schedule) -> Iterator[Schedule]:
     """`given` with one change, then with two (those of the tile first): fewer CTAs on an SM,
-    registers as the compiler shares them out, another number of warps, another epilogue, half of
-    the tile's columns, depth or rows.
+    registers as the compiler shares them out, another number of warps or as many as the compiler
+    takes, another epilogue, half of the tile's columns, depth or rows.
 
     >>> given = Schedule(tile=(128, 64, 64), warps=(8, 1), epilogue="direct")
     >>> for each in list(schedules_near(given, given))[:3]:
@@ -175,6 +175,8 @@ def _changes(given: Schedule, done: Schedule) -> Iterator[dict[str, Any]]:
         yield {"registers": None}
     if done.warps is not None:
         yield from ({"warps": warps} for warps in _other_warps(done.warps, done.has_load_role))
+    if given.warps is not None:
+        yield {"warps": None}
     if done.epilogue is not None:
         yield from ({"epilogue": each} for each in _EPILOGUES if each != done.epilogue)
     yield from ({"tile": tile} for tile in _smaller_tiles(done.tile or ()))

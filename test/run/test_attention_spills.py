@@ -133,3 +133,8 @@ def test_threads_that_shift_rows_into_place_have_registers(dtype, depth, columns
     options = {"scale": -0.1} if element.bits == 8 else {}
     kernel = cute.compile(cute.attention, q, k, v, arch="sm_90a", return_lse=True, **options)
     assert kernel.fits
+
+
+def test_warps_may_be_left_to_the_compiler_nearby():
+    given = cute.Schedule(tile=(128, 96), warps=(1, 1))
+    assert cute.Schedule(tile=(128, 96)) in list(schedules_near(given, given))[:8]
