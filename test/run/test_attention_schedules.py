@@ -265,7 +265,7 @@ def test_other_tiles_begin_with_their_first_block(more, given):
         ({"dims": (64, 64)}, [96, 80, 64, 48]),
         ({"dims": (256, 256)}, [64, 48, 32, 16]),
         ({"bits": 8, "bits_q": 8}, [96, 64, 32, 32]),
-        ({"is_paged": True, "is_sliced": True}, [128, 64, 64, 64]),
+        ({"is_paged": True, "is_sliced": True}, [128, 64, 32, 16]),
     ],
 )
 def test_blocks_have_fewer_keys_where_the_assembler_spilled(more, keys):
@@ -585,3 +585,21 @@ def test_logarithms_leave_registers_as_they_are():
     kernel = cute.compile(cute.attention, *[spec] * 3, return_lse=True, arch="sm_90a")
     assert "st.global.b32" in kernel.ptx
     assert "st.global.v4" not in kernel.ptx
+
+
+@pytest.mark.parametrize(
+    ("more", "tile", "registers"),
+    [
+        ({}, (128, 64), (136, 184)),
+        ({"is_paged": True}, (128, 64), (136, 184)),
+        ({"is_paged": True, "bits": 8, "bits_q": 8}, (128, 64), (120, 192)),
+        ({"dims": (448, 448)}, (64, 16), (136, 184)),
+    ],
+)
+def test_threads_that_shift_rows_take_registers(more, tile, registers):
+    work = {"dims": (128, 128), "is_shifted": True, "loads_boxes": False, "is_uneven": True} | more
+    chosen = choose_schedule(AttentionWork(**work), "sm_90a")
+    assert chosen.registers == registers
+    assert chosen.tile == tile
+    given = cute.Schedule(tile=(64, 64))
+    assert choose_schedule(AttentionWork(**work), "sm_90a", given).registers != registers

@@ -161,13 +161,14 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         work = replace(work, spills=work.spills - 1)
     keys = _group_keys(work) if on_groups else 64 if max(work.dims) <= 128 else 32
     less = _LESS_SMALL_KEYS if 8 in (work.bits, work.bits_q) else _LESS_KEYS
-    keys = max(less, keys - less * work.spills)
+    # Pages have a power of two of keys.
+    keys = max(less, keys >> work.spills if work.is_paged else keys - less * work.spills)
     is_whole = _is_plain(work) and not (work.is_sliced or work.is_paged)
     if on_groups and is_whole and work.keys is not None:
         # No more than there are of the least keys.
         keys = min(keys, max(_LESS_KEYS, -(-work.keys // _LESS_KEYS) * _LESS_KEYS))
     if work.is_paged:
-        # Whole pages, or a part of one: these have a power of two of keys.
+        # Whole pages, or a part of one.
         keys = 1 << keys.bit_length() - 1
     while not on_groups and keys > _LEAST_KEYS and not _fits(work, arch, _ROWS, keys):
         keys //= 2
@@ -215,11 +216,11 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
     is_single = scheduler == "single" and not work.is_paged and max(work.dims) > _SPAN
     is_short |= is_single and work.keys is not None and work.keys <= _SOME_KEYS
     is_short |= is_half and (are_short_packs(work) or _is_wide_and_short(work))
-    if bq == 2 * _GROUP_ROWS and work.is_paged:
+    if bq == 2 * _GROUP_ROWS:
+        registers = _shifting_registers(work, given)
+    if bq == 2 * _GROUP_ROWS and work.is_paged and not work.is_shifted:
         # Threads that load a box for each page need more, one that loads all of them most.
         registers = (104, 200) if is_short else (72, 216)
-    if bq == 2 * _GROUP_ROWS and registers is None:
-        registers = _shifting_registers(work, given)
     if is_default and bq == 3 * _GROUP_ROWS and (work.spills or _caps_slices(work)):
         # Those that load slices may need what fewer keys leave to those that multiply.
         registers = (40, 152)
