@@ -118,7 +118,7 @@ def _is_named(field: str, value: object, message: str) -> bool:
 def _is_refused(prepared: Callable[[Schedule], object], schedule: Schedule) -> bool:
     try:
         prepared(schedule)
-    except (CompileError, ValueError):
+    except Exception:  # The error that is being shown is another one, whatever comes up here.
         return True
     return False
 

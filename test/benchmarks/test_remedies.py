@@ -2,6 +2,7 @@
 time.
 """
 
+import pickle
 import re
 
 import numpy as np
@@ -67,6 +68,16 @@ def test_a_program_that_no_schedule_mends_has_no_advice():
     with pytest.raises(Exception, match="64") as found:
         cute.compile(odd, half(64, 64), half(64, 64), schedule="stages = 2", arch="sm_90a")
     assert "nearest" not in str(found.value)
+
+
+def test_a_refusal_may_be_pickled():
+    """What looks for advice stays behind; what was found goes along."""
+    operands = half(64, 64), half(64, 64)
+    with pytest.raises(cute.CompileError) as found:
+        cute.compile(cute.gemm, *operands, schedule="cluster = (2,1)", arch="sm_80")
+    assert "note" not in str(pickle.loads(pickle.dumps(found.value)))
+    assert "note: it compiles" in str(found.value)
+    assert "note: it compiles" in str(pickle.loads(pickle.dumps(found.value)))
 
 
 def test_wrong_advice_is_noticed(monkeypatch):
