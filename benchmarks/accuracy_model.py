@@ -106,15 +106,16 @@ def attended(torch: Any, sample: Sample, plan: Plan) -> Any:
     kind = sample.q.dtype
     is_f16 = kind == torch.float16
     name = "f16" if is_f16 else "bf16"
-    shift, most = 0.0, 0.0
+    # Blocks that take the largest score so far, and by how much it may be more in others.
+    shift, few, most = 0.0, 0, 0.0
     if plan.maxima == "guessed":
-        shift = program._ROOM[name] if is_f16 else 0.0
+        shift, few = (program._ROOM[name], program.FIRST_BLOCKS) if is_f16 else (0.0, 0)
         most = program._FAR if is_f16 else log2(program._MOST[name])
     elif plan.maxima == "lazy":
         most = program._SLACK[name]
 
-    def base(m: Any, top: Any) -> Any:
-        return torch.where(top <= m + most, m, top)
+    def base(m: Any, top: Any, first: int) -> Any:
+        return torch.where(top <= m + (most if first >= few * plan.keys else 0.0), m, top)
 
     def total(p: Any, rounded: Any, first: int) -> Any:
         whole, cut = plan.packed
@@ -132,7 +133,7 @@ def cudnn(torch: Any, sample: Sample) -> Any:
         torch,
         sample,
         _CUDNN_KEYS,
-        lambda m, top: top,
+        lambda m, top, first: top,
         lambda p, rounded, first: p.sum(-1, keepdim=True),
     )
 
@@ -141,13 +142,13 @@ def _online(
     torch: Any,
     sample: Sample,
     keys: int,
-    base: Callable[[Any, Any], Any],
+    base: Callable[[Any, Any, int], Any],
     total: Callable[[Any, Any, int], Any],
     shift: float = 0.0,
 ) -> Any:
-    """Attention over blocks of `keys`: `base` of what exponentials counted from and the largest
-    score so far is what they count from, times 2^shift; `total` is the sum of those of a block,
-    before and behind rounding, that begins at a key.
+    """Attention over blocks of `keys`: `base` of what exponentials counted from, the largest score
+    so far, and the key that the block begins at is what they count from, times 2^shift; `total` is
+    the sum of those of a block, before and behind rounding, that begins at a key.
     """
     q, k, v = sample.q.float(), sample.k.float(), sample.v.float()
     scale = torch.tensor(q.shape[-1] ** -0.5 * _LOG2_E)
@@ -160,7 +161,7 @@ def _online(
             s = s.masked_fill(sample.hidden[:, block], -inf)
         # Keys behind the last one.
         s = torch.nn.functional.pad(s, (0, keys - s.shape[-1]), value=-inf)
-        new = base(m, torch.maximum(m, s.amax(-1, True) * scale))
+        new = base(m, torch.maximum(m, s.amax(-1, True) * scale), first)
         finite = new.clamp(min=program._LOWEST)
         p = torch.exp2(s * scale - (finite - shift))
         rounded = p.to(sample.q.dtype)

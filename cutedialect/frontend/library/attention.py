@@ -41,11 +41,13 @@ _SLACK = {"f16": 8.0, "bf16": 64.0}
 # as f32, in which their products with the values of V need room too.
 _MOST = {"bf16": 2.0**80}
 _MOST_SMALL = 448.0
-# f16 has room for few guesses. A row's `m` is left behind by up to 2^_FAR, which two of that add up
-# to less than 65504 with; but once the exponentials of a row add up to 2^_HINT of the first ones in
-# a thread, or its largest score exceeds that of the first block by 2^_NEAR in the second one, its
-# warp looks for largest scores ahead of exponentials, so that hardly any are computed twice.
-_FAR, _HINT, _NEAR = 17.0, 12.0, 9.0
+# f16 has room for few guesses: a row's `m` is left behind by up to 2^_FAR, which two of that add up
+# to less than 65504 with. The first blocks take the largest score so far. Where that of the last of
+# them exceeds the one before by 2^_NEAR, or once the exponentials of a row add up to 2^_HINT of the
+# first ones in a thread, a warp goes on looking for largest scores ahead of exponentials, so that
+# hardly any are computed twice.
+_NEAR, _HINT, _FAR = 9.0, 14.0, 17.0
+FIRST_BLOCKS = 2
 # What has to be looked at: rounding hides no row that left its `m` behind by more than 2^_FAR.
 _MOST_LEFT = _FAR - 0.01
 # Columns that add up rows beside a multiply, and more elements than any thread has.
@@ -357,7 +359,7 @@ def attention(
         r.assign(factor)
         m.assign(new)
 
-    def exceeds(new: Tile, by: float) -> Tile:
+    def exceeds(new: Tile, by: float | Scalar) -> Tile:
         """Where the largest score of a row is above `m` by more than that. NaN is, too."""
         return ~(new <= m + by)
 
@@ -368,15 +370,15 @@ def attention(
 
     def wary(s: Tile, at: Scalar, is_cut: Scalar) -> Tile:
         """Those of f16 that count from a guess. What `m` is depends on the row alone: the largest
-        score once that has left it behind. A warp looks for that ahead of the exponentials, in the
-        first block, and in all others once the second one or a sum says that its rows grow; until
-        then sums show whether it has to.
+        score of the first blocks, or the one that has left it behind. A warp looks for that ahead
+        of the exponentials in these, and in all others once the last of them or a sum says that its
+        rows grow; until then sums show whether it has to.
         """
         rounded, r = cute.zeros((bq, bk), p_type), cute.full((bq,), 1.0)
         with when(cute.any_(looks, local=True)):
             new = largest(s)
-            left_behind = exceeds(new, _FAR)
-            looks.assign(exceeds(new, _NEAR) | (at != first + 1))
+            left_behind = exceeds(new, (at >= first + FIRST_BLOCKS).to(f32) * _FAR)
+            looks.assign(exceeds(new, _NEAR) | (at != first + (FIRST_BLOCKS - 1)))
             with when(cute.any_(left_behind, local=True)):
                 r.assign(cute.where(left_behind, cute.exp2(m - new), 1.0))
                 m.assign(cute.where(left_behind, new, m))

@@ -195,20 +195,23 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         # Beside a window's other side, or the places in a slice, those that compute have no
         # registers for the bounds of several loops.
         splits = "no"
+    warps = (12, 1) if bq == 3 * _GROUP_ROWS else None
+    overlap = _overlap(work, bq)
+    if given is not None and given.tile is not None:
+        warps, overlap = None, _overlap(work, given.tile[0])
     # Of 8 bits, where tiles are over soon, claims even out what the last ones leave (+ 1 %).
     is_soon = work.bits_q == 8 and bq == 3 * _GROUP_ROWS
-    scheduler = "dynamic" if (work.is_uneven or is_soon) and work.loads_boxes else None
+    # Guesses of f16 take as long as they fail (+ 1 to + 7 %).
+    guess = Schedule(tile=(bq, keys), overlap=overlap).merged(given)
+    is_uneven = work.is_uneven or (work.is_f16 and _guesses(work, guess))
+    scheduler = "dynamic" if (is_uneven or is_soon) and work.loads_boxes else None
     if _fills_one_wave(work, bq):
         scheduler = "single"
     elif _is_short(work):
         scheduler = "dynamic"
-    warps = (12, 1) if bq == 3 * _GROUP_ROWS else None
-    overlap = _overlap(work, bq)
-    if given is not None:
-        if given.tile is not None:
-            warps, overlap = None, _overlap(work, given.tile[0])
-        if given.cluster not in (None, (1, 1)) or given.roles not in (None, "specialized"):
-            scheduler = None
+    is_clustered = given is not None and given.cluster not in (None, (1, 1))
+    if is_clustered or (given is not None and given.roles not in (None, "specialized")):
+        scheduler = None
     is_default = given is None or given.tile in (None, (bq, keys))
     # Tiles of little work are over before several threads have told each other which comes next.
     is_short = scheduler == "dynamic" and max(work.dims) <= 64 and bq == 2 * _GROUP_ROWS
