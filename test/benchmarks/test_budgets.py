@@ -18,7 +18,7 @@ def test_times_are_taken(figure):
 
 
 def test_attention_is_compiled_for_its_figures():
-    assert 300 < budgets.last_stage_attention_ops() < 2000
+    assert 300 < budgets.last_stage_attention_ops() < 2500
 
 
 @pytest.mark.parametrize("script", [budgets._COLD_ATTENTION, budgets._COLD_BLACKWELL])

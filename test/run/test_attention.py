@@ -369,7 +369,7 @@ def default_schedule(rows=None, keys=16384, d=128, dv=None, heads=(16, 16), **op
 def test_three_warpgroups_of_wide_heads(keys):
     """As many blocks of keys as stages, one more or less, and twice as many and one."""
     schedule = default_schedule(d=112)
-    assert "tile = (192,80), warps = (12,1), stages = 3," in schedule
+    assert "tile = (192,64), warps = (12,1), stages = 4," in schedule
     q, k, v = operands(1, 1, 1, 200, keys, 112, dtype=BF16)
     check(*run(q, k, v, arch="sm_90a", schedule=schedule), q, k, v)
 
@@ -389,10 +389,15 @@ def test_three_warpgroups_of_wide_heads(keys):
         (70, 200, (2, 1), (64, 96), {}),
     ],
 )
-def test_three_warpgroups_with_masks_and_shared_heads(rows, keys, heads, dims, masks):
-    schedule = default_schedule(None, 16384, *dims, (16, 16 * heads[1] // heads[0]), **masks)
-    is_tight = masks.get("causal", False) and heads[0] != heads[1]
-    assert f"tile = (192,{96 if max(dims) <= 96 else 64 if is_tight else 80})" in schedule
+@pytest.mark.parametrize("unroll", [1, 2])
+def test_three_warpgroups_with_masks_and_shared_heads(rows, keys, heads, dims, masks, unroll):
+    shared = (16, 16 * heads[1] // heads[0])
+    forced = {"schedule": "unroll = 1"} if unroll == 1 else {}
+    schedule = default_schedule(None, 16384, *dims, shared, **masks, **forced)
+    causal = masks.get("causal", False)
+    narrow = 80 if unroll == 2 and not causal else 96
+    wide = 64 if unroll == 2 or (causal and heads[0] != heads[1]) else 80
+    assert f"tile = (192,{narrow if max(dims) <= 96 else wide})" in schedule
     q, k, v = operands(1, *heads, rows, keys, *dims, dtype=BF16)
     check(*run(q, k, v, arch="sm_90a", schedule=schedule, **masks), q, k, v, **masks)
 
@@ -403,7 +408,7 @@ def test_three_warpgroups_do_not_let_hidden_keys_leak():
     clean = v.copy()
     k[:, :, 89], v[:, :, 80] = np.nan, np.nan
     schedule = default_schedule(d=112, dv=32, causal=True)
-    assert "tile = (192,80)" in schedule
+    assert "tile = (192,64)" in schedule
     out, _ = run(q, k, v, causal=True, arch="sm_90a", schedule=schedule)
     k[:, :, 89] = 0
     exact, _ = reference(q, k, clean, np.float64, causal=True)

@@ -100,8 +100,55 @@ def taken(given=None, causal=False, **more):
 )
 @pytest.mark.parametrize("causal", [False, True])
 def test_three_warpgroups_share_tiles_of_narrow_heads(dims, keys, fewer, causal):
-    assert taken(causal=causal, dims=dims) == ((192, keys), (12, 1), "yes")
-    assert taken(causal=causal, dims=dims, keeps_more=True)[0] == (192, fewer)
+    few = {"causal": causal, "dims": dims, "keys": 2047}
+    assert taken(**few) == ((192, keys), (12, 1), "yes")
+    assert taken(**few, keeps_more=True)[0] == (192, fewer)
+
+
+@pytest.mark.parametrize(
+    ("more", "tile", "unroll"),
+    [
+        ({}, (128, 128), 2),
+        ({"keys": 2047}, (128, 128), None),
+        ({"is_packed": True, "rows": 2047}, (128, 128), None),
+        ({"spills": 1}, (128, 128), None),
+        ({"is_f16": True}, (128, 128), 2),
+        ({"dims": (64, 64)}, (192, 96), 2),
+        ({"dims": (32, 32)}, (192, 96), None),
+        ({"dims": (32, 32), "is_f16": True}, (192, 96), 2),
+        ({"dims": (96, 96)}, (192, 80), 2),
+        ({"dims": (96, 96), "keys": 1024}, (192, 96), None),
+        ({"dims": (80, 80), "is_uneven": True}, (192, 96), None),
+        ({"dims": (112, 112), "is_uneven": True}, (192, 64), 2),
+        ({"dims": (192, 192)}, (128, 96), None),
+        ({"dims": (192, 192), "is_f16": True}, (128, 96), 2),
+        ({"dims": (256, 256), "is_f16": True}, (128, 64), None),
+        ({"group": 4, "keeps_more": True, "returns_lse": True}, (128, 128), None),
+        ({"has_window": True, "keeps_more": True, "sees": 1024}, (128, 128), 2),
+        ({"has_window": True, "keeps_more": True, "sees": 1023}, (128, 128), None),
+        ({"bits": 8, "bits_q": 8}, (192, 96), None),
+    ],
+)
+def test_two_blocks_take_turns_where_rows_see_many_and_registers_suffice(more, tile, unroll):
+    found = choose_schedule(replace(AttentionWork((128, 128)), **more), "sm_90a")
+    assert (found.tile, found.unroll) == (tile, unroll)
+
+
+@pytest.mark.parametrize(
+    "given", ["unroll = 1", "tile = (128,64)", "maxima = lazy", "maxima = exact"]
+)
+def test_blocks_take_no_turns_where_what_is_given_is_against_it(given):
+    found = choose_schedule(AttentionWork((128, 128)), "sm_90a", Schedule.parse(given))
+    assert found.unroll in (None, 1)
+
+
+@pytest.mark.parametrize(
+    ("more", "scheduler"), [({"is_f16": True}, "dynamic"), ({}, None),
+                            ({"is_f16": True, "dims": (256, 256)}, None)]
+)  # fmt: skip
+def test_tiles_of_guesses_of_f16_are_claimed(more, scheduler):
+    work = replace(AttentionWork((128, 128)), **more)
+    assert choose_schedule(work, "sm_90a").scheduler == scheduler
 
 
 @pytest.mark.parametrize("dims", [(64, 64), (96, 96)])
@@ -151,7 +198,7 @@ def test_other_work_goes_to_two_warpgroups_at_most(more):
     ],
 )
 def test_heads_of_112_have_few_registers_for_keys(more, tile):
-    work = replace(AttentionWork((112, 112)), **more)
+    work = replace(AttentionWork((112, 112), keys=1024), **more)
     assert choose_schedule(work, "sm_90a").tile == tile
 
 
@@ -261,8 +308,9 @@ def test_other_tiles_begin_with_their_first_block(more, given):
 @pytest.mark.parametrize(
     ("more", "keys"),
     [
-        ({}, [128, 112, 96, 80]),
-        ({"dims": (64, 64)}, [96, 80, 64, 48]),
+        ({}, [128, 128, 112, 96]),
+        ({"dims": (64, 64)}, [96, 96, 80, 64]),
+        ({"dims": (64, 64), "keys": 1024}, [96, 80, 64, 48]),
         ({"dims": (256, 256)}, [64, 48, 32, 16]),
         ({"bits": 8, "bits_q": 8}, [96, 64, 32, 32]),
         ({"is_paged": True, "is_sliced": True}, [128, 64, 32, 16]),
@@ -280,8 +328,9 @@ def test_blocks_have_fewer_keys_where_the_assembler_spilled(more, keys):
         ({}, 128),
         ({"group": 4}, 128),
         ({"is_sliced": True}, 112),
-        ({"dims": (96, 96)}, 96),
-        ({"dims": (96, 96), "group": 4}, 80),
+        ({"dims": (96, 96)}, 80),
+        ({"dims": (96, 96), "keys": 1024}, 96),
+        ({"dims": (96, 96), "keys": 1024, "group": 4}, 80),
         ({"is_sliced": True, "is_paged": True}, 128),
         ({"is_sliced": True, "bits": 8, "bits_q": 8}, 96),
     ],

@@ -37,6 +37,12 @@ _SMALL_KEYS, _FEWER_SMALL_KEYS = 192, 96
 # Keys of a block of 16 bits for three warpgroups, by the widest heads, and where more than a causal
 # mask's bounds stays in registers.
 _KEYS = {64: (96, 96), 96: (96, 80), 112: (80, 64)}
+# Registers of a thread beside the accumulators and both operands of two blocks of keys that take
+# turns; and the narrowest and widest heads that gain by turns, and the widest of f16.
+_BESIDE_TURNS, _MORE_BESIDE_TURNS = 32, 16
+_NARROWEST_TURNS, _WIDEST_TURNS, _WIDEST_F16_TURNS = 33, 128, 192
+# Windows that are worth turns.
+_LONG_WINDOW = 1024
 # Elements of a thread that the sums of rounded exponentials add in 16 bits first, by the widest
 # heads: most where arithmetic takes longer than the multiplies, none where multiplies take longer.
 _PACKED = {64: 8, 127: 2, 191: 4, 256: 1}
@@ -110,8 +116,9 @@ class AttentionWork:
     for scores above those that were guessed, whether logarithms are returned, whether values
     are the first columns of keys, how many sequences of rows there are (None: many), the
     processors of the device, and how many keys a window lets a row see (None: as many as there
-    are), whether tiles have more columns than heads, and whether rows of an operand may begin at
-    any element. Of packed sequences rows are those of each, on average.
+    are), whether tiles have more columns than heads, whether rows of an operand may begin at
+    any element, and whether the exponentials of two blocks of keys take turns in registers. Of
+    packed sequences rows are those of each, on average.
     """
 
     dims: tuple[int, int]
@@ -139,11 +146,28 @@ class AttentionWork:
     sees: int | None = None
     is_padded: bool = False
     is_shifted: bool = False
+    takes_turns: bool = False
 
 
 def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = None) -> Schedule:
-    """The default, with what is given on top and what does not go with that left open. Where TMA
-    does not load the operands, the threads that do take registers from those that multiply.
+    """The default, with what is given on top and what does not go with that left open."""
+    # Nothing gives way to what is given of registers.
+    named = ("tile", "warps", "registers", "ctas")
+    is_open = given is None or all(getattr(given, name) is None for name in named)
+    is_asked = given is None or given.unroll != 1
+    if arch in _WARPGROUP_TARGETS and is_open and is_asked:
+        turns = _choose(replace(work, takes_turns=True, spills=0), arch, given)
+        if _takes_turns(work, turns):
+            if not work.spills:
+                return turns.merged(Schedule(unroll=2)).merged(given)
+            # The first default that spilled was that one.
+            work = replace(work, spills=work.spills - 1)
+    return _choose(work, arch, given)
+
+
+def _choose(work: AttentionWork, arch: str, given: Schedule | None) -> Schedule:
+    """The default for loops of one block. Where TMA does not load the operands, the threads that do
+    take registers from those that multiply.
 
     Rows are few where the sequence is short. Keys are as many as leave the accumulators (the
     output's columns and the scores) and the operand made of them in a thread's registers.
@@ -363,15 +387,40 @@ def _guesses(work: AttentionWork, chosen: Schedule) -> bool:
     return held + beside <= registers
 
 
+def _takes_turns(work: AttentionWork, chosen: Schedule) -> bool:
+    """Whether a loop of two blocks of keys pays, of which each has registers for its exponentials:
+    where rows see many of them, and registers suffice for both.
+    """
+    if chosen.tile is None or maxima(work, chosen) != "guessed" or work.bits_q != 16:
+        return False
+    if not _has_many_keys(work) or (work.has_window and (work.sees or 0) < _LONG_WINDOW):
+        return False
+    widest = max(work.dims)
+    least, most = (0, _WIDEST_F16_TURNS) if work.is_f16 else (_NARROWEST_TURNS, _WIDEST_TURNS)
+    rows, keys = chosen.tile
+    groups = -(-rows // _GROUP_ROWS)
+    registers = chosen.registers[1] if chosen.registers is not None else _REGISTERS.get(groups, 0)
+    beside = _BESIDE_TURNS
+    if work.group != 1 and (work.is_capped or work.keeps_more):
+        # Which head shares the keys takes a few more.
+        beside += _MORE_BESIDE_TURNS
+    return least <= widest <= most and widest // 2 + keys + beside <= registers
+
+
+def _has_many_keys(work: AttentionWork) -> bool:
+    """Whether there are many blocks of keys; packed sequences have about as many as rows."""
+    keys = work.rows if work.is_packed else work.keys
+    return keys is None or keys >= _LAZY_KEYS
+
+
 def _scales_rarely(work: AttentionWork, chosen: Schedule) -> bool:
     """Whether it pays to ask in each trip if what was added up has to be scaled: where rows see
     many blocks of keys (their largest scores grow in the first few), and warpgroups multiply
     meanwhile, results are wide, or another role scales them.
     """
-    sees_many = work.keys is None or work.keys >= _LAZY_KEYS
     is_partial = work.has_window or work.is_packed
     is_apart = max(work.dims) > WIDE or chosen.roles in _CORRECTING
-    return sees_many and not is_partial and (chosen.overlaps_multiplies or is_apart)
+    return _has_many_keys(work) and not is_partial and (chosen.overlaps_multiplies or is_apart)
 
 
 def summed_by(work: AttentionWork, chosen: Schedule, arch: str) -> str:
@@ -517,8 +566,10 @@ def _keys_of_three(work: AttentionWork) -> int:
     """
     most, keys = next(each for each in _KEYS.items() if max(work.dims) <= each[0])
     takes_more = work.is_uneven if most == max(_KEYS) else work.is_capped
+    is_wide = max(work.dims) > _SPAN and (not work.is_uneven or most == max(_KEYS))
     looks_often = work.is_f16 and not work.is_uneven and max(work.dims) > _LOOKING_DIMS
-    return keys[work.keeps_more or looks_often or (work.group != 1 and takes_more)]
+    takes_more = (work.group != 1 and takes_more) or (is_wide and work.takes_turns) or looks_often
+    return keys[work.keeps_more or takes_more]
 
 
 def _group_keys(work: AttentionWork) -> int:
