@@ -19,6 +19,7 @@ from typing import Any
 
 from cutedialect.frontend.library import attention as program
 from cutedialect.frontend.library import attention_schedules as schedules
+from cutedialect.frontend.library.attention_work import AttentionWork
 
 from .attention_case import Attention
 from .attention_draws import ACCURACY, drawn
@@ -65,7 +66,7 @@ class Sample:
 def plan_of(case: Attention) -> Plan:
     """What `cute.attention` chooses."""
     rows, keys = case.rows, case.keys
-    work = schedules.AttentionWork(
+    work = AttentionWork(
         dims=(case.depth, case.depth), rows=rows, keys=keys, is_uneven=case.causal,
         is_f16=case.dtype == "f16", sequences=case.batch * case.heads[0],
     )  # fmt: skip

@@ -39,7 +39,6 @@ from .launch import Variants, as_schedule, check_arch, compile_kernel, default_a
 from .library.attention import attention as program
 from .library.attention_schedules import (
     WIDE,
-    AttentionWork,
     choose_schedule,
     maxima,
     meets_at,
@@ -47,6 +46,7 @@ from .library.attention_schedules import (
     summed_by,
     tile_columns,
 )
+from .library.attention_work import AttentionWork
 from .library.exponential_model import polynomials
 from .library.split_attention import split_attention
 from .ready_attention import ReadyAttention

@@ -12,13 +12,13 @@ import cutedialect as cute
 from cutedialect.atoms import target
 from cutedialect.frontend.attention_splits import Work, parts_of
 from cutedialect.frontend.library.attention_schedules import (
-    AttentionWork,
     choose_schedule,
     maxima,
     meets_at,
     summed_by,
     tile_columns,
 )
+from cutedialect.frontend.library.attention_work import AttentionWork
 from cutedialect.schedule import Schedule
 
 SMALL = AttentionWork((128, 128), bits=8, bits_q=8)

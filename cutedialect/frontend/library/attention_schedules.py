@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cutedialect.atoms import target
 from cutedialect.choices import Overlap
 from cutedialect.schedule import Schedule
 
+from .attention_work import AttentionWork
 from .resident_attention import are_short_packs, resident_schedule
 
 _WARPGROUP_TARGETS = ("sm_90a",)
@@ -101,52 +102,6 @@ _SHIFTING_REGISTERS = {16: (136, 184), 8: (120, 192)}
 # has 248, but 160 keys of heads of 192 spilled where all of these were counted on.
 _REGISTERS = {1: 232, 2: 232, 3: 160}
 _BESIDE, _MORE_BESIDE = 10, 24
-
-
-@dataclass(frozen=True)
-class AttentionWork:
-    """What the choice depends on: head dimensions (of q and k, of v), rows and keys (None: many),
-    bits of an element of k, whether TMA loads the operands as they are, whether tiles differ
-    in the keys that they see, whether more than a causal mask's bounds stays in registers
-    meanwhile (a window's other side, a slice, the logarithms), whether keys lie in pages,
-    bits of an element of q, whether operands are slices, whether those are packed sequences,
-    how many heads share keys, whether a row sees keys from some on only, whether TMA stores
-    the result, bits of an element of that, whether scores are capped, how often the
-    assembler found too few registers for less, whether q is of f16, which has little room
-    for scores above those that were guessed, whether logarithms are returned, whether values
-    are the first columns of keys, how many sequences of rows there are (None: many), the
-    processors of the device, and how many keys a window lets a row see (None: as many as there
-    are), whether tiles have more columns than heads, whether rows of an operand may begin at
-    any element, and whether the exponentials of two blocks of keys take turns in registers. Of
-    packed sequences rows are those of each, on average.
-    """
-
-    dims: tuple[int, int]
-    rows: int | None = None
-    keys: int | None = None
-    bits: int = 16
-    loads_boxes: bool = True
-    is_uneven: bool = False
-    keeps_more: bool = False
-    is_paged: bool = False
-    bits_q: int = 16
-    is_sliced: bool = False
-    is_packed: bool = False
-    group: int = 1
-    has_window: bool = False
-    stores_boxes: bool = True
-    bits_out: int = 16
-    is_capped: bool = False
-    spills: int = 0
-    is_f16: bool = False
-    returns_lse: bool = False
-    is_latent: bool = False
-    sequences: int | None = None
-    processors: int = 132
-    sees: int | None = None
-    is_padded: bool = False
-    is_shifted: bool = False
-    takes_turns: bool = False
 
 
 def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = None) -> Schedule:

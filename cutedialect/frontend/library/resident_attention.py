@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cutedialect.schedule import Schedule
 
 if TYPE_CHECKING:
-    from .attention_schedules import AttentionWork
+    from .attention_work import AttentionWork
 
 # What a warpgroup multiplies at once, of rows and of keys.
 _ROWS, _UNIT_KEYS = 64, 16

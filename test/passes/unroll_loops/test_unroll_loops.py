@@ -80,7 +80,7 @@ def test_trips_that_mask_stay(masks, tile):
 
 
 def test_nothing_is_unrolled_unless_asked_for():
-    for schedule in ("unroll = 1", "overlap = yes"):
+    for schedule in ("unroll = 1", SMALL):
         kernel = compiled(schedule)
         assert kernel.stages["cute-unroll-loops"] == kernel.stages["cute-split-loops"]
 
