@@ -61,6 +61,15 @@ def buffer_bytes(alloc: Buffer) -> int:
     return type_.bits // 8 * prod(type_.shape)  # pyright: ignore[reportArgumentType]
 
 
+def stage_bytes(alloc: Buffer) -> int:
+    """The same with what lies between its rows, as of tiles that come with the words around them:
+    those of a stage, where the buffer has several.
+    """
+    if isinstance(alloc, AllocTmemOp) or is_paired(alloc):
+        return buffer_bytes(alloc)
+    return max(buffer_bytes(alloc), alloc.bytes)
+
+
 def room(
     kernel: KernelOp,
     staged: Iterable[tuple[Buffer, int]],
@@ -75,7 +84,7 @@ def room(
         return 0
     stages = dict(staged)
     used = sum(
-        (buffer_bytes(op) if is_paired(op) else max(buffer_bytes(op), op.bytes)) * stages.get(op, 1)
+        stage_bytes(op) * stages.get(op, 1)
         for op in kernel.body.block.ops
         if isinstance(op, AllocSmemOp)
     )

@@ -25,7 +25,7 @@ from cutedialect.dialects.walks import ops_around, ops_of, walk
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import block_of
 from cutedialect.passes.roles.crossings import role_of
-from cutedialect.passes.roles.resource_plan import Buffer, buffer_bytes, room, stages_of_results
+from cutedialect.passes.roles.resource_plan import Buffer, room, stage_bytes, stages_of_results
 from cutedialect.passes.roles.role_plan import MAIN, is_corrected
 from cutedialect.passes.roles.tensor_columns import tensor_overlays, tensor_stages
 from cutedialect.passes.schedule.trips import STAGE
@@ -197,7 +197,7 @@ def plan_rings(kernel: KernelOp, stages: int) -> list[Ring]:
     deepest = max(depths.values(), default=0)
     given = {e: stages_of(e, stages if at == deepest else 1) for e, at in depths.items()}
     waiting = [edge for edge, at in depths.items() if 0 < at < deepest]
-    more = sum(buffer_bytes(alloc) for edge in waiting for alloc in edge.buffers)
+    more = sum(stage_bytes(alloc) for edge in waiting for alloc in edge.buffers)
     staged = [(alloc, given[edge]) for edge in edges for alloc in edge.buffers]
     results = list(stages_of_results(kernel).items())
     left = room(kernel, [*results, *staged])
