@@ -50,7 +50,8 @@ class UnrollLoopsPass(KernelPass):
     def run(self, kernel: KernelOp) -> None:
         loops = [op for op in ops_of(kernel, scf.ForOp) if FEW_TRIPS not in op.attributes]
         found = [(loop, copies) for loop in loops if (copies := _kept(loop))]
-        for loop, copies in found:
+        # Inner loops first: what holds them is copied as a whole.
+        for loop, copies in reversed(found):
             _unroll(loop, copies)
         if not found:
             remark(
@@ -71,7 +72,8 @@ def _kept(loop: scf.ForOp) -> list[CopyOp]:
     multiplies = [op for op in trip if is_warpgroup_multiply(op)]
     found: list[CopyOp] = []
     for at, op in enumerate(trip):
-        if not isinstance(op, CopyOp) or op.source.owner not in trip:
+        # A copy under a condition leaves what is kept in some trips.
+        if not isinstance(op, CopyOp) or op.pred is not None or op.source.owner not in trip:
             continue
         kept, made = op.destination, op.source
         if not isinstance(made.type, FragmentType) or kept.type != made.type:
