@@ -90,7 +90,7 @@ class Edited(Attention):
     @property
     def _schedule(self) -> str:
         """That of the example for large problems."""
-        return _example().HOPPER
+        return _example().TURNS if self.way == "guessed" else _example().HOPPER
 
     def _program(self) -> tuple[Any, dict[str, Any]]:
         """The program and its options."""

@@ -15,8 +15,10 @@ import numpy as np
 
 import cutedialect as cute
 
-# A schedule for many rows on Hopper: CTAs claim tiles, the longest of 32 heads first.
+# A schedule for many rows on Hopper: CTAs claim tiles, the longest of 32 heads first. Where blocks
+# are multiplied while the exponentials of the next ones are computed, two take turns in registers.
 HOPPER = "scheduler = dynamic, order = sections, raster = 32"
+TURNS = f"{HOPPER}, unroll = 2"
 # Below any score, and above -inf: from it a score exceeds by too much, and what is hidden does not.
 LOWEST = -3.4e38
 # What the exponentials of a row may add up to in one thread: those of f16 count from 2^-3.

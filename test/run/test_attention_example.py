@@ -50,8 +50,8 @@ def test_scores_that_grow_by_more_than_a_guess_allows(edited, way):
     assert np.abs(out - EXAMPLE.reference(q, k, v, edited)).max() < 3e-3
 
 
-@pytest.mark.parametrize("overlap", ["yes", "turns"])
-def test_edited_with_large_tiles(overlap):
+@pytest.mark.parametrize("schedule", [f"{EXAMPLE.HOPPER}, overlap = turns", EXAMPLE.TURNS])
+def test_edited_with_large_tiles(schedule):
     """Rows of which some see only a part of the keys in a block, and blocks that none sees."""
     arrays = operands(330)
     EXAMPLE.attention(
@@ -59,7 +59,7 @@ def test_edited_with_large_tiles(overlap):
         score=EXAMPLE.alibi,
         mask=EXAMPLE.documents,
         tile=(128, 128, 64),
-        schedule=f"{EXAMPLE.HOPPER}, overlap = {overlap}",
+        schedule=schedule,
         arch="sm_90a",
         backend="emulator",
     )
