@@ -15,6 +15,7 @@ from cutedialect.frontend.library.attention_schedules import (
     choose_schedule,
     maxima,
     meets_at,
+    packed,
     summed_by,
     tile_columns,
 )
@@ -132,6 +133,22 @@ def test_three_warpgroups_share_tiles_of_narrow_heads(dims, keys, fewer, causal)
 def test_two_blocks_take_turns_where_rows_see_many_and_registers_suffice(more, tile, unroll):
     found = choose_schedule(replace(AttentionWork((128, 128)), **more), "sm_90a")
     assert (found.tile, found.unroll) == (tile, unroll)
+
+
+@pytest.mark.parametrize(
+    ("more", "sums"),
+    [
+        ({}, (2, 1)),
+        ({"is_uneven": True}, (4, 1)),
+        ({"is_uneven": True, "is_f16": True}, (2, 1)),
+        ({"is_uneven": True, "has_window": True}, (4, 4)),
+        ({"dims": (192, 192)}, (1, 1)),
+        ({"dims": (48, 48)}, (8, 1)),
+    ],
+)
+def test_unmasked_rows_add_pairs(more, sums):
+    work = replace(AttentionWork((128, 128)), **more)
+    assert packed(work, choose_schedule(work, "sm_90a"), "sm_90a") == sums
 
 
 @pytest.mark.parametrize(
@@ -328,9 +345,8 @@ def test_blocks_have_fewer_keys_where_the_assembler_spilled(more, keys):
         ({}, 128),
         ({"group": 4}, 128),
         ({"is_sliced": True}, 112),
-        ({"dims": (96, 96)}, 80),
-        ({"dims": (96, 96), "keys": 1024}, 96),
-        ({"dims": (96, 96), "keys": 1024, "group": 4}, 80),
+        ({"dims": (96, 96)}, 96),
+        ({"dims": (96, 96), "group": 4}, 80),
         ({"is_sliced": True, "is_paged": True}, 128),
         ({"is_sliced": True, "bits": 8, "bits_q": 8}, 96),
     ],

@@ -50,7 +50,8 @@ _PACKED = {64: 8, 127: 2, 191: 4, 256: 1}
 # Of tiles of so many rows, whose rows see few keys, none: two or three keys share a row's weight
 # more often, and each addition in 16 bits shows. A window's, which see more of them, add pairs.
 _FEW_ROWS, _PACKED_IN_WINDOWS = 64, 2
-# Of f16 fewer, since what such sums lose is then as much as what the result loses by its rounding.
+# Of f16 fewer, since what such sums lose is then as much as what the result loses by its rounding;
+# and of unmasked rows, whose blocks all do the same.
 _LESS_PACKED = 2
 # Columns of 16 bits of one span of the widest swizzle, and how many CTAs of a warpgroup may share a
 # processor where a multiply takes more than them.
@@ -356,7 +357,7 @@ def _takes_turns(work: AttentionWork, chosen: Schedule) -> bool:
     groups = -(-rows // _GROUP_ROWS)
     registers = chosen.registers[1] if chosen.registers is not None else _REGISTERS.get(groups, 0)
     beside = _BESIDE_TURNS
-    if work.group != 1 and (work.is_capped or work.keeps_more):
+    if work.is_capped or (work.group != 1 and work.keeps_more):
         # Which head shares the keys takes a few more.
         beside += _MORE_BESIDE_TURNS
     return least <= widest <= most and widest // 2 + keys + beside <= registers
@@ -410,7 +411,7 @@ def packed(work: AttentionWork, chosen: Schedule, arch: str) -> tuple[int, int]:
     most = next((each for widest, each in _PACKED.items() if max(work.dims) <= widest), 1)
     if chosen.tile is not None and chosen.tile[0] <= _FEW_ROWS:
         most = min(most, _PACKED_IN_WINDOWS if work.has_window else 1)
-    if work.is_f16:
+    if work.is_f16 or (max(work.dims) > _SPAN and not work.is_uneven):
         most = min(most, _LESS_PACKED)
     is_split = arch in _WARPGROUP_TARGETS and chosen.split_loops != "no" and not work.has_window
     return most, 1 if is_split and not (work.is_f16 and work.returns_lse) else most
