@@ -145,6 +145,25 @@ def test_a_tensor_that_goes_on_behind_the_last_tile_keeps_what_it_has(cluster):
     assert (d[:, 192:] == 7).all()
 
 
+def heads(X, Y):
+    """To each head's rows are added those of the head at half its number."""
+    head, i = cute.tile_index(Y, (1, 64))
+    x, y = cute.local_tile(X, (64,), (head // 2, i)), cute.local_tile(Y, (64,), (head, i))
+    cute.copy(x.load() + y.load(), y)
+
+
+@pytest.mark.parametrize("in_bounds", [False, True])
+def test_a_head_behind_the_last_one_is_not_read(in_bounds):
+    """What a kernel promises of its coordinates is about the work items that there are."""
+    x, y = (np.ones((count, 100), np.float32) for count in (2, 3))
+    program = cute.kernel(heads, in_bounds=in_bounds)
+    program(x, y, arch="sm_90a", schedule="cluster = (2,1)", backend="emulator")
+    assert (y == 2).all()
+    x, y = (np.ones((count, 100), np.float32) for count in (3, 5))
+    program(x, y, arch="sm_90a", schedule="cluster = (2,1)", backend="emulator")
+    assert (y == 2).all()
+
+
 @cute.kernel
 def valid_depths(A, B, counts, C, *, tile=(64, 64, 32)):
     """Of a batch entry the first counts[entry] columns of A count: a loop of as many trips."""

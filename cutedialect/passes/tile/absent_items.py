@@ -6,6 +6,9 @@ effects get a condition:
 
     cute.atomic "add", %x, %v            scf.if %exists { cute.atomic "add", %x, %v }
     %n = cute.read %lengths[%i]          %n = cute.read %lengths[%i] if %exists
+
+Tiled modes are masked wherever a tile is copied. Of a mode that is dropped the coordinate is looked
+at where it depends on the CTA's place in its cluster, whatever is promised of tiles that exist.
 """
 
 from __future__ import annotations
@@ -13,13 +16,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects import cute
+from cutedialect.dialects.cute.views import GUARD
 from cutedialect.dialects.effects import space_of
-from cutedialect.dialects.walks import walk
+from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.bind.tensor_maps import cluster_modes, deciding
 from cutedialect.passes.rewriting import ScalarBuilder, erase
 from cutedialect.passes.tile.coordinate_bounds import IN_BOUNDS
@@ -63,6 +68,24 @@ def effects_of_items(index: cute.TileIndexOp, cluster: tuple[int, int]) -> list[
                 found.append(each)
         op = op.next_op
     return found
+
+
+def guard_loads(index: cute.TileIndexOp, cluster: tuple[int, int]) -> None:
+    """Let the tiles of a work item beyond the last one be read as 0 along modes that are dropped:
+    put `guard` on the views whose coordinates may lie beyond these.
+    """
+    beyond = {mode for mode, ctas in enumerate(cluster) if ctas > 1}
+    kernel = index.parent_op()
+    assert isinstance(kernel, cute.KernelOp)
+    for op in ops_of(kernel, cute.LocalTileOp, cute.IndexedTileOp):
+        given = op.attributes.get(GUARD)
+        guarded = set(given.get_values() if isinstance(given, DenseArrayBase) else ())
+        for mode, coord in enumerate(op.coords):
+            reached = cluster_modes(coord) if op.tile.get_values()[mode] == 0 else set()
+            if reached is None or reached & beyond:
+                guarded.add(mode)
+        if guarded:
+            op.attributes[GUARD] = DenseArrayBase.from_list(i64, sorted(guarded))
 
 
 def guard_effects(

@@ -27,7 +27,7 @@ from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.bind.layout_inference import contiguous_mode
 from cutedialect.passes.bind.tensor_maps import mark_cluster_mode, mark_cluster_uniform
 from cutedialect.passes.rewriting import ScalarBuilder, erase
-from cutedialect.passes.tile.absent_items import effects_of_items, guard_effects
+from cutedialect.passes.tile.absent_items import effects_of_items, guard_effects, guard_loads
 from cutedialect.passes.tile.launch_arguments import add_argument, launched_with
 from cutedialect.passes.tile.raster import walk
 from cutedialect.passes.tile.runs import count_runs
@@ -86,6 +86,7 @@ def lower_tile_index(kernel: cute.KernelOp, index: cute.TileIndexOp, schedule: S
     effects: list[Operation] = []
     if cluster != (1, 1):
         effects = effects_of_items(index, cluster)
+        guard_loads(index, cluster)
         size = build.constant(prod(cluster))
         block, item = item, build.div(item, size)
         mark_cluster_uniform(item)
