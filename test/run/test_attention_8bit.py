@@ -118,6 +118,13 @@ def test_targets_without_warpgroups():
     check(*run(*arrays, causal=True, arch="sm_89"), *arrays, causal=True)
 
 
+@pytest.mark.parametrize("arch", ["sm_89", "sm_100a"])
+def test_warps_share_rows_that_threads_shift(arch):
+    arrays = operands(1, 2, 1, 4, 70, 67)
+    check(*run(*arrays, arch=arch), *arrays)
+    assert "warps = (1,4)" in cute.compile(cute.attention, *arrays, arch=arch).schedule
+
+
 @pytest.mark.parametrize("keys", [96, 192, pytest.param(224, marks=pytest.mark.long)])
 def test_tiles_of_keys(keys):
     arrays = operands(1, 1, 1, 130, 2 * keys + 33, 128)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from cutedialect.backend.runtime import ptxas
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.frontend import fitting
 from cutedialect.frontend.fitting import schedules_near
+from cutedialect.frontend.library.attention_schedules import choose_schedule
+from cutedialect.frontend.library.attention_work import AttentionWork
 
 
 def operands(rows, keys, d):
@@ -133,6 +136,32 @@ def test_threads_that_shift_rows_into_place_have_registers(dtype, depth, columns
     options = {"scale": -0.1} if element.bits == 8 else {}
     kernel = cute.compile(cute.attention, q, k, v, arch="sm_90a", return_lse=True, **options)
     assert kernel.fits
+
+
+@pytest.mark.some(4)
+@pytest.mark.skipif(not ptxas.candidates(), reason="no ptxas")
+@pytest.mark.parametrize(
+    ("arch", "dtype", "rows"),
+    [("sm_80", "bf16", 4), ("sm_89", "e4m3", 32), ("sm_100a", "e4m3", 4), ("sm_120a", "f16", 4)],
+)
+def test_warps_that_shift_few_rows_have_registers(arch, dtype, rows):
+    element = getattr(cute, dtype)
+    align = element.bits // 8
+    q = cute.TensorSpec((16, 16, rows, 245), element, align=align)
+    k = cute.TensorSpec((None, 4, 64, 245), element, align=align)
+    lengths, table = cute.TensorSpec((16,), cute.i32), cute.TensorSpec((16, 16), cute.i32)
+    options = {"lengths": lengths, "block_table": table, "window": (1024, 30)}
+    assert cute.compile(cute.attention, q, k, k, arch=arch, **options).fits
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_100a", "sm_120a"])
+def test_more_warps_share_rows_where_a_default_spills(arch):
+    work = AttentionWork((256, 256), rows=16, bits=8, bits_q=8, loads_boxes=False)
+    chosen = [choose_schedule(replace(work, spills=spills), arch) for spills in range(4)]
+    assert [each.warps for each in chosen] == [None, (1, 2), (1, 4), (1, 4)]
+    assert choose_schedule(replace(work, is_shifted=True), arch).warps == (1, 4)
+    narrow = replace(work, dims=(32, 16), is_shifted=True)
+    assert choose_schedule(narrow, arch).warps == (1, 2)
 
 
 def test_warps_may_be_left_to_the_compiler_nearby():

@@ -44,6 +44,9 @@ _BESIDE_TURNS, _MORE_BESIDE_TURNS = 32, 16
 _NARROWEST_TURNS, _WIDEST_TURNS, _WIDEST_F16_TURNS = 33, 128, 192
 # Windows that are worth turns.
 _LONG_WINDOW = 1024
+# Of other targets: warps that shift rows into place, and the most that share a tile; and the
+# columns of a multiply, of which each warp has as many as the others.
+_SHIFTING_WARPS, _MOST_WARPS, _ATOM_COLUMNS = 4, 8, 8
 # Elements of a thread that the sums of rounded exponentials add in 16 bits first, by the widest
 # heads: most where arithmetic takes longer than the multiplies, none where multiplies take longer.
 _PACKED = {64: 8, 127: 2, 191: 4, 256: 1}
@@ -168,7 +171,9 @@ def _choose(work: AttentionWork, arch: str, given: Schedule | None) -> Schedule:
     if given is not None and target(arch).tmem_columns and given.roles in _PLANNED_ROWS:
         bq = _PLANNED_ROWS[given.roles]
     if not on_groups:
-        return Schedule(tile=(bq, keys)).merged(_order(work, bq)).merged(given)
+        is_named = given is not None and (given.tile, given.warps, given.roles) != (None,) * 3
+        warps = None if is_named else _sharing_warps(work, bq, keys)
+        return Schedule(tile=(bq, keys), warps=warps).merged(_order(work, bq)).merged(given)
     registers = splits = None
     has_more = work.has_window or (work.is_sliced and _is_plain(work))
     if bq == 2 * _GROUP_ROWS and max(work.dims) > 192 and has_more:
@@ -241,6 +246,21 @@ def _shifting_registers(work: AttentionWork, given: Schedule | None) -> tuple[in
     chosen = () if given is None else (given.tile, given.warps, given.roles, given.loads)
     is_open = all(each is None for each in chosen)
     return _SHIFTING_REGISTERS[work.bits] if work.is_shifted and is_open else None
+
+
+def _sharing_warps(work: AttentionWork, bq: int, keys: int) -> tuple[int, int] | None:
+    """The warps of a tile where several share its rows by columns; None where each has its own.
+
+    A thread of few warps has many elements of a block at once where threads shift rows into place,
+    and 16 rows of a result in one warp leave no registers for these. Each time that the assembler
+    finds too few, twice as many warps share the rows.
+    """
+    rows = bq // _ROWS
+    columns = max(1, _SHIFTING_WARPS // rows) if work.is_shifted else 1
+    columns = min(columns << work.spills, max(1, _MOST_WARPS // rows))
+    while columns > 1 and any(each % (columns * _ATOM_COLUMNS) for each in (keys, work.dims[1])):
+        columns //= 2
+    return (rows, columns) if columns > 1 else None
 
 
 def _corrected(work: AttentionWork, arch: str, given: Schedule | None) -> Schedule | None:
