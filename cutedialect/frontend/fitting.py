@@ -136,9 +136,9 @@ def nearest_schedule(
 
 
 def schedules_near(given: Schedule, done: Schedule) -> Iterator[Schedule]:
-    """`given` with one change, then with two (those of the tile first): fewer CTAs on an SM,
-    registers as the compiler shares them out, another number of warps or as many as the compiler
-    takes, another epilogue, half of the tile's columns, depth or rows.
+    """`given` with one change, then with two (those of the tile first): loops of single trips,
+    fewer CTAs on an SM, registers as the compiler shares them out, another number of warps or as
+    many as the compiler takes, another epilogue, half of the tile's columns, depth or rows.
 
     >>> given = Schedule(tile=(128, 64, 64), warps=(8, 1), epilogue="direct")
     >>> for each in list(schedules_near(given, given))[:3]:
@@ -169,6 +169,9 @@ def schedules_near(given: Schedule, done: Schedule) -> Iterator[Schedule]:
 
 def _changes(given: Schedule, done: Schedule) -> Iterator[dict[str, Any]]:
     """Fields with other values, one change at a time; None leaves a field to the compiler."""
+    if done.unroll is not None and done.unroll > 1:
+        # Two trips hold the operands of both.
+        yield {"unroll": 1}
     if done.ctas is not None and done.ctas > 1:
         yield {"ctas": done.ctas // 2}
     if given.registers is not None:

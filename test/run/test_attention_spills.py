@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -133,7 +134,7 @@ def test_threads_that_shift_rows_into_place_have_registers(dtype, depth, columns
         cute.TensorSpec((2, 8, length, width), element, align=element.bits // 8)
         for length, width in ((rows, depth), (keys, depth), (keys, columns))
     )
-    options = {"scale": -0.1} if element.bits == 8 else {}
+    options: dict[str, Any] = {"scale": -0.1} if element.bits == 8 else {}
     kernel = cute.compile(cute.attention, q, k, v, arch="sm_90a", return_lse=True, **options)
     assert kernel.fits
 
@@ -167,3 +168,14 @@ def test_more_warps_share_rows_where_a_default_spills(arch):
 def test_warps_may_be_left_to_the_compiler_nearby():
     given = cute.Schedule(tile=(128, 96), warps=(1, 1))
     assert cute.Schedule(tile=(128, 96)) in list(schedules_near(given, given))[:8]
+
+
+@pytest.mark.skipif(not ptxas.candidates(), reason="no ptxas")
+def test_the_error_names_loops_of_single_blocks():
+    """Two blocks of 192 keys have twice the exponentials of one."""
+    spec = cute.TensorSpec((2, 4, 4096, 64), cute.bf16)
+    given = "tile = (128,192), unroll = 2"
+    kernel = cute.compile(cute.attention, spec, spec, spec, arch="sm_90a", schedule=given)
+    with pytest.raises(cute.CompileError, match="C7512") as caught:
+        kernel.cubin  # noqa: B018
+    assert caught.value.notes[0].endswith("registers: schedule='tile = (128,192), unroll = 1'")
