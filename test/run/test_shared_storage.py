@@ -227,3 +227,15 @@ def test_rows_with_the_words_around_them_have_one_stage_where_two_do_not_fit():
         cute.attention, q, k, v, lengths=lengths, arch="sm_90a", backend="emulator"
     )
     assert "one stage for what stays while a loop runs" in str(kernel.remarks)
+
+
+def test_instances_have_results_of_their_own_where_a_second_stage_is_planned():
+    q, k, v = (
+        cute.TensorSpec((1, 3, length, 112), cute.f16, align=align)
+        for length, align in ((28, 16), (33, 16), (33, 2))
+    )
+    options = {"arch": "sm_90a", "backend": "emulator"}
+    schedule = "roles = alternate, maxima = exact, overlap = no"
+    kernel = cute.compile(cute.attention, q, k, v, schedule=schedule, **options)
+    assert "one stage for what stays while a loop runs" in str(kernel.remarks)
+    assert cute.Schedule.parse(kernel.schedule).stages == 4

@@ -44,6 +44,7 @@ from cutedialect.dialects.effects import (
 )
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.roles.crossings import (
+    ROLES,
     cross_numbers,
     cross_tiles,
     give,
@@ -63,8 +64,6 @@ from cutedialect.passes.roles.role_plan import (
 from cutedialect.passes.synchronize.memory_views import root_of
 from cutedialect.passes.synchronize.ring_edges import depth, edges_of
 
-ROLES = "roles"
-"""The kernel's attribute with its roles, where it has more than one."""
 _GROUP = 4
 _WARP = 32
 # Rows of an accumulator in tensor memory.

@@ -42,6 +42,8 @@ from cutedialect.passes.rewriting import (
 )
 
 ROLE = "role"
+ROLES = "roles"
+"""The kernel's attribute with its roles, where it has more than one."""
 
 
 def role_of(op: Operation) -> str | None:

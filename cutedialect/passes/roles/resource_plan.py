@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from math import prod
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from cutedialect.atoms import target
@@ -30,7 +30,8 @@ from cutedialect.dialects.cute.storage import is_paired
 from cutedialect.dialects.effects import Unit, effects_of, space_of
 from cutedialect.dialects.walks import ops_around, ops_of, walk
 from cutedialect.passes.bind.multiply_pairs import half_type
-from cutedialect.passes.roles.crossings import role_of
+from cutedialect.passes.roles.crossings import ROLES, role_of
+from cutedialect.passes.synchronize.memory_views import uses_of
 
 Buffer = AllocSmemOp | AllocTmemOp
 """What makes a tile in memory of a CTA."""
@@ -43,6 +44,8 @@ _BESIDE_ONES = 760
 _REGISTER_FILE = 65536
 _MOST_REGISTERS = 255
 _WARP, _QUARTERS = 32, 4
+# Where a role's numbers say how many instances it has, if several.
+_INSTANCES = 3
 _LOADING_THREADS = 128
 # What a thread needs beside its tiles in a loop of several multiplies of warpgroups.
 _BESIDE_TILES = 26
@@ -84,7 +87,7 @@ def room(
         return 0
     stages = dict(staged)
     used = sum(
-        stage_bytes(op) * stages.get(op, 1)
+        stage_bytes(op) * stages.get(op, 1) * _instances_with(op, kernel)
         for op in kernel.body.block.ops
         if isinstance(op, AllocSmemOp)
     )
@@ -93,6 +96,20 @@ def room(
         used += ONES_BYTES
         reserved = min(reserved, _BESIDE_ONES)
     return target(arch.data).smem_of(kernel.choices.ctas or 1) - reserved - used
+
+
+def _instances_with(alloc: AllocSmemOp, kernel: KernelOp) -> int:
+    """How many instances of a role have a buffer each: those of the only role that uses it."""
+    listed = kernel.attributes.get(ROLES)
+    users = {role_of(use.operation) for use in uses_of(alloc.result)}
+    if not isinstance(listed, DictionaryAttr) or len(users) != 1:
+        return 1
+    numbers = listed.data.get(users.pop() or "")
+    if not isinstance(numbers, DenseArrayBase):
+        return 1
+    # First warp, warps, registers, and instances where there are several.
+    taken = numbers.get_values()
+    return int(taken[_INSTANCES]) if len(taken) > _INSTANCES else 1
 
 
 def stages_of_results(kernel: KernelOp) -> dict[AllocSmemOp, int]:
