@@ -128,6 +128,7 @@ def test_three_warpgroups_share_tiles_of_narrow_heads(dims, keys, fewer, causal)
         ({"has_window": True, "keeps_more": True, "sees": 1024}, (128, 128), 2),
         ({"has_window": True, "keeps_more": True, "sees": 1023}, (128, 128), None),
         ({"bits": 8, "bits_q": 8}, (192, 96), None),
+        ({"sequences": 8, "rows": 2048, "keys": 4096}, (128, 128), None),
     ],
 )
 def test_two_blocks_take_turns_where_rows_see_many_and_registers_suffice(more, tile, unroll):

@@ -369,6 +369,9 @@ def _takes_turns(work: AttentionWork, chosen: Schedule) -> bool:
     """
     if chosen.tile is None or maxima(work, chosen) != "guessed" or work.bits_q != 16:
         return False
+    if chosen.scheduler == "single":
+        # Problems of one wave, of which there would be more kinds of kernels.
+        return False
     if not _has_many_keys(work) or (work.has_window and (work.sees or 0) < _LONG_WINDOW):
         return False
     widest = max(work.dims)

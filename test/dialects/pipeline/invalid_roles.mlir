@@ -198,6 +198,15 @@ cute.kernel @turn_outside_of_no_group() {
 
 // -----
 
+cute.kernel @turns_of_a_role_without_warps() {
+  // expected-error @+1 {{property 'warps' expected in operation 'pipeline.role'}}
+  pipeline.role "main" attributes {first = 4 : i32} {
+    pipeline.turn_pass {warps = 4 : i32, outside}
+  }
+}
+
+// -----
+
 // expected-error @+1 {{expected 1 to 64 stages, got 65}}
 func.func private @stages(!pipeline.ring<65>)
 
