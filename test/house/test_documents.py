@@ -22,6 +22,8 @@ HERE = f"{PROJECT['urls']['Homepage']}/blob/main/"
 
 def load(path):
     spec = importlib.util.spec_from_file_location(path.name.replace(".", "_"), path)
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -84,8 +86,27 @@ def test_files_of_a_release_agree():
         each.rsplit(" ", 1)[1] for each in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", each)
     }
     workflow = (ROOT / ".github" / "workflows" / "test.yml").read_text()
-    assert set(json.loads(re.search(r"python: (\[.*\])", workflow)[1])) == versions
+    listed = re.findall(r"python: (\[.*\])", workflow)[0]
+    assert set(json.loads(listed)) == versions
     assert PROJECT["requires-python"] == f">={min(versions, key=lambda v: int(v[2:]))}"
+
+
+def test_a_release_is_what_the_tests_built_and_tried():
+    workflows = ROOT / ".github" / "workflows"
+    test, release = ((workflows / f"{name}.yml").read_text() for name in ("test", "release"))
+    listed = re.findall(r"^  (\w+):\n((?:    .*\n|\n)*)", release.partition("\njobs:\n")[2], re.M)
+    jobs = dict(listed)
+    assert "uses: ./.github/workflows/test.yml" in jobs["test"]
+    assert "workflow_call:" in test
+    needs = {name: re.findall(r"needs: (\w+)", body) for name, body in jobs.items()}
+    assert needs == {"test": [], "version": ["test"], "publish": ["version"]}
+    for command in ("make lint", "make types", "make test", "make package"):
+        assert f"run: {command}" in test
+    # The artifact that is published is the one that `make package` left.
+    assert "make package" not in release
+    assert (ROOT / ".ci" / "run").read_text().split("\n")[-4:-1] == [
+        *("make lint", "make types", "make test"),
+    ]
 
 
 def test_pins_are_within_what_the_package_requires():
@@ -98,13 +119,13 @@ def test_pins_are_within_what_the_package_requires():
     extras = PROJECT["optional-dependencies"]
     required = [*PROJECT["dependencies"], *extras["test"], *extras["dev"]]
     for requirement in required:
-        name, rest = re.fullmatch(r"([\w.-]+)(?:\[\w+\])?(.*)", requirement).groups()
+        [(name, rest)] = re.findall(r"^([\w.-]+)(?:\[\w+\])?(.*)$", requirement)
         assert "==" not in rest, f"expected a floor, got {requirement}"
         if name == "cutedialect":
             continue
         pinned = tuple(int(part) for part in pins[name].split("."))
         for bound in rest.split(","):
-            sign, version = re.fullmatch(r"(>=|<)([\d.]+)", bound).groups()
+            [(sign, version)] = re.findall(r"^(>=|<)([\d.]+)$", bound)
             limit = tuple(int(part) for part in version.split("."))
             assert pinned >= limit if sign == ">=" else pinned < limit, requirement
 

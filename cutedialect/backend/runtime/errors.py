@@ -28,6 +28,7 @@ class CompileError(Exception):
     # No part of what is pickled.
     __slots__ = ("advice",)
     advice: Callable[[], str | None] | None
+    notes: tuple[str, ...]
 
     def __init__(
         self,
