@@ -43,6 +43,8 @@ class _WorkItemsSignal(Exception):  # noqa: N818
 class NumpyTiles:
     """The names of the language, bound to one work item at a time."""
 
+    inf = np.inf
+
     def __init__(self) -> None:
         self.active = [True]
         self.item: tuple[int, ...] | None = None
@@ -63,10 +65,11 @@ class NumpyTiles:
     def kernel(self, function: Callable[..., None]) -> Callable[..., None]:
         return function
 
-    def tile_index(self, tensor: Tensor, tile: Sequence[int]) -> Any:
+    def tile_index(self, tensor: Tensor, tile: Sequence[int | None]) -> Any:
         shape = tensor.array.shape[: len(tile)]
         if self.item is None:
-            raise _WorkItemsSignal(tuple(-(-n // t) for n, t in zip(shape, tile, strict=True)))
+            counts = (-(-n // (t or n)) for n, t in zip(shape, tile, strict=True))
+            raise _WorkItemsSignal(tuple(counts))
         return self.item if len(tile) > 1 else self.item[0]
 
     def local_tile(self, tensor: Tensor, tile: Sequence[int | None], coord: Sequence[Any]) -> Any:
@@ -108,9 +111,22 @@ class NumpyTiles:
     def zeros(self, shape: Sequence[int], dtype: Any = _F32) -> Tile:
         return self.full(shape, 0, dtype)
 
-    def gemm(self, a: Tile | View, b: Tile | View, acc: Tile) -> None:
+    def gemm(
+        self,
+        a: Tile | View,
+        b: Tile | View,
+        acc: Tile,
+        *,
+        negate: str = "",
+        sums: bool = False,
+        **ignored: object,
+    ) -> None:
+        """`ignored` changes no exact result, or is for the compiler to refuse."""
         wide = np.float64 if _is_float(acc.dtype) else np.int64
-        product = _values(a).astype(wide) @ _values(b).astype(wide)
+        left, right = _values(a).astype(wide), _values(b).astype(wide)
+        if sums:  # eight more columns of ones
+            right = np.concatenate([right, np.ones((right.shape[0], 8), wide)], axis=1)
+        product = left @ right * (-1) ** len(negate)
         acc.assign(Tile(_held(acc.values.astype(wide) + product, acc.dtype), self))
 
     def load(self, view: View, mask: Tile | None = None, other: Any = 0) -> Tile:
@@ -152,6 +168,12 @@ class NumpyTiles:
     def argmax(self, tile: Tile, mode: int = 1) -> Tile:
         found = _wide(tile.values).argmax(mode, keepdims=True)
         return Tile(found.astype(np.int32), self)
+
+    def top_k(self, tile: Tile, k: int) -> tuple[Tile, Tile]:
+        # The first of equal ones comes first.
+        places = np.argsort(-_wide(tile.values), axis=1, kind="stable")[:, :k]
+        values = np.take_along_axis(tile.values, places, axis=1)
+        return Tile(values, self), Tile(places.astype(np.int32), self)
 
     def _reduced(self, tile: Tile, by: Any, mode: int) -> Tile:
         narrow = not _is_float(tile.dtype) and tile.dtype.itemsize < 4
@@ -226,6 +248,14 @@ class Tensor:
         begin = origin + int(first)
         made = begin, max(floor, begin), min(last, origin + int(end))
         return Tensor(self.array, self.names, {**self.bounds, mode: made})
+
+    def paged(self, mode: int, table: Tensor, page_size: int) -> Tensor:
+        """The rows of the pages that a table names, one after the other; read only."""
+        rows = np.moveaxis(self.array[table.array], 1 + mode, 2)
+        entries, pages, size = rows.shape[:3]
+        assert size == page_size
+        flat = rows.reshape(entries, pages * size, *rows.shape[3:])
+        return Tensor(np.moveaxis(flat, 1, mode), self.names)
 
     def __getitem__(self, coords: Any) -> Element:
         return Element(self.array[coords].item())
@@ -365,6 +395,9 @@ class Tile:
             return Tile(_wide(self.values) != 0, self.names)
         return Tile(_held(_wide(self.values), np.dtype(dtype)), self.names)
 
+    def columns(self, first: int, count: int) -> Tile:
+        return Tile(self.values[:, first : first + count], self.names)
+
     def assign(self, value: Any) -> None:
         new = value.values if isinstance(value, Tile) else np.array(value)
         held = _held(np.broadcast_to(_wide(new), self.values.shape), self.dtype)
@@ -459,6 +492,7 @@ def _held(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
                 raise InexactError(f"a float beyond {dtype}")
             values = np.trunc(values).astype(np.int64)
         return values.astype(dtype)
-    if (np.abs(values) > _EXACT[NAMES[dtype]]).any():
+    beyond = np.abs(values) > _EXACT[NAMES[dtype]]
+    if (beyond & np.isfinite(values)).any():
         raise InexactError(f"a value beyond the integers of {dtype}")
     return values.astype(dtype)

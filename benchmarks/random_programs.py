@@ -4,6 +4,7 @@
                                          [--only NUMBER] [--feature TEXT] [--repeat N]
                                          [--jobs N] [--patience SECONDS] [--budget SECONDS]
                                          [--no-shrink]
+                                         [--multiplied [--class NAME] [--one-target]]
 
 A program's result is exact, so that what a target computes is right or wrong. What is wrong, and
 what is refused, is made small and printed as Python that runs; then come the shares of programs
@@ -11,6 +12,12 @@ with each feature of the language, and how many were refused for which reason. T
 when a program is wrong or ends in another error than a refusal. With `--backend cuda`, or more than
 one job, programs are compiled and run in child processes, each program with a time limit: one that
 the assembler does not end, that waits for ever or that loses the CUDA context costs that program.
+
+With `--multiplied` they are programs of two to five multiplies, of which each class
+(`multiplied_family`) has a row; without `--class` every class has its turn. What a default refuses
+is tried with a list of schedules: a program that one of them makes right is `refusable`, a refusal
+without a line or a remedy `helpless`, and both are faults too. `--one-target` runs each program on
+one of the targets in turn.
 """
 
 from __future__ import annotations
@@ -18,7 +25,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import linecache
 import math
 import os
 import re
@@ -26,17 +32,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
-import numpy as np
-
-import cutedialect as cute
-from cutedialect import CompileError
 from cutedialect.backend.runtime.driver import gpu_available
 
-from .numpy_tiles import InexactError, NumpyTiles
+from . import multiplied_programs
+from .multiplied_family import FAMILIES
 from .program_lot import EIGHT_BITS, draw
+from .program_outcome import UNFIT, Outcome, expected, outcome
 from .program_shrinker import shrunk
 from .program_views import LARGE, Sizes
 from .supervisor import NoDeviceError, WorkerError
@@ -44,24 +47,7 @@ from .tile_program import Program
 from .worker_pool import answers
 
 TARGETS = ("sm_80", "sm_90a")
-# Ways in which a program that is drawn cannot be compared: it is drawn again.
-_UNFIT = (InexactError, OverflowError)
 _ATTEMPTS = 50
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of a program on a target: `right`, `refused`, `wrong` or `broken`, and why."""
-
-    kind: str
-    reason: str = ""
-
-    @property
-    def pattern(self) -> str:
-        """The reason without its numbers, names and place."""
-        first = self.reason.splitlines()[0] if self.reason else ""
-        first = re.sub(r"\S+\.py:\d+(:\d+)?:? ?", "", first)
-        return re.sub(r"-?\d+", "#", first)
 
 
 def program_of(seed: int, number: int, sizes: Sizes = LARGE) -> Program:
@@ -70,65 +56,15 @@ def program_of(seed: int, number: int, sizes: Sizes = LARGE) -> Program:
         program = draw((seed * 1_000_003 + number) * _ATTEMPTS + attempt, sizes)
         try:
             expected(program)
-        except _UNFIT:
+        except UNFIT:
             continue
         return replace(program, number=number)
     raise AssertionError(f"expected an exact program in {_ATTEMPTS} draws for {number}, got none")
 
 
-def expected(program: Program) -> list[Any]:
-    """The arguments as NumPy leaves them."""
-    arguments = [argument.make() for argument in program.arguments]
-    names = NumpyTiles()
-    names.run(_function(program, names), arguments)
-    return arguments
-
-
 def takes(target: str, program: Program) -> bool:
     """Whether a target has what a program is made of: 8-bit floats begin with sm_89."""
     return EIGHT_BITS not in program.features or int(re.sub(r"\D", "", target)) >= 89
-
-
-def outcome(program: Program, target: str, backend: str = "emulator", times: int = 1) -> Outcome:
-    """Compile, run so many times, and compare each time."""
-    wanted = expected(program)
-    function = _function(program, cute)
-    found = Outcome("right")
-    for _ in range(times):
-        arguments = [argument.make() for argument in program.arguments]
-        try:
-            function(*arguments, arch=target, backend=backend)
-        except CompileError as error:
-            return Outcome("refused", str(error))
-        except Exception as error:
-            return Outcome("broken", f"{type(error).__name__}: {error}")
-        found = _compared(program, arguments, wanted)
-        if found.kind != "right":
-            break
-    return found
-
-
-def _compared(program: Program, arguments: Sequence[Any], wanted: Sequence[Any]) -> Outcome:
-    for argument, got, want in zip(program.arguments, arguments, wanted, strict=True):
-        if isinstance(got, np.ndarray) and not np.array_equal(got, want):
-            at = tuple(int(i) for i in np.argwhere(got != want)[0])
-            count = int((got != want).sum())
-            return Outcome(
-                "wrong",
-                f"{argument.name} differs in {count} of {got.size} elements, first at {at}: "
-                f"expected {want[at]}, got {got[at]}",
-            )
-    return Outcome("right")
-
-
-def _function(program: Program, names: Any) -> Any:
-    """The program as a function that speaks with the names of a module."""
-    file = f"<program {program.number}>"
-    source = program.source
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    scope: dict[str, Any] = {"cute": names}
-    exec(compile(source, file, "exec"), scope)
-    return scope["program"]
 
 
 def smaller(
@@ -169,24 +105,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--no-shrink", action="store_true", help="print programs as drawn")
     parser.add_argument("--jobs", metavar="N", type=int, help="processes (cuda: as cores)")
     parser.add_argument("--patience", type=float, default=60, metavar="S", help="for a program")
+    parser.add_argument("--multiplied", action="store_true", help="two to five multiplies each")
+    parser.add_argument(
+        "--class", metavar="NAME", dest="family", default="", choices=["", *FAMILIES],
+        help=f"of these: {', '.join(FAMILIES)}",
+    )  # fmt: skip
+    parser.add_argument("--one-target", action="store_true", help="each on one target, in turn")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     os.environ["CUTEDIALECT_NO_CACHE"] = "1"  # every program is compiled
     if options.worker:
         return _work(options)
-    targets = options.target or TARGETS
+    targets = options.target or (multiplied_programs.TARGETS if options.multiplied else TARGETS)
     numbers = range(options.count) if options.only is None else [options.only]
     if options.feature:
-        numbers = [n for n in numbers if options.feature in program_of(options.seed, n).features]
+        numbers = [n for n in numbers if options.feature in _program(options, n).features]
     began = time.perf_counter()
     try:
         found = _run(numbers, targets, options)
     except NoDeviceError as error:
         print(f"benchmarks.random_programs: {error}", file=sys.stderr)
         return 2
-    _report(found, targets, time.perf_counter() - began)
-    bad = [o for _, outcomes in found for o in outcomes.values() if o.kind in ("wrong", "broken")]
+    _report(found, targets, time.perf_counter() - began, options)
+    kinds = multiplied_programs.FAULTS if options.multiplied else ("wrong", "broken")
+    bad = [o for _, outcomes in found for o in outcomes.values() if o.kind in kinds]
     return 1 if bad else 0
+
+
+def _program(options: argparse.Namespace, number: int) -> Program:
+    if options.multiplied:
+        return multiplied_programs.program_of(options.seed, number, options.family)
+    return program_of(options.seed, number)
+
+
+def _outcome(
+    program: Program, target: str, options: argparse.Namespace, say: Callable[[str], None]
+) -> Outcome:
+    if options.multiplied:
+        return multiplied_programs.judged(program, target, options.backend, options.repeat, say)
+    return outcome(program, target, options.backend, options.repeat)
 
 
 Found = list[tuple[Program, dict[str, Outcome]]]
@@ -200,8 +157,8 @@ def _run(numbers: Sequence[int], targets: Sequence[str], options: argparse.Names
     asked = [
         (number, target)
         for number in numbers
-        for target in targets
-        if takes(target, program_of(options.seed, number))
+        for target in _targets(number, targets, options)
+        if takes(target, _program(options, number))
     ]
     jobs = options.jobs or (os.cpu_count() or 1 if options.backend == "cuda" else 1)
     came = _remote(asked, jobs, options) if jobs > 1 else _here(asked, options)
@@ -213,19 +170,28 @@ def _run(numbers: Sequence[int], targets: Sequence[str], options: argparse.Names
             if result.kind != "right" and (kind not in seen or result.kind == "wrong"):
                 seen.add(kind)
                 as_drawn = options.no_shrink or options.backend == "cuda"
-                _show(program_of(options.seed, number), target, result, as_drawn)
+                _show(_program(options, number), target, result, as_drawn)
             if time.perf_counter() > end:
                 break
     done = Counter(number for number, _ in asked)
     # A program that no target takes has no outcome.
     whole = [number for number in numbers if 0 < len(outcomes.get(number, ())) == done[number]]
-    return [(program_of(options.seed, number), outcomes[number]) for number in whole]
+    return [(_program(options, number), outcomes[number]) for number in whole]
+
+
+def _targets(number: int, targets: Sequence[str], options: argparse.Namespace) -> Sequence[str]:
+    """Those that a program runs on: all, or one after the other."""
+    if not options.one_target:
+        return targets
+    # A class has its turn once in as many numbers as there are classes.
+    turn = number if options.family or not options.multiplied else number // len(FAMILIES)
+    return [targets[turn % len(targets)]]
 
 
 def _here(asked: Sequence[Asked], options: argparse.Namespace) -> Generator[tuple[Asked, Outcome]]:
     for number, target in asked:
-        program = program_of(options.seed, number)
-        yield (number, target), outcome(program, target, options.backend, options.repeat)
+        program = _program(options, number)
+        yield (number, target), _outcome(program, target, options, lambda doing: None)
 
 
 def _remote(
@@ -233,29 +199,37 @@ def _remote(
 ) -> Generator[tuple[Asked, Outcome]]:
     command = (sys.executable, "-m", "benchmarks.random_programs", "--worker")
     command += ("--seed", str(options.seed), "--backend", options.backend)
-    command += ("--repeat", str(options.repeat))
+    command += ("--repeat", str(options.repeat), "--class", options.family)
+    command += ("--multiplied",) * options.multiplied
     requests = [{"number": number, "target": target} for number, target in asked]
     with contextlib.closing(answers(requests, command, jobs, options.patience)) as came:
         for at, answer in came:
             if isinstance(answer, WorkerError):
                 yield asked[at], Outcome("broken", str(answer))
             else:
-                yield asked[at], Outcome(answer["kind"], answer["reason"])
+                yield asked[at], Outcome(answer["kind"], answer["reason"], answer["schedule"])
 
 
 def _show(program: Program, target: str, result: Outcome, as_drawn: bool) -> None:
     small = program if as_drawn else smaller(program, target, result)
-    print(f"# program {program.number} on {target}: {result.kind}: {result.reason.strip()}")
+    schedule = f" (right with {result.schedule})" if result.schedule else ""
+    reason = result.reason.strip()
+    print(f"# program {program.number} on {target}: {result.kind}{schedule}: {reason}")
     print(small.script.replace('arch="sm_80"', f'arch="{target}"'), flush=True)
     print()
 
 
-def _report(found: Found, targets: Sequence[str], seconds: float) -> None:
+def _report(
+    found: Found, targets: Sequence[str], seconds: float, options: argparse.Namespace
+) -> None:
     count = max(1, len(found))
     features = Counter(feature for program, _ in found for feature in program.features)
     print(f"{len(found)} programs in {seconds:.0f} s; the share of them with each feature:")
     for feature, programs_ in sorted(features.items()):
         print(f"  {100 * programs_ / count:5.1f} %  {feature}")
+    if options.multiplied:
+        multiplied_programs.report(found, targets)
+        return
     for target in targets:
         given = [outcomes[target] for _, outcomes in found if target in outcomes]
         kinds = Counter(each.kind for each in given)
@@ -291,11 +265,12 @@ def _work(options: argparse.Namespace) -> int:
     say(machine={})
     for line in sys.stdin:
         request = json.loads(line)
-        program = program_of(options.seed, request["number"])
+        program = _program(options, request["number"])
         say(doing=f"program {program.number} on {request['target']}")
-        got = outcome(program, request["target"], options.backend, options.repeat)
+        got = _outcome(program, request["target"], options, lambda doing: say(doing=doing))
         # The context may be lost with it.
-        say(kind=got.kind, reason=got.reason, lost=got.kind == "broken" and on_device)
+        lost = got.kind == "broken" and on_device
+        say(kind=got.kind, reason=got.reason, schedule=got.schedule, lost=lost)
     return 0
 
 

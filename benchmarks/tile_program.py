@@ -19,7 +19,8 @@ class Argument:
     """One argument of a program: an array of small integers drawn from a seed, or a number.
 
     `order` lists the modes from the outermost to the contiguous one; rows are `pad` elements
-    apart, and the first element lies `offset` elements behind an address of 256 bytes.
+    apart, and the first element lies `offset` elements behind an address of 256 bytes. One with an
+    `alias` lies in memory where the argument of that name does, `shift` rows further on.
     """
 
     name: str
@@ -32,6 +33,8 @@ class Argument:
     low: int = 0
     high: int = 0
     number: int | None = None
+    alias: str = ""
+    shift: int = 0
 
     def make(self) -> np.ndarray | int:
         """The array, or the number."""
@@ -53,6 +56,11 @@ class Argument:
         """The Python expression that makes it."""
         if self.number is not None:
             return repr(self.number)
+        if not self.pad and not self.offset and list(self.order) == sorted(self.order):
+            kind = _NUMPY[self.dtype]
+            module = "np" if hasattr(np, kind) else "ml_dtypes"
+            drawn = f"np.random.default_rng({self.seed}).integers({self.low}, {self.high + 1}, "
+            return f"{drawn}{self.shape}).astype({module}.{kind})"
         return (
             f"array({self.shape}, {self.dtype!r}, {self.order}, {self.offset}, {self.pad}, "
             f"{self.seed}, {self.low}, {self.high})"
@@ -91,6 +99,20 @@ class Program:
     arguments: tuple[Argument, ...]
     lines: tuple[str, ...]
     features: frozenset[str]
+    # The schedule that it is called with, and whether every target has to refuse it.
+    schedule: str = ""
+    must_be_refused: bool = False
+
+    def make(self) -> list[np.ndarray | int]:
+        """The arrays and numbers that it is called with."""
+        made: dict[str, np.ndarray | int] = {}
+        for argument in self.arguments:
+            if not argument.alias:
+                made[argument.name] = argument.make()
+        for argument in self.arguments:
+            if argument.alias:
+                made[argument.name] = under(made[argument.alias], argument.shift)
+        return [made[argument.name] for argument in self.arguments]
 
     @property
     def source(self) -> str:
@@ -100,19 +122,47 @@ class Program:
 
     @property
     def script(self) -> str:
-        """A file that runs it in the emulator."""
-        made = [f"    {argument.text},  # {argument.name}" for argument in self.arguments]
+        """A file that runs it in the emulator and compares with the interpreter."""
+        made = [
+            f"{argument.name} = {argument.alias}[{argument.shift}:]"
+            if argument.alias
+            else f"{argument.name} = {argument.text}"
+            for argument in sorted(self.arguments, key=lambda each: each.alias != "")
+        ]
+        drawn = any("array(" in line for line in made)
+        # What is stored is compared where no array is in two arguments.
+        compared = not any(argument.alias for argument in self.arguments)
+        schedule = f', schedule="{self.schedule}"' if self.schedule else ""
+        names = ", ".join(argument.name for argument in self.arguments)
         return "\n".join(
             [
+                *(["import copy", ""] if compared else []),
+                "import ml_dtypes",
+                "import numpy as np",
+                "",
                 "import cutedialect as cute",
-                "from benchmarks.tile_program import array",
+                *(["from benchmarks.tile_program import array"] if drawn else []),
                 "",
                 "",
                 self.source,
                 "",
-                "arguments = [",
                 *made,
-                "]",
-                'program(*arguments, arch="sm_80", backend="emulator")',
+                f"arguments = [{names}]",
+                *(["wanted = copy.deepcopy(arguments)"] if compared else []),
+                f'program(*arguments, arch="sm_80", backend="emulator"{schedule})',
+                *(_COMPARISON if compared else ()),
             ]
         )
+
+
+_COMPARISON = (
+    'program(*wanted, arch="sm_80", backend="interpreter")',
+    "for got, want in zip(arguments, wanted):",
+    "    np.testing.assert_array_equal(got, want)",
+)
+
+
+def under(base: np.ndarray | int, shift: int) -> np.ndarray:
+    """The array that lies over another one, so many rows further on."""
+    assert isinstance(base, np.ndarray)
+    return base[shift:]

@@ -1,0 +1,148 @@
+"""Programs of several multiplies are drawn by class, run against NumPy; refusals are judged."""
+
+from __future__ import annotations
+
+import linecache
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from benchmarks import multiplied_programs
+from benchmarks.multiplied_family import FAMILIES
+from benchmarks.multiplied_programs import TARGETS, judged, program_of
+from benchmarks.program_outcome import Outcome, expected, outcome
+from benchmarks.program_refusals import lacks
+from benchmarks.random_programs import main
+from benchmarks.tile_program import Argument, Program
+
+SEED = 0
+MATRIX = Argument("", (64, 64), "f16", (0, 1), 0, 0, 1, -1, 1)
+
+
+@pytest.fixture(autouse=True)
+def no_disk_cache(monkeypatch):
+    monkeypatch.setenv("CUTEDIALECT_NO_CACHE", "1")
+
+
+def program(*lines: str, must_be_refused: bool = False, **arguments: Argument) -> Program:
+    named = tuple(replace(argument, name=name) for name, argument in arguments.items())
+    text = tuple("    " + line for line in lines)
+    return Program(0, named, text, frozenset(), "", must_be_refused)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_class_is_drawn(family) -> None:
+    """Each number gives one program, with what the class is about, and NumPy runs it."""
+    special = {each.replace("_", " ") for each in FAMILIES[family].specials}
+    for number in range(6):
+        drawn = program_of(SEED, number, family)
+        multiplied_programs.program_of.cache_clear()
+        assert drawn == program_of(SEED, number, family)
+        assert f"class {family}" in drawn.features
+        assert not special or special & drawn.features
+        assert any(isinstance(each, np.ndarray) for each in expected(drawn))
+
+
+def test_what_programs_are_made_of() -> None:
+    drawn = [program_of(SEED, number, "mixed") for number in range(120)]
+    shares = Counter(feature for each in drawn for feature in each.features)
+    wanted = {
+        *(f"operands: {kind}" for kind in ("memory", "scaled", "masked", "dequantized", "result")),
+        *(f"trips {trips}" for trips in ("0", "1", "2", "3", "4+")),
+        "an operand beside its transpose", "the same operand twice", "nested loops", "branches",
+        "unrolled loops", "stores in a loop", "atomics", "sums of results", "transposed views",
+        "accumulators updated", "ragged sizes", "trips at run time", "runs of tiles",
+    }  # fmt: skip
+    assert {feature for feature in wanted if shares[feature] < 3} == set()
+    assert {each.schedule != "" for each in drawn} == {True, False}
+    counts = Counter(sum("cute.gemm(" in line for line in each.lines) for each in drawn)
+    assert {2, 3, 4, 5} <= set(counts)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_program_is_right(target) -> None:
+    given = program(
+        "t = cute.zeros((64, 64))",
+        "for k in cute.range(2):",
+        "    a = cute.local_tile(A, (64, 64), (0, 0)).load() * 2",
+        "    cute.gemm(a, cute.local_tile(B, (64, 64), (0, 0)), t)",
+        "cute.copy(t, cute.local_tile(Y, (64, 64), (0, 0)))",
+        A=MATRIX,
+        B=replace(MATRIX, seed=2),
+        Y=replace(MATRIX, dtype="f32"),
+    )
+    a, b, _ = given.make()
+    np.testing.assert_array_equal(
+        expected(given)[2], 4 * np.asarray(a, np.float32) @ np.asarray(b, np.float32)
+    )
+    assert judged(given, target) == Outcome("right")
+
+
+def test_an_array_in_two_arguments() -> None:
+    """What lies over an array, some rows further on, is changed with it."""
+    given = program(
+        "x = cute.local_tile(X, (64, 64), (0, 0)).load()",
+        "cute.copy(x + 9, cute.local_tile(X_, (64, 64), (0, 0)))",
+        X=MATRIX,
+        X_=replace(MATRIX, alias="X", shift=4),
+    )
+    base, over = given.make()
+    assert np.shares_memory(base, over)
+    before = np.array(base)
+    np.testing.assert_array_equal(expected(given)[0][4:], before[:60] + 9)
+
+
+def test_a_refusal_that_has_to_be() -> None:
+    lines = "t = cute.zeros((64, 64))", "cute.copy(t, cute.local_tile(Y, (64, 64), (0, 0)))"
+    given = program(*lines, must_be_refused=True, Y=replace(MATRIX, dtype="f32"))
+    assert outcome(given, "sm_80") == Outcome("wrong", "expected a refusal, got a result")
+
+
+def test_what_a_refusal_lacks() -> None:
+    assert lacks("a.py:3: error[CD-P2]: expected 1, got 2; take 1") == ""
+    assert lacks("a.py:3:7: error[CD-P2]: expected 1, got 2\n  note: take 1") == ""
+    assert lacks("a.py:3: error[CD-P2]: expected 1, got 2") == "a remedy"
+    assert lacks("ValueError: X: expected 1, got 2") == "a line and a remedy"
+
+
+def test_a_default_that_refuses_what_a_schedule_makes_right(monkeypatch) -> None:
+    given = program_of(SEED, 0, "mixed")
+    tried = []
+
+    def refused(program, target, backend="emulator", times=1, schedule=""):
+        tried.append(schedule)
+        is_right = schedule == "stages = 1"
+        return Outcome("right") if is_right else Outcome("refused", "a.py:1: error[X]: expected; a")
+
+    monkeypatch.setattr(multiplied_programs, "outcome", refused)
+    plain = replace(given, schedule="", must_be_refused=False)
+    assert judged(plain, "sm_80") == Outcome(
+        "refusable", "a.py:1: error[X]: expected; a", "stages = 1"
+    )
+    assert tried == ["", "roles = uniform", "stages = 1"]
+    # A schedule that was drawn is not the default's fault.
+    assert judged(replace(plain, schedule="stages = 2"), "sm_80").kind == "refused"
+
+
+def test_the_command(capsys) -> None:
+    given = ("--multiplied", "--class", "straight", "--count", "2", "--target", "sm_80")
+    assert main(given) == 0
+    text = capsys.readouterr().out
+    assert "class            target       right   refused refusable  helpless" in text
+    assert "straight         sm_80            2         0" in text
+
+
+def test_a_script_runs(monkeypatch) -> None:
+    """A program is printed as Python that runs and compares."""
+    given = program(
+        "t = cute.zeros((64, 64))",
+        "cute.copy(t, cute.local_tile(Y, (64, 64), (0, 0)))",
+        Y=replace(MATRIX, dtype="f32"),
+    )
+    scope: dict[str, object] = {}
+    file = __file__ + ".script"
+    linecache.cache[file] = (0, None, given.script.splitlines(keepends=True), file)
+    exec(compile(given.script, file, "exec"), scope)
+    assert not np.asarray(scope["Y"]).any()
