@@ -115,6 +115,10 @@ def tile_index(
 def full(shape: Sequence[int], value: float | Scalar, dtype: object = None) -> Tile:
     """A mutable register tile with every element `value`; a shape (n,) is (n,1), one column.
 
+    What is computed from it has the value of then: `m.T`, `m.columns(...)`, `m.to(...)` and `m + 1`
+    are not changed by what is assigned to `m` later. A second name for it (`old = m`) is the same
+    tile, as with Python's lists; `old = m.to(m.dtype)` keeps its value.
+
     The default `dtype` is that of a scalar, and f32 for a number.
     """
     if dtype is None:
@@ -475,7 +479,8 @@ def _unary(name: str) -> _Unary:
                 return float(of_number(np.float64(value)))
         source = _loaded(value)
         if name == "abs" and source.dtype.kind != "f":
-            return maximum(source, -source) if source.dtype.kind == "i" else source
+            is_signed = source.dtype.kind == "i"
+            return maximum(source, -source) if is_signed else source.to(source.dtype)
         source = _floats(source)
         dtype = source.dtype if source.dtype.bits > 16 else f32
 

@@ -52,6 +52,8 @@ def _product(base: Any, exponent: int) -> Any:
     if exponent == 0:
         # 1 for NaN too, as in IEEE 754.
         return full(base.shape, 1, base.dtype) if isinstance(base, Tile) else 1
+    if exponent == 1:
+        return base.to(base.dtype)
     result = None
     while True:
         if exponent & 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .dtypes import i32
+from .dtypes import f32, i32
 from .functions import coord, full, inf, where
 from .reductions import reduce
 from .tile import Tile, View
@@ -15,41 +15,51 @@ def argmax(tile: object, mode: int = 1) -> Tile:
     """The coordinate of the maximum along a mode, i32: (M,N) gives (M,1) along mode 1, (1,N) along
     mode 0. The first of equal ones; a NaN counts as the largest.
     """
-    return _largest(_loaded(tile), mode)[1]
+    source = _loaded(tile)
+    return _largest(source, coord(source, mode), mode)[1]
 
 
 def top_k(tile: object, k: int) -> tuple[Tile, Tile]:
     """The `k` largest elements of each row in falling order, and their columns, i32: (M,N) gives
-    two tiles (M,k). The first of equal ones comes first; a NaN counts as the largest.
+    two tiles (M,k). No column is chosen twice: the first of equal ones comes first, -inf among
+    them; a NaN counts as the largest. Elements of 8 bits are given in f32.
 
     It takes the maximum `k` times, for small `k` such as that of routing to experts. Elements
-    outside of the tensor are 0: give them -inf first (`cute.where` on `cute.coord`).
+    outside of the tensor are 0: give them -inf first (`cute.where` on `cute.coord`), and they are
+    chosen where a row has fewer than `k` others alone.
     """
     source = _loaded(tile)
     rows, columns = source.shape
     if isinstance(k, bool) or not isinstance(k, int) or not 0 < k <= columns:
         raise error(f"expected k in 1..{columns}, got {k!r}", code="CD-P4")
     if source.dtype.kind != "f":
-        raise error(f"expected a tile of floats, got {source.dtype.name}", code="CD-P3")
+        raise error(
+            f"expected a tile of floats, got {source.dtype.name}; convert it with .to(cute.f32), "
+            "or .to(cute.f64), which holds every i32",
+            code="CD-P3",
+        )
     values, places = full((rows, k), 0.0, source.dtype), full((rows, k), 0, i32)
-    rest = source
+    rest, left = source, coord(source, 1)
     for number in range(k):
-        top, place = _largest(rest, 1)
+        top, place = _largest(rest, left, 1)
         here = coord(values, 1) == number
         values.assign(where(here, top, values))
         places.assign(where(here, place, places))
-        rest = where(coord(rest, 1) == place, -inf, rest)
+        # What is chosen is -inf from here on, and has no column among others that are.
+        rest, left = where(left == place, -inf, rest), where(left == place, _NOWHERE, left)
     return values, places
 
 
-def _largest(source: Tile, mode: int) -> tuple[Tile, Tile]:
+def _largest(source: Tile, places: Tile, mode: int) -> tuple[Tile, Tile]:
+    """The maximum along a mode, and the first of the places of those that are it."""
     top = reduce(source, mode, "max")
     is_top = (source == top) | (source != source)
-    return top, reduce(where(is_top, coord(source, mode), _NOWHERE), mode, "min")
+    return top, reduce(where(is_top, places, _NOWHERE), mode, "min")
 
 
 def _loaded(tile: object) -> Tile:
     source = tile.load() if isinstance(tile, View) else tile
     if not isinstance(source, Tile) or len(source.shape) != 2:
         raise error("expected a tile of rank 2", code="CD-P2")
-    return source
+    # Of the floats of 8 bits one has no infinity, and a maximum in the other could not stay one.
+    return source.to(f32) if source.dtype.kind == "f" and source.dtype.bits == 8 else source

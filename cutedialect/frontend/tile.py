@@ -310,7 +310,7 @@ class Tile(Hinted):
 
     @property
     def T(self) -> Tile:
-        """The tile with its two modes exchanged; a vector becomes a row."""
+        """The tile as it is now with its two modes exchanged; a vector becomes a row."""
         return Tile(current().insert(TransposeOp(self.use())).results[0])
 
     def columns(self, first: int, count: int) -> Tile:

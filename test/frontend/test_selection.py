@@ -46,6 +46,45 @@ def test_a_nan_is_the_largest():
 
 
 @cute.kernel
+def chosen(X, V, P, *, k=4):
+    values, places = cute.top_k(cute.local_tile(X, (4, 16), (0, 0)), k)
+    cute.copy(values, cute.local_tile(V, (4, k), (0, 0)))
+    cute.copy(places, cute.local_tile(P, (4, k), (0, 0)))
+
+
+def in_order(x, k):
+    """The places of the largest elements, of equal ones the first; a NaN is the largest."""
+    keys = np.where(np.isnan(x), np.inf, x.astype(np.float64))
+    return np.lexsort((-keys, ~np.isnan(x)), axis=1)[:, :k]
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
+@pytest.mark.parametrize("dtype", ["f32", "f16", "f64"])
+def test_no_place_is_chosen_twice(dtype, arch):
+    """Rows of fewer than k numbers above -inf, of nothing else, of equal ones, and of NaNs."""
+    x = np.full((4, 16), -np.inf, getattr(cute, dtype).numpy)
+    x[0, [0, 9]] = 1, 2
+    x[2] = 3
+    x[3, [2, 7, 11]] = np.nan, np.inf, np.nan
+    v, p = np.zeros((4, 6), x.dtype), np.zeros((4, 6), np.int32)
+    chosen(x, v, p, k=6, arch=arch, backend="emulator")
+    assert np.array_equal(p, in_order(x, 6))
+    assert np.array_equal(v, np.take_along_axis(x, p, 1), equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", ["e4m3", "e5m2"])
+def test_the_largest_of_8_bits(dtype):
+    x = np.random.default_rng(4).integers(-3, 4, (4, 16)).astype(getattr(cute, dtype).numpy)
+    if dtype == "e5m2":
+        x[1, [3, 8]] = np.inf, -np.inf
+        x[2] = -np.inf
+    v, p = np.zeros((4, 3), np.float32), np.zeros((4, 3), np.int32)
+    chosen(x, v, p, k=3, arch="sm_90a", backend="emulator")
+    assert np.array_equal(p, in_order(x.astype(np.float32), 3))
+    assert np.array_equal(v, np.take_along_axis(x.astype(np.float32), p, 1))
+
+
+@cute.kernel
 def reduced(X, R, C, *, kind="add", tile=(16, 64)):
     cute.tile_index(X, tile)
     x = cute.load(cute.local_tile(X, tile, (0, 0)))

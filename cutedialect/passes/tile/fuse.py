@@ -3,6 +3,7 @@
     %y = map(%x) { f }; %z = map(%y) { g }   =>   %z = map(%x) { g(f) }
     x * y + z                                =>   math.fma x, y, z
 
+A transpose of a register tile that is written before all have read it is one of a copy.
 A map that only copies goes where nothing writes its source before its readers read it.
 A map moves into its reader when that is its only reader, both stand in one block, and nothing in
 between writes a register tile that it reads. In a program without a multiply, a map of a few cheap
@@ -15,10 +16,11 @@ left to choose.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import arith, math
+from xdsl.dialects import arith, math, scf
 from xdsl.dialects.builtin import BFloat16Type, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -56,6 +58,7 @@ class FusePass(ModulePass):
     name = "cute-fuse"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        _keep_turned(op)
         for copied in [o for o in ops_of(op, cute.MapOp) if _is_copy(o)]:
             _forward(copied)
         for consumer in ops_of(op, cute.MapOp):
@@ -72,6 +75,72 @@ class FusePass(ModulePass):
         _share_views(op)
 
 
+def _keep_turned(module: ModuleOp) -> None:
+    """Copy each register tile in front of its transpose that is written before all have read it:
+    the transpose is the value that the tile has there, and names the same registers.
+    """
+    for op in ops_of(module, cute.TransposeOp):
+        if not isinstance(op.source.type, cute.FragmentType):
+            continue
+        tile = _registers_of(op.source)
+        if any(_is_written_before(op, tile, reader) for reader in _readers_of(op.result)):
+            type_ = cute.fragment_of(op.source)
+            block = Block(arg_types=[type_.element])
+            end = cute.YieldOp(block.args[0])
+            end.location = op.location
+            block.add_op(end)
+            kept = cute.MapOp([op.source], cute.FragmentType.get(type_.element, type_.shape), block)
+            insert_before(op, kept)
+            op.operands[0] = kept.result
+
+
+def _registers_of(tile: SSAValue) -> SSAValue:
+    """The register tile in whose registers a tile lies."""
+    while isinstance(tile.owner, cute.TransposeOp):
+        tile = tile.owner.source
+    return tile
+
+
+def _readers_of(tile: SSAValue) -> Iterator[Operation]:
+    """The ops that read a register tile, or what it is where it is turned."""
+    for use in tile.uses:
+        if isinstance(use.operation, cute.TransposeOp):
+            yield from _readers_of(use.operation.result)
+        else:
+            yield use.operation
+
+
+def _is_written_before(made: Operation, tile: SSAValue, reader: Operation) -> bool:
+    """Whether a register tile may be written behind an op and before another one, inside of the
+    block of the first, has read it: by those in between, or by that one itself.
+    """
+    block, op = made.parent, reader
+    if _writes(reader, tile):
+        return True
+    while op.parent is not None:
+        first = made.next_op if op.parent is block else op.parent.first_op
+        while first is not None and first is not op:
+            if any(_writes(inner, tile) for inner in walk(first)):
+                return True
+            first = first.next_op
+        if op.parent is block:
+            return first is None
+        around = op.parent_op()
+        if around is None:
+            break
+        if isinstance(around, scf.ForOp | scf.WhileOp) and any(
+            _writes(inner, tile) for inner in walk(around)
+        ):
+            return True
+        op = around
+    return True
+
+
+def _writes(op: Operation, tile: SSAValue) -> bool:
+    """Whether an op, those inside of it apart, changes a register tile."""
+    return any(_registers_of(value) is tile for value in written(op))
+
+
 def _is_copy(op: cute.MapOp) -> bool:
     """Whether a map gives what it is given."""
     last = op.body.block.last_op
@@ -84,11 +153,11 @@ def _is_copy(op: cute.MapOp) -> bool:
 
 def _forward(copied: cute.MapOp) -> None:
     """Let the readers of a copy read what it was copied from, if nothing writes that before."""
-    both = {copied.result, copied.inputs[0]}
-    for reader in [use.operation for use in copied.result.uses]:
-        if reader.parent is not copied.parent or not both.isdisjoint(written(reader)):
+    tile = _registers_of(copied.inputs[0])
+    for reader in _readers_of(copied.result):
+        if reader.parent is not copied.parent or _writes(reader, copied.result):
             return
-        if _overwritten(copied, reader):
+        if _is_written_before(copied, tile, reader):
             return
     Rewriter.replace_op(copied, (), (copied.inputs[0],))
 
@@ -152,10 +221,10 @@ def _shape(value: SSAValue) -> tuple[int, ...]:
 
 def _overwritten(producer: cute.MapOp, consumer: Operation) -> bool:
     """Whether an input of `producer` changes before `consumer` runs."""
-    inputs = set(producer.inputs)
+    inputs = {_registers_of(value) for value in producer.inputs}
     between = producer.next_op
     while between is not None and between is not consumer:
-        if any(value in inputs for op in walk(between) for value in written(op)):
+        if any(_registers_of(value) in inputs for op in walk(between) for value in written(op)):
             return True
         between = between.next_op
     return between is None
