@@ -38,7 +38,6 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.dtypes import i64 as i64
     from cutedialect.frontend.dtypes import u8 as u8
     from cutedialect.frontend.functions import abs_ as abs
-    from cutedialect.frontend.functions import assert_ as assert_
     from cutedialect.frontend.functions import atomic_add as atomic_add
     from cutedialect.frontend.functions import column_vector as column_vector
     from cutedialect.frontend.functions import coord as coord
@@ -55,7 +54,6 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.functions import map_ as map
     from cutedialect.frontend.functions import maximum as maximum
     from cutedialect.frontend.functions import minimum as minimum
-    from cutedialect.frontend.functions import printf as printf
     from cutedialect.frontend.functions import reciprocal as reciprocal
     from cutedialect.frontend.functions import relu as relu
     from cutedialect.frontend.functions import row_vector as row_vector
@@ -83,6 +81,8 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.loops import otherwise as otherwise
     from cutedialect.frontend.loops import range_ as range
     from cutedialect.frontend.loops import when as when
+    from cutedialect.frontend.printing import assert_ as assert_
+    from cutedialect.frontend.printing import printf as printf
     from cutedialect.frontend.random import rand as rand
     from cutedialect.frontend.reductions import any_ as any
     from cutedialect.frontend.reductions import column_max as column_max
@@ -238,7 +238,6 @@ _PUBLIC = {
     ),
     "cutedialect.frontend.functions": (
         "abs",
-        "assert_",
         "atomic_add",
         "column_vector",
         "coord",
@@ -255,7 +254,6 @@ _PUBLIC = {
         "map",
         "maximum",
         "minimum",
-        "printf",
         "reciprocal",
         "relu",
         "row_vector",
@@ -291,6 +289,7 @@ _PUBLIC = {
         "range",
         "when",
     ),
+    "cutedialect.frontend.printing": ("assert_", "printf"),
     "cutedialect.frontend.random": ("rand",),
     "cutedialect.frontend.reductions": (
         "any",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar, cast, overload
 
 import numpy as np
@@ -18,20 +18,17 @@ from xdsl.ir import Block, SSAValue
 from cutedialect.atoms import mma_atom
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
-    AssertOp,
     AtomicOp,
     CoordOp,
     CopyOp,
     FillOp,
     FragmentType,
     GemmOp,
-    PrintfOp,
     SearchOp,
     TileIndexOp,
     TransposeOp,
     YieldOp,
 )
-from cutedialect.dialects.cute.kernel_ops import format_problem, with_strings
 from cutedialect.dialects.cute.tile_ops import SUM_COLUMNS
 from cutedialect.dialects.cute_nvgpu.mma_atoms import NEGATIONS
 
@@ -40,6 +37,7 @@ from .arithmetic import Number, convert_value, is_number, joined, literal, promo
 from .dtypes import DType, as_dtype, f32
 from .dtypes import i32 as i32_dtype
 from .group import Group
+from .instead import IN_A_KERNEL
 from .local_tiles import as_extent, local_tile
 from .reductions import any_, column_max, column_sum, row_max, row_sum
 from .scalar import Scalar, as_i32
@@ -54,7 +52,8 @@ from .tile import (
     broadcast_shape,
     elementwise,
 )
-from .trace import current, error
+from .trace import current, error, user_frame
+from .traced_state import is_stored
 
 # Names that a program takes from here, made elsewhere.
 __all__ = ("any_", "column_max", "column_sum", "row_max", "row_sum")
@@ -157,10 +156,28 @@ def tile_gemm(
     atom: str | None = None,
     negate: str | None = None,
     sums: bool = False,
+    of_arrays: Mapping[str, object] | None = None,
 ) -> None:
     """acc (M,N) += a (M,K) @ b (K,N), on tiles; by the atom of a name if one is given. With `sums`
-    acc is (M,N+8), and each of the last columns adds up the rows of a.
+    acc is (M,N+8), and each of the last columns adds up the rows of a. `of_arrays` are the
+    arguments that arrays take, refused where they are not the defaults.
     """
+    for name, value in (of_arrays or {}).items():
+        default, instead = IN_A_KERNEL[name]
+        is_default = value is default or (type(value) is type(default) and value == default)
+        is_so = name == "precision" and value == "tf32" and _is_f32(a) and _is_f32(b)
+        if not (is_default or is_so):
+            raise error(
+                f"{name}: expected {instead}, got it as an argument of cute.gemm(a, b, acc), which "
+                "takes atom, negate and sums beside tiles",
+                code="CD-P11",
+            )
+    if is_stored(user_frame()):
+        raise error(
+            "expected cute.gemm(a, b, acc) as a statement, got its result stored; it adds to acc "
+            "in place and gives nothing",
+            code="CD-P11",
+        )
     if atom is not None:
         try:
             mma_atom(atom)
@@ -199,6 +216,10 @@ def tile_gemm(
     turned = current().insert(TransposeOp(operands[1])).results[0]
     named = None if atom is None else StringAttr(atom)
     current().insert(GemmOp(operands[0], turned, acc.use(), named, negate, sums=sums))
+
+
+def _is_f32(value: object) -> bool:
+    return isinstance(value, Tile | View) and value.dtype == f32
 
 
 def copy(source: object, destination: object, mask: Tile | None = None) -> None:
@@ -259,6 +280,13 @@ def load(view: View, mask: Tile | None = None, other: float | Scalar | Tile = 0)
         raise error(f"expected a view, got {type(view).__name__}")
     loaded = view.load()
     if mask is None:
+        if not (is_number(other) and other == 0):
+            raise error(
+                "expected a mask beside other, which stands where the mask does not hold, got "
+                "other alone; outside of the tensor a view reads 0: choose with "
+                "cute.where(cute.coord(tile, mode, view) < extent, tile, other)",
+                code="CD-P4",
+            )
         return loaded
     return where(_mask(mask, loaded.shape), loaded, other).to(loaded.dtype)
 
@@ -644,56 +672,3 @@ def map_(function: Callable[..., Tile], *tiles: Tile) -> Tile:
             f"expected {wanted} tiles for {function.__name__}, got {len(tiles)}", code="CD-P1"
         )
     return function(*tiles)
-
-
-def printf(format: str, *args: Scalar | Number | str) -> None:
-    """Print scalars once for each CTA, with C's conversions; i64 takes `%ld`, a string `%s`."""
-    if not isinstance(format, str):
-        raise error(f"expected a format of str, got {type(format).__name__}", code="CD-P13")
-    try:
-        format = with_strings(format, args)
-    except ValueError as problem:
-        raise error(str(problem), code="CD-P13") from None
-    values: list[SSAValue] = []
-    for arg in args:
-        if isinstance(arg, str):
-            continue
-        if is_number(arg):
-            dtype = i32_dtype if hasattr(arg, "__index__") else f32
-            values.append(literal(arg, dtype))
-        elif isinstance(arg, Scalar):
-            # C's promotions: a thread passes 32 bits or more.
-            narrow = arg.dtype.bits < 32
-            values.append(
-                arg.to(f32 if arg.dtype.kind == "f" else i32_dtype).use() if narrow else arg.use()
-            )
-        else:
-            raise error(f"expected scalars to print, got {type(arg).__name__}", code="CD-P13")
-    problem = format_problem(format, [value.type for value in values])
-    if problem is not None:
-        raise error(problem, code="CD-P13")
-    current().insert(PrintfOp(format, values))
-
-
-def assert_(condition: Scalar | Tile | bool, message: str) -> None:
-    """Say that a condition holds: a scalar one, or one of every element of a tile, those that lie
-    outside of a tensor included. What Python knows already is checked at once.
-
-    A kernel in which it does not hold runs on to its end. `KernelAssertionError`, with the message,
-    the place and the CTA, is raised where the host next waits for it: by the call itself on NumPy
-    arrays and in the emulator, else by `cute.synchronize`.
-    """
-    if not isinstance(message, str):
-        raise error(f"expected a message of str, got {type(message).__name__}", code="CD-P13")
-    if isinstance(condition, bool | np.bool_):
-        if not condition:
-            raise error(
-                f"expected an assertion that holds while the kernel is traced: {message}",
-                code="CD-P13",
-            )
-        return
-    if not isinstance(condition, Scalar | Tile) or condition.dtype.bits != 1:
-        got = condition.dtype.name if isinstance(condition, Scalar | Tile) else repr(condition)
-        raise error(f"expected a condition, got {got}", code="CD-P3")
-    holds = ~any_(~condition) if isinstance(condition, Tile) else condition
-    current().insert(AssertOp(holds.use(), message))

@@ -127,7 +127,8 @@ def gemm(
 ) -> Any:
     """activation(alpha A B + beta C + bias) of a (..., M, K) and b (..., K, N), as numpy.matmul.
 
-    Inside a kernel, `gemm(a, b, acc)` accumulates tiles instead; there `atom` names the MMA atom
+    Inside a kernel, `gemm(a, b, acc)` accumulates tiles instead, and refuses the arguments of
+    arrays; there `atom` names the MMA atom
     (`cute.atoms.mma()` lists them) and `negate` the operands ("a", "b", "ab") that count with the
     other sign; with `sums` acc has 8 columns more than b, which add up the rows of a. Batch
     dimensions broadcast. bias is (N,). Types: f16, bf16, f32 (as tf32), f64, e4m3 and e5m2, and
@@ -162,12 +163,19 @@ def gemm(
     is written. Returns the output: `out`, or a new array where `a` lives.
     """
     if unknown:
-        refuse_unknown("gemm", unknown)
+        refuse_unknown("gemm", unknown, (a, b))
     if acc is not None:
         refuse_array("acc", acc, "an array that is added is c=..., with beta=1.0")
         from .functions import tile_gemm
 
-        return tile_gemm(a, b, acc, atom, negate, sums)
+        of_arrays = {
+            "c": c, "alpha": alpha, "beta": beta, "bias": bias, "activation": activation,
+            "scale_a": scale_a, "scale_b": scale_b, "acc_dtype": acc_dtype,
+            "fast_accum": fast_accum, "precision": precision, "aux": aux, "out": out,
+            "out_dtype": out_dtype, "arch": arch, "schedule": schedule, "backend": backend,
+            "stream": stream,
+        }  # fmt: skip
+        return tile_gemm(a, b, acc, atom, negate, sums, of_arrays)
     if atom is not None or negate is not None or sums:
         name = "atom" if atom is not None else "sums" if negate is None else "negate"
         instead = {"atom": "schedule='atom = ...'", "negate": "alpha=-1", "sums": "a.sum(-1)"}[name]

@@ -99,17 +99,21 @@ def has_tcgen05(a: DType, b: DType, acc: DType, arch: str) -> bool:
 
 def refuse_traced(value: Any, name: str) -> None:
     """Refuse what only exists while a kernel is traced: an array call cannot run inside of one."""
-    kind = type(value)
-    if not kind.__module__.startswith(__package__ or "") or not hasattr(value, "value"):
+    if not is_traced(value):
         return
     from .trace import error
 
     raise error(
-        f"expected {name} to be an array, got a {kind.__name__} of the kernel that is traced; "
-        "inside a kernel it is cute.gemm(a, b, acc) with an accumulator like cute.zeros((M, N), "
-        "cute.f32), and code that kernels share is a plain Python function",
+        f"expected {name} to be an array, got a {type(value).__name__} of the kernel that is "
+        "traced; inside a kernel tiles are multiplied by cute.gemm(a, b, acc) with an accumulator "
+        "like cute.zeros((M, N), cute.f32), and code that kernels share is a plain Python function",
         code="CD-P11",
     )
+
+
+def is_traced(value: object) -> bool:
+    """Whether a value only exists while a kernel is traced."""
+    return type(value).__module__.startswith(__package__ or "") and hasattr(value, "value")
 
 
 def check_types(a: Operand, b: Operand, arch: str) -> None:
@@ -157,14 +161,20 @@ def refuse_array(name: str, value: Any, instead: str) -> None:
             )
 
 
-def refuse_unknown(function: str, given: Iterable[str]) -> NoReturn:
-    """Refuse arguments that a function of the library does not have."""
+def refuse_unknown(function: str, given: Iterable[str], operands: Sequence[Any] = ()) -> NoReturn:
+    """Refuse arguments that a function of the library does not have; in a kernel at the line."""
     name = next(iter(given))
     instead = ARGUMENTS[function].get(name)
+    if instead is None:
+        message = f"{function}() got an unexpected keyword argument '{name}'"
+    else:
+        message = f"{name}: expected {instead}, got an argument of another library"
+    if any(map(is_traced, operands)):
+        from .trace import error
+
+        raise error(message, code="CD-P15")
     with explained():
-        if instead is None:
-            raise TypeError(f"{function}() got an unexpected keyword argument '{name}'")
-        raise TypeError(f"{name}: expected {instead}, got an argument of another library")
+        raise TypeError(message)
 
 
 def check_precision(precision: object, a: Any) -> bool:

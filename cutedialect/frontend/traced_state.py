@@ -116,11 +116,20 @@ def is_at_loop(frame: FrameType) -> bool:
     """
     if frame.f_code.co_name == "<genexpr>":
         return False
+    here = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+    return here == "GET_ITER" and _next_instruction(frame) == "FOR_ITER"
+
+
+def is_stored(frame: FrameType) -> bool:
+    """Whether a frame stores the result of the call that it is at under a name or in an object."""
+    return _next_instruction(frame).startswith("STORE_")
+
+
+def _next_instruction(frame: FrameType) -> str:
+    """The name of the instruction behind the one that a frame is at; "" if there is none."""
     # An instruction is two bytes, of which the first says what it does.
-    here, *rest = frame.f_code.co_code[frame.f_lasti :: 2]
-    following = (dis.opname[each] for each in rest)
-    first = next((name for name in following if name not in _NOT_AN_INSTRUCTION), "")
-    return dis.opname[here] == "GET_ITER" and first == "FOR_ITER"
+    following = (dis.opname[each] for each in frame.f_code.co_code[frame.f_lasti + 2 :: 2])
+    return next((name for name in following if name not in _NOT_AN_INSTRUCTION), "")
 
 
 @lru_cache(maxsize=64)
