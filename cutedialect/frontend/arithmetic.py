@@ -10,7 +10,7 @@ from typing import TypeGuard
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness, i1
+from xdsl.dialects.builtin import AnyFloat, IntegerAttr, IntegerType, Signedness, i1
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, SSAValue
 
@@ -189,6 +189,8 @@ def binary_value(kind: str, left: SSAValue, right: SSAValue) -> SSAValue:
         if compares(kind):
             table = _UNSIGNED_COMPARE if column == 2 else _INT_COMPARE
             return trace.insert(arith.CmpiOp(left, right, table[kind])).results[0]
+    if kind in ("floordiv", "mod") and _is_zero(right):
+        raise error("expected a divisor other than 0, got 0", code="CD-P4")
     if kind == "mod":
         whole = binary_value("mul", binary_value("floordiv", left, right), right)
         return binary_value("sub", left, whole)
@@ -213,6 +215,15 @@ def inverted(value: SSAValue, dtype: DType) -> SSAValue:
     if dtype.kind == "f":
         raise error(f"expected {_UNDEFINED['xor']}, got {dtype.name}", code="CD-P3")
     return binary_value("xor", value, literal(ones, dtype))
+
+
+def _is_zero(value: SSAValue) -> bool:
+    """Whether a value is the integer constant 0."""
+    owner = value.owner
+    if isinstance(owner, arith.TruncIOp):  # a constant of an unsigned type
+        owner = owner.input.owner
+    number = owner.value if isinstance(owner, arith.ConstantOp) else None
+    return isinstance(number, IntegerAttr) and number.value.data == 0
 
 
 def _is_unsigned(type_: Attribute) -> bool:

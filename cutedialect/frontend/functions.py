@@ -47,6 +47,7 @@ from .tile import (
     View,
     Views,
     as_matrix,
+    as_matrix_extents,
     as_value,
     binary,
     broadcast_shape,
@@ -383,8 +384,8 @@ def coord(tile: Tile, mode: int, origin: object = 0) -> Tile:
     `origin` is an element offset, a view (its own origin along the mode that was tiled), or a run
     of tiles inside a loop over it. Along that mode the view has as many elements as the tile.
     """
-    offset = _origin(origin, mode)
     _check_origin(tile, mode, origin)
+    offset = _origin(origin, mode)
 
     def body() -> SSAValue:
         trace = current()
@@ -402,7 +403,13 @@ def _check_origin(tile: Tile, mode: int, origin: object) -> None:
     """Refuse an origin in a mode that is not the one that the tile's coordinates are of."""
     if isinstance(origin, Views):
         shape = origin.shape
-        extent = origin.tile[origin.mode]
+        extent = as_matrix_extents(origin.tile)[origin.mode]
+        if extent == 0:
+            raise error(
+                f"expected a run of tiles along one of their modes, got one of tiles {shape} along "
+                f"mode {origin.mode} of {origin.tensor.name}, which is none of theirs",
+                code="CD-P4",
+            )
     elif isinstance(origin, View) and len(origin.shape) == 2 and mode in origin.origins:
         shape = origin.shape
         extent = shape[mode]

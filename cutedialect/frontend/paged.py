@@ -15,7 +15,7 @@ from cutedialect.layout import TiledCopy
 from .dtypes import i32, i64
 from .functions import maximum, minimum
 from .scalar import Scalar, as_i32
-from .tile import Tensor, View, tile_origins
+from .tile import Tensor, View, as_matrix_extents, tile_origins
 from .trace import Scope, current, error
 
 # Rows that the swizzles of shared memory repeat in.
@@ -132,6 +132,7 @@ class PagedTensor(Tensor):
                 f"expected no tiled copy for a tile of the paged {self.name}, got one",
                 code="CD-P14",
             )
+        tile = as_matrix_extents(tile)
         rows, size = max(1, tile[self.mode]), self.through.size
         if rows % size and size % rows:
             raise error(

@@ -227,13 +227,15 @@ class Views:
 
     @property
     def tiles(self) -> Scalar:
-        """How many tiles there are, the last one perhaps ragged."""
+        """How many tiles there are, the last one perhaps ragged; along a batch mode, of which a
+        tile has one element, as many as its extent.
+        """
         trace = current()
-        extent = self.tensor.dim(self.mode)
+        value = as_i32(self.tensor.dim(self.mode), "an extent")
+        if self.tile[self.mode] == 0:
+            return Scalar(value)
         step = trace.constant(self.tile[self.mode], _i32())
-        value = as_i32(extent, "an extent")
-        count = Scalar(trace.insert(arith.CeilDivSIOp(value, step)).results[0])
-        return count
+        return Scalar(trace.insert(arith.CeilDivSIOp(value, step)).results[0])
 
     def __getitem__(self, index: object) -> View:
         current().check_alive(self.scope, "a run of tiles")

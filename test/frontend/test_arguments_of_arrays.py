@@ -2,6 +2,9 @@
 taken in silence by the other.
 """
 
+# Wrong calls are made on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false
+
 from __future__ import annotations
 
 import inspect
@@ -32,7 +35,7 @@ def refused(multiply):
     def program(A, B, C):
         acc = cute.zeros(SHAPE)
         multiply(*tiles(A, B), acc, *tiles(C))
-        cute.copy(acc, *tiles(C))
+        cute.copy(acc, tiles(C)[0])
 
     spec = cute.TensorSpec(SHAPE, cute.f32)
     with pytest.raises(cute.CompileError) as caught:
@@ -49,7 +52,9 @@ def test_every_argument_of_arrays_has_its_words():
 
 @pytest.mark.parametrize("name", IN_A_KERNEL)
 def test_arguments_of_arrays_are_refused_for_tiles(name):
-    line = inspect.currentframe().f_lineno + 3
+    frame = inspect.currentframe()
+    assert frame is not None
+    line = frame.f_lineno + 3
 
     def multiply(a, b, acc, view):
         cute.gemm(a, b, acc, **{name: VALUES.get(name, view)})
@@ -64,7 +69,7 @@ def test_what_an_argument_says_anyway_is_taken():
     def program(A, B, C):
         acc = cute.zeros(SHAPE)
         cute.gemm(*tiles(A, B), acc, alpha=1.0, beta=0.0, precision="tf32", fast_accum=True)
-        cute.copy(acc, *tiles(C))
+        cute.copy(acc, tiles(C)[0])
 
     a = np.arange(256, dtype=np.float32).reshape(SHAPE) % 7
     c = np.zeros(SHAPE, np.float32)

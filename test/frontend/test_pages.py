@@ -167,3 +167,45 @@ def test_wrong_use_of_pages(program):
         program(data, np.zeros((1, 64, 64), np.float16), table, backend="emulator")
     assert REFUSED[program] in str(caught.value)
     assert "test_pages.py" in str(caught.value.location)
+
+
+@cute.kernel
+def head_by_head(Q, K, S, table, *, block, size, heads_first=False):
+    """A head of a cache whose pages hold all heads: its mode is one of extent 1, and dropped."""
+    b, h, _ = cute.tile_index(S, (1, 1, 64))
+    mode = 2 if heads_first else 1
+    paged = K.paged(mode, table, size)
+    q = cute.local_tile(Q, (64, 64), (b, h, 0, 0))
+    for j in range(2):
+        tile = (1, block, 64) if heads_first else (block, 1, 64)
+        at = (b, h, j, 0) if heads_first else (b, j, h, 0)
+        k = cute.local_tile(paged, tile, at)
+        assert k.shape == (block, 64)
+        acc = cute.zeros((64, block))
+        cute.gemm(q, k.T, acc)
+        cute.copy(acc, cute.local_tile(S, (64, block), (b, h, 0, j)))
+    tile = (1, size, 64) if heads_first else (size, 1, 64)
+    run = cute.local_tile(paged, tile, (b, h, None, 0) if heads_first else (b, None, h, 0))
+    assert run.shape == (size, 64)
+    for j in cute.range(run.tiles):
+        last = cute.local_tile(S, (size, 64), (b, h, j + 64 // size, 0))
+        cute.copy(run[j].load().to(cute.f32), last)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
+@pytest.mark.parametrize(("block", "heads_first"), [(16, False), (32, False), (32, True)])
+def test_modes_of_one_element_are_dropped(block, heads_first, arch):
+    rng = np.random.default_rng(3)
+    k = rng.integers(-2, 3, (7, 2, 16, 64) if heads_first else (7, 16, 2, 64)).astype(np.float16)
+    q = rng.integers(-2, 3, (2, 2, 64, 64)).astype(np.float16)
+    table = np.array([[6, 1, 2, 0], [3, 5, 4, 2]], np.int32)
+    s = np.zeros((2, 2, 128, 64), np.float32)
+    head_by_head(
+        q, k, s, table, block=block, size=16, heads_first=heads_first, arch=arch, backend="emulator"
+    )
+    keys = k if heads_first else k.swapaxes(1, 2)
+    for b, h in np.ndindex(2, 2):
+        rows = keys[table[b], h].reshape(64, 64).astype(np.float32)
+        product = q[b, h].astype(np.float32) @ rows[: 2 * block].T
+        assert np.array_equal(s[b, h, :64, : 2 * block], product)
+        assert np.array_equal(s[b, h, 64:], rows)

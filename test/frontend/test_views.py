@@ -1,5 +1,8 @@
 """`cute.local_tile`, `cute.tile_index`, `.T`: the elements that a view shows, what is refused."""
 
+# Wrong calls are made on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false
+
 from __future__ import annotations
 
 import numpy as np
@@ -64,6 +67,46 @@ def test_modes_before_the_tile_take_a_coordinate_each():
     y = np.zeros_like(x)
     run(program, x, y)
     assert np.array_equal(y, x + 1)
+
+
+@pytest.mark.parametrize("backend", ["emulator", "interpreter"])
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_run_along_a_batch_mode(whole, backend):
+    """It has as many tiles as the mode has elements, whether the tile drops the mode or has 1."""
+
+    @cute.kernel
+    def program(X, Y, N, *, whole=whole):
+        m, k = cute.tile_index(Y, (16, 32))
+        x = cute.local_tile(X, (1, 16, 32) if whole else (16, 32), (None, m, k))
+        assert x.shape == (16, 32)
+        total = cute.zeros((16, 32))
+        for b in cute.range(x.tiles):
+            total += x[b].load()
+        cute.copy(total, cute.local_tile(Y, (16, 32), (m, k)))
+        count = cute.full((1, 1), x.tiles)
+        cute.copy(count, cute.local_tile(N, (1, 1), (0, 0)))
+
+    x = counted(5, 20, 40) % 13
+    y, n = np.zeros((20, 40), np.float32), np.zeros((1, 1), np.int32)
+    program(x, y, n, backend=backend)
+    assert n[0, 0] == 5
+    assert np.array_equal(y, x.sum(0))
+
+
+def test_a_run_along_a_batch_mode_of_numbered_rows():
+    @cute.kernel
+    def program(X, rows, Y):
+        numbers = cute.local_tile(rows, (8,), (0,)).load()
+        x = cute.local_tile(X, (8, 32), (None, numbers, 0))
+        total = cute.zeros((8, 32))
+        for b in cute.range(x.tiles):
+            total += x[b].load()
+        cute.copy(total, cute.local_tile(Y, (8, 32), (0, 0)))
+
+    x, rows = counted(3, 20, 32) % 13, np.array([3, 1, 4, 1, 5, 9, 2, 6], np.int32)
+    y = np.zeros((8, 32), np.float32)
+    run(program, x, rows, y)
+    assert np.array_equal(y, x[:, rows].sum(0))
 
 
 def test_a_vector_of_a_batch():
@@ -152,6 +195,12 @@ REFUSED = {
     "tensor": (lambda X: cute.local_tile(3, (8, 8), (0, 0)), "a tensor to tile, got int"),
     "index": (lambda X: cute.tile_index(X, (1, 1, 1)), "a tile of 1 to 2 modes for X, got 3"),
     "index 0": (lambda X: cute.tile_index(X, (8, 0)), "positive tile extents, got 0"),
+    "batch run": (
+        lambda X: cute.coord(cute.zeros((1, 8)), 0, cute.local_tile(X, (8,), (None, 0))),
+        r"expected a run of tiles along one of their modes, got one of tiles \(8,\) along mode 0",
+    ),
+    "divided by 0": (lambda X: X.shape[0] // 0, "expected a divisor other than 0"),
+    "rest of 0": (lambda X: cute.zeros((8, 8), cute.u8) % 0, "expected a divisor other than 0"),
     "iterated": (lambda X: list(cute.local_tile(X, (8, 8), (0, None))), "iteration over x itself"),
 }
 
