@@ -91,13 +91,14 @@ class CreateOp(IRDLOperation):
     A stage may be filled in several ways, such as `tma+cp_async`: one thread arrives for TMA, every
     thread when its `cp.async` are done, one lane of each warp for ordinary stores, for `tcgen05`
     the commit behind the multiplies into tensor memory, and for `tmem` one lane of each warp whose
-    stores to tensor memory are done. `peers` lists groups `n, s` of CTAs of the cluster (n ranks, s
-    apart) that write to each other's stages: a stage is released in all of them. A ring with `pair`
-    is one of two CTAs (ranks 2i and 2i + 1) whose multiplies the even one issues: operands of both
-    signal the full barrier of the even one, which expects the bytes of both, and a commit releases
-    them in both; a commit fills an accumulator in the even one, whose readers pass it on, and the
-    readers of both release it there. A ring that is `led` has its stages filled in all CTAs of the
-    cluster by the first one, to which readers release them; each CTA expects its own bytes.
+    stores to tensor memory are done (`threads+tmem`: once for both). `peers` lists groups `n, s` of
+    CTAs of the cluster (n ranks, s apart) that write to each other's stages: a stage is released in
+    all of them. A ring with `pair` is one of two CTAs (ranks 2i and 2i + 1) whose multiplies the
+    even one issues: operands of both signal the full barrier of the even one, which expects the
+    bytes of both, and a commit releases them in both; a commit fills an accumulator in the even
+    one, whose readers pass it on, and the readers of both release it there. A ring that is `led`
+    has its stages filled in all CTAs of the cluster by the first one, to which readers release
+    them; each CTA expects its own bytes.
     With 0 `consumers` a ring has no `empty` barriers: who fills a
     stage holds the same stage of another ring, and so does who reads it.
 

@@ -84,9 +84,8 @@ class KernelBinding:
             else None
         )
         self.is_specialized = self.schedule.has_load_role
-        first = kernel.body.block.first_op
-        assert first is not None
-        self.top = first
+        # What was inserted in front of the program, in order.
+        self.tops: list[Operation] = []
 
     def insert(self, op: _OpT, before: Operation) -> _OpT:
         op.location = before.location
@@ -94,8 +93,15 @@ class KernelBinding:
         return op
 
     def insert_top(self, op: _OpT, like: Operation) -> _OpT:
+        """Insert an op in front of the program, behind those that were inserted so before."""
         op.location = like.location
-        self.kernel.body.block.insert_op_before(op, self.top)
+        block = self.kernel.body.block
+        last = next((each for each in reversed(self.tops) if each.parent is block), None)
+        if last is not None:
+            block.insert_op_after(op, last)
+        elif block.first_op is not None:
+            block.insert_op_before(op, block.first_op)
+        self.tops.append(op)
         return op
 
     def smem_buffer(

@@ -20,6 +20,7 @@ from cutedialect.atoms import MmaAtom
 from cutedialect.atoms.matrix_descriptor import matrix_descriptor
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom, tcgen05_atom, tcgen05_of
 from cutedialect.dialects.cute import GemmOp, MemRefType, element_bits, memref_of
+from cutedialect.dialects.effects import is_in_memory
 from cutedialect.layout import Layout
 from cutedialect.passes.bind.layout_inference import operand_major
 from cutedialect.passes.bind.mma_choice import BoundMma, MmaChoice, multiplied_element, untransposed
@@ -126,6 +127,9 @@ def paired_atoms(atoms: Mapping[GemmOp, MmaAtom], schedule: Schedule) -> dict[Ge
     for op, atom in atoms.items():
         if not isinstance(atom, Tcgen05Atom):
             raise ValueError(f"one of its multiplies takes {atom.name}")
+        for name, tile in (("A", op.a), ("B", op.b)):
+            if not is_in_memory(tile):
+                raise ValueError(f"{name} does not come by TMA: threads have it in registers")
         paired[op] = pair_atom(op, atom)
     if why := _why_alone(list(atoms), schedule):
         raise ValueError(why)

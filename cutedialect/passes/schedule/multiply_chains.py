@@ -378,10 +378,14 @@ def _is_issued(op: Operation) -> bool:
 
 
 def _late(block: Block, gemms: list[GemmOp]) -> list[GemmOp]:
-    """The multiplies of what threads write to shared or tensor memory in the same trip."""
+    """The multiplies of what threads write to shared or tensor memory in the same trip, and those
+    that add to the same accumulators: they have one in turn.
+    """
     others = [op for op in block.ops if not is_load(op) and not _is_issued(op)]
     written_here = roots_of(written_by(*others))
-    return [op for op in gemms if not written_here.isdisjoint(roots_of((op.a, op.b)))]
+    late = [op for op in gemms if not written_here.isdisjoint(roots_of((op.a, op.b)))]
+    accumulators = {op.acc for op in late}
+    return [op for op in gemms if op.acc in accumulators]
 
 
 def _declined(loop: scf.ForOp, gemms: list[GemmOp], late: list[GemmOp], stages: int) -> str:

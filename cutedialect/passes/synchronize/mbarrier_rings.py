@@ -17,6 +17,7 @@ the release names a stage so many steps back.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
 from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Operation, SSAValue
@@ -40,17 +41,20 @@ from cutedialect.dialects.cute_nvgpu import (
     WgmmaFenceOp,
     WgmmaWaitOp,
 )
-from cutedialect.dialects.effects import Unit, effects_of
+from cutedialect.dialects.effects import Unit, effects_of, is_pure
 from cutedialect.dialects.pipeline import (
     AdvanceOp,
     ConsumerReleaseOp,
+    ConsumerWaitOp,
     CreateOp,
+    IndexOp,
+    ProducerAcquireOp,
     ProducerCommitOp,
     RoleOp,
     StateOp,
 )
 from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
-from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.dialects.walks import ops_behind, ops_of, walk
 from cutedialect.passes.bind.multiply_pairs import half_type
 from cutedialect.passes.rewriting import block_of, erase, insert_after, insert_before
 from cutedialect.passes.roles.assign_warp_roles import Role
@@ -75,6 +79,8 @@ from cutedialect.passes.synchronize.tma_stores import complete_stores
 
 # How a stage is filled by copies of each kind of atom, else by threads.
 _WAYS = {TmaLoadType: "tma", TmemStoreType: "tmem", SimtAsyncCopyType: "cp_async"}
+# What stands where a role waits for stages, beside views of these.
+_WAITS = (ConsumerWaitOp, ProducerAcquireOp, IndexOp, ProxyFenceOp)
 # Readers of an edge, in one block, and which ring each buffer that they read becomes a stage of.
 _Use = tuple[Sequence[Operation], Mapping[SSAValue, SSAValue]]
 
@@ -118,7 +124,8 @@ def _insert_ring(
     # The ways in which the loading warps fill a stage, and the arrivals that each makes.
     used = {_WAYS.get(type(writer.atom), "threads") for writer in writers}
     arrivals = {"tma": 1, "cp_async": 32 * loader.warps, "threads": loader.warps}
-    arrivals["tmem"] = loader.warps
+    # A warp whose threads store to shared and to tensor memory arrives once for both.
+    arrivals["tmem"] = 0 if "threads" in used else loader.warps
     filled = {kind: count for kind, count in arrivals.items() if kind in used}
     sites = sites_of(reading, number)
     multiplies = [op for site in sites for reader in site for op in ops_of(reader, GemmOp)]
@@ -255,16 +262,31 @@ def _use_in_turns(
 
 
 def _place_of_wait(use: _Use) -> Operation:
-    """In front of which op readers wait for what they read."""
-    block = block_of(use[0][0])
-    reading = [op for op in _with_views(use) if op.parent is block]
-    start = min(reading, key=block.get_operation_index)
+    """In front of which op readers wait for what they read. Views stand behind the wait too: those
+    that stand far in front of the first reader move there, since what is done between would wait
+    without a need, maybe for itself.
+    """
+    readers, _ = use
+    block = block_of(readers[0])
+    start = min(readers, key=block.get_operation_index)
     if is_warpgroup_multiply(start) and not isinstance(start.prev_op, WgmmaFenceOp):
         # Behind a wait, the assembler wants the multiplies that follow to begin anew (C7519).
         insert_before(start, WgmmaFenceOp())
     while isinstance(start.prev_op, WgmmaFenceOp):
         start = start.prev_op
-    return start
+    at = block.get_operation_index
+    views = [op for op in _with_views(use) if op.parent is block and at(op) < at(start)]
+    views.sort(key=at)
+    if views and any(map(_acts, takewhile(lambda op: op is not start, ops_behind(views[0])))):
+        for view in views:
+            view.detach()
+            insert_before(start, view)
+    return views[0] if views else start
+
+
+def _acts(op: Operation) -> bool:
+    """Whether an op does more than to wait, or to show what is there."""
+    return not is_pure(op) and not isinstance(op, _WAITS)
 
 
 def _wait_in_front(start: Operation, use: _Use, end: RingEnd) -> None:

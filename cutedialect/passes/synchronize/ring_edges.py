@@ -63,6 +63,22 @@ class Edge:
         """Whether what one role has computed goes to another one."""
         return all(space_of(writer.source) == RMEM for writer in self.writers)
 
+    def may_join(self, other: Edge) -> bool:
+        """Whether one barrier serves both: they are filled by one role for an op that reads both,
+        and what has to be computed is there before the first reader of either. Behind that reader
+        it may be made of what follows from this, and the reader would wait for itself; loads
+        depend on nothing that is read here.
+        """
+        if self.producer != other.producer or not {*self.readers} & {*other.readers}:
+            return False
+        if not (self.crosses or other.crosses):
+            return True
+        at = self.block.get_operation_index
+        both = (self, other)
+        return max(at(op) for e in both for op in e.writers) < min(
+            at(op) for e in both for op in e.readers
+        )
+
     def with_other(self, other: Edge) -> Edge:
         """One edge in the place of two of a block."""
         readers = sorted({*self.readers, *other.readers}, key=self.block.get_operation_index)
@@ -112,7 +128,7 @@ def edges_of(kernel: KernelOp) -> list[Edge]:
         )
         edge = Edge([alloc], [writer], readers, block, producer, consumers.pop())
         for other in [each for each in edges if each.block is block]:
-            if other.producer == edge.producer and set(other.readers) & set(edge.readers):
+            if other.may_join(edge):
                 edges.remove(other)
                 edge = other.with_other(edge)
         edges.append(edge)

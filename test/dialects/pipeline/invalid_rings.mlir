@@ -689,3 +689,23 @@ cute.kernel @acquired_but_never_released() attributes {threads = 256 : i32} {
     pipeline.advance %c : !pipeline.state<2>
   }
 }
+
+// -----
+
+// A warp arrives once for what its threads store to shared and to tensor memory.
+cute.kernel @arrives_twice() attributes {threads = 256 : i32} {
+  // expected-error @+1 {{expected 4 producers (arrivals at a full stage: 4 for threads in 'store'), got 8}}
+  %q = pipeline.create {kind = "threads+tmem", producers = 8 : i32, consumers = 4 : i32} : !pipeline.ring<2>
+  pipeline.role "store" attributes {first = 0 : i32, warps = 4 : i32} {
+    %p = pipeline.state "producer" %q : !pipeline.ring<2> -> !pipeline.state<2>
+    pipeline.producer_acquire %q at %p : !pipeline.ring<2>, !pipeline.state<2>
+    pipeline.producer_commit %q at %p : !pipeline.ring<2>, !pipeline.state<2>
+    pipeline.advance %p : !pipeline.state<2>
+  }
+  pipeline.role "main" attributes {first = 4 : i32, warps = 4 : i32} {
+    %c = pipeline.state "consumer" %q : !pipeline.ring<2> -> !pipeline.state<2>
+    pipeline.consumer_wait %q at %c : !pipeline.ring<2>, !pipeline.state<2>
+    pipeline.consumer_release %q at %c : !pipeline.ring<2>, !pipeline.state<2>
+    pipeline.advance %c : !pipeline.state<2>
+  }
+}
