@@ -1,12 +1,14 @@
 """What a call costs besides the kernel: import, argument checks, the launch itself, compilation,
 and how many kernels lengths ask for.
 
-    python -m benchmarks.launch [--only calls|compilation|classes] [--seed N] [--json FILE]
+    python -m benchmarks.launch [--only calls|cupy|compilation|classes] [--seed N] [--json FILE]
                                 [--check]
 
 Launches are compared with CuPy's launch of a kernel of one pointer, calls of the library with
-torch's, in one process, interleaved, as medians. Each figure is printed, and in the file, once it
-is taken. Lengths are drawn by the seed, and what a call asks for is counted, not compiled.
+torch's, in one process, interleaved, as medians. `cupy` has the same kernels launched by the
+driver and through CuPy, of PTX and of machine code, side by side: time of the host and of the GPU.
+Each figure is printed, and in the file, once it is taken. Lengths are drawn by the seed, and what a
+call asks for is counted, not compiled.
 `--check` exits 1 when a figure is above its gate.
 """
 
@@ -20,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -32,6 +34,9 @@ import cutedialect as cute
 from cutedialect.backend.runtime import ptxas
 from cutedialect.backend.runtime.arguments import ArgumentChecker
 from cutedialect.backend.runtime.driver import gpu_available
+from cutedialect.backend.runtime.kernel import Kernel
+from cutedialect.backend.runtime.timing import DeviceTimer
+from cutedialect.choices import Backend
 
 from .kernel_classes import classes
 
@@ -70,6 +75,9 @@ import ml_dtypes
 import cutedialect as cute
 from cutedialect.backend.runtime import ptxas
 from cutedialect.backend.runtime.driver import gpu_available
+from cutedialect.backend.runtime.kernel import Kernel
+from cutedialect.backend.runtime.timing import DeviceTimer
+from cutedialect.choices import Backend
 
 def forked(function, *args):
     source, sink = os.pipe()
@@ -235,6 +243,52 @@ def launches_us() -> tuple[float, float, float]:
     )  # type: ignore[return-value]
 
 
+_BACKENDS: tuple[Backend, ...] = ("cuda", "cupy", "cupy-cubin")
+
+
+def through_cupy() -> Iterator[Row]:
+    """A GEMM by each of `_BACKENDS`: host time of `Kernel.launch` with other pointers
+    each time and of a prepared launch, and time on the GPU, of the largest problem alone.
+    """
+    cupy = import_module("cupy")
+    random = cupy.random.RandomState(0)
+
+    def drawn(*shape: int) -> object:
+        return random.standard_normal(shape, cupy.float32).astype(cupy.float16)
+
+    matrices = [drawn(256, 256) for _ in range(4)]
+    large = [drawn(4096, 4096) for _ in range(3)]
+    gemm, wide = (cute.compile(cute.gemm, *each[:2]) for each in (matrices, large))
+    yield from _side_by_side("GEMM", gemm, [(*matrices[:3], 1.0), (*matrices[1:], 1.0)])
+    yield from _on_the_gpu("GEMM 4096^3", wide, (*large, 1.0))
+
+
+def _side_by_side(name: str, kernel: Kernel, calls: Sequence[tuple[object, ...]]) -> Iterator[Row]:
+    """Host times of a kernel's launches by each backend, in turns."""
+    cupy = import_module("cupy")
+    kernels = [kernel.on(backend) for backend in _BACKENDS]
+    launches: list[Callable[[], object]] = []
+    for each in kernels:
+        turns = cycle(calls)
+        launches.append(lambda each=each, turns=turns: each.launch(*next(turns)))
+        prepared = each.prepare(*calls[0])
+        assert prepared is not None
+        launches.append(prepared.repeat)
+    figures = _medians(cupy.cuda.runtime.deviceSynchronize, *launches)
+    for kind, values in (("launch", figures[::2]), ("launch again", figures[1::2])):
+        for backend, value in zip(_BACKENDS, values, strict=True):
+            yield Row(f"{name}, {kind}, {backend}", value, "us", note="on the host")
+
+
+def _on_the_gpu(name: str, kernel: Kernel, arguments: tuple[object, ...]) -> Iterator[Row]:
+    """Times of a kernel on the GPU by each backend, in turns."""
+    timer = DeviceTimer(check=False)
+    prepared = [timer.prepare(kernel.on(backend), arguments) for backend in _BACKENDS]
+    rounds = [timer.time(prepared) for _ in range(_ROUNDS)]
+    for backend, figures in zip(_BACKENDS, zip(*rounds, strict=True), strict=True):
+        yield Row(f"{name}, {backend}", statistics.median(figures), "us", note="on the GPU")
+
+
 def library_us() -> dict[str, tuple[float, float]]:
     """Host time of calls on torch tensors, ours and torch's, on the current GPU."""
     torch = import_module("torch")
@@ -265,11 +319,15 @@ def _medians(synchronize: Callable[[], object], *calls: Callable[[], object]) ->
 
 
 def measure(only: str | None = None, seed: int = 0) -> Iterator[Row]:
-    """The figures of this machine, each as it is taken: of calls, of compilation, of classes of
-    lengths that a seed draws, or all.
+    """The figures of this machine, each as it is taken: of calls, of launches through CuPy, of
+    compilation, of classes of lengths that a seed draws, or all.
     """
     if only in (None, "calls"):
         yield from calls()
+    if only in (None, "cupy") and gpu_available() and find_spec("cupy") is not None:
+        yield from through_cupy()
+    elif only == "cupy":
+        yield Row("launches through CuPy", None, "us", note="no GPU, or no CuPy")
     if only in (None, "compilation"):
         yield from compilation()
     if only in (None, "classes"):
@@ -326,7 +384,7 @@ def line(row: Row) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.launch", description=__doc__)
     parser.add_argument(
-        "--only", choices=("calls", "compilation", "classes"), help="the rows of one kind"
+        "--only", choices=("calls", "cupy", "compilation", "classes"), help="the rows of one kind"
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the lengths")
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON")

@@ -12,7 +12,8 @@ Arch = Literal[
     "sm_120", "sm_120f", "sm_120a", "sm_121", "sm_121f", "sm_121a",
 ]  # fmt: skip
 Activation = Literal["relu", "gelu", "silu"]
-Backend = Literal["auto", "emulator", "interpreter", "cuda"]
+Backend = Literal["auto", "emulator", "interpreter", "cuda", "cupy", "cupy-cubin"]
+BACKENDS: tuple[Backend, ...] = ("auto", "emulator", "interpreter", "cuda", "cupy", "cupy-cubin")
 Precision = Literal["tf32", "3xtf32"]
 Spills = Literal["refuse", "warn", "allow"]
 

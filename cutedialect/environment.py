@@ -20,12 +20,15 @@ VARIABLES = {
     "CUTEDIALECT_CACHE_DIR": "folder of the disk cache instead of the user's cache folder",
     "CUTEDIALECT_CACHE_SIZE": "most bytes of the disk cache, such as 500M or 2G; default 1G",
     "CUTEDIALECT_NO_CACHE": "1 neither reads nor writes the disk cache",
-    "CUTEDIALECT_BACKEND": "'emulator', 'interpreter' or 'cuda' instead of the automatic choice",
+    "CUTEDIALECT_BACKEND": (
+        "'emulator', 'interpreter', 'cuda', 'cupy' or 'cupy-cubin' instead of the automatic choice"
+    ),
     "CUTEDIALECT_PTXAS": "path of the ptxas to use",
     "CUTEDIALECT_DEBUG": "1 shows Python tracebacks under errors",
 }
 
 _VERIFY = ("each", "ptx")
+_BACKENDS = ("emulator", "interpreter", "cuda", "cupy", "cupy-cubin")
 
 
 def dump_dir() -> Path | None:
@@ -81,15 +84,19 @@ def cache_enabled() -> bool:
     return not _flag("CUTEDIALECT_NO_CACHE")
 
 
-def backend() -> Literal["emulator", "interpreter", "cuda"] | None:
+def backend() -> Literal["emulator", "interpreter", "cuda", "cupy", "cupy-cubin"] | None:
     """The backend forced by the user, or None; raises ValueError on an unknown one."""
-    match _choice("CUTEDIALECT_BACKEND", ("emulator", "interpreter", "cuda")):
+    match _choice("CUTEDIALECT_BACKEND", _BACKENDS):
         case "emulator":
             return "emulator"
         case "interpreter":
             return "interpreter"
         case "cuda":
             return "cuda"
+        case "cupy":
+            return "cupy"
+        case "cupy-cubin":
+            return "cupy-cubin"
         case _:
             return None
 

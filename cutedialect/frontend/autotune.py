@@ -120,10 +120,10 @@ def tune(
     if options.get("schedule") is not None:
         raise TypeError("schedule: expected none to tune, got one; 'configs' lists those to try")
     backend = options.get("backend") or environment.backend() or "auto"
-    if backend not in ("auto", "cuda"):
+    if backend not in ("auto", "cuda", "cupy", "cupy-cubin"):
         raise ValueError(
-            f"backend: expected 'auto' or 'cuda' to tune, got {backend!r}: emulated time says "
-            "nothing of a device"
+            f"backend: expected 'auto', 'cuda' or 'cupy' to tune, got {backend!r}: emulated time "
+            "says nothing of a device"
         )
     if rounds < 1:
         raise ValueError(f"rounds: expected 1 or more, got {rounds}")

@@ -71,7 +71,7 @@ def main(arguments: Sequence[str]) -> int:
             check=not options.no_check,
             show=line.show,
         )
-    except (NoDeviceError, MemoryError) as error:  # CuPy's is one of the latter
+    except (NoDeviceError, MemoryError) as error:  # the driver's is one of the latter
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -344,7 +344,7 @@ def test_wrong_calls(arguments, options, error, said):
 
 def test_a_forced_emulator_is_not_tuned_for(monkeypatch):
     monkeypatch.setenv("CUTEDIALECT_BACKEND", "emulator")
-    with pytest.raises(ValueError, match="expected 'auto' or 'cuda' to tune, got 'emulator'"):
+    with pytest.raises(ValueError, match="expected 'auto', 'cuda' or 'cupy' to tune, got"):
         tuned(FakeTimer(lambda schedule: 1.0))
     assert tuned(FakeTimer(lambda schedule: 1.0), options={"backend": "cuda"}).complete
 
@@ -356,8 +356,8 @@ def test_what_cannot_be_tuned():
 
 
 def test_without_a_device(monkeypatch):
-    monkeypatch.setattr(timing_module, "gpu_available", lambda: False)
-    with pytest.raises(NoDeviceError, match="expected a CUDA device and CuPy"):
+    monkeypatch.setattr(timing_module, "find_driver", lambda: None)
+    with pytest.raises(NoDeviceError, match="expected a CUDA device to time"):
         cute.autotune(double, SPEC, SPEC)
 
 
@@ -626,10 +626,10 @@ def test_ctrl_c_ends_the_command_in_order(monkeypatch, capsys):
 
 
 def test_the_command_without_a_device(capsys, monkeypatch):
-    monkeypatch.setattr(timing_module, "gpu_available", lambda: False)
+    monkeypatch.setattr(timing_module, "find_driver", lambda: None)
     assert main(["tune", *GEMM]) == 1
     said = capsys.readouterr().err
-    assert said.startswith("error: expected a CUDA device and CuPy")
+    assert said.startswith("error: expected a CUDA device to time")
     assert said.count("\n") == 1
 
 

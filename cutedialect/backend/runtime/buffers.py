@@ -1,4 +1,4 @@
-"""Device memory without a library of its own: `DeviceTensor` has the views that calls take. Of
+"""Arrays in device memory that no library made: `DeviceTensor` has the views that calls take. Of
 arguments that are timed it is a copy, or random numbers in the place of a spec: strides and
 alignment, which a kernel is compiled for, carry over; the user's arrays stay as they are.
 """
@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from cutedialect.backend.runtime.arrays import TensorArgument, compact, numpy_dtype
+from cutedialect.backend.runtime.device_memory import Allocation
+from cutedialect.backend.runtime.driver import Driver
 
 _ALIGNMENT = 256
-_TO_DEVICE, _ON_DEVICE = 1, 3
 # Random numbers are drawn on the host; what is larger repeats them.
 _PATTERN_BYTES = 1 << 22
 _SMALL_INTEGERS = 8
@@ -74,41 +74,52 @@ class DeviceTensor:
         return DeviceTensor(self.argument._replace(shape=tuple(shape), strides=tuple(strides)))
 
 
-def copied(tensor: TensorArgument, device: int) -> DeviceTensor:
-    """A copy of an array at the same place within 256 bytes."""
-    cuda: Any = import_module("cupy.cuda")
+def copied(tensor: TensorArgument, driver: Driver, device: int) -> DeviceTensor:
+    """A copy of an array at the same place within 256 bytes, on a device whose context is the
+    current one.
+    """
     size = span_bytes(tensor.shape, tensor.strides, tensor.dtype)
-    place = tensor.pointer % _ALIGNMENT
-    memory = cuda.alloc(size + _ALIGNMENT)
-    kind = _TO_DEVICE if tensor.device is None else _ON_DEVICE
+    memory = Allocation(driver, device, size + _ALIGNMENT)
+    first = _aligned(memory) + tensor.pointer % _ALIGNMENT
+    copy = driver.copy_to_device if tensor.device is None else driver.copy_on_device
     if size:
-        cuda.runtime.memcpyAsync(memory.ptr + place, tensor.pointer, size, kind, 0)
-        cuda.runtime.streamSynchronize(0)
-    return _tensor(memory.ptr + place, tensor.shape, tensor.strides, tensor.dtype, device, memory)
+        copy(first, tensor.pointer, size, 0)
+        driver.synchronize(0)
+    return _tensor(first, tensor.shape, tensor.strides, tensor.dtype, device, memory)
 
 
 def random(
-    shape: tuple[int, ...], strides: tuple[int, ...], dtype: str, align: int, device: int
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: str,
+    align: int,
+    driver: Driver,
+    device: int,
 ) -> DeviceTensor:
-    """Normally distributed floats, or small integers of both signs where the type has them.
+    """Normally distributed floats, or small integers of both signs where the type has them, on a
+    device whose context is the current one.
 
     `dtype` is NumPy's name, `align` the largest power of two that is to divide the address.
     """
-    cuda: Any = import_module("cupy.cuda")
-    runtime = cuda.runtime
     size = span_bytes(shape, strides, dtype)
-    memory = cuda.alloc(size + _ALIGNMENT)
-    first = memory.ptr + (align if align < 16 else 0)
+    memory = Allocation(driver, device, size + _ALIGNMENT)
+    first = _aligned(memory) + (align if align < 16 else 0)
     drawn = _pattern(dtype, size)
     done = min(size, drawn.nbytes)
     if done:
-        runtime.memcpyAsync(first, drawn.ctypes.data, done, _TO_DEVICE, 0)
+        driver.copy_to_device(first, drawn.ctypes.data, done, 0)
     while done < size:
         more = min(done, size - done)
-        runtime.memcpyAsync(first + done, first, more, _ON_DEVICE, 0)
+        driver.copy_on_device(first + done, first, more, 0)
         done += more
-    runtime.streamSynchronize(0)
+    driver.synchronize(0)
     return _tensor(first, shape, strides, dtype, device, memory)
+
+
+def _aligned(memory: Allocation) -> int:
+    """The address of an allocation, which the driver aligns to 256 bytes or more."""
+    assert memory.pointer % _ALIGNMENT == 0
+    return memory.pointer
 
 
 def _tensor(*fields: Any) -> DeviceTensor:

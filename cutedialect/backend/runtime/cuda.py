@@ -1,5 +1,6 @@
-"""The launcher for CUDA devices: loads the cubin once per device, packs arguments, and launches
-through the driver on the stream of the arrays' library. NumPy arrays go to the device and back.
+"""The launcher for CUDA devices: loads the program once per device, packs arguments, and launches
+through the driver or CuPy on the stream of the arrays' library. NumPy arrays go to the device and
+back.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from cutedialect.backend.runtime.arguments import Bound, Packer, packers, tensor
 from cutedialect.backend.runtime.arrays import TensorArgument
 from cutedialect.backend.runtime.device_memory import DeviceMemory, memory_of
 from cutedialect.backend.runtime.driver import (
-    MAX_DYNAMIC_SMEM,
     MAX_THREADS_PER_BLOCK,
     MULTIPROCESSOR_COUNT,
     NON_PORTABLE_CLUSTER,
@@ -25,8 +25,16 @@ from cutedialect.backend.runtime.driver import (
     driver,
     find_driver,
 )
-from cutedialect.backend.runtime.errors import PtxasNotFoundError
 from cutedialect.backend.runtime.exchange import order_behind
+from cutedialect.backend.runtime.modules import (
+    DEFAULT_DYNAMIC_SMEM,
+    PORTABLE_CLUSTER,
+    Assembler,
+    DriverModule,
+    Launches,
+    Loader,
+    Module,
+)
 from cutedialect.backend.runtime.occupancy import active_clusters
 from cutedialect.backend.runtime.packets import (
     Address,
@@ -34,28 +42,21 @@ from cutedialect.backend.runtime.packets import (
     Number,
     Numbers,
     Pointers,
-    Template,
 )
 from cutedialect.backend.runtime.program import CompiledProgram
-from cutedialect.backend.runtime.ptxas import Assembly
 from cutedialect.backend.runtime.signature import ScalarParameter
 from cutedialect.backend.runtime.staging import staged
 from cutedialect.backend.runtime.streams import current_stream, stream_handle, wait_for
-from cutedialect.backend.runtime.target_fit import device_arch, misfit
-
-_PORTABLE_CLUSTER = 8
-# Above it a kernel has to opt in.
-_DEFAULT_DYNAMIC_SMEM = 48 * 1024
+from cutedialect.backend.runtime.target_fit import fitting_arch
 
 
 @dataclass
 class _Loaded:
-    """A program on one device: its functions, on how many multiprocessors they can be, what they
-    point to beside arrays, and the shared memory that the functions have opted in to.
+    """A program on one device: on how many multiprocessors its functions can be, what they point to
+    beside arrays, and the shared memory that the functions have opted in to.
     """
 
-    module: Any
-    functions: dict[str, int]
+    module: Module
     sm_count: int
     memory: DeviceMemory
     smem: dict[str, int] = field(default_factory=dict)
@@ -69,7 +70,7 @@ class PreparedCall:
     `stream` gives the current stream of the arrays' library.
     """
 
-    template: Template
+    template: Launches
     pointers: Pointers
     numbers: Numbers
     stream: Callable[[], int]
@@ -85,15 +86,18 @@ class PreparedCall:
 
 
 class CudaLauncher:
-    """Runs a program on CUDA devices, each of which gets its own module: what `assembled` makes of
-    its PTX text for the device's target.
+    """Runs a program on CUDA devices, each of which gets its own module: what `load` makes of the
+    PTX text, or of what `assembler` makes of that, for the device's target.
     """
 
     name = "cuda"
 
-    def __init__(self, program: CompiledProgram, assembled: Callable[[str], Assembly]) -> None:
+    def __init__(
+        self, program: CompiledProgram, assembler: Assembler, load: Loader = DriverModule
+    ) -> None:
         self._program = program
-        self._assembled = assembled
+        self._assembler = assembler
+        self._load_module = load
         self._devices: dict[int, _Loaded] = {}
         self._packers: dict[str, tuple[Packer, ...]] = {
             kernel: packers(types, program.entries[kernel].sizes)
@@ -191,7 +195,7 @@ class CudaLauncher:
 
     def _prepare(
         self, found: Driver, loaded: _Loaded, bound: Bound, handle: int, device: int
-    ) -> Template:
+    ) -> Launches:
         """Plan the launches for arguments that differ from these in pointers and numbers alone, but
         for the pointers of groups.
         """
@@ -210,36 +214,27 @@ class CudaLauncher:
         placed = loaded.memory.place(planned, handle, self._program.name)
         entries: list[Entry] = []
         for launch in placed.launches:
-            function = loaded.functions[launch.kernel]
-            if launch.smem > loaded.smem.get(launch.kernel, _DEFAULT_DYNAMIC_SMEM):
-                found.set_function_attribute(function, MAX_DYNAMIC_SMEM, launch.smem)
-                loaded.smem[launch.kernel] = launch.smem
+            function = loaded.module.functions[launch.kernel]
+            self._allow_smem(loaded, launch.kernel, launch.smem)
             entry = self._program.entries[launch.kernel]
             packers_ = self._packers[launch.kernel]
             entries.append(Entry(function, packers_, entry.sizes, launch, entry.is_early))
-        return Template(found, device, tuple(entries), loaded.memory, placed.needs, placed.tables)
+        return loaded.module.launches(
+            device, tuple(entries), loaded.memory, placed.needs, placed.tables
+        )
 
     def _load(self, found: Driver, device: int) -> _Loaded:
         program = self._program
-        capability = found.capability(device)
-        arch = device_arch(capability, program.arch)
-        if arch is None:
-            described = f"device {device} ({found.device_name(device)})"
-            raise RuntimeError(misfit(program.name, program.arch, described, capability))
-        try:
-            image = self._assembled(arch).cubin
-        except PtxasNotFoundError:
-            # The driver assembles PTX too; it only does not tell what it dropped.
-            image = program.ptx.encode() + b"\0"
-        module = found.load(image)
-        functions = {name: found.module_function(module, name) for name in program.plan.types}
+        arch = fitting_arch(found, device, program.name, program.arch)
+        module = self._load_module(found, program, arch, self._assembler)
         for kernel, cluster in program.plan.clusters.items():
-            if prod(cluster) > _PORTABLE_CLUSTER:
-                found.set_function_attribute(functions[kernel], NON_PORTABLE_CLUSTER, 1)
+            if prod(cluster) > PORTABLE_CLUSTER:
+                function = module.functions[kernel]
+                found.set_function_attribute(function, NON_PORTABLE_CLUSTER, 1)
         sm_count = found.device_attribute(MULTIPROCESSOR_COUNT, device)
-        loaded = _Loaded(module, functions, sm_count, memory_of(found, device))
+        loaded = _Loaded(module, sm_count, memory_of(found, device))
         if program.assertions is not None:
-            loaded.status = found.module_variable(module, program.assertions.symbol)
+            loaded.status = module.address(program.assertions.symbol)
             _asserting.add(self)
         for kernel, cluster in program.plan.clusters.items():
             if prod(cluster) > 1:
@@ -273,15 +268,18 @@ class CudaLauncher:
         self, found: Driver, loaded: _Loaded, kernel: str, cluster: tuple[int, int, int]
     ) -> None:
         """Count no more multiprocessors than clusters of a kernel can be on at one time."""
-        function, smem = loaded.functions[kernel], self._program.plan.smem[kernel]
-        if smem > _DEFAULT_DYNAMIC_SMEM:
-            found.set_function_attribute(function, MAX_DYNAMIC_SMEM, smem)
-            loaded.smem[kernel] = smem
+        function, smem = loaded.module.functions[kernel], self._program.plan.smem[kernel]
+        self._allow_smem(loaded, kernel, smem)
         # What `.reqntid` in the PTX says.
         threads = found.function_attribute(function, MAX_THREADS_PER_BLOCK)
         clusters = active_clusters(function, cluster, threads, smem)
         if clusters is not None:
             loaded.sm_count = min(loaded.sm_count, clusters * prod(cluster))
+
+    def _allow_smem(self, loaded: _Loaded, kernel: str, smem: int) -> None:
+        if smem > loaded.smem.get(kernel, DEFAULT_DYNAMIC_SMEM):
+            loaded.module.allow_smem(kernel, smem)
+            loaded.smem[kernel] = smem
 
     def _refuse_capture(self, found: Driver, handle: int, first: bool) -> None:
         if not found.captured_id(handle):

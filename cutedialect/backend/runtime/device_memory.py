@@ -12,13 +12,14 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from cutedialect.backend.runtime.driver import Driver
+from cutedialect.backend.runtime.driver import Driver, DriverError
 from cutedialect.backend.runtime.host import Launch
 from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.tables import Table, joined
@@ -40,7 +41,7 @@ class Allocation:
 
 
 def _free(driver: Driver, device: int, pointer: int) -> None:
-    with driver.on(device):
+    with suppress(DriverError), driver.on(device):  # a device that is lost has freed it
         driver.free(pointer)
 
 

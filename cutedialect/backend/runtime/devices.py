@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cutedialect.backend.runtime.driver import MULTIPROCESSOR_COUNT, driver
-from cutedialect.backend.runtime.streams import stream_handle
+from cutedialect.backend.runtime.streams import cupy_stream
 from cutedialect.backend.runtime.target_fit import default_arch
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def empty(shape: Sequence[int], dtype: np.dtype, device: int, stream: Any = None
     with cupy.cuda.Device(device):
         if stream is None:
             return cupy.empty(tuple(shape), dtype)
-        with cupy.cuda.ExternalStream(stream_handle(stream)):
+        with cupy_stream(stream):
             return cupy.empty(tuple(shape), dtype)
 
 

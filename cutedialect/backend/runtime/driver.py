@@ -31,7 +31,7 @@ _DEVICE_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 _CAPTURING = 1  # CU_STREAM_CAPTURE_STATUS_ACTIVE
-_SUCCESS = 0
+_SUCCESS, _OUT_OF_MEMORY, _NOT_READY = 0, 2, 600
 # Without them a call of the driver says so by one of these.
 NOT_INITIALIZED, NO_CONTEXT = 3, 201
 
@@ -43,6 +43,7 @@ _VERSIONED = {
     "cuMemFree": "cuMemFree_v2",
     "cuMemcpyHtoDAsync": "cuMemcpyHtoDAsync_v2",
     "cuMemcpyDtoHAsync": "cuMemcpyDtoHAsync_v2",
+    "cuMemcpyDtoDAsync": "cuMemcpyDtoDAsync_v2",
     "cuCtxPushCurrent": "cuCtxPushCurrent_v2",
     "cuCtxPopCurrent": "cuCtxPopCurrent_v2",
     "cuStreamGetCaptureInfo": "cuStreamGetCaptureInfo_v2",
@@ -57,6 +58,10 @@ class DriverError(RuntimeError):
     def __init__(self, function: str, status: int, name: str) -> None:
         super().__init__(f"expected {function} to succeed, got {name} ({status})")
         self.status = status
+
+
+class OutOfMemoryError(DriverError, MemoryError):
+    """The device has not as much memory left."""
 
 
 class LaunchAttribute(ctypes.Structure):
@@ -122,7 +127,14 @@ class Driver:
         text = ctypes.c_char_p()
         described = self.function("cuGetErrorName")(ctypes.c_int(status), ctypes.byref(text))
         known = described == _SUCCESS and text.value is not None
-        return DriverError(name, status, text.value.decode() if known else "an error")  # type: ignore[union-attr]
+        kind = OutOfMemoryError if status == _OUT_OF_MEMORY else DriverError
+        return kind(name, status, text.value.decode() if known else "an error")  # type: ignore[union-attr]
+
+    def release(self) -> tuple[int, int]:
+        """The release of CUDA that the driver came with, such as (13, 0)."""
+        number = ctypes.c_int()
+        self.call("cuDriverGetVersion", ctypes.byref(number))
+        return number.value // 1000, number.value % 1000 // 10
 
     # Devices.
 
@@ -271,20 +283,23 @@ class Driver:
 
     def clear(self, pointer: int, size: int) -> None:
         """Zeros, there when the call returns; no stream under capture notices."""
-        stream = ctypes.c_void_p()
         with self._relaxed():
-            self.call("cuStreamCreate", ctypes.byref(stream), ctypes.c_uint(_NON_BLOCKING))
+            stream = self.new_stream()
             try:
-                self.call(
-                    "cuMemsetD8Async",
-                    ctypes.c_uint64(pointer),
-                    ctypes.c_ubyte(0),
-                    ctypes.c_size_t(size),
-                    stream,
-                )
-                self.call("cuStreamSynchronize", stream)
+                self.fill(pointer, 0, size, stream)
+                self.synchronize(stream)
             finally:
-                self.call("cuStreamDestroy_v2", stream)
+                self.delete_stream(stream)
+
+    def fill(self, pointer: int, value: int, size: int, stream: int) -> None:
+        """Queue what makes every byte of memory a value."""
+        self.call(
+            "cuMemsetD8Async",
+            ctypes.c_uint64(pointer),
+            ctypes.c_ubyte(value),
+            ctypes.c_size_t(size),
+            ctypes.c_void_p(stream),
+        )
 
     def copy_to_device(self, target: int, source: int, size: int, stream: int) -> None:
         self.call(
@@ -303,6 +318,53 @@ class Driver:
             ctypes.c_size_t(size),
             ctypes.c_void_p(stream),
         )
+
+    def copy_on_device(self, target: int, source: int, size: int, stream: int) -> None:
+        self.call(
+            "cuMemcpyDtoDAsync",
+            ctypes.c_uint64(target),
+            ctypes.c_uint64(source),
+            ctypes.c_size_t(size),
+            ctypes.c_void_p(stream),
+        )
+
+    # Streams and events, in the current context.
+
+    def new_stream(self) -> int:
+        """A stream that waits for no other one; it stays until `delete_stream`."""
+        stream = ctypes.c_void_p()
+        self.call("cuStreamCreate", ctypes.byref(stream), ctypes.c_uint(_NON_BLOCKING))
+        return stream.value or 0
+
+    def delete_stream(self, stream: int) -> None:
+        self.call("cuStreamDestroy_v2", ctypes.c_void_p(stream))
+
+    def record(self, stream: int) -> int:
+        """A new event behind the work on a stream, which tells when it comes to pass; it stays
+        until `delete_event`.
+        """
+        event = ctypes.c_void_p()
+        self.call("cuEventCreate", ctypes.byref(event), ctypes.c_uint(0))
+        self.call("cuEventRecord", event, ctypes.c_void_p(stream))
+        return event.value or 0
+
+    def has_passed(self, event: int) -> bool:
+        """Whether the work in front of an event is done; raises DriverError where it failed."""
+        status = self.function("cuEventQuery")(ctypes.c_void_p(event))
+        if status not in (_SUCCESS, _NOT_READY):
+            raise self.error("cuEventQuery", status)
+        return status == _SUCCESS
+
+    def microseconds(self, start: int, stop: int) -> float:
+        """Time between two events that have passed."""
+        value = ctypes.c_float()
+        self.call(
+            "cuEventElapsedTime", ctypes.byref(value), ctypes.c_void_p(start), ctypes.c_void_p(stop)
+        )
+        return 1e3 * value.value
+
+    def delete_event(self, event: int) -> None:
+        self.call("cuEventDestroy_v2", ctypes.c_void_p(event))
 
     def synchronize(self, stream: int) -> None:
         self.call("cuStreamSynchronize", ctypes.c_void_p(stream))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from cutedialect.backend.runtime.arrays import TensorArgument
 from cutedialect.backend.runtime.buffers import DeviceTensor
 from cutedialect.backend.runtime.exchange import dlpack_argument
-from cutedialect.backend.runtime.streams import stream_handle
+from cutedialect.backend.runtime.streams import cupy_stream
 from cutedialect.backend.runtime.torch_tensors import is_torch
 
 # CuPy exports by DLPack what NumPy has by itself; others go as integers of the same width.
@@ -131,4 +130,4 @@ def _current(stream: Any) -> AbstractContextManager[Any]:
     """A stream as CuPy's current one, on which it hands arrays over."""
     if stream is None:
         return nullcontext()
-    return import_module("cupy.cuda").ExternalStream(stream_handle(stream))
+    return cupy_stream(stream)

@@ -5,13 +5,10 @@ arguments, and launches where the arrays live.
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
-from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cutedialect import environment
@@ -20,13 +17,15 @@ from cutedialect.backend.runtime.announcements import announce, announce_losses
 from cutedialect.backend.runtime.arguments import ArgumentChecker, Bound, tensors_of
 from cutedialect.backend.runtime.arrays import Look
 from cutedialect.backend.runtime.cuda import CudaLauncher, PreparedCall
+from cutedialect.backend.runtime.cupy_modules import CupyModule, Form, import_cupy, unpassed
 from cutedialect.backend.runtime.devices import device_name
-from cutedialect.backend.runtime.driver import gpu_available
+from cutedialect.backend.runtime.driver import driver, gpu_available
 from cutedialect.backend.runtime.emulated import EmulatedLauncher
 from cutedialect.backend.runtime.errors import LACKS_REGISTERS, CompileError
 from cutedialect.backend.runtime.interpreted import InterpretedLauncher
 from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.launch_looks import LaunchLook, launch_look, launch_look_for
+from cutedialect.backend.runtime.modules import DriverModule
 from cutedialect.backend.runtime.program import CompiledProgram, assembled, losses
 from cutedialect.backend.runtime.ptxas import Assembly
 from cutedialect.backend.runtime.repeats import Repeat, overlap, repeat_of
@@ -37,6 +36,7 @@ from cutedialect.backend.runtime.signature import (
     TensorParameter,
 )
 from cutedialect.backend.runtime.streams import stream_handle
+from cutedialect.backend.runtime.target_fit import fitting_arch
 from cutedialect.backend.runtime.torch_tensors import (
     Watch,
     check_modes,
@@ -46,7 +46,7 @@ from cutedialect.backend.runtime.torch_tensors import (
     watch_of,
 )
 from cutedialect.backend.runtime.tracebacks import explained
-from cutedialect.choices import Backend
+from cutedialect.choices import BACKENDS, Backend
 from cutedialect.notebook import bundle, folded, table
 from cutedialect.remarks import Remark
 
@@ -61,6 +61,8 @@ _LOOKED_AT = 16
 
 # Those that need host memory.
 _ON_HOST = ("emulator", "interpreter")
+# What CuPy loads where it launches.
+_THROUGH_CUPY: dict[str, Form] = {"cupy": "ptx", "cupy-cubin": "cubin"}
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,9 @@ class Kernel:
         self._assemblies: dict[str, Assembly] = {}
         self._emulated: EmulatedLauncher | None = None
         self._interpreted: InterpretedLauncher | None = None
-        self._cuda: CudaLauncher | None = None
+        self._cuda: dict[Backend, CudaLauncher] = {}
+        # The same kernel on other backends.
+        self._others: dict[Backend, Kernel] = {}
 
     @cached_property
     def _checker(self) -> ArgumentChecker:
@@ -239,8 +243,12 @@ class Kernel:
     def remarks(self) -> tuple[Remark, ...]:
         """What the passes declined, and why: in the order in which they ran. Once the kernel was
         assembled, also what the assembler lost: registers that spill, `wgmma` that it serializes.
+        Where CuPy launches it, also what CuPy has no way to pass.
         """
-        return self.program.remarks + losses(self.program)
+        lost = losses(self.program)
+        if self._forced() in _THROUGH_CUPY:
+            lost += unpassed(self.program)
+        return self.program.remarks + lost
 
     def traced(self) -> Any:
         """The tile program as a module that no pass has seen, made anew by each call. Raises
@@ -282,15 +290,23 @@ class Kernel:
 
     @opaque("make the kernel a custom operator with cutedialect.torch.op")
     def launch(
-        self, *args: Any, stream: Any = None, check: Callable[[], None] | None = None
+        self,
+        *args: Any,
+        stream: Any = None,
+        check: Callable[[], None] | None = None,
+        backend: Backend | None = None,
     ) -> None:
         """Run on `args`, tensors and scalars in the order of `signature`. `check` is called first.
 
         Device arrays run where they live, on `stream` or their library's current stream, and the
         call returns at once. NumPy arrays run on the GPU when there is one, else in the emulator,
-        and hold their results when the call returns. Raises TypeError or ValueError that names the
-        argument before anything is touched.
+        and hold their results when the call returns. `backend` is taken in the place of the
+        kernel's: with "cupy" CuPy loads the PTX (with "cupy-cubin" the machine code) and launches
+        it. Raises TypeError or ValueError that names the argument before anything is touched.
         """
+        if backend is not None and backend != self.backend:
+            self.on(backend).launch(*args, stream=stream, check=check)
+            return
         repeat = self._repeat
         if (
             repeat is not None
@@ -401,24 +417,39 @@ class Kernel:
         kept = self._prepared.get(self._key(look))
         return None if kept is None else kept.prepared.like(look[1], look[2])
 
-    def raw_module(self) -> Any:
-        """The kernels as a `cupy.RawModule` on CuPy's current device, to be launched by hand with
-        arguments as `signature` and the PTX text say; raises ImportError without CuPy.
+    def on(self, backend: Backend) -> Kernel:
+        """The same kernel, compiled already, on another backend."""
+        if backend == self.backend:
+            return self
+        other = self._others.get(checked_backend(backend))
+        if other is None:
+            other = Kernel(
+                self.program,
+                self._make_stages,
+                backend=backend,
+                trace=self._trace,
+                nearest=self._nearest,
+            )
+            other._assemblies = self._assemblies
+            self._others[backend] = other
+        return other
+
+    def raw_module(self, form: Form = "ptx") -> Any:
+        """The kernels as a `cupy.RawModule` on CuPy's current device, to be launched by hand: of
+        the PTX text, which the driver assembles, or with "cubin" of what ptxas makes of it for that
+        device. Kernels have opted in to their shared memory and clusters. Which arguments they
+        take, and how many CTAs, `compile` writes (docs/compiled-files.md).
+
+        Raises ImportError without CuPy, RuntimeError without a device that runs the kernel or with
+        a driver that is too old for its PTX.
         """
-        try:
-            cupy = import_module("cupy")
-        except ImportError as error:
-            raise ImportError(
-                f"raw_module: expected CuPy, got none ({error}): pip install "
-                "'cutedialect[cuda12]' or 'cutedialect[cuda13]'"
-            ) from None
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / f"{self.name}.cubin"
-            path.write_bytes(self.cubin)
-            module = cupy.RawModule(path=str(path))
-            for kernel in self.program.plan.types:
-                module.get_function(kernel)  # which loads the file, while it is there
-        return module
+        if form not in ("ptx", "cubin"):
+            raise ValueError(f"form: expected 'ptx' or 'cubin', got {form!r}")
+        cupy, found = import_cupy("raw_module"), driver()
+        device = cupy.cuda.runtime.getDevice()
+        with found.on(device):
+            arch = fitting_arch(found, device, self.name, self.arch)
+            return CupyModule(found, self.program, arch, self._loadable, form).opt_in().raw
 
     def warmup(self, device: int | None = None) -> Kernel:
         """Assemble and load now, for `device` or the current one; a later launch may then be
@@ -449,9 +480,9 @@ class Kernel:
                     "python -m cutedialect doctor"
                 )
             return self._on_cuda()
-        elif forced == "cuda":
+        elif forced != "auto":
             raise RuntimeError(
-                "backend: expected a CUDA device with backend='cuda', got none; see "
+                f"backend: expected a CUDA device with backend='{forced}', got none; see "
                 "python -m cutedialect doctor"
             )
         else:
@@ -471,9 +502,13 @@ class Kernel:
         return "auto" if chosen is None else chosen
 
     def _on_cuda(self) -> CudaLauncher:
-        if self._cuda is None:
-            self._cuda = CudaLauncher(self.program, self._loadable)
-        return self._cuda
+        forced = self._forced()
+        found = self._cuda.get(forced)
+        if found is None:
+            form = _THROUGH_CUPY.get(forced)
+            load = DriverModule if form is None else partial(CupyModule, form=form)
+            found = self._cuda[forced] = CudaLauncher(self.program, self._loadable, load)
+        return found
 
 
 def _never(*values: Any) -> None:
@@ -492,14 +527,10 @@ def _alignment(signature: Signature) -> int:
 
 def checked_backend(backend: object) -> Backend:
     """`backend` if there is one of that name; raises ValueError otherwise."""
-    if backend == "auto":
-        return "auto"
-    if backend == "emulator":
-        return "emulator"
-    if backend == "interpreter":
-        return "interpreter"
-    if backend == "cuda":
-        return "cuda"
+    for known in BACKENDS:
+        if backend == known:
+            return known
     raise ValueError(
-        f"backend: expected 'auto', 'emulator', 'interpreter' or 'cuda', got {backend!r}"
+        f"backend: expected {', '.join(map(repr, BACKENDS[:-1]))} or {BACKENDS[-1]!r}, got "
+        f"{backend!r}"
     )

@@ -5,38 +5,42 @@ has to give what the first gave, up to rounding. Large tensors are compared in p
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from cutedialect.backend.runtime.arrays import TensorArgument, numpy_dtype, tensor_argument
 from cutedialect.backend.runtime.buffers import span_bytes
+from cutedialect.backend.runtime.device_memory import Allocation
+from cutedialect.backend.runtime.driver import Driver
 from cutedialect.backend.runtime.signature import Signature, TensorParameter
 
-_TO_HOST, _ON_DEVICE = 2, 3
 _PARTS, _PART_BYTES = 64, 1 << 16
 # By bytes of an element, in units of the largest magnitude: sums in another order, rounded.
 _TOLERANCES = {1: 0.15, 2: 0.02, 4: 0.01, 8: 1e-6}
 
 
 class Outcomes:
-    """Bytes before the first run, and parts of what it left, by address."""
+    """Bytes before the first run, and parts of what it left, by address, on a device whose context
+    is the current one in every call.
+    """
 
-    def __init__(self) -> None:
-        self._before: dict[int, Any] = {}
+    def __init__(self, driver: Driver, device: int) -> None:
+        self._driver, self._device = driver, device
+        self._before: dict[int, Allocation] = {}
         self._first: dict[int, np.ndarray] = {}
 
     def restore(self, signature: Signature, arguments: Sequence[Any], stream: int) -> None:
         """Queue what puts written tensors back to where the first run found them."""
-        cuda: Any = import_module("cupy.cuda")
+        copy = self._driver.copy_on_device
         for _, tensor, size in _written(signature, arguments):
             kept = self._before.get(tensor.pointer)
             if kept is None:
-                kept = self._before[tensor.pointer] = cuda.alloc(size)
-                cuda.runtime.memcpyAsync(kept.ptr, tensor.pointer, size, _ON_DEVICE, stream)
+                kept = Allocation(self._driver, self._device, size)
+                self._before[tensor.pointer] = kept
+                copy(kept.pointer, tensor.pointer, size, stream)
             else:
-                cuda.runtime.memcpyAsync(tensor.pointer, kept.ptr, size, _ON_DEVICE, stream)
+                copy(tensor.pointer, kept.pointer, size, stream)
 
     def check(
         self,
@@ -48,13 +52,12 @@ class Outcomes:
         """Compare what a run left with what the first run left; raises ValueError that names the
         tensor. `wait` waits for what is queued.
         """
-        cuda: Any = import_module("cupy.cuda")
         for name, tensor, size in _written(signature, arguments):
             starts, length = _parts(size)
             left = np.empty((len(starts), length), np.uint8)
             for row, start in zip(left, starts, strict=True):
                 at = tensor.pointer + start
-                cuda.runtime.memcpyAsync(row.ctypes.data, at, length, _TO_HOST, stream)
+                self._driver.copy_to_host(row.ctypes.data, at, length, stream)
             wait()
             values = left.view(numpy_dtype(tensor.dtype)).astype(np.float64)
             first = self._first.setdefault(tensor.pointer, values)

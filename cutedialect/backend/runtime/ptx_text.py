@@ -102,6 +102,12 @@ def target(ptx: str) -> str:
     return match[1] if match else ""
 
 
+def version(ptx: str) -> tuple[int, int]:
+    """The version of PTX in which a text is written, (0, 0) without a `.version` line."""
+    match = re.search(r"^\s*\.version\s+(\d+)\.(\d+)", ptx, re.MULTILINE)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
 def canonical(ptx: str) -> str:
     """`ptx` without comments, `.file`, `.loc` and blank space at line ends: equal text assembles to
     equal machine code wherever in the user's file the kernel stands.

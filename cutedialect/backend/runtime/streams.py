@@ -8,6 +8,7 @@ import ctypes
 import sys
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from cutedialect.backend.runtime.arrays import TensorArgument
@@ -35,6 +36,21 @@ def stream_handle(stream: Any) -> int:
         "stream: expected an int, a CuPy or torch stream, or an object with __cuda_stream__, got "
         f"{type(stream).__name__}"
     )
+
+
+class _External:
+    """A stream by its handle, as other libraries take it."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._handle
+
+
+def cupy_stream(stream: Any) -> Any:
+    """A stream given by the user as one of CuPy's, which makes it current in a `with`."""
+    return import_module("cupy.cuda").Stream.from_external(_External(stream_handle(stream)))
 
 
 def current_stream(tensor: TensorArgument | None, device: int) -> Callable[[], int]:

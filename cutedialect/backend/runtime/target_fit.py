@@ -1,10 +1,23 @@
 """Which devices run a kernel of which target: `sm_90a` runs on compute capability 9.0 alone,
-`sm_100f` on its family, a plain `sm_80` on every later device once its PTX is assembled for it.
+`sm_100f` on its family, a plain `sm_80` on every later device once its PTX is assembled for it. And
+which drivers read its PTX text.
 """
 
 from __future__ import annotations
 
 import re
+
+from cutedialect.backend.runtime.driver import Driver
+from cutedialect.backend.runtime.ptx_text import version
+
+# The release of CUDA whose driver is the first to read a version of PTX (PTX ISA, release notes).
+_RELEASES = {
+    (6, 0): (9, 0), (6, 1): (9, 1), (6, 2): (9, 2), (6, 3): (10, 0), (6, 4): (10, 1),
+    (6, 5): (10, 2), (7, 0): (11, 0), (7, 1): (11, 1), (7, 2): (11, 2), (7, 3): (11, 3),
+    (7, 4): (11, 4), (7, 5): (11, 5), (7, 6): (11, 6), (7, 7): (11, 7), (7, 8): (11, 8),
+    (8, 0): (12, 0), (8, 1): (12, 1), (8, 2): (12, 2), (8, 3): (12, 3), (8, 4): (12, 4),
+    (8, 5): (12, 5), (8, 6): (12, 7), (8, 7): (12, 8), (8, 8): (12, 9), (9, 0): (13, 0),
+}  # fmt: skip
 
 
 def device_arch(capability: str, ptx_target: str) -> str | None:
@@ -45,3 +58,29 @@ def misfit(name: str, ptx_target: str, device: str, capability: str) -> str:
         f"it with arch='{default_arch(capability)}' or arch='sm_80', or run it with "
         "backend='emulator'"
     )
+
+
+def fitting_arch(driver: Driver, device: int, name: str, ptx_target: str) -> str:
+    """The architecture to assemble kernel `name` for on a device; raises RuntimeError where the
+    device cannot run it.
+    """
+    capability = driver.capability(device)
+    arch = device_arch(capability, ptx_target)
+    if arch is None:
+        described = f"device {device} ({driver.device_name(device)})"
+        raise RuntimeError(misfit(name, ptx_target, described, capability))
+    return arch
+
+
+def check_driver(driver: Driver, name: str, ptx: str, remedy: str) -> None:
+    """Refuse a driver that is too old for the PTX text of kernel `name`, of which it would say no
+    more than that it does not know it (CUDA_ERROR_UNSUPPORTED_PTX_VERSION). Raises RuntimeError.
+    """
+    needed, got = _RELEASES.get(version(ptx)), driver.release()
+    if needed is not None and got < needed:
+        written = ".".join(map(str, version(ptx)))
+        raise RuntimeError(
+            f"expected a driver of CUDA {needed[0]}.{needed[1]} or later, which reads version "
+            f"{written} of PTX, for kernel '{name}', got one of CUDA {got[0]}.{got[1]}; install a "
+            f"later driver, or take an older target; {remedy}"
+        )

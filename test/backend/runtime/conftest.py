@@ -153,6 +153,8 @@ class FakeLibrary:
         # (the stream that waits, the stream that it waits for)
         self.waits: list[tuple[int, int]] = []
         self.capturing = 0
+        # The release of CUDA.
+        self.release = (13, 0)
         self.sizes: dict[str, Sequence[int]] = {}
         self.effects: dict[str, Callable[..., None]] = {}
         # Variables in global memory, by name.
@@ -188,6 +190,10 @@ class FakeLibrary:
 
     def cuGetErrorName(self, status: Any, text: Any) -> int:
         text._obj.value = _NAMES.get(status.value, b"CUDA_ERROR_UNKNOWN")
+        return 0
+
+    def cuDriverGetVersion(self, number: Any) -> int:
+        number._obj.value = 1000 * self.release[0] + 10 * self.release[1]
         return 0
 
     def cuDeviceGetCount(self, count: Any) -> int:
@@ -288,6 +294,10 @@ class FakeLibrary:
     def cuMemcpyDtoHAsync_v2(self, target: Any, source: Any, size: Any, stream: Any) -> int:
         ctypes.memmove(target.value, source.value, size.value)
         self.calls.append(("to host", size.value, stream.value or 0))
+        return 0
+
+    def cuMemcpyDtoDAsync_v2(self, target: Any, source: Any, size: Any, stream: Any) -> int:
+        ctypes.memmove(target.value, source.value, size.value)
         return 0
 
     def cuStreamCreate(self, stream: Any, flags: Any) -> int:

@@ -5,10 +5,8 @@ a kernel gets, and what is refused. The stand-in's memory is real, so copies rea
 from __future__ import annotations
 
 import ctypes
-import sys
 import threading
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -631,28 +629,6 @@ func.func @launch(%x: {memref}) {{
         kernel.launch(device_array(pointer, (4, 4)))
     with pytest.raises(ValueError, match="x: expected memory aligned to 256 bytes"):
         kernel.launch(device_array(0x1010, (4, 4)))
-
-
-def test_cupy_gets_the_kernels_as_a_module(
-    cuda: Any, scale: CompiledProgram, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loaded: list[tuple[bytes, str]] = []
-
-    class RawModule:
-        def __init__(self, path: str) -> None:
-            self.path = path
-
-        def get_function(self, name: str) -> None:
-            loaded.append((Path(self.path).read_bytes(), name))
-
-    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(RawModule=RawModule))  # type: ignore[arg-type]
-    kernel = Kernel(scale)
-    monkeypatch.setattr(Kernel, "cubin", b"ELF")
-    assert isinstance(kernel.raw_module(), RawModule)
-    assert loaded == [(b"ELF", "scale")]
-    monkeypatch.setitem(sys.modules, "cupy", None)
-    with pytest.raises(ImportError, match=r"raw_module: expected CuPy, .*cutedialect\[cuda12\]"):
-        kernel.raw_module()
 
 
 ASSERTS = """\

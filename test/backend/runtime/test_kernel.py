@@ -44,7 +44,7 @@ def test_nothing_is_touched_by_a_wrong_call(scale: CompiledProgram) -> None:
 
 def test_backends(scale: CompiledProgram, monkeypatch: pytest.MonkeyPatch) -> None:
     array = np.ones((4, 8), np.float32)
-    with pytest.raises(ValueError, match=r"backend: expected 'auto', .* or 'cuda', got 'g"):
+    with pytest.raises(ValueError, match=r"backend: expected 'auto', .* or 'cupy-cubin', got 'g"):
         Kernel(scale, backend="gpu")  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="backend: expected a CUDA device with"):
         Kernel(scale, backend="cuda").launch(array, 2)

@@ -1,4 +1,4 @@
-"""Timing on a device, and device memory for it, against a stand-in CuPy: its memory is real, its
+"""Timing on a device, and device memory for it, against a stand-in driver: its memory is real, its
 clock advances by what is queued.
 """
 
@@ -8,7 +8,6 @@ import ctypes
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -17,6 +16,7 @@ import pytest
 
 from cutedialect.backend.runtime import buffers, outcomes, timing
 from cutedialect.backend.runtime.arrays import tensor_argument
+from cutedialect.backend.runtime.driver import OutOfMemoryError, driver
 from cutedialect.backend.runtime.errors import CompileError
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.program import CompiledProgram
@@ -25,16 +25,16 @@ from cutedialect.backend.runtime.timing import DeviceLostError, DeviceTimer, NoD
 L2 = 50 << 20
 
 
-class Stream:
-    def __init__(self, non_blocking: bool = False) -> None:
-        assert non_blocking
-        self.ptr = 99
+STREAM = 99
 
 
-class FakeCuda:
-    """`cupy.cuda`; `queue` has what was queued since the last wait, `clock` is in ms."""
+class FakeDevice:
+    """A device behind the stand-in `library`: `queue` has what was queued since the last wait,
+    `clock` is in ms.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, library: Any) -> None:
+        self.library = library
         self.clock = 0.0
         self.queue: list[Any] = []
         self.history: list[list[Any]] = []
@@ -43,16 +43,25 @@ class FakeCuda:
         self.fails: Exception | None = None
         self.effect: Callable[..., None] | None = None
         self.dead = self.hangs = False
-        self.Stream, self.Module = Stream, None
-        self.runtime = SimpleNamespace(
-            getDevice=lambda: 0,
-            getDeviceProperties=lambda device: {"name": b"Fake GPU"},
-            deviceGetAttribute=lambda attribute, device: {16: 132, 38: L2}[attribute],
-            streamIsCapturing=lambda stream: False,
-            streamSynchronize=lambda stream: None,
-            deviceSynchronize=self._synchronize,
-            memcpyAsync=lambda to, at, size, kind, stream: ctypes.memmove(to, at, size),
-            memsetAsync=self._memset,
+        self.left = sys.maxsize
+        # When each event was recorded, by its number, and how often it was looked at.
+        self.events: dict[int, float] = {}
+        self.looks: dict[int, int] = {}
+        attributes = library.cuDeviceGetAttribute
+        library.effects["scale"] = self.launch
+        library.cuMemAlloc_v2 = self._allocate
+        library.cuMemsetD8Async = self._fill
+        library.cuStreamCreate = self._new_stream
+        library.cuEventCreate = self._new_event
+        library.cuEventRecord = self._record
+        library.cuEventQuery = self._query
+        library.cuEventElapsedTime = self._elapsed
+        library.cuEventDestroy_v2 = self._forget
+        library.cuCtxSynchronize = self._synchronize
+        library.cuDeviceGetAttribute = lambda value, attribute, device: (
+            setattr(value._obj, "value", L2) or 0
+            if attribute.value == 38
+            else attributes(value, attribute, device)
         )
 
     def launch(self, grid: tuple[int, ...], data: list[bytes]) -> None:
@@ -65,65 +74,75 @@ class FakeCuda:
             factor = np.frombuffer(data[4], np.float32)[0].item()
             self.effect(pointer, rows, columns, stride, factor)
 
-    def get_current_stream(self) -> Any:
-        return SimpleNamespace(ptr=0)
+    # Functions of cuda.h.
 
-    def Device(self, device: int = 0) -> Any:
-        return SimpleNamespace(compute_capability="90", id=device)
-
-    def Event(self) -> Any:
-        return FakeEvent(self)
-
-    def get_elapsed_time(self, start: Any, stop: Any) -> float:
-        return stop.at - start.at
-
-    def alloc(self, size: int) -> Any:
-        memory = ctypes.create_string_buffer(min(size, 1 << 20) + 512)
+    def _allocate(self, pointer: Any, size: Any) -> int:
+        """What is there for the flush is never touched."""
+        if size.value > self.left:
+            return 2
+        memory = ctypes.create_string_buffer(min(size.value, 1 << 20) + 512)
         self.alive.append(memory)
-        return SimpleNamespace(ptr=-(-ctypes.addressof(memory) // 512) * 512, memory=memory)
+        pointer._obj.value = -(-ctypes.addressof(memory) // 512) * 512
+        return 0
 
-    def _memset(self, pointer: int, value: int, size: int, stream: int) -> None:
-        assert stream == 99
-        self.queue.append(("flush", size))
+    def _fill(self, pointer: Any, value: Any, size: Any, stream: Any) -> int:
+        assert stream.value == STREAM
+        self.queue.append(("flush", size.value))
         self.clock += 0.04
+        return 0
 
-    def _synchronize(self) -> None:
-        if self.dead:
-            raise RuntimeError("cudaErrorIllegalAddress")
+    def _new_stream(self, stream: Any, flags: Any) -> int:
+        assert flags.value == 1
+        stream._obj.value = STREAM
+        return 0
 
+    def _new_event(self, event: Any, flags: Any) -> int:
+        assert flags.value == 0
+        event._obj.value = len(self.looks) + 1
+        self.looks[event._obj.value] = 0
+        return 0
 
-class FakeEvent:
-    def __init__(self, cuda: FakeCuda) -> None:
-        self.cuda, self.at, self.polls = cuda, 0.0, 0
+    def _record(self, event: Any, stream: Any) -> int:
+        assert stream.value == STREAM
+        self.events[event.value] = self.clock
+        self.queue.append("event")
+        return 0
 
-    def record(self, stream: Any) -> None:
-        assert stream.ptr == 99
-        self.at = self.cuda.clock
-        self.cuda.queue.append("event")
-
-    @property
-    def done(self) -> bool:
+    def _query(self, event: Any) -> int:
         """Only after a few looks; then all before it has happened."""
-        self.polls += 1
-        if self.polls < 3 or self.cuda.hangs:
-            return False
-        if self.cuda.queue:
-            self.cuda.history.append(self.cuda.queue)
-            self.cuda.queue = []
-        return True
+        if self.dead:
+            return 700
+        self.looks[event.value] += 1
+        if self.looks[event.value] < 3 or self.hangs:
+            return 600
+        if self.queue:
+            self.history.append(self.queue)
+            self.queue = []
+        return 0
+
+    def _elapsed(self, value: Any, start: Any, stop: Any) -> int:
+        value._obj.value = self.events[stop.value] - self.events[start.value]
+        return 0
+
+    def _forget(self, event: Any) -> int:
+        del self.events[event.value]
+        return 700 if self.dead else 0
+
+    def _synchronize(self) -> int:
+        return 700 if self.dead else 0
 
 
 @pytest.fixture
-def cuda(monkeypatch: pytest.MonkeyPatch, machine: Any) -> Iterator[FakeCuda]:
-    fake = FakeCuda()
-    module = ModuleType("cupy")
-    module.__dict__["cuda"] = fake
+def cuda(monkeypatch: pytest.MonkeyPatch, machine: Any) -> Iterator[FakeDevice]:
+    """A device, and no CuPy."""
     monkeypatch.setattr(timing, "_PATIENCE", 0.05)
     for library in machine("90"):
-        library.effects["scale"] = fake.launch
-        monkeypatch.setitem(sys.modules, "cupy", module)
-        monkeypatch.setitem(sys.modules, "cupy.cuda", fake)  # type: ignore[arg-type]
+        for name in ("cupy", "cupy.cuda"):
+            monkeypatch.setitem(sys.modules, name, None)
+        fake = FakeDevice(library)
         yield fake
+        # No event stays, whatever happened.
+        assert fake.events == {}
 
 
 def prepared(timer: DeviceTimer, scale: CompiledProgram) -> Any:
@@ -132,7 +151,7 @@ def prepared(timer: DeviceTimer, scale: CompiledProgram) -> Any:
 
 
 def test_a_round_is_queued_whole_with_a_cold_cache_for_each(
-    cuda: FakeCuda, scale: CompiledProgram
+    cuda: FakeDevice, scale: CompiledProgram
 ) -> None:
     timer = DeviceTimer()
     assert (timer.device, timer.arch) == ("Fake GPU", "sm_90a")
@@ -154,7 +173,7 @@ def test_a_round_is_queued_whole_with_a_cold_cache_for_each(
 
 
 def test_a_small_cache_is_flushed_for_as_long_as_launching_takes(
-    cuda: FakeCuda, scale: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+    cuda: FakeDevice, scale: CompiledProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.modules[__name__], "L2", 1 << 20)
     timer = DeviceTimer()
@@ -164,14 +183,14 @@ def test_a_small_cache_is_flushed_for_as_long_as_launching_takes(
     assert cuda.history[-1][0] == ("flush", 1 << 26)
 
 
-def test_a_kernel_that_does_not_end(cuda: FakeCuda, scale: CompiledProgram) -> None:
+def test_a_kernel_that_does_not_end(cuda: FakeDevice, scale: CompiledProgram) -> None:
     timer = DeviceTimer()
     cuda.hangs = True
     with pytest.raises(DeviceLostError, match=r"expected launches to end within 0\.05 s"):
         prepared(timer, scale)
 
 
-def test_a_launch_that_fails(cuda: FakeCuda, scale: CompiledProgram) -> None:
+def test_a_launch_that_fails(cuda: FakeDevice, scale: CompiledProgram) -> None:
     timer = DeviceTimer()
     cuda.fails = RuntimeError("cudaErrorInvalidValue")
     with pytest.raises(RuntimeError, match="InvalidValue") as caught:
@@ -199,7 +218,7 @@ def scaling(by: float, only: int | None = None) -> Callable[..., None]:
     return effect
 
 
-def test_a_schedule_that_computes_something_else(cuda: FakeCuda, scale: CompiledProgram) -> None:
+def test_a_schedule_that_computes_something_else(cuda: FakeDevice, scale: CompiledProgram) -> None:
     """In place: every run starts from what the first one found."""
     timer = DeviceTimer()
     x = timer.random((300, 8), (8, 1), "float32", 16)
@@ -251,7 +270,7 @@ def test_rounding_is_no_difference(
 
 
 def test_machine_code_for_the_device(
-    cuda: FakeCuda, scale: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+    cuda: FakeDevice, scale: CompiledProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[tuple[str, str]] = []
 
@@ -277,9 +296,17 @@ def test_machine_code_for_the_device(
         timer.assemble(Kernel(blackwell))
 
 
+def test_a_device_without_as_much_memory(cuda: FakeDevice) -> None:
+    timer = DeviceTimer()
+    cuda.left = 1 << 20
+    with pytest.raises(OutOfMemoryError, match="expected cuMemAlloc to succeed") as caught:
+        timer.random((1 << 20, 1 << 10), (1 << 10, 1), "float32", 16)
+    assert isinstance(caught.value, MemoryError)
+
+
 def test_without_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timing, "gpu_available", lambda: False)
-    with pytest.raises(NoDeviceError, match="expected a CUDA device and CuPy to time schedules"):
+    monkeypatch.setattr(timing, "find_driver", lambda: None)
+    with pytest.raises(NoDeviceError, match="expected a CUDA device to time schedules on, got"):
         DeviceTimer()
 
 
@@ -291,9 +318,9 @@ def bytes_at(tensor: buffers.DeviceTensor) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e4m3fn", "float16"])
-def test_random_floats(cuda: FakeCuda, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_floats(cuda: FakeDevice, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(buffers, "_PATTERN_BYTES", 4096)
-    tensor = buffers.random((100, 250), (256, 1), dtype, 16, 0)
+    tensor = buffers.random((100, 250), (256, 1), dtype, 16, driver(), 0)
     element = buffers.numpy_dtype(dtype)
     values = bytes_at(tensor).view(element).astype(np.float64)
     assert values.size == 99 * 256 + 250
@@ -305,30 +332,30 @@ def test_random_floats(cuda: FakeCuda, dtype: str, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "bool"])
-def test_random_integers(cuda: FakeCuda, dtype: str) -> None:
-    tensor = buffers.random((1000,), (1,), dtype, 16, 0)
+def test_random_integers(cuda: FakeDevice, dtype: str) -> None:
+    tensor = buffers.random((1000,), (1,), dtype, 16, driver(), 0)
     values = bytes_at(tensor).view(dtype).astype(np.int64)
     assert values.max() == (1 if dtype == "bool" else 7)
     assert values.min() == (-7 if dtype in ("int8", "int32") else 0)
 
 
 @pytest.mark.parametrize("align", [1, 2, 4, 8, 16])
-def test_random_numbers_have_the_alignment_asked_for(cuda: FakeCuda, align: int) -> None:
-    pointer = buffers.random((8,), (1,), "int8", align, 0).argument.pointer
+def test_random_numbers_have_the_alignment_asked_for(cuda: FakeDevice, align: int) -> None:
+    pointer = buffers.random((8,), (1,), "int8", align, driver(), 0).argument.pointer
     assert pointer % align == 0
     assert align == 16 or pointer % (2 * align) != 0
 
 
-def test_nothing_is_drawn_for_no_elements(cuda: FakeCuda) -> None:
-    assert buffers.random((0, 8), (8, 1), "float16", 16, 0).shape == (0, 8)
+def test_nothing_is_drawn_for_no_elements(cuda: FakeDevice) -> None:
+    assert buffers.random((0, 8), (8, 1), "float16", 16, driver(), 0).shape == (0, 8)
 
 
-def test_a_copy_keeps_strides_place_and_values(cuda: FakeCuda) -> None:
+def test_a_copy_keeps_strides_place_and_values(cuda: FakeDevice) -> None:
     whole = np.arange(4096, dtype=np.float32).astype(ml_dtypes.bfloat16)
     array = whole[3:].reshape(1, -1)[:, :4000].reshape(40, 100)[::2, 1:60]
     given = tensor_argument(array)
     assert given is not None
-    tensor = buffers.copied(given, 0)
+    tensor = buffers.copied(given, driver(), 0)
     argument = tensor.argument
     assert argument.pointer % 256 == given.pointer % 256
     assert argument.pointer != given.pointer
@@ -340,14 +367,14 @@ def test_a_copy_keeps_strides_place_and_values(cuda: FakeCuda) -> None:
     assert tensor_argument(tensor) is argument
 
 
-def test_views_are_those_of_numpy(cuda: FakeCuda) -> None:
+def test_views_are_those_of_numpy(cuda: FakeDevice) -> None:
     array = np.zeros((3, 1, 5), np.int8)
-    tensor = buffers.random((3, 1, 5), (5, 5, 1), "int8", 16, 0)
+    tensor = buffers.random((3, 1, 5), (5, 5, 1), "int8", 16, driver(), 0)
     swapped = tensor.swapaxes(-1, -2).argument
     assert (swapped.shape, swapped.strides) == ((3, 5, 1), array.swapaxes(-1, -2).strides)
     wide = tensor.expand((2, 3, 4, 5)).argument
     like = np.broadcast_to(array, (2, 3, 4, 5))
     assert (wide.shape, wide.strides) == (like.shape, like.strides)
-    one = buffers.random((1, 1), (1, 1), "float32", 16, 0).reshape(1).argument
+    one = buffers.random((1, 1), (1, 1), "float32", 16, driver(), 0).reshape(1).argument
     assert (one.shape, one.strides) == ((1,), (1,))
     assert wide.pointer == swapped.pointer == tensor.argument.pointer
