@@ -23,7 +23,7 @@ def blocks(language):
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory):
     """The kernel that the README's program compiles, once it has run and checked its product."""
-    [program] = blocks("python")
+    program = "\n".join(blocks("python"))
     path = tmp_path_factory.mktemp("readme") / "readme.py"
     path.write_text(program)
     spec = importlib.util.spec_from_file_location("readme", path)
