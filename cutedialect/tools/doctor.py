@@ -66,6 +66,7 @@ def examine() -> list[Finding]:
         ("ptxas", _ptxas),
         ("emulator", _emulator),
         ("launch", _launch),
+        ("launch by cupy", _launch_by_cupy),
     )
     findings = []
     for name, check in checks:
@@ -194,6 +195,22 @@ def _emulator() -> Finding:
 
 
 def _launch() -> Finding:
+    return _launched("launch", "cuda")
+
+
+def _launch_by_cupy() -> Finding:
+    from importlib.util import find_spec
+
+    name = "launch by cupy"
+    return (
+        Finding(name, "missing", "no CuPy")
+        if find_spec("cupy") is None
+        else _launched(name, "cupy")
+    )
+
+
+def _launched(name: str, backend: Backend) -> Finding:
+    """The self-check on the current device."""
     import numpy as np
 
     from cutedialect.backend.runtime.driver import find_driver
@@ -201,13 +218,13 @@ def _launch() -> Finding:
 
     driver = find_driver()
     if driver is None:
-        return Finding("launch", "missing", "no GPU to launch on")
+        return Finding(name, "missing", "no GPU to launch on")
     capability = driver.capability(driver.current_device())
     arch = device_arch(capability, _ARCH)
     if arch is None:
-        return Finding("launch", "missing", f"compute capability {capability} is below 8.0")
+        return Finding(name, "missing", f"compute capability {capability} is below 8.0")
     x = 2 * np.arange(_EXTENT, dtype=np.float32)
-    _self_check("cuda").launch(x, 3.0)
+    _self_check(backend).launch(x, 3.0)
     if not (x == 7 * np.arange(_EXTENT)).all():
-        return Finding("launch", "failed", "self-check: wrong result")
-    return Finding("launch", "ok", f"self-check on {arch}")
+        return Finding(name, "failed", "self-check: wrong result")
+    return Finding(name, "ok", f"self-check on {arch}")

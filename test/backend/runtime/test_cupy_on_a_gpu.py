@@ -5,6 +5,8 @@ of the same kernel, bit for bit. Where there is a GPU and CuPy.
 from __future__ import annotations
 
 import ctypes
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -204,3 +206,26 @@ def test_by_hand(form: Any, arch: Any) -> None:
     arguments = tuple(types[type_](value) for type_, value in given)
     function(launch.grid, (launch.block,), arguments, shared_mem=launch.smem)
     assert alike(y, x + cupy.float32(2))
+
+
+TUNES = """
+import sys
+sys.modules["cupy"] = None
+import cutedialect as cute
+try:
+    import torch
+except ImportError:
+    a = b = cute.TensorSpec((512, 512), cute.f16)
+else:
+    a, b = (torch.randn(512, 512, dtype=torch.float16, device="cuda") for _ in range(2))
+configs = [None, "warps = (2,2), stages = 3"]
+best = cute.autotune(cute.gemm, a, b, configs=configs, rounds=5, again=True, arch="sm_80")
+print(type(best).__name__)
+"""
+
+
+def test_schedules_are_timed_without_cupy() -> None:
+    done = subprocess.run([sys.executable, "-c", TUNES], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "Schedule\n"
+    assert "autotune:" not in done.stderr
