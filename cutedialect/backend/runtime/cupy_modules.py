@@ -10,7 +10,6 @@ import ctypes
 import hashlib
 import tempfile
 from functools import cache
-from importlib import import_module
 from math import prod
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -19,6 +18,7 @@ import numpy as np
 
 from cutedialect.backend.runtime.arguments import Packer
 from cutedialect.backend.runtime.device_memory import Allocation, DeviceMemory, Located
+from cutedialect.backend.runtime.devices import import_cupy
 from cutedialect.backend.runtime.driver import NON_PORTABLE_CLUSTER, Driver
 from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.modules import (
@@ -37,17 +37,6 @@ Form = Literal["ptx", "cubin"]
 
 # Calls with other pointers whose arguments are kept.
 _KEPT = 64
-
-
-def import_cupy(what: str) -> Any:
-    """CuPy; raises ImportError that names what wants it."""
-    try:
-        return import_module("cupy")
-    except ImportError as error:
-        raise ImportError(
-            f"{what}: expected CuPy, got none ({error}): pip install 'cutedialect[cuda12]' or "
-            "'cutedialect[cuda13]'"
-        ) from None
 
 
 def unpassed(program: CompiledProgram) -> tuple[Remark, ...]:

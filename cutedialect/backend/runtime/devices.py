@@ -38,9 +38,20 @@ def on_device(device: int) -> AbstractContextManager[Any]:
     return driver().on(device)
 
 
+def import_cupy(what: str) -> Any:
+    """CuPy; raises ImportError that names what wants it."""
+    try:
+        return import_module("cupy")
+    except ImportError as error:
+        raise ImportError(
+            f"{what}: expected CuPy, got none ({error}): pip install 'cutedialect[cuda12]' or "
+            "'cutedialect[cuda13]'"
+        ) from None
+
+
 def empty(shape: Sequence[int], dtype: np.dtype, device: int, stream: Any = None) -> Any:
     """A new CuPy array on a device; with a stream, in memory that is free on that one."""
-    cupy = import_module("cupy")
+    cupy = import_cupy("a new array on a device")
     with cupy.cuda.Device(device):
         if stream is None:
             return cupy.empty(tuple(shape), dtype)
@@ -50,5 +61,5 @@ def empty(shape: Sequence[int], dtype: np.dtype, device: int, stream: Any = None
 
 def broadcast_to(array: Any, shape: Sequence[int]) -> Any:
     """A view of a device array with stride 0 where it broadcasts."""
-    cupy = import_module("cupy")
+    cupy = import_cupy("a broadcast view on a device")
     return cupy.broadcast_to(cupy.asarray(array), tuple(shape))

@@ -17,8 +17,8 @@ from cutedialect.backend.runtime.announcements import announce, announce_losses
 from cutedialect.backend.runtime.arguments import ArgumentChecker, Bound, tensors_of
 from cutedialect.backend.runtime.arrays import Look
 from cutedialect.backend.runtime.cuda import CudaLauncher, PreparedCall
-from cutedialect.backend.runtime.cupy_modules import CupyModule, Form, import_cupy, unpassed
-from cutedialect.backend.runtime.devices import device_name
+from cutedialect.backend.runtime.cupy_modules import CupyModule, Form, unpassed
+from cutedialect.backend.runtime.devices import device_name, import_cupy
 from cutedialect.backend.runtime.driver import driver, gpu_available
 from cutedialect.backend.runtime.emulated import EmulatedLauncher
 from cutedialect.backend.runtime.errors import LACKS_REGISTERS, CompileError

@@ -8,6 +8,7 @@ import ctypes
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ import numpy as np
 import pytest
 
 from cutedialect import environment
+from cutedialect.backend.runtime import devices
 from cutedialect.backend.runtime import kernel as kernel_module
 from cutedialect.backend.runtime.cuda import PreparedCall
 from cutedialect.backend.runtime.errors import KernelAssertionError, PtxasNotFoundError
@@ -430,3 +432,35 @@ def test_a_failed_assertion(cuda: Any, cupy: FakeCupy, scale: CompiledProgram) -
     assert asserting.assertions is not None
     with pytest.raises(KernelAssertionError, match="expected a small i"):
         Kernel(asserting, backend="cupy").launch(np.ones((4, 4), np.float32), 1.0)
+
+
+def test_new_arrays_on_a_stream(cuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the protocol of streams: CuPy 14 warns of what took a handle before."""
+    current: list[tuple[int, int]] = []
+
+    class Stream:
+        def __init__(self, handle: tuple[int, int]) -> None:
+            self.handle = handle
+
+        @staticmethod
+        def from_external(other: Any) -> Stream:
+            return Stream(other.__cuda_stream__())
+
+        def __enter__(self) -> None:
+            current.append(self.handle)
+
+        def __exit__(self, *error: object) -> None:
+            pass
+
+    fake = SimpleNamespace(
+        cuda=SimpleNamespace(Device=lambda device: nullcontext(), Stream=Stream),
+        empty=lambda shape, dtype: np.zeros(shape, dtype),
+    )
+    monkeypatch.setitem(sys.modules, "cupy", fake)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "cupy.cuda", fake.cuda)  # type: ignore[arg-type]
+    assert devices.empty((2, 3), np.dtype("float32"), 0, stream=7).shape == (2, 3)
+    assert devices.empty((2,), np.dtype("float32"), 0).shape == (2,)
+    assert current == [(0, 7)]
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(ImportError, match="a new array on a device: expected CuPy, got none"):
+        devices.empty((2,), np.dtype("float32"), 0)
