@@ -208,6 +208,21 @@ def test_by_hand(form: Any, arch: Any) -> None:
     assert alike(y, x + cupy.float32(2))
 
 
+@pytest.mark.parametrize("form", ["ptx", "cubin"])
+def test_kernels_of_a_module_have_opted_in(form: Any) -> None:
+    """Whoever asks for a kernel gets it with the shared memory that it is launched with."""
+    q, k, v = drawn(12, 1, 8, 1, 128), drawn(13, 1, 2, 4000, 128), drawn(14, 1, 2, 4000, 128)
+    a, b = drawn(15, 512, 512), drawn(16, 512, 512)
+    two = cute.compile(cute.attention, q, k, v)
+    assert len(two.program.plan.types) == 2
+    for kernel in (two, cute.compile(cute.gemm, a, b, arch="sm_80")):
+        module = kernel.raw_module(form)
+        for name, size in kernel.program.plan.smem.items():
+            allowed = module.get_function(name).max_dynamic_shared_size_bytes
+            assert allowed >= size
+    assert max(kernel.program.plan.smem.values()) > 48 * 1024
+
+
 TUNES = """
 import sys
 sys.modules["cupy"] = None
