@@ -302,7 +302,7 @@ def _checked(name: str, value: object) -> object:
             )
         return value
     if name == "roles" and isinstance(value, str) and value.startswith("(") and value.endswith(")"):
-        return value  # Rows of a plan (passes/roles/role_plan.py).
+        return value  # Rows of a plan (passes/analysis/role_plan.py).
     if name in _WORDS and value not in [*_WORDS[name]]:
         near = difflib.get_close_matches(str(value), _WORDS[name], 1)
         hint = f"; did you mean '{near[0]}'?" if near else ""

@@ -1,6 +1,7 @@
 """The index of passes: one lazy loader per name, in the order in which a kernel meets them. The
 folders are the stages in the same order: `tile`, `bind`, `roles`, `schedule`, `synchronize`,
-`lower`. The pass `cute-foo-bar` is `FooBarPass` in `<stage>/foo_bar.py`; a name without the prefix
+`lower`; a stage imports itself and earlier ones, and what several ask is in `analysis`.
+The pass `cute-foo-bar` is `FooBarPass` in `<stage>/foo_bar.py`; a name without the prefix
 maps to its file unchanged. Three cleanups come from xDSL.
 """
 

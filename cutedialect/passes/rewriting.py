@@ -14,10 +14,19 @@ from typing import TypeVar
 from xdsl.builder import Builder
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, UnknownLoc, i1, i8, i32
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from cutedialect.dialects.cute import DimOp, FragmentType, MapOp, YieldOp, fragment_of
+from cutedialect.dialects.cute import (
+    AllocSmemOp,
+    AllocTmemOp,
+    DimOp,
+    FragmentType,
+    MapOp,
+    YieldOp,
+    fragment_of,
+)
+from cutedialect.dialects.cute.storage import ring_type
 from cutedialect.dialects.effects import is_pure
 
 _OpT = TypeVar("_OpT", bound=Operation)
@@ -193,3 +202,15 @@ class ScalarBuilder:
         if extent == 1:
             return size
         return self.ceil_div(size, extent)
+
+
+_AllocT = TypeVar("_AllocT", bound=AllocSmemOp | AllocTmemOp)
+
+
+def ring_of(alloc: _AllocT, stages: int, type_: Attribute | None = None) -> _AllocT:
+    """A ring of buffers, of another one's type or of a part of it, in front of that one."""
+    made = type(alloc)(ring_type(type_ or alloc.result.type, stages))
+    made.location = alloc.location
+    made.result.name_hint = alloc.result.name_hint
+    insert_before(alloc, made)
+    return made

@@ -10,7 +10,7 @@ from cutedialect.atoms import make_tmem_copy
 from cutedialect.atoms.tmem_copy_atoms import SHAPES, find_tmem_copy, tmem_copies
 from cutedialect.atoms.tmem_layouts import LANE, accumulator_layout, operand_layout
 from cutedialect.layout import Layout, LayoutError
-from cutedialect.passes.bind.thread_layouts import tensor_accumulator
+from cutedialect.passes.analysis.thread_layouts import tensor_accumulator
 
 TILES = {
     "m128": accumulator_layout(128, 64),

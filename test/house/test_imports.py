@@ -117,6 +117,22 @@ def test_imports_stay_inside_the_walls(part):
     assert not faults, "\n".join(faults)
 
 
+# The stages of `passes/` in the order of a kernel's way; what several ask stands in front of all.
+STAGES = ("analysis", "tile", "bind", "roles", "schedule", "synchronize", "lower")
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stage_imports_no_later_one(stage):
+    later = STAGES[STAGES.index(stage) + 1 :]
+    faults = [
+        f"{path.relative_to(ROOT)}:{line}: imports {module}"
+        for path in sorted((PACKAGE / "passes" / stage).rglob("*.py"))
+        for module, line, _ in imports(path)
+        if module.startswith(tuple(f"cutedialect.passes.{name}" for name in later))
+    ]
+    assert not faults, "\n".join(faults)
+
+
 def test_cupy_is_imported_by_functions_of_the_runtime_only():
     faults = []
     for path in sorted(PACKAGE.rglob("*.py")):

@@ -21,7 +21,7 @@ from cutedialect.dialects import all_dialects
 from cutedialect.dialects.cute import CopyOp, FragmentType, MemRefType, SubviewOp
 from cutedialect.dialects.cute_nvgpu import LdsmType, SimtAsyncCopyType
 from cutedialect.layout import bank_conflicts
-from cutedialect.passes.bind.thread_layouts import copied
+from cutedialect.passes.analysis.thread_layouts import copied
 from cutedialect.passes.cute_to_ptx import pipeline
 
 SCHEDULE = "tile = (128,128,32), warps = (2,2), stages = 3"

@@ -10,7 +10,7 @@ from ml_dtypes import float8_e4m3fn
 
 import cutedialect as cute
 from cutedialect import choices
-from cutedialect.passes.roles.role_plan import rows_of
+from cutedialect.passes.analysis.role_plan import rows_of
 
 APART = "roles = (load 1 @40: loads; mma 4 @216: multiplies; main * @240: rest)"
 

@@ -41,12 +41,12 @@ from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import Sm100MmaType, TmemLoadType, TmemStoreType
 from cutedialect.dialects.effects import is_pure, written
 from cutedialect.dialects.walks import ops_of, walk
-from cutedialect.passes.bind.kernel_binding import KernelBinding
-from cutedialect.passes.bind.mma_choice import MmaChoice
-from cutedialect.passes.bind.results import TileColumns, type_of_columns
-from cutedialect.passes.bind.tensor_accumulators import Life, life_of, tensor_layout
+from cutedialect.passes.analysis.mma_choice import MmaChoice
+from cutedialect.passes.analysis.resource_plan import registers_of_readers
+from cutedialect.passes.analysis.results import type_of_columns
+from cutedialect.passes.analysis.tensor_accumulators import Life, life_of, tensor_layout
+from cutedialect.passes.bind.kernel_binding import KernelBinding, TileColumns
 from cutedialect.passes.rewriting import block_of, erase
-from cutedialect.passes.roles.resource_plan import registers_of_readers
 from cutedialect.passes.tile.resized_tiles import combined, neutral
 
 # Registers of a thread beside those for elements: as many of the sums as of what is added to them.

@@ -29,10 +29,10 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from cutedialect.dialects import cute
 from cutedialect.dialects.effects import used_by
 from cutedialect.dialects.walks import ops_around, ops_of, walk
+from cutedialect.passes.analysis.memory_views import is_zero
+from cutedialect.passes.analysis.thread_layouts import parts_along
 from cutedialect.passes.anchors import Anchors, KernelPass
-from cutedialect.passes.bind.thread_layouts import parts_along
 from cutedialect.passes.rewriting import erase
-from cutedialect.passes.synchronize.memory_views import is_zero
 from cutedialect.passes.tile.resized_tiles import neutral
 
 

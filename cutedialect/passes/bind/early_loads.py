@@ -21,8 +21,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from cutedialect.dialects import cute
 from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.walks import ops_of
+from cutedialect.passes.analysis.memory_views import TensorDependences, expression_of
 from cutedialect.passes.rewriting import erase
-from cutedialect.passes.synchronize.memory_views import TensorDependences, expression_of
 from cutedialect.passes.tile.streaming import is_common
 
 # Registers of a thread that loads may wait in, and those that keep memory busy where no row is held

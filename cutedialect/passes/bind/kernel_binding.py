@@ -1,30 +1,49 @@
 """What binding a kernel's tiles needs everywhere: its schedule, the atoms chosen so far, tensor
-maps, where to put new ops, and the conversion between two thread-value layouts.
+maps, where to put new ops, the conversion between two thread-value layouts, and ops for columns of
+tiles.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import UnitAttr, i1
-from xdsl.ir import Attribute, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects import cute
-from cutedialect.dialects.cute_nvgpu import UniversalCopyType
+from cutedialect.dialects.cute_nvgpu import (
+    FenceTensorMapsOp,
+    MakeTmaDescriptorOp,
+    TmaDescriptorType,
+    UniversalCopyType,
+)
 from cutedialect.dialects.walks import holds
-from cutedialect.layout import Layout, TiledCopy
-from cutedialect.passes.bind.layout_inference import contiguous_mode
-from cutedialect.passes.bind.mma_choice import BoundMma
-from cutedialect.passes.bind.multiply_pairs import half_type
-from cutedialect.passes.bind.smem_layouts import Staging, exchange_layout, staging_layout
-from cutedialect.passes.bind.tensor_maps import (
-    TensorMaps,
+from cutedialect.layout import Layout, Swizzle, TiledCopy
+from cutedialect.passes.analysis.layout_inference import (
+    contiguous_mode,
+)
+from cutedialect.passes.analysis.memory_views import (
+    Expression,
+    tensor_dependences,
+)
+from cutedialect.passes.analysis.mma_choice import BoundMma
+from cutedialect.passes.analysis.multiply_pairs import half_type
+from cutedialect.passes.analysis.results import type_of_columns
+from cutedialect.passes.analysis.smem_layouts import (
+    Staging,
+    exchange_layout,
+    staging_layout,
+)
+from cutedialect.passes.analysis.tensor_maps import (
+    TensorTile,
     boxes_of,
     part_of,
 )
-from cutedialect.passes.bind.thread_layouts import (
+from cutedialect.passes.analysis.thread_layouts import (
     GROUP_WARPS,
     Parts,
     group_parts,
@@ -32,8 +51,9 @@ from cutedialect.passes.bind.thread_layouts import (
     project,
     same_elements,
 )
-from cutedialect.passes.rewriting import as_bytes, as_conditions, block_of, erase
-from cutedialect.passes.synchronize.memory_views import Expression, tensor_dependences
+from cutedialect.passes.launch_arguments import add_argument, launched_with
+from cutedialect.passes.rewriting import as_bytes, as_conditions, block_of, erase, insert_before
+from cutedialect.passes.tile.split_rows import shift_coordinates
 
 _OpT = TypeVar("_OpT", bound=Operation)
 
@@ -225,3 +245,155 @@ class KernelBinding:
             user.operands[index] = self.insert(again, made).results[0]
             if not made.result.uses:
                 erase(made)
+
+
+class TensorMaps:
+    """The tensor maps of one kernel, one for each (tensor, box, swizzle)."""
+
+    def __init__(self, kernel: cute.KernelOp) -> None:
+        self.kernel = kernel
+        self.known: dict[tuple[SSAValue, TmaDescriptorType], SSAValue] = {}
+
+    def descriptor(
+        self,
+        tile: TensorTile,
+        box: tuple[int, ...],
+        swizzle: Swizzle | None,
+        element: Attribute | None = None,
+    ) -> SSAValue:
+        """The map for boxes of `box` (by the tile's modes): a kernel argument, or for a member of
+        a group a member of an argument. `element` is the map's where it is not the tensor's.
+        """
+        tensor = tile.tensor
+        type_ = cute.memref_of(tensor)
+        extents = [1] * type_.rank
+        for mode, extent in zip(tile.modes, box, strict=True):
+            if mode >= 0:
+                extents[mode] = extent
+        described = TmaDescriptorType.get(
+            element or type_.element, tuple(extents), swizzle, tile.sliced
+        )
+        found = self.known.get((tensor, described))
+        if found is None:
+            found = self.known[tensor, described] = self._add(tensor, described)
+        return found
+
+    def _add(self, tensor: SSAValue, described: TmaDescriptorType) -> SSAValue:
+        member = tensor.owner if isinstance(tensor.owner, cute.MemberOp) else None
+        root = tensor if member is None else member.group
+        type_ = described if member is None else cute.GroupType(described)
+
+        def make(launch: cute.LaunchOp) -> MakeTmaDescriptorOp:
+            return MakeTmaDescriptorOp(launched_with(self.kernel, launch, root), type_)
+
+        name = f"t{root.name_hint or ''}"
+        added = add_argument(self.kernel, type_, name, make)
+        if member is None:
+            return added
+        return self._member_map(member, added)
+
+    def _member_map(self, member: cute.MemberOp, maps: SSAValue) -> SSAValue:
+        """The map of a group's member, from a table that the host wrote to global memory."""
+        block = self.kernel.body.block
+        first = block.first_op
+        assert first is not None
+        fence = FenceTensorMapsOp(maps)
+        fence.location = member.location
+        block.insert_op_before(fence, first)
+        taken = cute.MemberOp(maps, member.index)
+        taken.location = member.location
+        taken.result.name_hint = maps.name_hint
+        block_of(member).insert_op_after(taken, member)
+        return taken.result
+
+
+class TileColumns:
+    """Ops for the columns of tiles from a first one on, in front of a place. Loads and maps of
+    `cut` are done for these columns alone; of other register tiles the columns are taken out.
+    """
+
+    def __init__(
+        self, first: int, columns: int, before: Operation, cut: Collection[Operation] = ()
+    ) -> None:
+        self.first, self.columns, self.before, self.cut = first, columns, before, cut
+        # What is used in the place of whole tiles, and of views of memory in copies of loops.
+        self.made: dict[SSAValue, SSAValue] = {}
+
+    def insert(self, op: Operation) -> Operation:
+        insert_before(self.before, op)
+        return op
+
+    def view(self, memory: SSAValue) -> SSAValue:
+        """These columns of a tile in memory."""
+        memory = self.made.get(memory, memory)
+        rows, columns = cute.shape_of(memory.type)
+        if columns == self.columns:
+            return memory
+        return self.insert(cute.SubviewOp(memory, (0, self.first), (rows, self.columns))).results[0]
+
+    def held(self, tile: cute.FragmentType) -> SSAValue:
+        """A new register tile for these columns of one."""
+        return self.insert(cute.AllocFragmentOp(self.type_of(tile))).results[0]
+
+    def of(self, value: SSAValue) -> SSAValue:
+        """These columns of a tile; a value that has not as many columns itself."""
+        if isinstance(value.type, cute.MemRefType):
+            return self.view(value)
+        shape = value.type.shape if isinstance(value.type, cute.FragmentType) else ()
+        if len(shape) != 2 or shape[1] in (1, self.columns):
+            return self.made.get(value, value)
+        if value not in self.made:
+            self.made[value] = self._made(value)
+        return self.made[value]
+
+    def _made(self, value: SSAValue) -> SSAValue:
+        op = value.owner
+        if isinstance(op, cute.LoadOp | cute.MapOp) and op in self.cut:
+            return self.done(op)
+        type_ = self.type_of(cute.fragment_of(value))
+        return self.insert(cute.ExtractOp(value, (0, self.first), type_)).results[0]
+
+    def done(self, op: cute.LoadOp | cute.MapOp) -> SSAValue:
+        """These columns of what an op loads or computes."""
+        type_ = self.type_of(op.result.type)
+        if isinstance(op, cute.LoadOp):
+            made = cute.LoadOp(self.of(op.source), type_)
+            made.attributes.update(op.attributes)
+        else:
+            inputs = [self.of(each) for each in op.inputs]
+            body = op.body.clone()
+            shift_coordinates(body.block, 1, self.first)
+            made = cute.MapOp(inputs, type_, body)
+        return self.insert(made).results[0]
+
+    def copy(self, ops: Iterable[Operation]) -> None:
+        """Do ops for these columns, in their order, with the scalar code between them."""
+        for op in ops:
+            tiles = [each for each in op.operands if isinstance(each.type, cute.FragmentType)]
+            if isinstance(op, scf.ForOp):
+                self._copy_loop(op)
+            elif isinstance(op, cute.LoadOp | cute.MapOp):
+                self.made[op.result] = self.done(op)
+            elif tiles:
+                self.insert(op.clone({value: self.of(value) for value in op.operands}))
+            else:
+                copied = self.insert(op.clone(self.made))
+                self.made.update(zip(op.results, copied.results, strict=True))
+
+    def _copy_loop(self, loop: scf.ForOp) -> None:
+        low, high, step = (self.made.get(each, each) for each in (loop.lb, loop.ub, loop.step))
+        body = Block([scf.YieldOp()], arg_types=loop.body.block.arg_types)
+        copied = self.insert(scf.ForOp(low, high, step, [], body))
+        copied.attributes.update(loop.attributes)
+        self.made[loop.body.block.args[0]] = body.args[0]
+        assert body.last_op is not None
+        outer, self.before = self.before, body.last_op
+        self.before.location = loop.location
+        self.copy([op for op in loop.body.block.ops if not isinstance(op, scf.YieldOp)])
+        self.before = outer
+
+    def type_of(self, tile: cute.FragmentType) -> cute.FragmentType:
+        """The type of these columns."""
+        type_ = type_of_columns(tile, self.columns)
+        assert type_ is not None, "columns of which every thread holds as much as of others"
+        return type_

@@ -55,10 +55,7 @@ from cutedialect.dialects.effects import written_by
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.dialects.walks import ops_of
 from cutedialect.layout import Layout
-from cutedialect.passes.bind.accumulator_moves import move_accumulators, sum_in_registers
-from cutedialect.passes.bind.early_loads import load_early
-from cutedialect.passes.bind.exponential_shares import share_exponentials
-from cutedialect.passes.bind.layout_inference import (
+from cutedialect.passes.analysis.layout_inference import (
     LayoutInference,
     coalesced_for,
     contiguous_mode,
@@ -69,7 +66,8 @@ from cutedialect.passes.bind.layout_inference import (
     tiled_copy_of,
     vector_bytes,
 )
-from cutedialect.passes.bind.mma_choice import (
+from cutedialect.passes.analysis.memory_views import root_of
+from cutedialect.passes.analysis.mma_choice import (
     BoundMma,
     MmaChoice,
     goes_through_smem,
@@ -77,28 +75,25 @@ from cutedialect.passes.bind.mma_choice import (
     multiplied_element,
     needs_transposing,
 )
-from cutedialect.passes.bind.multiply_pairs import (
-    pair_multiplies,
-)
-from cutedialect.passes.bind.result_stores import ResultStores
-from cutedialect.passes.bind.results import as_store, reduces_by_tma
-from cutedialect.passes.bind.staged_operands import StagedOperands
-from cutedialect.passes.bind.tensor_maps import asks_tiles_around, is_joined
-from cutedialect.passes.bind.thread_layouts import (
+from cutedialect.passes.analysis.multiply_pairs import pair_multiplies
+from cutedialect.passes.analysis.resource_plan import registers_beside, registers_for_tiles
+from cutedialect.passes.analysis.results import as_store, reduces_by_tma
+from cutedialect.passes.analysis.role_plan import rows_of
+from cutedialect.passes.analysis.tensor_maps import asks_tiles_around, is_joined
+from cutedialect.passes.analysis.thread_layouts import (
     accumulator_order,
     copied,
     mma_operand,
     project,
     reordered,
 )
+from cutedialect.passes.bind.accumulator_moves import move_accumulators, sum_in_registers
+from cutedialect.passes.bind.early_loads import load_early
+from cutedialect.passes.bind.exponential_shares import share_exponentials
+from cutedialect.passes.bind.result_stores import ResultStores
+from cutedialect.passes.bind.staged_operands import StagedOperands
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import erase, insert_before
-from cutedialect.passes.roles.resource_plan import (
-    registers_beside,
-    registers_for_tiles,
-)
-from cutedialect.passes.roles.role_plan import rows_of
-from cutedialect.passes.synchronize.memory_views import root_of
 from cutedialect.passes.tile.streaming import is_common
 
 # Elements that threads may hold without a word about it.

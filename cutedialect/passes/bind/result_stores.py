@@ -32,18 +32,17 @@ from cutedialect.dialects.cute_nvgpu import (
 from cutedialect.dialects.effects import is_pure, space_of
 from cutedialect.dialects.walks import ops_around
 from cutedialect.layout import flatten
-from cutedialect.passes.bind.accumulator_moves import stays_in_tensor_memory
-from cutedialect.passes.bind.kernel_binding import KernelBinding
-from cutedialect.passes.bind.layout_inference import (
+from cutedialect.passes.analysis.layout_inference import (
     coalesced_for,
     contiguous_mode,
     named_layout,
     tiled_copy_of,
     vector_bytes,
 )
-from cutedialect.passes.bind.results import (
+from cutedialect.passes.analysis.memory_views import root_of
+from cutedialect.passes.analysis.resource_plan import registers_of_readers
+from cutedialect.passes.analysis.results import (
     Pieces,
-    TileColumns,
     aligned_copy,
     bits_of_results,
     can_part,
@@ -60,19 +59,19 @@ from cutedialect.passes.bind.results import (
     takes_aligned_stores,
     type_of_columns,
 )
-from cutedialect.passes.bind.smem_layouts import Staging, columns_at_once, staging_layout
-from cutedialect.passes.bind.tensor_accumulators import life_of
-from cutedialect.passes.bind.tensor_maps import is_exception, why_no_map
-from cutedialect.passes.bind.thread_layouts import (
+from cutedialect.passes.analysis.smem_layouts import Staging, columns_at_once, staging_layout
+from cutedialect.passes.analysis.tensor_accumulators import life_of
+from cutedialect.passes.analysis.tensor_maps import is_exception, why_no_map
+from cutedialect.passes.analysis.thread_layouts import (
     GROUP_WARPS,
     copied,
     divides_rows,
     sector_efficiency,
 )
+from cutedialect.passes.bind.accumulator_moves import stays_in_tensor_memory
+from cutedialect.passes.bind.kernel_binding import KernelBinding, TileColumns
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import block_of, erase
-from cutedialect.passes.roles.resource_plan import registers_of_readers
-from cutedialect.passes.synchronize.memory_views import root_of
 from cutedialect.passes.tile.streaming import is_common
 
 # A store whose first vectors fill less than this share of their sectors goes through smem first.

@@ -27,8 +27,7 @@ from cutedialect.dialects.cute_nvgpu import (
     WidenCopyType,
 )
 from cutedialect.layout import Layout, TiledCopy
-from cutedialect.passes.bind.kernel_binding import KernelBinding, Staged
-from cutedialect.passes.bind.layout_inference import (
+from cutedialect.passes.analysis.layout_inference import (
     around_layout,
     begins_anywhere,
     coalesced_for,
@@ -39,7 +38,8 @@ from cutedialect.passes.bind.layout_inference import (
     takes_async_copy,
     vector_bytes,
 )
-from cutedialect.passes.bind.mma_choice import (
+from cutedialect.passes.analysis.memory_views import expression_of, place_in
+from cutedialect.passes.analysis.mma_choice import (
     is_prepared,
     multiplied_element,
     needs_shifting,
@@ -48,19 +48,23 @@ from cutedialect.passes.bind.mma_choice import (
     parts_of_rows,
     untransposed,
 )
-from cutedialect.passes.bind.multiply_pairs import paired_type
+from cutedialect.passes.analysis.multiply_pairs import paired_type
+from cutedialect.passes.analysis.resource_plan import registers_at_start
+from cutedialect.passes.analysis.role_plan import PREPARING_WARPS, rows_of
+from cutedialect.passes.analysis.smem_layouts import (
+    OPERAND,
+    operand_layout,
+    staging_layout,
+    with_order,
+)
+from cutedialect.passes.analysis.tensor_accumulators import operand_tensor_layout
+from cutedialect.passes.analysis.tensor_columns import columns_too_many
+from cutedialect.passes.analysis.tensor_maps import is_joined, part_of, sharing
+from cutedialect.passes.analysis.thread_layouts import copied, mma_operand, modes_of
+from cutedialect.passes.bind.kernel_binding import KernelBinding, Staged
 from cutedialect.passes.bind.result_stores import staging_atom
-from cutedialect.passes.bind.smem_layouts import operand_layout, staging_layout, with_order
-from cutedialect.passes.bind.tensor_accumulators import operand_tensor_layout
-from cutedialect.passes.bind.tensor_maps import is_joined, part_of, sharing
-from cutedialect.passes.bind.thread_layouts import copied, mma_operand, modes_of
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import block_of, erase
-from cutedialect.passes.roles.resource_plan import registers_at_start
-from cutedialect.passes.roles.role_plan import PREPARING_WARPS, rows_of
-from cutedialect.passes.roles.tensor_columns import columns_too_many
-from cutedialect.passes.synchronize.memory_hazards import OPERAND
-from cutedialect.passes.synchronize.memory_views import expression_of, place_in
 
 # Warps of a warpgroup; bytes of a register.
 _GROUP = 4

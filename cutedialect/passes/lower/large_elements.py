@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, FloatAttr
 from xdsl.ir import SSAValue
 
 from cutedialect.dialects.cute import MapOp
-from cutedialect.passes.synchronize.memory_views import constant_of
+from cutedialect.passes.analysis.memory_views import constant_of
 
 from .context import Context, array_class
 from .elementwise import Fragment

@@ -18,7 +18,7 @@ from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import transposed_tv
 from cutedialect.dialects.cute_nvgpu import SimtAsyncCopyType
 from cutedialect.layout import Layout
-from cutedialect.passes.bind.thread_layouts import columns_of
+from cutedialect.passes.analysis.thread_layouts import columns_of
 
 from .addresses import start_copies
 from .context import Context, float_name

@@ -26,7 +26,7 @@ from cutedialect.dialects.cute_nvgpu import (
     WidenCopyType,
 )
 from cutedialect.layout import Layout
-from cutedialect.passes.bind.thread_layouts import copied
+from cutedialect.passes.analysis.thread_layouts import copied
 
 from . import tensor_memory
 from .aligned_stores import store_aligned

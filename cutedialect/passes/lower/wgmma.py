@@ -35,10 +35,10 @@ from cutedialect.dialects.cute import FillOp, GemmOp, element_of, memref_of
 from cutedialect.dialects.cute_nvgpu import Sm90MmaType
 from cutedialect.dialects.walks import ops_of
 from cutedialect.layout import Layout, coalesce
+from cutedialect.passes.analysis.resource_plan import ONES_BYTES
+from cutedialect.passes.analysis.smem_layouts import in_order
 from cutedialect.passes.anchors import anchored
-from cutedialect.passes.bind.smem_layouts import in_order
 from cutedialect.passes.rewriting import block_of
-from cutedialect.passes.roles.resource_plan import ONES_BYTES
 
 from .addresses import Address, memory_op, tile_address
 from .context import Context

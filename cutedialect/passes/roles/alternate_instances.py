@@ -41,9 +41,9 @@ from cutedialect.passes.rewriting import (
     erase,
     insert_after,
     insert_before,
+    ring_of,
     sweep,
 )
-from cutedialect.passes.synchronize.ring_ends import ring_of
 
 
 def alternate_instances(kernel: KernelOp, role: pipeline.RoleOp) -> None:

@@ -43,26 +43,22 @@ from cutedialect.dialects.effects import (
     touches_tiles,
 )
 from cutedialect.dialects.walks import ops_of, walk
-from cutedialect.passes.roles.crossings import (
-    ROLES,
-    cross_numbers,
-    cross_tiles,
-    give,
-    role_of,
-    settle_owners,
-)
-from cutedialect.passes.roles.exchanges import join_exchanges, part_exchanges
-from cutedialect.passes.roles.resource_plan import most_accumulators
-from cutedialect.passes.roles.role_plan import (
+from cutedialect.passes.analysis.memory_views import root_of
+from cutedialect.passes.analysis.resource_plan import most_accumulators
+from cutedialect.passes.analysis.ring_edges import depth, edges_of
+from cutedialect.passes.analysis.role_plan import (
     MAIN,
+    ROLES,
     RoleRow,
     corrections,
+    give,
     is_load,
+    role_of,
     rows_of,
     undivided,
 )
-from cutedialect.passes.synchronize.memory_views import root_of
-from cutedialect.passes.synchronize.ring_edges import depth, edges_of
+from cutedialect.passes.roles.crossings import cross_numbers, cross_tiles, settle_owners
+from cutedialect.passes.roles.exchanges import join_exchanges, part_exchanges
 
 _GROUP = 4
 _WARP = 32

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import StringAttr, i1
+from xdsl.dialects.builtin import i1
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
@@ -32,7 +32,8 @@ from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import UniversalCopyType
 from cutedialect.dialects.effects import RMEM, space_of, written, written_by
 from cutedialect.dialects.walks import ops_around, ops_behind, walk
-from cutedialect.passes.bind.smem_layouts import staging_layout
+from cutedialect.passes.analysis.role_plan import give, role_of
+from cutedialect.passes.analysis.smem_layouts import staging_layout
 from cutedialect.passes.rewriting import (
     as_bytes,
     as_conditions,
@@ -40,23 +41,6 @@ from cutedialect.passes.rewriting import (
     insert_after,
     insert_before,
 )
-
-ROLE = "role"
-ROLES = "roles"
-"""The kernel's attribute with its roles, where it has more than one."""
-
-
-def role_of(op: Operation) -> str | None:
-    """The role that an op was given."""
-    given = op.attributes.get(ROLE)
-    return given.data if given is not None and isinstance(given, StringAttr) else None
-
-
-def give(role: str, *ops: Operation) -> None:
-    """Say who does some ops."""
-    name = StringAttr(role)
-    for op in ops:
-        op.attributes[ROLE] = name
 
 
 def settle_owners(kernel: cute.KernelOp) -> None:

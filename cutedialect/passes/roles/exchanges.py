@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from cutedialect.dialects.cute import AllocSmemOp, BarrierOp, CopyOp, KernelOp
 from cutedialect.dialects.walks import ops_behind
+from cutedialect.passes.analysis.role_plan import give, role_of
 from cutedialect.passes.anchors import anchored
 from cutedialect.passes.rewriting import erase
-from cutedialect.passes.roles.crossings import give, role_of
 
 
 @dataclass(frozen=True)

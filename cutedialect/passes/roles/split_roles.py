@@ -18,9 +18,9 @@ from cutedialect.dialects.cute_nvgpu import FenceTensorMapsOp
 from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.pipeline import CreateOp, RoleOp
 from cutedialect.dialects.walks import ops_around, ops_of, walk
+from cutedialect.passes.analysis.role_plan import ROLE, role_of
 from cutedialect.passes.rewriting import cloned
 from cutedialect.passes.roles.assign_warp_roles import Role
-from cutedialect.passes.roles.crossings import ROLE, role_of
 
 _SHARED = (AllocSmemOp, AllocTmemOp, CreateOp, FenceTensorMapsOp)
 _CONTROL = (scf.ForOp, scf.IfOp, scf.WhileOp)

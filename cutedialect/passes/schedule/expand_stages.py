@@ -31,10 +31,8 @@ from cutedialect.dialects.cute_nvgpu import WgmmaCommitOp, WgmmaFenceOp, WgmmaWa
 from cutedialect.dialects.effects import is_pure, used_by
 from cutedialect.dialects.pipeline import CompleteOp, RoleOp, TurnPassOp, TurnWaitOp
 from cutedialect.dialects.walks import ops_of
-from cutedialect.passes.anchors import anchored
-from cutedialect.passes.rewriting import ScalarBuilder, cloned, erase, insert_after, insert_before
-from cutedialect.passes.schedule.multiply_chains import TURNS
-from cutedialect.passes.schedule.trips import (
+from cutedialect.passes.analysis.ring_edges import READS, numbers_of, read_early
+from cutedialect.passes.analysis.trips import (
     ORDER,
     STAGE,
     clear_place,
@@ -46,7 +44,9 @@ from cutedialect.passes.schedule.trips import (
     versions_of,
     wrong_order,
 )
-from cutedialect.passes.synchronize.ring_edges import READS, numbers_of, read_early
+from cutedialect.passes.anchors import anchored
+from cutedialect.passes.rewriting import ScalarBuilder, cloned, erase, insert_after, insert_before
+from cutedialect.passes.schedule.multiply_chains import TURNS
 
 _GROUP = 4
 

@@ -67,12 +67,11 @@ from cutedialect.dialects.effects import (
 )
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.dialects.walks import ops_of, walk
-from cutedialect.passes.anchors import anchored
-from cutedialect.passes.remarks import remark
-from cutedialect.passes.rewriting import insert_after
-from cutedialect.passes.roles.role_plan import is_load
-from cutedialect.passes.roles.tensor_columns import tensor_overlays, tensor_stages
-from cutedialect.passes.schedule.trips import (
+from cutedialect.passes.analysis.memory_views import root_of, roots_of
+from cutedialect.passes.analysis.mma_choice import is_warpgroup_multiply
+from cutedialect.passes.analysis.role_plan import is_load
+from cutedialect.passes.analysis.tensor_columns import tensor_overlays, tensor_stages
+from cutedialect.passes.analysis.trips import (
     clear_place,
     inside,
     order_of,
@@ -81,8 +80,9 @@ from cutedialect.passes.schedule.trips import (
     trip_of,
     wrong_order,
 )
-from cutedialect.passes.synchronize.memory_views import root_of, roots_of
-from cutedialect.passes.synchronize.multiply_groups import is_warpgroup_multiply
+from cutedialect.passes.anchors import anchored
+from cutedialect.passes.remarks import remark
+from cutedialect.passes.rewriting import insert_after
 
 TURNS = "turns"
 """The attribute of a loop whose warpgroups issue their multiplies one after the other."""

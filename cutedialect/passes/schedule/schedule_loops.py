@@ -50,20 +50,19 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.effects import is_in_memory, is_pure, written_by
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.dialects.walks import ops_of
-from cutedialect.passes.anchors import KernelPass
-from cutedialect.passes.remarks import remark
-from cutedialect.passes.rewriting import ScalarBuilder, cloned, erase, insert_before
-from cutedialect.passes.roles.assign_warp_roles import roles_of
-from cutedialect.passes.roles.resource_plan import (
+from cutedialect.passes.analysis.memory_views import constant_of, root_of
+from cutedialect.passes.analysis.resource_plan import (
     LEAST_RESERVED_BYTES,
     Buffer,
     room,
     stages_of_results,
 )
+from cutedialect.passes.analysis.ring_edges import depth, edges_of, stages_of
+from cutedialect.passes.anchors import KernelPass
+from cutedialect.passes.remarks import remark
+from cutedialect.passes.rewriting import ScalarBuilder, cloned, erase, insert_before, ring_of
+from cutedialect.passes.roles.assign_warp_roles import roles_of
 from cutedialect.passes.schedule.multiply_chains import schedule_chains, schedule_tensor_chains
-from cutedialect.passes.synchronize.memory_views import constant_of, root_of
-from cutedialect.passes.synchronize.ring_edges import depth, edges_of, stages_of
-from cutedialect.passes.synchronize.ring_ends import ring_of
 from cutedialect.schedule import Schedule, replace_set
 
 

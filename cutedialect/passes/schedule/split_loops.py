@@ -28,6 +28,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from cutedialect.dialects.cute import GemmOp, KernelOp
 from cutedialect.dialects.walks import ops_of
+from cutedialect.passes.analysis.memory_views import constant_of, varies
 from cutedialect.passes.anchors import Anchors, KernelPass
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import (
@@ -38,7 +39,6 @@ from cutedialect.passes.rewriting import (
     insert_before,
     sweep,
 )
-from cutedialect.passes.synchronize.memory_views import constant_of, varies
 
 FEW_TRIPS = "few_trips"
 """The attribute of a loop that has some first or last trips of one."""

@@ -30,12 +30,12 @@ from xdsl.rewriter import InsertPoint
 from cutedialect.dialects.cute import AllocFragmentOp, CopyOp, FragmentType, GemmOp, KernelOp
 from cutedialect.dialects.effects import used_by, written_by
 from cutedialect.dialects.walks import ops_of
+from cutedialect.passes.analysis.memory_views import constant_of
+from cutedialect.passes.analysis.mma_choice import is_warpgroup_multiply
 from cutedialect.passes.anchors import Anchors, KernelPass
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import ScalarBuilder, cloned, erase
 from cutedialect.passes.schedule.split_loops import FEW_TRIPS
-from cutedialect.passes.synchronize.memory_views import constant_of
-from cutedialect.passes.synchronize.multiply_groups import is_warpgroup_multiply
 
 _TRIPS = 2
 

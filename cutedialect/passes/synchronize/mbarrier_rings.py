@@ -55,17 +55,11 @@ from cutedialect.dialects.pipeline import (
 )
 from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
 from cutedialect.dialects.walks import ops_behind, ops_of, walk
-from cutedialect.passes.bind.multiply_pairs import half_type
-from cutedialect.passes.rewriting import block_of, erase, insert_after, insert_before
-from cutedialect.passes.roles.assign_warp_roles import Role
-from cutedialect.passes.roles.resource_plan import Buffer, buffer_bytes
-from cutedialect.passes.synchronize.memory_views import root_of
-from cutedialect.passes.synchronize.multiply_groups import (
-    MultiplyGroups,
-    group_multiplies,
-    is_warpgroup_multiply,
-)
-from cutedialect.passes.synchronize.ring_edges import (
+from cutedialect.passes.analysis.memory_views import root_of
+from cutedialect.passes.analysis.mma_choice import is_warpgroup_multiply
+from cutedialect.passes.analysis.multiply_pairs import half_type
+from cutedialect.passes.analysis.resource_plan import Buffer, buffer_bytes
+from cutedialect.passes.analysis.ring_edges import (
     FILLS,
     READS,
     READS_EARLY,
@@ -74,7 +68,10 @@ from cutedialect.passes.synchronize.ring_edges import (
     numbers_of,
     sites_of,
 )
-from cutedialect.passes.synchronize.ring_ends import RingEnd, insert_ring, ring_of
+from cutedialect.passes.rewriting import block_of, erase, insert_after, insert_before, ring_of
+from cutedialect.passes.roles.assign_warp_roles import Role
+from cutedialect.passes.synchronize.multiply_groups import MultiplyGroups, group_multiplies
+from cutedialect.passes.synchronize.ring_ends import RingEnd, insert_ring
 from cutedialect.passes.synchronize.tma_stores import complete_stores
 
 # How a stage is filled by copies of each kind of atom, else by threads.

@@ -45,27 +45,25 @@ from cutedialect.dialects.effects import ALL, NONE, Unit, effects_of, is_in_memo
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.dialects.walks import ops_around, ops_of, walk
 from cutedialect.layout import Layout, flatten
-from cutedialect.passes.rewriting import erase, insert_after, insert_before
-from cutedialect.passes.roles.role_plan import is_preparing
-from cutedialect.passes.synchronize.memory_views import (
+from cutedialect.passes.analysis.memory_views import (
     are_apart,
     constant_of,
     expression_of,
+    is_work_loop,
     overlaps,
     root_of,
     roots_of,
     shares_storage,
     varies,
 )
-from cutedialect.passes.tile.work_loops import is_work_loop
+from cutedialect.passes.analysis.role_plan import is_preparing
+from cutedialect.passes.analysis.smem_layouts import OPERAND
+from cutedialect.passes.rewriting import erase, insert_after, insert_before
 
 # How many trips of a loop with constant bounds are walked one by one.
 _FEW_TRIPS = 64
 # A number of groups that no kernel commits: of what is not in flight.
 _LANDED = 1 << 20
-
-OPERAND = "operand"
-"""The attribute of a buffer through which threads hand a register tile to multiplies."""
 
 
 @dataclass(frozen=True)

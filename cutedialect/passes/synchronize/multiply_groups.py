@@ -24,13 +24,14 @@ from xdsl.traits import IsTerminator
 
 from cutedialect.dialects.cute import AllocSmemOp, CopyOp, FragmentType, GemmOp, MapOp
 from cutedialect.dialects.cute_nvgpu import WgmmaCommitOp, WgmmaFenceOp, WgmmaWaitOp
-from cutedialect.dialects.effects import Unit, effects_of, is_pure, used_by, written, written_by
+from cutedialect.dialects.effects import is_pure, used_by, written, written_by
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.dialects.walks import ops_ahead, ops_behind, ops_of, walk
+from cutedialect.passes.analysis.memory_views import root_of, roots_of
+from cutedialect.passes.analysis.mma_choice import is_warpgroup_multiply
+from cutedialect.passes.analysis.resource_plan import Buffer
+from cutedialect.passes.analysis.ring_edges import numbers_of
 from cutedialect.passes.rewriting import block_of, erase, insert_after, insert_before
-from cutedialect.passes.roles.resource_plan import Buffer
-from cutedialect.passes.synchronize.memory_views import root_of, roots_of
-from cutedialect.passes.synchronize.ring_edges import numbers_of
 
 # Groups at work when another one starts: each holds accumulators and A in registers, and one beside
 # the new one keeps the tensor cores busy.
@@ -132,11 +133,6 @@ def _group(gemms: list[GemmOp]) -> _Group:
     insert_before(gemms[0], fence)
     insert_after(gemms[-1], commit)
     return _Group(gemms, fence, commit)
-
-
-def is_warpgroup_multiply(op: Operation) -> bool:
-    """Whether a group of warps multiplies asynchronously."""
-    return isinstance(op, GemmOp) and effects_of(op).unit is Unit.WGMMA
 
 
 def _insert_waits(block: Block, groups: Sequence[_Group], found: MultiplyGroups) -> None:

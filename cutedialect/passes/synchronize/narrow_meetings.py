@@ -24,8 +24,8 @@ from cutedialect.dialects.cute import AnyOp, FragmentType, KernelOp
 from cutedialect.dialects.effects import RMEM, effects_of
 from cutedialect.dialects.pipeline import RoleOp
 from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.passes.analysis.thread_layouts import GROUP_WARPS, modes_of
 from cutedialect.passes.anchors import anchored
-from cutedialect.passes.bind.thread_layouts import GROUP_WARPS, modes_of
 
 _WARP = 32
 

@@ -23,13 +23,12 @@ from cutedialect.dialects.cute import CopyOp, FragmentType, GemmOp, KernelOp, Ma
 from cutedialect.dialects.effects import space_of
 from cutedialect.dialects.pipeline import CreateOp
 from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.passes.analysis.memory_views import root_of
+from cutedialect.passes.analysis.role_plan import role_of, rows_of
 from cutedialect.passes.anchors import anchored
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.assign_warp_roles import Role
-from cutedialect.passes.roles.crossings import role_of
-from cutedialect.passes.roles.role_plan import rows_of
 from cutedialect.passes.schedule.multiply_chains import TURNS
-from cutedialect.passes.synchronize.memory_views import root_of
 from cutedialect.passes.synchronize.ring_ends import ring_between
 
 

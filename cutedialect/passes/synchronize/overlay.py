@@ -23,10 +23,10 @@ from xdsl.ir import Block, Operation
 from cutedialect.dialects.cute import AllocSmemOp, BarrierOp, KernelOp, memref_of
 from cutedialect.dialects.effects import effects_of
 from cutedialect.dialects.walks import common_block, walk
+from cutedialect.passes.analysis.memory_views import root_of
+from cutedialect.passes.analysis.resource_plan import room
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import block_of
-from cutedialect.passes.roles.resource_plan import room
-from cutedialect.passes.synchronize.memory_views import root_of
 
 Lives = dict[AllocSmemOp, range]
 """From where to where each buffer is in use, in the order of a walk over the kernel."""

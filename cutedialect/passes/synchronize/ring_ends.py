@@ -6,22 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects import pipeline
 from cutedialect.dialects.cute import AllocSmemOp, AllocTmemOp, KernelOp, StageOp
-from cutedialect.dialects.cute.storage import ring_type
 from cutedialect.dialects.walks import walk
-from cutedialect.passes.rewriting import insert_after, insert_before
+from cutedialect.passes.analysis.role_plan import ROLE, role_of
+from cutedialect.passes.analysis.trips import order_of, set_place, stage_of
+from cutedialect.passes.rewriting import _AllocT, insert_after, insert_before
 from cutedialect.passes.roles.assign_warp_roles import Role
-from cutedialect.passes.roles.crossings import ROLE, role_of
-from cutedialect.passes.schedule.trips import order_of, set_place, stage_of
-
-_AllocT = TypeVar("_AllocT", bound=AllocSmemOp | AllocTmemOp)
 
 
 def insert_ring(kernel: KernelOp, ring: pipeline.CreateOp, like: Operation) -> pipeline.CreateOp:
@@ -38,15 +34,6 @@ def ring_between(
     """Make a ring likewise, with the places in it of who fills it and who reads it."""
     insert_ring(kernel, ring, like)
     return RoleEnd.of(ring, "producer", producer), RoleEnd.of(ring, "consumer", consumer)
-
-
-def ring_of(alloc: _AllocT, stages: int, type_: Attribute | None = None) -> _AllocT:
-    """A ring of buffers, of another one's type or of a part of it, in front of that one."""
-    made = type(alloc)(ring_type(type_ or alloc.result.type, stages))
-    made.location = alloc.location
-    made.result.name_hint = alloc.result.name_hint
-    insert_before(alloc, made)
-    return made
 
 
 def role_among(roles: Sequence[Role], ops: Iterable[Operation], expected: str) -> Role:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from cutedialect.dialects.cute import KernelOp
 from cutedialect.dialects.pipeline import RoleOp
+from cutedialect.passes.analysis.ring_edges import plan_rings
 from cutedialect.passes.anchors import KernelPass
 from cutedialect.passes.rewriting import sweep
 from cutedialect.passes.roles.alternate_instances import alternate_instances
@@ -33,7 +34,6 @@ from cutedialect.passes.synchronize.memory_hazards import MemoryHazards
 from cutedialect.passes.synchronize.narrow_meetings import narrow_meetings
 from cutedialect.passes.synchronize.ordered_instances import order_instances
 from cutedialect.passes.synchronize.overlay import overlay_buffers
-from cutedialect.passes.synchronize.ring_edges import plan_rings
 from cutedialect.passes.synchronize.shared_numbers import share_numbers
 from cutedialect.passes.synchronize.tensor_rings import insert_tensor_rings
 from cutedialect.passes.synchronize.tma_stores import insert_store_rings

@@ -42,20 +42,14 @@ from cutedialect.dialects.cute import AllocTmemOp, CopyOp, GemmOp, KernelOp, mem
 from cutedialect.dialects.pipeline import CreateOp
 from cutedialect.dialects.walks import common_block
 from cutedialect.layout import Layout
+from cutedialect.passes.analysis.memory_views import uses_of, views_of
+from cutedialect.passes.analysis.ring_edges import depth, places_in
+from cutedialect.passes.analysis.role_plan import is_corrected
+from cutedialect.passes.analysis.tensor_columns import tensor_overlays, tensor_stages
 from cutedialect.passes.anchors import anchored
-from cutedialect.passes.rewriting import block_of, erase
+from cutedialect.passes.rewriting import block_of, erase, ring_of
 from cutedialect.passes.roles.assign_warp_roles import Role
-from cutedialect.passes.roles.role_plan import is_corrected
-from cutedialect.passes.roles.tensor_columns import tensor_overlays, tensor_stages
-from cutedialect.passes.synchronize.memory_views import uses_of, views_of
-from cutedialect.passes.synchronize.ring_edges import depth, places_in
-from cutedialect.passes.synchronize.ring_ends import (
-    RoleEnd,
-    insert_ring,
-    ring_between,
-    ring_of,
-    role_among,
-)
+from cutedialect.passes.synchronize.ring_ends import RoleEnd, insert_ring, ring_between, role_among
 
 _AROUND_LOOP = "expected uses of an accumulator around one loop"
 

@@ -36,11 +36,11 @@ from cutedialect.dialects.cute_nvgpu import (
 from cutedialect.dialects.effects import Unit, effects_of
 from cutedialect.dialects.pipeline import ConsumerReleaseOp, CreateOp, IndexOp
 from cutedialect.dialects.walks import ops_ahead, ops_of
-from cutedialect.passes.rewriting import block_of, erase, insert_after, insert_before
+from cutedialect.passes.analysis.resource_plan import stages_of_results
+from cutedialect.passes.analysis.role_plan import role_of
+from cutedialect.passes.rewriting import block_of, erase, insert_after, insert_before, ring_of
 from cutedialect.passes.roles.assign_warp_roles import Role
-from cutedialect.passes.roles.crossings import role_of
-from cutedialect.passes.roles.resource_plan import stages_of_results
-from cutedialect.passes.synchronize.ring_ends import RoleEnd, ring_between, ring_of, role_among
+from cutedialect.passes.synchronize.ring_ends import RoleEnd, ring_between, role_among
 
 
 def complete_stores(kernel: KernelOp, part: Block) -> None:

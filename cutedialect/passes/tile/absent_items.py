@@ -25,7 +25,7 @@ from cutedialect.dialects import cute
 from cutedialect.dialects.cute.views import GUARD
 from cutedialect.dialects.effects import space_of
 from cutedialect.dialects.walks import ops_of, walk
-from cutedialect.passes.bind.tensor_maps import cluster_modes, deciding
+from cutedialect.passes.analysis.tensor_maps import cluster_modes, deciding
 from cutedialect.passes.rewriting import ScalarBuilder, erase
 from cutedialect.passes.tile.coordinate_bounds import IN_BOUNDS
 

@@ -18,7 +18,7 @@ from xdsl.ir import BlockArgument, SSAValue
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute.views import GUARD
 from cutedialect.dialects.walks import walk
-from cutedialect.passes.synchronize.memory_views import constant_of
+from cutedialect.passes.analysis.memory_views import constant_of
 
 IN_BOUNDS = "in_bounds"
 """On a kernel: its coordinates lie in their tensors, as the program promises."""

@@ -25,7 +25,7 @@ from xdsl.rewriter import InsertPoint
 
 from cutedialect.dialects import cute
 from cutedialect.dialects.walks import holds, ops_of, walk
-from cutedialect.passes.bind.layout_inference import contiguous_mode
+from cutedialect.passes.analysis.layout_inference import contiguous_mode
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import ScalarBuilder
 from cutedialect.passes.tile.resized_tiles import (

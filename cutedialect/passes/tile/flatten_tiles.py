@@ -23,10 +23,10 @@ from xdsl.rewriter import InsertPoint
 
 from cutedialect.dialects import cute
 from cutedialect.dialects.walks import ops_of
-from cutedialect.passes.bind.layout_inference import contiguous_mode, vector_bytes
+from cutedialect.passes.analysis.layout_inference import contiguous_mode, vector_bytes
+from cutedialect.passes.analysis.memory_views import tensor_dependences
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import ScalarBuilder, erase
-from cutedialect.passes.synchronize.memory_views import tensor_dependences
 from cutedialect.passes.tile.resized_tiles import (
     fragment_shape,
     is_added_to,

@@ -15,8 +15,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute.views import transposed_type
+from cutedialect.passes.analysis.memory_views import constant_of
 from cutedialect.passes.rewriting import ScalarBuilder, insert_before
-from cutedialect.passes.synchronize.memory_views import constant_of
 
 View = cute.LocalTileOp | cute.IndexedTileOp
 RESIZABLE = (

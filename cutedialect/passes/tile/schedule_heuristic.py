@@ -12,35 +12,32 @@ from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects import cute
 from cutedialect.dialects.walks import ops_of, walk
-from cutedialect.passes.bind.layout_inference import (
+from cutedialect.passes.analysis.layout_inference import (
     around_layout,
     contiguous_mode,
     takes_async_copy,
 )
-from cutedialect.passes.bind.mma_choice import (
+from cutedialect.passes.analysis.memory_views import tensor_dependences
+from cutedialect.passes.analysis.mma_choice import (
     MmaChoice,
     is_prepared,
     multiplied_element,
     needs_shifting,
     tensor_warps,
 )
-from cutedialect.passes.bind.multiply_pairs import multiplies_in_pairs
-from cutedialect.passes.bind.results import (
+from cutedialect.passes.analysis.multiply_pairs import multiplies_in_pairs
+from cutedialect.passes.analysis.resource_plan import registers_of_accumulators
+from cutedialect.passes.analysis.results import (
     aligned_results,
     bits_of_results,
     bytes_of_buffer,
     has_registers,
     results_by_tma,
 )
-from cutedialect.passes.bind.smem_layouts import columns_at_once, staging_layout
-from cutedialect.passes.bind.tensor_accumulators import tensor_plan
-from cutedialect.passes.bind.tensor_maps import (
-    boxes_of,
-    part_of,
-)
+from cutedialect.passes.analysis.smem_layouts import columns_at_once, staging_layout
+from cutedialect.passes.analysis.tensor_accumulators import tensor_plan
+from cutedialect.passes.analysis.tensor_maps import boxes_of, part_of
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.roles.resource_plan import registers_of_accumulators
-from cutedialect.passes.synchronize.memory_views import tensor_dependences
 from cutedialect.passes.tile.split_reduction import summed_bytes
 from cutedialect.passes.tile.streaming import is_common, order_of_stores, residence_of
 from cutedialect.schedule import Schedule, replace_set

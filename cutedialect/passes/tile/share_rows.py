@@ -28,14 +28,14 @@ from cutedialect.dialects import cute
 from cutedialect.dialects.cute.reductions import combined_type
 from cutedialect.dialects.effects import is_pure, space_of, written_by
 from cutedialect.dialects.walks import ops_of, walk
-from cutedialect.passes.remarks import remark
-from cutedialect.passes.rewriting import ScalarBuilder, erase
-from cutedialect.passes.synchronize.memory_views import (
+from cutedialect.passes.analysis.memory_views import (
     expression_of,
     is_zero,
     root_of,
     tensor_dependences,
 )
+from cutedialect.passes.remarks import remark
+from cutedialect.passes.rewriting import ScalarBuilder, erase
 from cutedialect.passes.tile.resized_tiles import (
     RESIZABLE,
     View,

@@ -39,9 +39,9 @@ from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import UniversalCopyType
 from cutedialect.dialects.walks import holds, walk
 from cutedialect.layout import Dyn, Layout
+from cutedialect.passes.analysis.memory_views import constant_of, is_zero
+from cutedialect.passes.launch_arguments import add_argument
 from cutedialect.passes.rewriting import ScalarBuilder, block_of, cloned, insert_before
-from cutedialect.passes.synchronize.memory_views import constant_of, is_zero
-from cutedialect.passes.tile.launch_arguments import add_argument
 from cutedialect.passes.tile.resized_tiles import (
     View,
     combined,

@@ -13,18 +13,20 @@ parts of the program that share no register tile, and gives each to an instance.
 
 from __future__ import annotations
 
-from xdsl.dialects import scf
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects import cute
+from cutedialect.dialects.cute import CoordOp
 from cutedialect.dialects.cute.views import transposed_type
 from cutedialect.dialects.effects import is_pure, space_of
 from cutedialect.dialects.walks import ops_of, walk
-from cutedialect.passes.rewriting import ScalarBuilder, cloned, erase
-from cutedialect.passes.shifted_coordinates import shift_coordinates
+from cutedialect.passes.anchors import anchored
+from cutedialect.passes.rewriting import ScalarBuilder, cloned, erase, insert_after
 from cutedialect.passes.tile.resized_tiles import kept_modes, resize_view
 
 _ONE_BY_ONE = (
@@ -208,3 +210,16 @@ def _of_rows(op: Operation) -> list[list[tuple[SSAValue, int]]]:
             return [[(value, mode) for value in tiles] for mode in modes]
         case _:
             return []
+
+
+@anchored(CoordOp)
+def shift_coordinates(body: Block, mode: int, first: int) -> None:
+    """Let the coordinates along a mode in a map's body count from `first`."""
+    for op in list(body.ops):
+        if first and isinstance(op, CoordOp) and op.mode.value.data == mode:
+            start = arith.ConstantOp(IntegerAttr(first, i32))
+            moved = arith.AddiOp(op.result, start.result)
+            op.result.replace_uses_with_if(
+                moved.result, lambda use, moved=moved: use.operation is not moved
+            )
+            insert_after(op, start, moved)

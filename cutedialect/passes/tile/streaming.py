@@ -23,7 +23,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from cutedialect.atoms import target
 from cutedialect.dialects import cute
 from cutedialect.dialects.walks import ops_of, walk
-from cutedialect.passes.bind.layout_inference import MemoryVectors, contiguous_mode
+from cutedialect.passes.analysis.layout_inference import MemoryVectors, contiguous_mode
 from cutedialect.passes.tile.pad_tiles import vector_elements
 from cutedialect.passes.tile.resized_tiles import kept_modes, moved_by, size_of
 

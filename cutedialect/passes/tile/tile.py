@@ -30,13 +30,13 @@ from xdsl.utils.exceptions import PassFailedException
 from cutedialect.atoms import target
 from cutedialect.dialects import cute
 from cutedialect.dialects.walks import holds, ops_around, ops_of
+from cutedialect.passes.analysis.role_plan import instances_of_rows
+from cutedialect.passes.launch_arguments import launches_of
 from cutedialect.passes.rewriting import ScalarBuilder, erase
-from cutedialect.passes.roles.role_plan import instances_of_rows
 from cutedialect.passes.tile.coordinate_bounds import IN_BOUNDS, mark_coordinates
 from cutedialect.passes.tile.cut_tiles import cut_tiles, narrow_tiles
 from cutedialect.passes.tile.flatten_tiles import flatten_tiles
 from cutedialect.passes.tile.join_tiles import join_tiles
-from cutedialect.passes.tile.launch_arguments import launches_of
 from cutedialect.passes.tile.pad_tiles import pad_tiles
 from cutedialect.passes.tile.schedule_heuristic import complete
 from cutedialect.passes.tile.share_rows import share_rows

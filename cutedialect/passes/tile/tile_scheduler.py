@@ -24,11 +24,11 @@ from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects import cute
 from cutedialect.dialects.walks import ops_of
-from cutedialect.passes.bind.layout_inference import contiguous_mode
-from cutedialect.passes.bind.tensor_maps import mark_cluster_mode, mark_cluster_uniform
+from cutedialect.passes.analysis.layout_inference import contiguous_mode
+from cutedialect.passes.analysis.tensor_maps import mark_cluster_mode, mark_cluster_uniform
+from cutedialect.passes.launch_arguments import add_argument, launched_with
 from cutedialect.passes.rewriting import ScalarBuilder, erase
 from cutedialect.passes.tile.absent_items import effects_of_items, guard_effects, guard_loads
-from cutedialect.passes.tile.launch_arguments import add_argument, launched_with
 from cutedialect.passes.tile.raster import walk
 from cutedialect.passes.tile.runs import count_runs
 from cutedialect.passes.tile.split_reduction import (

@@ -23,14 +23,14 @@ from xdsl.rewriter import InsertPoint
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute.reductions import combined_type
 from cutedialect.dialects.walks import ops_of, walk
-from cutedialect.passes.remarks import remark
-from cutedialect.passes.rewriting import ScalarBuilder, erase
-from cutedialect.passes.synchronize.memory_views import (
+from cutedialect.passes.analysis.memory_views import (
     Expression,
     expression_of,
     root_of,
     tensor_dependences,
 )
+from cutedialect.passes.remarks import remark
+from cutedialect.passes.rewriting import ScalarBuilder, erase
 from cutedialect.passes.tile.resized_tiles import (
     combined,
     count_from,

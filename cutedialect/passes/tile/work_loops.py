@@ -18,18 +18,12 @@ from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects import cute
 from cutedialect.layout import Layout
+from cutedialect.passes.analysis.memory_views import WORK
+from cutedialect.passes.launch_arguments import add_argument
 from cutedialect.passes.rewriting import ScalarBuilder
-from cutedialect.passes.tile.launch_arguments import add_argument
 
 _ALIGNMENT = 16
 _COUNTER = cute.MemRefType.get(i32, "gmem", _ALIGNMENT, Layout((1,), (1,)))
-WORK = "work_items"
-"""The attribute of a loop whose trips are work items of a CTA."""
-
-
-def is_work_loop(op: Operation) -> bool:
-    """Whether the trips of a loop are work items, which share no tile that they store."""
-    return WORK in op.attributes
 
 
 def work_loop(

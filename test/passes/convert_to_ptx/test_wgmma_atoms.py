@@ -18,9 +18,9 @@ from cutedialect.dialects import all_dialects
 from cutedialect.dialects.cute import FragmentType, MemRefType, TiledCopyAttr
 from cutedialect.dialects.cute_nvgpu import Sm90MmaType, UniversalCopyType
 from cutedialect.layout import Layout
-from cutedialect.passes.bind.layout_inference import coalesced_for
-from cutedialect.passes.bind.smem_layouts import staging_layout
-from cutedialect.passes.bind.thread_layouts import mma_accumulator, mma_operand
+from cutedialect.passes.analysis.layout_inference import coalesced_for
+from cutedialect.passes.analysis.smem_layouts import staging_layout
+from cutedialect.passes.analysis.thread_layouts import mma_accumulator, mma_operand
 
 IR = {
     "f16": "f16",

@@ -5,7 +5,7 @@ import pytest
 
 import cutedialect as cute
 from cutedialect.layout import size
-from cutedialect.passes.bind.thread_layouts import blocked, copied
+from cutedialect.passes.analysis.thread_layouts import blocked, copied
 
 
 @pytest.mark.parametrize("threads", [32, 128, 256])

@@ -22,17 +22,17 @@ from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom, tcgen05_atom, tcgen05_o
 from cutedialect.dialects.cute import GemmOp, MemRefType, element_bits, memref_of
 from cutedialect.dialects.effects import is_in_memory
 from cutedialect.layout import Layout
-from cutedialect.passes.bind.layout_inference import operand_major
-from cutedialect.passes.bind.mma_choice import BoundMma, MmaChoice, multiplied_element, untransposed
-from cutedialect.passes.bind.smem_layouts import Staging, operand_layout
-from cutedialect.passes.bind.tensor_maps import (
-    boxes_of,
-    cluster_modes,
-    deciding,
-    is_joined,
+from cutedialect.passes.analysis.layout_inference import operand_major
+from cutedialect.passes.analysis.memory_views import expression_of
+from cutedialect.passes.analysis.mma_choice import (
+    BoundMma,
+    MmaChoice,
+    multiplied_element,
+    untransposed,
 )
+from cutedialect.passes.analysis.smem_layouts import Staging, operand_layout
+from cutedialect.passes.analysis.tensor_maps import boxes_of, cluster_modes, deciding, is_joined
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.synchronize.memory_views import expression_of
 from cutedialect.schedule import Schedule
 
 # Rows of a product in each CTA: all lanes of tensor memory.

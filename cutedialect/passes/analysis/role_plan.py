@@ -17,17 +17,26 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from cutedialect.choices import PLANS
 from cutedialect.dialects import cute
-from cutedialect.dialects.cute_nvgpu import TmaPrefetchOp, TransposeCopyType, WidenCopyType
+from cutedialect.dialects.cute_nvgpu import (
+    TmaPrefetchOp,
+    TransposeCopyType,
+    WidenCopyType,
+)
 from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of, written
 from cutedialect.dialects.walks import ops_of, walk
-from cutedialect.passes.synchronize.memory_views import uses_of
+from cutedialect.passes.analysis.memory_views import uses_of
 
 MAIN = "main"
 """The role of everything in a kernel without others, and of what no other one takes."""
+ROLE = "role"
+"""The attribute of an op with its role."""
+ROLES = "roles"
+"""The kernel's attribute with its roles, where it has more than one."""
 # Where a multiply has its accumulator among its operands.
 _ACCUMULATOR = 2
 PREPARING_WARPS = 2
@@ -210,3 +219,16 @@ def undivided(rows: tuple[RoleRow, ...]) -> str | None:
         if taken <= kinds and others[-1].parts == others[-1].teams == 1:
             found[name] = len(kinds)
     return min(found, key=found.__getitem__, default=None)
+
+
+def role_of(op: Operation) -> str | None:
+    """The role that an op was given."""
+    given = op.attributes.get(ROLE)
+    return given.data if given is not None and isinstance(given, StringAttr) else None
+
+
+def give(role: str, *ops: Operation) -> None:
+    """Say who does some ops."""
+    name = StringAttr(role)
+    for op in ops:
+        op.attributes[ROLE] = name

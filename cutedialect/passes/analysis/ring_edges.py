@@ -22,14 +22,13 @@ from cutedialect.dialects.cute import AllocTmemOp, CopyOp, GemmOp, KernelOp, Loa
 from cutedialect.dialects.cute.storage import is_paired
 from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of
 from cutedialect.dialects.walks import ops_around, ops_of, walk
+from cutedialect.passes.analysis.memory_views import uses_of
+from cutedialect.passes.analysis.resource_plan import Buffer, room, stage_bytes, stages_of_results
+from cutedialect.passes.analysis.role_plan import MAIN, is_corrected, role_of
+from cutedialect.passes.analysis.tensor_columns import tensor_overlays, tensor_stages
+from cutedialect.passes.analysis.trips import STAGE
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import block_of
-from cutedialect.passes.roles.crossings import role_of
-from cutedialect.passes.roles.resource_plan import Buffer, room, stage_bytes, stages_of_results
-from cutedialect.passes.roles.role_plan import MAIN, is_corrected
-from cutedialect.passes.roles.tensor_columns import tensor_overlays, tensor_stages
-from cutedialect.passes.schedule.trips import STAGE
-from cutedialect.passes.synchronize.memory_views import uses_of
 
 FILLS = "fills"
 READS = "reads"

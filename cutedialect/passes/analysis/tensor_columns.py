@@ -15,9 +15,9 @@ from xdsl.ir import Block, Operation
 
 from cutedialect.atoms.tmem_layouts import COLUMNS
 from cutedialect.dialects.cute import AllocTmemOp, CopyOp, FragmentType, GemmOp, KernelOp
+from cutedialect.passes.analysis.memory_views import uses_of
+from cutedialect.passes.analysis.role_plan import is_corrected
 from cutedialect.passes.anchors import anchored
-from cutedialect.passes.roles.role_plan import is_corrected
-from cutedialect.passes.synchronize.memory_views import uses_of
 
 # Threads of a warpgroup: each of its warps reaches 32 lanes, with all that was in them before.
 _THREADS = 128

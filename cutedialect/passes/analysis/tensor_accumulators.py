@@ -16,9 +16,9 @@ from cutedialect.dialects import cute
 from cutedialect.dialects.effects import written
 from cutedialect.dialects.walks import ops_around, ops_of
 from cutedialect.layout import Layout
+from cutedialect.passes.analysis.memory_views import is_zero
+from cutedialect.passes.analysis.role_plan import rows_of
 from cutedialect.passes.rewriting import block_of
-from cutedialect.passes.roles.role_plan import rows_of
-from cutedialect.passes.synchronize.memory_views import is_zero
 
 
 @dataclass

@@ -29,9 +29,9 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.cute.storage import is_paired
 from cutedialect.dialects.effects import Unit, effects_of, space_of
 from cutedialect.dialects.walks import ops_around, ops_of, walk
-from cutedialect.passes.bind.multiply_pairs import half_type
-from cutedialect.passes.roles.crossings import ROLES, role_of
-from cutedialect.passes.synchronize.memory_views import uses_of
+from cutedialect.passes.analysis.memory_views import uses_of
+from cutedialect.passes.analysis.multiply_pairs import half_type
+from cutedialect.passes.analysis.role_plan import ROLES, role_of
 
 Buffer = AllocSmemOp | AllocTmemOp
 """What makes a tile in memory of a CTA."""

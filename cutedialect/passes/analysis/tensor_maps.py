@@ -11,20 +11,14 @@ from dataclasses import dataclass, replace
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, UnitAttr
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute.views import GUARD
-from cutedialect.dialects.cute_nvgpu import (
-    FenceTensorMapsOp,
-    MakeTmaDescriptorOp,
-    TmaDescriptorType,
-)
 from cutedialect.dialects.walks import ops_around
-from cutedialect.layout import Layout, Swizzle, flatten
-from cutedialect.passes.bind.layout_inference import contiguous_mode
-from cutedialect.passes.rewriting import block_of
-from cutedialect.passes.tile.launch_arguments import add_argument, is_workspace, launched_with
+from cutedialect.layout import Layout, flatten
+from cutedialect.passes.analysis.layout_inference import contiguous_mode
+from cutedialect.passes.launch_arguments import is_workspace
 
 CLUSTER_MODE = "cluster_mode"
 """On the op that adds a CTA's place in its cluster to a tile coordinate: which mode (0 M, 1 N)."""
@@ -160,66 +154,6 @@ def why_no_map(type_: cute.MemRefType) -> str:
         if stride != 1 and step * type_.bits // 8 % _WIDTH:
             return f"a stride of its tensor is known to be a multiple of {step} elements only"
     return ""
-
-
-class TensorMaps:
-    """The tensor maps of one kernel, one for each (tensor, box, swizzle)."""
-
-    def __init__(self, kernel: cute.KernelOp) -> None:
-        self.kernel = kernel
-        self.known: dict[tuple[SSAValue, TmaDescriptorType], SSAValue] = {}
-
-    def descriptor(
-        self,
-        tile: TensorTile,
-        box: tuple[int, ...],
-        swizzle: Swizzle | None,
-        element: Attribute | None = None,
-    ) -> SSAValue:
-        """The map for boxes of `box` (by the tile's modes): a kernel argument, or for a member of
-        a group a member of an argument. `element` is the map's where it is not the tensor's.
-        """
-        tensor = tile.tensor
-        type_ = cute.memref_of(tensor)
-        extents = [1] * type_.rank
-        for mode, extent in zip(tile.modes, box, strict=True):
-            if mode >= 0:
-                extents[mode] = extent
-        described = TmaDescriptorType.get(
-            element or type_.element, tuple(extents), swizzle, tile.sliced
-        )
-        found = self.known.get((tensor, described))
-        if found is None:
-            found = self.known[tensor, described] = self._add(tensor, described)
-        return found
-
-    def _add(self, tensor: SSAValue, described: TmaDescriptorType) -> SSAValue:
-        member = tensor.owner if isinstance(tensor.owner, cute.MemberOp) else None
-        root = tensor if member is None else member.group
-        type_ = described if member is None else cute.GroupType(described)
-
-        def make(launch: cute.LaunchOp) -> MakeTmaDescriptorOp:
-            return MakeTmaDescriptorOp(launched_with(self.kernel, launch, root), type_)
-
-        name = f"t{root.name_hint or ''}"
-        added = add_argument(self.kernel, type_, name, make)
-        if member is None:
-            return added
-        return self._member_map(member, added)
-
-    def _member_map(self, member: cute.MemberOp, maps: SSAValue) -> SSAValue:
-        """The map of a group's member, from a table that the host wrote to global memory."""
-        block = self.kernel.body.block
-        first = block.first_op
-        assert first is not None
-        fence = FenceTensorMapsOp(maps)
-        fence.location = member.location
-        block.insert_op_before(fence, first)
-        taken = cute.MemberOp(maps, member.index)
-        taken.location = member.location
-        taken.result.name_hint = maps.name_hint
-        block_of(member).insert_op_after(taken, member)
-        return taken.result
 
 
 def boxes_of(

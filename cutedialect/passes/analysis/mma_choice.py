@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import (
     Float16Type,
     Float32Type,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from cutedialect.atoms import MmaAtom, find_mma, mma_atom, target, targets_with, tmem_layouts
 from cutedialect.atoms.matrix_descriptor import matrix_descriptor
@@ -31,18 +31,19 @@ from cutedialect.dialects.cute import (
     named_copy,
     shape_of,
 )
+from cutedialect.dialects.effects import Unit, effects_of
 from cutedialect.dialects.element_names import element_name, operand_name
 from cutedialect.layout import Layout, LayoutError
-from cutedialect.passes.bind.layout_inference import (
+from cutedialect.passes.analysis.layout_inference import (
     begins_anywhere,
     contiguous_mode,
     operand_major,
     vector_bytes,
 )
-from cutedialect.passes.bind.smem_layouts import operand_layout
-from cutedialect.passes.bind.tensor_accumulators import tensor_plan
-from cutedialect.passes.bind.tensor_maps import asks_tiles_around, is_joined
-from cutedialect.passes.bind.thread_layouts import (
+from cutedialect.passes.analysis.smem_layouts import operand_layout
+from cutedialect.passes.analysis.tensor_accumulators import tensor_plan
+from cutedialect.passes.analysis.tensor_maps import asks_tiles_around, is_joined
+from cutedialect.passes.analysis.thread_layouts import (
     GROUP_WARPS,
     mma_accumulator,
     tensor_accumulator,
@@ -543,3 +544,8 @@ def goes_through_smem(op: GemmOp, value: SSAValue, bound: BoundMma) -> bool:
     if value is op.b or isinstance(value.owner, TransposeOp):
         return True
     return bound.warps[1] > 1 and _feeds(op, value, "wgmma", bound.units[0])
+
+
+def is_warpgroup_multiply(op: Operation) -> bool:
+    """Whether a group of warps multiplies asynchronously."""
+    return isinstance(op, GemmOp) and effects_of(op).unit is Unit.WGMMA

@@ -16,9 +16,10 @@ from xdsl.ir import Block, Operation, SSAValue, Use
 from cutedialect.dialects import cute
 from cutedialect.dialects.effects import effects_of, is_in_memory, is_pure, space_of
 from cutedialect.dialects.walks import ops_around, walk
-from cutedialect.passes.tile.work_loops import is_work_loop
 
 Expression = Hashable
+WORK = "work_items"
+"""The attribute of a loop whose trips are work items of a CTA."""
 
 
 def root_of(view: SSAValue) -> SSAValue:
@@ -307,3 +308,8 @@ def _follows(read: _Use, write: _Use) -> bool:
     return any(
         loop.is_ancestor(write.op) and not are_apart(write.tile, read.tile, loop) for loop in loops
     )
+
+
+def is_work_loop(op: Operation) -> bool:
+    """Whether the trips of a loop are work items, which share no tile that they store."""
+    return WORK in op.attributes

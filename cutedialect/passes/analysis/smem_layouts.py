@@ -17,7 +17,7 @@ from math import gcd
 
 from cutedialect.atoms.smem_layouts import SWIZZLE_32B
 from cutedialect.layout import Layout, Swizzle, coalesce, composition, right_inverse
-from cutedialect.passes.bind.thread_layouts import modes_of
+from cutedialect.passes.analysis.thread_layouts import modes_of
 
 _SPAN = 128
 # What the swizzles span.
@@ -33,6 +33,8 @@ _WIDEST = 16
 # looked at.
 _PADS = (1, 2, 4, 8)
 _SEEN = 16
+OPERAND = "operand"
+"""The attribute of a buffer through which threads hand a register tile to multiplies."""
 Staging = tuple[Layout, Swizzle | None, int]
 """Layout, swizzle of byte addresses, and alignment in bytes of a tile in shared memory."""
 

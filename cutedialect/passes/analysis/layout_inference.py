@@ -37,7 +37,7 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.cute_nvgpu import SHIFTED_BITS
 from cutedialect.dialects.walks import walk
 from cutedialect.layout import Layout, LayoutError, TiledCopy, filter_zeros
-from cutedialect.passes.bind.thread_layouts import (
+from cutedialect.passes.analysis.thread_layouts import (
     blocked,
     coalesced,
     columns_of,

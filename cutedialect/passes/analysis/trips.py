@@ -23,7 +23,7 @@ from cutedialect.dialects.cute import FragmentType, StageOp
 from cutedialect.dialects.effects import is_pure, used_by, written_by
 from cutedialect.dialects.pipeline import IndexOp
 from cutedialect.dialects.walks import walk
-from cutedialect.passes.synchronize.memory_views import expression_of, roots_of
+from cutedialect.passes.analysis.memory_views import expression_of, roots_of
 
 STAGE = "stage"
 ORDER = "order"

@@ -15,13 +15,13 @@ write some columns to a buffer, meet, and store from there what belongs to align
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.atoms.tensor_map import check_reduction
@@ -31,10 +31,16 @@ from cutedialect.dialects.effects import is_pure, space_of, written
 from cutedialect.dialects.element_names import element_name
 from cutedialect.dialects.walks import holds, ops_of, walk
 from cutedialect.layout import Layout, TiledCopy
-from cutedialect.passes.bind.layout_inference import around_layout, contiguous_mode, vector_bytes
-from cutedialect.passes.bind.smem_layouts import columns_at_once
-from cutedialect.passes.bind.tensor_maps import has_tensor_map, is_exception, tile_of_tensor
-from cutedialect.passes.bind.thread_layouts import (
+from cutedialect.passes.analysis.layout_inference import (
+    around_layout,
+    contiguous_mode,
+    vector_bytes,
+)
+from cutedialect.passes.analysis.memory_views import root_of, uses_of
+from cutedialect.passes.analysis.resource_plan import registers_at_start
+from cutedialect.passes.analysis.smem_layouts import columns_at_once
+from cutedialect.passes.analysis.tensor_maps import has_tensor_map, is_exception, tile_of_tensor
+from cutedialect.passes.analysis.thread_layouts import (
     GROUP_WARPS,
     coalesced,
     columns_of,
@@ -42,10 +48,6 @@ from cutedialect.passes.bind.thread_layouts import (
     modes_of,
     tv_layout,
 )
-from cutedialect.passes.rewriting import insert_before
-from cutedialect.passes.roles.resource_plan import registers_at_start
-from cutedialect.passes.shifted_coordinates import shift_coordinates
-from cutedialect.passes.synchronize.memory_views import root_of, uses_of
 from cutedialect.schedule import Schedule
 
 _VECTOR = 16
@@ -382,95 +384,3 @@ def type_of_columns(tile: cute.FragmentType, columns: int) -> cute.FragmentType 
     rows = tile.shape[0]
     tv = columns_of(tile.bound, rows, columns)
     return None if tv is None else cute.FragmentType.get(tile.element, (rows, columns), tv)
-
-
-class TileColumns:
-    """Ops for the columns of tiles from a first one on, in front of a place. Loads and maps of
-    `cut` are done for these columns alone; of other register tiles the columns are taken out.
-    """
-
-    def __init__(
-        self, first: int, columns: int, before: Operation, cut: Collection[Operation] = ()
-    ) -> None:
-        self.first, self.columns, self.before, self.cut = first, columns, before, cut
-        # What is used in the place of whole tiles, and of views of memory in copies of loops.
-        self.made: dict[SSAValue, SSAValue] = {}
-
-    def insert(self, op: Operation) -> Operation:
-        insert_before(self.before, op)
-        return op
-
-    def view(self, memory: SSAValue) -> SSAValue:
-        """These columns of a tile in memory."""
-        memory = self.made.get(memory, memory)
-        rows, columns = cute.shape_of(memory.type)
-        if columns == self.columns:
-            return memory
-        return self.insert(cute.SubviewOp(memory, (0, self.first), (rows, self.columns))).results[0]
-
-    def held(self, tile: cute.FragmentType) -> SSAValue:
-        """A new register tile for these columns of one."""
-        return self.insert(cute.AllocFragmentOp(self.type_of(tile))).results[0]
-
-    def of(self, value: SSAValue) -> SSAValue:
-        """These columns of a tile; a value that has not as many columns itself."""
-        if isinstance(value.type, cute.MemRefType):
-            return self.view(value)
-        shape = value.type.shape if isinstance(value.type, cute.FragmentType) else ()
-        if len(shape) != 2 or shape[1] in (1, self.columns):
-            return self.made.get(value, value)
-        if value not in self.made:
-            self.made[value] = self._made(value)
-        return self.made[value]
-
-    def _made(self, value: SSAValue) -> SSAValue:
-        op = value.owner
-        if isinstance(op, cute.LoadOp | cute.MapOp) and op in self.cut:
-            return self.done(op)
-        type_ = self.type_of(cute.fragment_of(value))
-        return self.insert(cute.ExtractOp(value, (0, self.first), type_)).results[0]
-
-    def done(self, op: cute.LoadOp | cute.MapOp) -> SSAValue:
-        """These columns of what an op loads or computes."""
-        type_ = self.type_of(op.result.type)
-        if isinstance(op, cute.LoadOp):
-            made = cute.LoadOp(self.of(op.source), type_)
-            made.attributes.update(op.attributes)
-        else:
-            inputs = [self.of(each) for each in op.inputs]
-            body = op.body.clone()
-            shift_coordinates(body.block, 1, self.first)
-            made = cute.MapOp(inputs, type_, body)
-        return self.insert(made).results[0]
-
-    def copy(self, ops: Iterable[Operation]) -> None:
-        """Do ops for these columns, in their order, with the scalar code between them."""
-        for op in ops:
-            tiles = [each for each in op.operands if isinstance(each.type, cute.FragmentType)]
-            if isinstance(op, scf.ForOp):
-                self._copy_loop(op)
-            elif isinstance(op, cute.LoadOp | cute.MapOp):
-                self.made[op.result] = self.done(op)
-            elif tiles:
-                self.insert(op.clone({value: self.of(value) for value in op.operands}))
-            else:
-                copied = self.insert(op.clone(self.made))
-                self.made.update(zip(op.results, copied.results, strict=True))
-
-    def _copy_loop(self, loop: scf.ForOp) -> None:
-        low, high, step = (self.made.get(each, each) for each in (loop.lb, loop.ub, loop.step))
-        body = Block([scf.YieldOp()], arg_types=loop.body.block.arg_types)
-        copied = self.insert(scf.ForOp(low, high, step, [], body))
-        copied.attributes.update(loop.attributes)
-        self.made[loop.body.block.args[0]] = body.args[0]
-        assert body.last_op is not None
-        outer, self.before = self.before, body.last_op
-        self.before.location = loop.location
-        self.copy([op for op in loop.body.block.ops if not isinstance(op, scf.YieldOp)])
-        self.before = outer
-
-    def type_of(self, tile: cute.FragmentType) -> cute.FragmentType:
-        """The type of these columns."""
-        type_ = type_of_columns(tile, self.columns)
-        assert type_ is not None, "columns of which every thread holds as much as of others"
-        return type_
