@@ -76,7 +76,7 @@ FAMILIES = {
             "arguments of cute.gemm inside a kernel",
             left=_MEMORY,
             right=_MEMORY,
-            specials=("negated", "summed", "scaled_call", "foreign_argument"),
+            specials=("negated", "negated", "summed", "scaled_call", "foreign_argument"),
             multiplies=_FEW,
         ),
         Family(

@@ -54,13 +54,26 @@ def judged(
     def is_right(schedule: str) -> bool:
         return outcome(program, target, backend, times, schedule).kind == "right"
 
-    works = schedule_that_works(program, is_right, say)
+    works = schedule_that_works(program, got.reason, is_right, say)
     if works:
         return Outcome("refusable", got.reason, works)
     lacking = lacks(got.reason)
     if lacking:
         return Outcome("helpless", f"{got.reason}\n  lacks {lacking}")
     return Outcome("right") if program.must_be_refused else got
+
+
+def fails_alike(program: Program, target: str, backend: str, found: Outcome) -> bool:
+    """Whether a program that is being made small still fails in the same way."""
+    got = outcome(program, target, backend)
+    if found.kind == "wrong":
+        return got.kind == "wrong"
+    kind = "broken" if found.kind == "broken" else "refused"
+    if (got.kind, got.pattern) != (kind, found.pattern):
+        return False
+    if found.kind != "refusable":
+        return True
+    return outcome(program, target, backend, 1, found.schedule).kind == "right"
 
 
 def class_of(program: Program) -> str:

@@ -29,6 +29,8 @@ SCHEDULES = (
     "roles = uniform, warps = (4,2), stages = 1",
 )
 _LOCATED = re.compile(r"^\S+:\d+(:\d+)?: error\[")
+# Errors of the trace: what they expect is what to write instead, and no schedule changes that.
+_OF_THE_TRACE = re.compile(r"error\[CD-P\d+\]: .*\bexpected\b")
 
 
 def lacks(reason: str) -> str:
@@ -37,18 +39,19 @@ def lacks(reason: str) -> str:
     lacking: list[str] = []
     if not _LOCATED.match(first):
         lacking.append("a line")
-    if ";" not in first and not any("note:" in note for note in notes):
+    has_advice = ";" in first or any("note:" in note for note in notes)
+    if not has_advice and not _OF_THE_TRACE.search(first):
         lacking.append("a remedy")
     return " and ".join(lacking)
 
 
 def schedule_that_works(
-    program: Program, is_right: Callable[[str], bool], say: Callable[[str], None]
+    program: Program, reason: str, is_right: Callable[[str], bool], say: Callable[[str], None]
 ) -> str:
-    """The first of the listed schedules under which a program that the default refuses is right;
-    empty if there is none. `say` is told what is tried.
+    """The first of the listed schedules under which a program that the default refuses for a
+    `reason` is right; empty if there is none. `say` is told what is tried.
     """
-    if program.schedule or program.must_be_refused:
+    if program.schedule or program.must_be_refused or _OF_THE_TRACE.search(reason):
         return ""
     for schedule in SCHEDULES:
         say(schedule)

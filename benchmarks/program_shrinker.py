@@ -29,6 +29,8 @@ def shrunk(program: Program, fails: Callable[[Program], bool], tries: int = 300)
 
 
 def _candidates(program: Program) -> Iterator[Program]:
+    if program.schedule:
+        yield replace(program, schedule="")
     yield from _with_fewer_statements(program)
     yield from _with_plainer_arguments(program)
     yield from _with_smaller_extents(program)

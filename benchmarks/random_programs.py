@@ -33,6 +33,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from cutedialect.backend.runtime.driver import gpu_available
 
@@ -77,15 +78,32 @@ def smaller(
     """A small program with the same kind of failure."""
 
     def fails(candidate: Program) -> bool:
-        try:
-            got = judge(candidate, target, backend)
-        except Exception:
-            return False  # NumPy does not run it either.
+        got = judge(candidate, target, backend)
         if found.kind == "wrong":
             return got.kind == "wrong"
         return (got.kind, got.pattern) == (found.kind, found.pattern)
 
-    return shrunk(program, fails)
+    return _shrunk(program, fails)
+
+
+def _small(program: Program, target: str, found: Outcome, options: argparse.Namespace) -> Program:
+    """What is shown of a program that fails."""
+    if options.no_shrink or options.backend == "cuda":
+        return program
+    if not options.multiplied:
+        return smaller(program, target, found)
+    alike = multiplied_programs.fails_alike
+    return _shrunk(program, partial(alike, target=target, backend=options.backend, found=found))
+
+
+def _shrunk(program: Program, fails: Callable[[Program], bool]) -> Program:
+    def fails_in_numpy_too(candidate: Program) -> bool:
+        try:
+            return fails(candidate)
+        except Exception:
+            return False  # NumPy does not run it either.
+
+    return shrunk(program, fails_in_numpy_too)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -169,8 +187,7 @@ def _run(numbers: Sequence[int], targets: Sequence[str], options: argparse.Names
             kind = (result.kind, result.pattern, target)
             if result.kind != "right" and (kind not in seen or result.kind == "wrong"):
                 seen.add(kind)
-                as_drawn = options.no_shrink or options.backend == "cuda"
-                _show(_program(options, number), target, result, as_drawn)
+                _show(_small(_program(options, number), target, result, options), target, result)
             if time.perf_counter() > end:
                 break
     done = Counter(number for number, _ in asked)
@@ -210,12 +227,11 @@ def _remote(
                 yield asked[at], Outcome(answer["kind"], answer["reason"], answer["schedule"])
 
 
-def _show(program: Program, target: str, result: Outcome, as_drawn: bool) -> None:
-    small = program if as_drawn else smaller(program, target, result)
+def _show(program: Program, target: str, result: Outcome) -> None:
     schedule = f" (right with {result.schedule})" if result.schedule else ""
     reason = result.reason.strip()
     print(f"# program {program.number} on {target}: {result.kind}{schedule}: {reason}")
-    print(small.script.replace('arch="sm_80"', f'arch="{target}"'), flush=True)
+    print(program.script.replace('arch="sm_80"', f'arch="{target}"'), flush=True)
     print()
 
 

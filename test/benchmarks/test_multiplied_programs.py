@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import linecache
 from collections import Counter
 from dataclasses import replace
@@ -14,7 +15,7 @@ from benchmarks.multiplied_family import FAMILIES
 from benchmarks.multiplied_programs import TARGETS, judged, program_of
 from benchmarks.program_outcome import Outcome, expected, outcome
 from benchmarks.program_refusals import lacks
-from benchmarks.random_programs import main
+from benchmarks.random_programs import _small, main
 from benchmarks.tile_program import Argument, Program
 
 SEED = 0
@@ -103,7 +104,9 @@ def test_a_refusal_that_has_to_be() -> None:
 def test_what_a_refusal_lacks() -> None:
     assert lacks("a.py:3: error[CD-P2]: expected 1, got 2; take 1") == ""
     assert lacks("a.py:3:7: error[CD-P2]: expected 1, got 2\n  note: take 1") == ""
-    assert lacks("a.py:3: error[CD-P2]: expected 1, got 2") == "a remedy"
+    assert lacks("a.py:3: error[CD-PASS]: expected 1, got 2") == "a remedy"
+    # What a trace expects is what to write instead.
+    assert lacks("a.py:3: error[CD-P2]: alpha: expected acc * alpha, got an argument") == ""
     assert lacks("ValueError: X: expected 1, got 2") == "a line and a remedy"
 
 
@@ -124,6 +127,32 @@ def test_a_default_that_refuses_what_a_schedule_makes_right(monkeypatch) -> None
     assert tried == ["", "roles = uniform", "stages = 1"]
     # A schedule that was drawn is not the default's fault.
     assert judged(replace(plain, schedule="stages = 2"), "sm_80").kind == "refused"
+
+
+def test_a_failure_is_made_small(monkeypatch) -> None:
+    """Every program with a loop is refused, and right with one stage."""
+    given = program(
+        "x = cute.local_tile(X, (64, 64), (0, 0)).load()",
+        "total = cute.zeros((64, 64))",
+        "for k in cute.range(3):",
+        "    total += x.to(cute.f32)",
+        "cute.copy(total, cute.local_tile(Y, (64, 64), (0, 0)))",
+        X=MATRIX,
+        Y=replace(MATRIX, dtype="f32"),
+    )
+    found = Outcome("refusable", "a.py:1: error[X]: expected 3; a", "stages = 1")
+
+    def refused(program, target, backend="emulator", times=1, schedule=""):
+        expected(program)
+        is_right = schedule == "stages = 1" or "for k" not in program.source
+        return Outcome("right") if is_right else replace(found, kind="refused", schedule="")
+
+    monkeypatch.setattr(multiplied_programs, "outcome", refused)
+    options = argparse.Namespace(no_shrink=False, backend="emulator", multiplied=True)
+    small = _small(replace(given, schedule="warps = (4,1)"), "sm_80", found, options)
+    assert "for k" in small.source
+    assert len(small.lines) <= 4
+    assert small.schedule == ""
 
 
 def test_the_command(capsys) -> None:
