@@ -90,7 +90,8 @@ def report(found: Sequence[tuple[Program, dict[str, Outcome]]], targets: Sequenc
         for target, each in outcomes.items():
             counts[name, target][each.kind] += 1
             if each.kind != "right":
-                shown[each.kind, target, each.pattern].append(f"{name} {program.number}")
+                works = f" (right with {each.schedule})" if each.schedule else ""
+                shown[each.kind + works, target, each.pattern].append(f"{name} {program.number}")
     print(f"{'class':16} {'target':8} " + " ".join(f"{kind:>9}" for kind in KINDS))
     for name in FAMILIES:
         for target in targets:
@@ -103,6 +104,6 @@ def report(found: Sequence[tuple[Program, dict[str, Outcome]]], targets: Sequenc
         for (of, target, pattern), programs in sorted(
             shown.items(), key=lambda item: -len(item[1])
         ):
-            if of == kind:
-                print(f"{len(programs):4} {kind} on {target}: {pattern}")
+            if of.split()[0] == kind:
+                print(f"{len(programs):4} {of} on {target}: {pattern}")
                 print(f"       {', '.join(programs[:6])}")
