@@ -120,6 +120,8 @@ class _Lot(LotOfSpecials):
         else:
             if not self.results() or self.chance(0.3):
                 self.fresh()
+            if self.chance(0.3):
+                self.vector()
             with self.loop(kind):
                 self.body()
 
@@ -137,8 +139,11 @@ class _Lot(LotOfSpecials):
         for _ in range(self.lot.choice(self.family.stores)):
             self.features.add("stores in a loop")
             found = self.tiles()
-            if found:
+            if found and self.chance(0.8):
                 self.store(self.lot.choice(found))
+            else:
+                shape = self.lot.choice(self.sides), self.lot.choice(self.sides)
+                self.store(self.fetched(shape))
 
     @contextmanager
     def loop(self, kind: str) -> Iterator[Loop]:
@@ -205,6 +210,12 @@ class _Lot(LotOfSpecials):
         if self.chance(0.15):
             text = f"cute.full({shape}, 1, cute.{self.total})"
         return self.add(text, shape, self.total, mutable=True)
+
+    def vector(self) -> Value:
+        """A vector that sums of rows or columns are added to."""
+        side = self.lot.choice(self.sides)
+        shape = self.lot.choice(((side, 1), (1, side)))
+        return self.add(f"cute.zeros({shape}, cute.{self.total})", shape, self.total, mutable=True)
 
     def multiply(self) -> None:
         lot, family = self.lot, self.family
@@ -308,6 +319,23 @@ class _Lot(LotOfSpecials):
             scales = self.tensor((shape[0],), self.total, 0, 1)
             self.say(f"{name}.assign({name} * cute.column_vector({scales.name}, 0, {shape[0]}))")
 
+    def fetched(self, shape: Shape) -> Value:
+        """A tile from memory, in the type of sums."""
+        return self.add(f"{self.view_of(shape, self.total)}.load() * 2", shape, self.total)
+
+    def fetch(self, value: Value) -> None:
+        """A tile from memory beside multiplies: added, stored, or reduced."""
+        self.features.add("tiles fetched beside multiplies")
+        assert value.shape is not None
+        tile = self.fetched(value.shape)
+        kind = self.lot.randrange(3)
+        if kind == 0:
+            self.say(f"{value.name} += {tile.name}")
+        elif kind == 1:
+            self.store(tile)
+        else:
+            self.sums(tile)
+
     def sums(self, value: Value) -> None:
         """Rows or columns of a result added up, in a vector that lives outside."""
         self.features.add("sums of results")
@@ -318,7 +346,7 @@ class _Lot(LotOfSpecials):
         kind = self.lot.choice(("sum", "sum", "max"))
         if not known:
             self.add(f"cute.{word}_{kind}({value.name})", kept, self.total)
-            if self.chance(0.5):
+            if not value.mutable or self.chance(0.5):
                 self.store(self.values[-1])
             else:
                 self.say(f"{value.name}.assign(cute.minimum({value.name}, {self.values[-1].name}))")
@@ -344,7 +372,7 @@ class _Lot(LotOfSpecials):
 
     def ends(self, out: Argument | None) -> None:
         """What lives is stored, at least one tile of it."""
-        found = self.results() or [self.fresh()]
+        found = self.tiles(lambda v: v.mutable and v.dtype == self.total) or [self.fresh()]
         if out is not None:
             fitting = [value for value in found if value.shape == self.out_shape]
             value = fitting[-1] if fitting else None
