@@ -30,6 +30,7 @@ _F32 = np.dtype(np.float32)
 NAMES = {np.dtype(made): name for name, made in _TYPES.items()}
 # Integers up to which sums and products of each type of float are exact.
 _EXACT = {"f16": 2**11, "bf16": 2**8, "f32": 2**24, "f64": 2**53, "e4m3": 2**4, "e5m2": 2**3}
+_EXACT_TF32 = 2**11
 
 
 class InexactError(ArithmeticError):
@@ -123,7 +124,7 @@ class NumpyTiles:
     ) -> None:
         """`ignored` changes no exact result, or is for the compiler to refuse."""
         wide = np.float64 if _is_float(acc.dtype) else np.int64
-        left, right = _values(a).astype(wide), _values(b).astype(wide)
+        left, right = (_multiplied(_values(each)).astype(wide) for each in (a, b))
         if sums:  # eight more columns of ones
             right = np.concatenate([right, np.ones((right.shape[0], 8), wide)], axis=1)
         product = left @ right * (-1) ** len(negate)
@@ -475,6 +476,13 @@ def _is_float(dtype: np.dtype) -> bool:
 
 def _values(source: Tile | View) -> np.ndarray:
     return source.read() if isinstance(source, View) else source.values
+
+
+def _multiplied(values: np.ndarray) -> np.ndarray:
+    """Operands of a multiply; those of f32 have to be integers that tf32 holds."""
+    if values.dtype == np.float32 and (np.abs(values) > _EXACT_TF32).any():
+        raise InexactError("an operand beyond the integers of tf32")
+    return values
 
 
 def _wide(values: np.ndarray) -> np.ndarray:

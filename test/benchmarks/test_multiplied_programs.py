@@ -13,6 +13,7 @@ import pytest
 from benchmarks import multiplied_programs
 from benchmarks.multiplied_family import FAMILIES
 from benchmarks.multiplied_programs import TARGETS, judged, program_of
+from benchmarks.numpy_tiles import InexactError
 from benchmarks.program_outcome import Outcome, expected, outcome
 from benchmarks.program_refusals import lacks
 from benchmarks.random_programs import _small, main
@@ -79,6 +80,16 @@ def test_a_program_is_right(target) -> None:
         expected(given)[2], 4 * np.asarray(a, np.float32) @ np.asarray(b, np.float32)
     )
     assert judged(given, target) == Outcome("right")
+
+
+def test_operands_that_tf32_rounds_are_told() -> None:
+    given = program(
+        "x = cute.local_tile(X, (16, 16), (0, 0)).load()",
+        "cute.gemm(x * 1025, x, cute.zeros((16, 16)))",
+        X=replace(MATRIX, dtype="f32", shape=(16, 16), low=2, high=2),
+    )
+    with pytest.raises(InexactError, match="beyond the integers of tf32"):
+        expected(given)
 
 
 def test_an_array_in_two_arguments() -> None:
