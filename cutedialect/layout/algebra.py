@@ -33,6 +33,13 @@ from .swizzle import Swizzle
 Mode = tuple[Any, Any]
 
 
+def compute(op: str, *arguments: Any) -> Any:
+    """A run-time operation (`expression.compute`), which is imported where it is used."""
+    from .expression import compute
+
+    return compute(op, *arguments)
+
+
 @lru_cache(maxsize=4096)
 def coalesce(layout: AnyLayout, profile: Any = None) -> Any:
     """The same function of an index, inside the domain, with the fewest modes.
@@ -128,6 +135,10 @@ class _NoLayout(Exception):  # noqa: N818 - control flow, never seen outside
     """No layout of these extents is the function."""
 
 
+class _RunTime(Exception):  # noqa: N818 - control flow, never seen outside
+    """Where the modes are cut is known at run time only."""
+
+
 def composition(a: Any, b: Any) -> Any:
     """The layout c -> a(b(c)), of the shape of `b`.
 
@@ -193,7 +204,10 @@ def _compose(a: Layout, b: Layout) -> Layout:
             carries[path] = levels, [0] * len(levels)
         levels, used = carries[path]
         try:
-            pieces = _compose_mode(levels, size, step, used)
+            try:
+                pieces = _compose_mode(levels, size, step, used)
+            except _RunTime:
+                pieces = _compose_at_run_time(levels, size, step)
         except _NoLayout:
             pieces = _factor(a, size, step) if not path and _is_plain(a, b) else None
             exact = False
@@ -274,14 +288,16 @@ def _walk(
     """Append the modes of i -> i * slope + A_k(i * step), A_k being the levels from k on."""
     while k < len(levels) - 1 and step != 0:
         radix, stride = levels[k]
-        if not isinstance(radix, int) or radix == 0:
-            raise LayoutError(f"expected a static extent above 0, got mode {radix}:{stride}")
+        if not isinstance(radix, int):
+            raise _RunTime
+        if radix == 0:
+            raise LayoutError(f"expected an extent above 0, got mode {radix}:{stride}")
         digit = step % radix
         if digit == 0:
             k, step = k + 1, step // radix
             continue
         if not isinstance(digit, int):
-            raise LayoutError(f"expected a stride that {radix} divides, got {step}")
+            raise _RunTime
         if isinstance(size, int) and (size - 1) * digit < radix:
             used[k] += max(0, size - 1) * digit
             slope = _plus(slope, digit * stride)
@@ -289,9 +305,7 @@ def _walk(
             continue
         run = radix // digit
         if radix % digit or not _divides(run, size):
-            if isinstance(size, Dyn):
-                raise LayoutError(f"expected a static extent, got {size}:{step}")
-            raise _NoLayout
+            raise _RunTime if isinstance(size, Dyn) else _NoLayout
         _walk(levels, k, run, step, slope, used, out)
         size, step, slope = size // run, step * run, slope * run
     stride = _plus(slope, step * levels[k][1]) if step != 0 else slope
@@ -300,6 +314,37 @@ def _walk(
         out[-1] = (out[-1][0] * size, out[-1][1])
     else:
         out.append((size, stride))
+
+
+def _compose_at_run_time(levels: tuple[Mode, ...], size: Any, step: Any) -> list[Mode]:
+    """Modes of i -> A(i * step), i < size, cut at run time where the levels of A end: extents are
+    minima and quotients, and what does not divide is undefined, as in CuTe.
+    """
+    out: list[Mode] = []
+    for radix, stride in levels[:-1]:
+        if isinstance(radix, int) and isinstance(step, int) and step % radix and step >= radix:
+            raise _NoLayout
+        magnitude = abs(step)
+        part = ceil_div(radix, magnitude)
+        following = ceil_div(magnitude, radix) * compute("sign", step)
+        if not (_is_one(part) or _is_one(size)):
+            part = compute("min", part, size)
+            if isinstance(part, int) and isinstance(size, int) and size % part:
+                raise _NoLayout
+            out.append((part, step * stride))
+            size = size // part
+        step = following
+    last = step * levels[-1][1]
+    if not out:
+        return [(size, last)]
+    if not _is_one(size):
+        out.append((size, last))
+    joined = coalesce(_from_modes(out))
+    return list(leaves(joined.shape, joined.stride))
+
+
+def _is_one(value: Any) -> bool:
+    return isinstance(value, int) and value == 1
 
 
 def _plus(one: Any, other: Any) -> Any:
@@ -335,10 +380,10 @@ def _factor(a: Callable[[int], int], size: int, step: int) -> list[Mode] | None:
 def complement(layout: Layout, cotarget: Any = None) -> Layout:
     """The offsets that `layout` leaves out, up to the size of `cotarget`, in increasing order.
 
-    `cotarget` is an int, a shape, or a layout (its cosize); without it the last mode stays and
-    repeats the whole. LayoutError unless the modes nest when sorted by stride (stride-0 and
-    size-1 modes aside), which also makes them injective. The complement of a coordinate layout is
-    one for each coordinate, and takes no `cotarget`.
+    `cotarget` is an int, a shape (a run-time one keeps its modes), or a layout (its cosize);
+    without it the last mode stays and repeats the whole. LayoutError unless the modes nest when
+    sorted by stride (stride-0 and size-1 modes aside), which also makes them injective. The
+    complement of a coordinate layout is one for each coordinate, up to those of a `cotarget` shape.
 
     >>> print(complement(Layout(4, 2), 16), complement(Layout((2, 4), (1, 6)), 24))
     (2,2):(1,8) 3:2
@@ -346,14 +391,18 @@ def complement(layout: Layout, cotarget: Any = None) -> Layout:
     if isinstance(cotarget, Layout):
         total: Any = cotarget.cosize() if cotarget.is_static() else Dyn()
     else:
-        total = 1 if cotarget is None else extent(cotarget)
+        total = 1 if cotarget is None else cotarget
+        if is_static(total):
+            total = extent(total)
     modes = [(s, d) for s, d in leaves(layout.shape, layout.stride) if s != 1 and d != 0]
     if any(isinstance(d, ScaledBasis) for _, d in modes):
-        if cotarget is not None or not all(isinstance(d, ScaledBasis) for _, d in modes):
+        if not all(isinstance(d, ScaledBasis) for _, d in modes) or isinstance(cotarget, Layout):
             raise LayoutError(
                 f"expected int strides for a complement up to a size, got {layout} and "
                 f"{cotarget if isinstance(cotarget, Layout) else to_text(cotarget)}"
             )
+        if cotarget is not None:
+            return _coordinate_rest(layout, modes, cotarget, ())
         return _coordinate_complement(layout, modes, ())
     return _from_modes(_gaps(layout, modes, total, keep_last=cotarget is None))
 
@@ -374,6 +423,23 @@ def _coordinate_complement(layout: Layout, modes: list[Mode], path: tuple[int, .
     return _from_modes([(s, ScaledBasis(d, path)) for s, d in gaps])
 
 
+def _coordinate_rest(
+    layout: Layout, modes: list[Mode], shape: Any, path: tuple[int, ...]
+) -> Layout:
+    """The coordinates of a shape that the modes leave out, those below `path`."""
+    here = [(s, d) for s, d in modes if d.path[: len(path)] == path]
+    if any(len(d.path) > len(path) for _, d in here) or (not here and is_tuple(shape)):
+        if not is_tuple(shape) or any(d.path[len(path)] >= len(shape) for _, d in here):
+            raise LayoutError(f"expected coordinates of {to_text(shape)}, got {layout}")
+        parts = [
+            _coordinate_rest(layout, here, inner, (*path, mode)) for mode, inner in enumerate(shape)
+        ]
+        return Layout(tuple(p.shape for p in parts), tuple(p.stride for p in parts))
+    steps = [(s, d.value) for s, d in here]
+    gaps = _gaps(layout, steps, extent(shape), keep_last=False)
+    return _from_modes([(s, ScaledBasis(d, path)) for s, d in gaps])
+
+
 def _gaps(layout: Layout, modes: list[Mode], total: Any, keep_last: bool) -> tuple[Mode, ...]:
     if len(modes) > 1 and not all(isinstance(d, int) for _, d in modes):
         raise LayoutError(
@@ -391,7 +457,10 @@ def _gaps(layout: Layout, modes: list[Mode], total: Any, keep_last: bool) -> tup
             )
         out.append((gap, current))
         current = stride * size
-    out.append((ceil_div(total, current), current))
+    rest, room = ceil_div(flatten(total), current), current
+    for size in rest:
+        out.append((size, room))
+        room = room * size
     result = Layout(tuple(s for s, _ in out), tuple(d for _, d in out))
     return _merged(result, keep_last) or (out[-1],)
 

@@ -104,6 +104,10 @@ class ComposedLayout:
         """How deep the modes nest."""
         return self.inner.depth()
 
+    def flat_modes(self) -> ComposedLayout:
+        """The leaves of the inner layout as modes, in their order."""
+        return ComposedLayout(self.outer, self.offset, self.inner.flat_modes())
+
     def is_static(self) -> bool:
         """Whether no leaf is known at run time only."""
         outer = not isinstance(self.outer, Layout) or self.outer.is_static()

@@ -11,7 +11,17 @@ from typing import Any
 from .algebra import coalesce, complement, composition
 from .composed_layout import AnyLayout, ComposedLayout
 from .errors import LayoutError
-from .int_tuple import Dyn, ScaledBasis, ceil_div, extent, flatten, is_tuple, nested, to_text
+from .int_tuple import (
+    Dyn,
+    ScaledBasis,
+    ceil_div,
+    extent,
+    flatten,
+    is_tuple,
+    nested,
+    to_text,
+    unflatten,
+)
 from .layout import Layout
 
 
@@ -66,7 +76,7 @@ def logical_divide(layout: Any, tiler: Any) -> Any:
         )
     if not isinstance(tiler, Layout):
         raise LayoutError(f"expected a layout, an int or a tuple to divide {layout}, got {tiler!r}")
-    rest = complement(tiler, extent(layout.shape))
+    rest = complement(tiler, layout.shape)
     try:
         return composition(layout, _bundle([tiler, rest]))
     except LayoutError as error:
@@ -272,6 +282,31 @@ def make_ordered_layout(shape: Any, order: Any) -> Layout:
         return strides[at], at + 1
 
     return Layout(shape, build(shape, 0)[0])
+
+
+def make_layout_like(layout: Layout) -> Layout:
+    """Compact strides in the order of those of a layout; stride 0 stays.
+
+    >>> print(make_layout_like(Layout((4, 3, 2), (12, 0, 7))))
+    (4,3,2):(2,0,1)
+    """
+    if any(isinstance(leaf, ScaledBasis) for leaf in flatten(layout.stride)):
+        raise LayoutError(f"expected int strides to order, got {layout}")
+    strides = flatten(layout.stride)
+    sizes = [1 if d == 0 else s for s, d in zip(flatten(layout.shape), strides, strict=True)]
+    # Run-time strides have no order of their own: they come last, as they stand.
+    ranks = {
+        place: rank
+        for rank, place in enumerate(
+            sorted(range(len(strides)), key=lambda at: _stride_rank(strides[at]))
+        )
+    }
+    flat = make_ordered_layout(tuple(sizes), tuple(ranks[at] for at in range(len(strides))))
+    return Layout(layout.shape, unflatten(iter(flatten(flat.stride)), layout.shape))
+
+
+def _stride_rank(stride: Any) -> tuple[int, int]:
+    return (0, abs(stride)) if isinstance(stride, int) else (1, 0)
 
 
 def tile_to_shape(block: Any, shape: Any, order: Any = None) -> Any:

@@ -75,6 +75,17 @@ class Dyn:
     def __rfloordiv__(self, other: Any) -> Any:
         return Dyn(1, self.bits) if other else 0
 
+    def ceil_div(self, other: Any) -> Any:
+        """The quotient rounded up."""
+        return self // other
+
+    def ceil_divides(self, other: int) -> Any:
+        """The quotient of a number by this value, rounded up."""
+        return other // self
+
+    def __abs__(self) -> Any:
+        return self
+
     def __mod__(self, other: Any) -> Any:
         if isinstance(other, int) and self.div % other == 0:
             return 0
@@ -192,14 +203,15 @@ def depth(value: IntTuple) -> int:
     return 0
 
 
-def flatten(value: IntTuple) -> tuple[Any, ...]:
-    """All leaves, left to right.
+def flatten(value: Any) -> Any:
+    """All leaves, left to right; a layout with them as modes (a leaf stays one).
 
     >>> flatten(((2, 3), 4))
     (2, 3, 4)
     """
     if not is_tuple(value):
-        return (value,)
+        flat = getattr(value, "flat_modes", None)
+        return (value,) if flat is None else flat()
     out: list[Any] = []
     for item in value:
         if isinstance(item, tuple):  # a call of `is_tuple` for each leaf takes longer than the rest
@@ -279,16 +291,38 @@ def to_text(value: IntTuple) -> str:
 
 
 def ceil_div(one: Any, other: Any) -> Any:
-    """`one / other` rounded up.
+    """`one / other` rounded up. A tuple divides mode by mode and leaves the modes past its end; an
+    int goes through the modes of a tuple one after the other.
 
-    >>> ceil_div(9, 4), ceil_div(Dyn(), 4)
-    (3, ?)
+    >>> ceil_div(9, 4), ceil_div(Dyn(), 4), ceil_div((9, 8, 3), (4, 4)), ceil_div((4, 6), 8)
+    (3, ?, (3, 2, 3), (1, 3))
     """
-    if isinstance(one, Dyn) or isinstance(other, Dyn):
-        return one // other
+    if is_tuple(one) or is_tuple(other):
+        return _ceil_div_modes(one, other)
+    if isinstance(one, Dyn):
+        return one.ceil_div(other)
+    if isinstance(other, Dyn):
+        return other.ceil_divides(one)
     if other == 0:
         raise LayoutError(f"expected a divisor other than 0 of {to_text(one)}")
     return -(-one // other)
+
+
+def _ceil_div_modes(one: Any, other: Any) -> Any:
+    if not is_tuple(one):
+        return ceil_div(one, extent(other))
+    if is_tuple(other):
+        if len(other) > len(one):
+            raise LayoutError(
+                f"expected a divisor of at most {len(one)} modes of {to_text(one)}, got "
+                f"{to_text(other)}"
+            )
+        return (*map(ceil_div, one, other), *one[len(other) :])
+    result: list[Any] = []
+    for mode in one:
+        result.append(ceil_div(mode, other))
+        other = ceil_div(other, extent(mode))
+    return tuple(result)
 
 
 def compact(shape: IntTuple) -> IntTuple:

@@ -199,6 +199,16 @@ class Layout:
         """How deep the modes nest: 0 of `4:1`, 1 of `(4,8):(8,1)`."""
         return depth(self.shape)
 
+    def flat_modes(self) -> Layout:
+        """The leaves as modes, in their order.
+
+        >>> print(Layout(((2, 3), 4), ((1, 2), 6)).flat_modes())
+        (2,3,4):(1,2,6)
+        """
+        if not is_tuple(self.shape):
+            return self
+        return Layout(flatten(self.shape), flatten(self.stride))
+
     def is_static(self) -> bool:
         """Whether no leaf is known at run time only."""
         return is_static(self.shape) and is_static(self.stride)

@@ -151,6 +151,61 @@ def select(layout: Any, modes: list[int] | tuple[int, ...]) -> Any:
     return _rebuild(layout, lambda parts: [parts[mode] for mode in modes])
 
 
+def get(value: Any, path: int | tuple[int, ...] = ()) -> Any:
+    """A mode, or by a path a mode of a mode, of a layout, tuple or tiler; leaves have none.
+
+    >>> get((4, (2, 3)), (1, 0)), get(Layout((4, 8), (1, 4)), 1)
+    (2, Layout(8:4))
+    """
+    for position, mode in enumerate(path if isinstance(path, tuple) else (path,)):
+        count = _count(value)
+        if tuple_depth(_domain(value)) == 0 and position > 0:
+            raise LayoutError(
+                f"expected a path that ends at a leaf, got {path}: mode {mode} of {_show(value)}"
+            )
+        if not 0 <= mode < count:
+            raise LayoutError(f"expected a mode in 0..{count - 1} of {_show(value)}, got {mode}")
+        if tuple_depth(_domain(value)) > 0:
+            value = value[mode]
+    return value
+
+
+def _domain(value: Any) -> Any:
+    """The shape of a layout, and else the tuple itself."""
+    return value.shape if isinstance(value, Layout | ComposedLayout) else value
+
+
+def _count(value: Any) -> int:
+    domain = value if is_tuple(value) else _domain(value)
+    return len(domain) if is_tuple(domain) else 1
+
+
+def take(layout: Any, begin: int, end: int) -> Any:
+    """Modes begin to end (exclusive).
+
+    >>> print(take(Layout((2, 3, 4)), 1, 3), take((2, 3, 4), 0, 2))
+    (3,4):(2,6) (2, 3)
+    """
+    ranks = rank(layout)
+    if not 0 <= begin <= end <= ranks:
+        raise LayoutError(
+            f"expected 0 <= begin <= end <= {ranks} for {_show(layout)}, got {begin} and {end}"
+        )
+    return _rebuild(layout, lambda modes: modes[begin:end])
+
+
+def replace(layout: Any, mode: int, value: Any) -> Any:
+    """The layout or tuple with another mode in one place.
+
+    >>> print(replace(Layout((2, 3)), 1, Layout(8, 16)), replace((2, 3), 0, 7))
+    (2,8):(1,16) (7, 3)
+    """
+    ranks = rank(layout)
+    if not 0 <= mode < ranks:
+        raise LayoutError(f"expected a mode in 0..{ranks - 1} of {_show(layout)}, got {mode}")
+    return _rebuild(layout, lambda modes: [*modes[:mode], value, *modes[mode + 1 :]])
+
+
 def append(layout: Any, value: Any, up_to_rank: int | None = None) -> Any:
     """The value as one more last mode, or as many as bring it to a rank.
 

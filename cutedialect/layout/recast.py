@@ -12,7 +12,7 @@ from typing import Any
 from .algebra import coalesce, composition, right_inverse
 from .composed_layout import ComposedLayout
 from .errors import LayoutError
-from .int_tuple import ScaledBasis, add, leaves, unflatten
+from .int_tuple import Dyn, ScaledBasis, add, ceil_div, leaves, unflatten
 from .layout import Layout
 from .swizzle import Swizzle
 
@@ -52,14 +52,16 @@ def upcast(layout: Any, n: int) -> Any:
         return ComposedLayout(upcast(layout.outer, n), offset // n, upcast(layout.inner, n))
     modes: list[tuple[Any, Any]] = []
     for size, stride in leaves(layout.shape, layout.stride):
-        if stride == 0:
+        if isinstance(stride, int) and stride == 0:
             modes.append((size, stride))
         elif not isinstance(stride, int):
-            if isinstance(stride, ScaledBasis) or stride % n != 0:
-                raise LayoutError(f"expected strides that {n} divides to upcast {layout}")
-            modes.append((size, stride // n))
+            if isinstance(stride, ScaledBasis):
+                raise LayoutError(f"expected int strides to upcast, got {layout}")
+            modes.append((size, ceil_div(stride, n)))
         elif stride % n == 0:
             modes.append((size, stride // n))
+        elif isinstance(size, Dyn) and n % abs(stride) == 0:
+            modes.append((ceil_div(size, n // abs(stride)), 1 if stride > 0 else -1))
         elif n % abs(stride) == 0 and (size * abs(stride)) % n == 0:
             modes.append((size // (n // abs(stride)), 1 if stride > 0 else -1))
         elif isinstance(size, int) and n % abs(stride) == 0 and n % (size * abs(stride)) == 0:
@@ -93,7 +95,8 @@ def downcast(layout: Any, n: int) -> Any:
         (size * n, stride) if stride in (1, -1) else (size, stride * n)
         for size, stride in leaves(layout.shape, layout.stride)
     ]
-    if sum(stride in (1, -1) for _, stride in modes) != 1:
+    static = all(isinstance(stride, int) for _, stride in modes)
+    if static and sum(stride in (1, -1) for _, stride in modes) != 1:
         raise LayoutError(f"expected one mode of stride 1 to downcast, got {layout}")
     return Layout(
         unflatten((s for s, _ in modes), layout.shape),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from .errors import LayoutError
 
@@ -27,10 +28,19 @@ class Swizzle:
                 f"got S<{self.bits},{self.base},{self.shift}>"
             )
 
-    def __call__(self, offset: int) -> int:
+    def __call__(self, offset: Any) -> Any:
         mask = ((1 << self.bits) - 1) << (self.base + max(0, self.shift))
+        if not isinstance(offset, int):
+            return self._at_run_time(offset, mask)
         picked = offset & mask
         return offset ^ (picked >> self.shift if self.shift >= 0 else picked << -self.shift)
+
+    def _at_run_time(self, offset: Any, mask: int) -> Any:
+        from .expression import compute
+
+        shift = "shift_right" if self.shift >= 0 else "shift_left"
+        moved = compute(shift, compute("and", offset, mask), abs(self.shift))
+        return compute("xor", offset, moved)
 
     @property
     def repeat(self) -> int:

@@ -87,10 +87,21 @@ def parse_tile(text: str) -> tuple[Any, ...]:
     >>> parse_tile("[4:1;_;[8:2;2:1]]")
     (Layout(4:1), None, (Layout(8:2), Layout(2:1)))
     """
-    tile, at = _tile(text, _space(text, 0))
-    _end(text, at)
+    tile = parse_tiler(text)
     if not is_tuple(tile):
         raise LayoutSyntaxError(f"expected '[', got '{text.strip()[:1] or 'the end'}'", 0)
+    return tile
+
+
+@lru_cache(maxsize=1024)
+def parse_tiler(text: str) -> Any:
+    """Read a tiler or one slot of it: a layout, None, or a tuple of them.
+
+    >>> parse_tiler("(4,8):(1,4)"), parse_tiler("[4:1;_]")
+    (Layout((4,8):(1,4)), (Layout(4:1), None))
+    """
+    tile, at = _tile(text, _space(text, 0))
+    _end(text, at)
     return tile
 
 

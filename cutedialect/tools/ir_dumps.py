@@ -13,9 +13,26 @@ from pathlib import Path
 from typing import TextIO
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 from xdsl.printer import Printer
 
 from cutedialect.tools.diagnostics import Diagnostic, Position, ReportedError
+
+
+class ModulePrinter(Printer):
+    """xDSL's printer with MLIR's spelling where they differ: several results of an op of the layout
+    algebra have one name, `%0:2`, and a struct in a struct of LLVM no prefix.
+    """
+
+    def _print_results(self, op: Operation) -> None:
+        if len(op.results) < 2 or not hasattr(op, "ROW"):
+            super()._print_results(op)
+            return
+        first = op.results[0]
+        name = self.print_ssa_value(first)
+        for number, result in enumerate(op.results):
+            self._ssa_values[result] = f"{name}#{number}"
+        self.print_string(f":{len(op.results)} = ")
 
 
 @dataclass(frozen=True)
@@ -28,7 +45,7 @@ class PrintStyle:
     def text(self, module: ModuleOp) -> str:
         """The module as text, ending in a newline."""
         out = io.StringIO()
-        printer = Printer(
+        printer = ModulePrinter(
             stream=out, print_generic_format=self.generic, print_debuginfo=self.debuginfo
         )
         printer.print_op(module)

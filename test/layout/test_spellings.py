@@ -126,7 +126,7 @@ REFUSED = [
     (complement, ["(2,2):(2,3)", "12"], "modes that nest"),
     (complement, ["(4,4):(1,2)", "16"], "modes that nest"),
     (complement, ["(3,4):(?,1)", "12"], "static strides"),
-    (complement, ["(2,3):(1@0,1@1)", "6"], "up to a size"),
+    (complement, ["(2,3):(1@0,1@1)", "6"], "expected coordinates of 6"),
     (complement, ["(2,3):(1@0,1@1@0)"], "not both"),
     (complement, ["(2,3):(1@0,1)"], "int strides"),
     (left_inverse, ["(8,4,2):(13,2,1)"], "multiple of the one before"),

@@ -4,12 +4,14 @@
 kernel, `host_ops.py` its host part, `groups.py` tables of tensors, `slices.py` parts of tensors,
 `joins.py` tiles of several parts, `indexed_tiles.py` tiles of numbered rows, `views.py` tiles,
 `storage.py` where they lie, `fragment_ops.py` register tiles, `tile_ops.py` what computes, `reductions.py` what
-combines the elements of a tile.
+combines the elements of a tile. `algebra/` is the layout algebra as IR, as NVIDIA's CuTe IR has it.
 """
 
 from __future__ import annotations
 
-from xdsl.ir import Dialect
+from collections.abc import Iterator
+
+from xdsl.ir import Attribute, Dialect, Operation
 
 from cutedialect.dialects.effects import declared
 
@@ -81,7 +83,28 @@ from .views import (
     transposed_type,
 )
 
-Cute = Dialect(
+
+class CuteDialect(Dialect):
+    """The dialect with the ops and types of the layout algebra, which are made when text is read: a
+    compiled kernel has none of them.
+    """
+
+    @property
+    def operations(self) -> Iterator[type[Operation]]:
+        from .algebra import OPERATIONS
+
+        yield from super().operations
+        yield from OPERATIONS
+
+    @property
+    def attributes(self) -> Iterator[type[Attribute]]:
+        from .algebra import ATTRIBUTES
+
+        yield from super().attributes
+        yield from ATTRIBUTES
+
+
+Cute = CuteDialect(
     "cute",
     declared(
         [

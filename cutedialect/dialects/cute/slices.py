@@ -5,9 +5,10 @@ the part that a work item belongs to: what packed sequences of different lengths
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from xdsl.dialects.builtin import IntegerAttr, i1, i32, i64
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -51,6 +52,19 @@ def slice_type(type_: MemRefType, mode: int, first: SSAValue | None = None) -> M
     return type_.with_layout(Layout(modes, type_.stride), alignment)
 
 
+_SLICED_VALUES = frozenset(
+    f"cute.{kind}"
+    for kind in ("shape", "stride", "int_tuple", "coord", "layout", "composed_layout")
+)
+
+
+def _slice_of_values() -> type[Operation]:
+    """`cute.slice(%value, %coord)` of CuTe IR."""
+    from .algebra import OPS
+
+    return OPS["slice"]
+
+
 @irdl_op_definition
 class SliceOp(IRDLOperation):
     """The elements `first` to `end` - 1 of a tensor along one mode.
@@ -84,7 +98,17 @@ class SliceOp(IRDLOperation):
         )
 
     @classmethod
-    def parse(cls, parser: Parser) -> SliceOp:
+    def create(cls, *, operands: Sequence[SSAValue] = (), **others: Any) -> Any:
+        # CuTe IR has an op of this name on values of the layout algebra: in the generic form only
+        # the operands tell which one is meant.
+        if operands and getattr(operands[0].type, "name", "") in _SLICED_VALUES:
+            return _slice_of_values().create(operands=operands, **others)
+        return super().create(operands=operands, **others)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Operation:
+        if parser.lexer.input.content[parser.pos : parser.pos + 1] == "(":
+            return _slice_of_values().parse(parser)
         unresolved = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")
         mode = parser.parse_integer(allow_boolean=False)
