@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import random
+import threading
 import types
 import warnings
 import weakref
@@ -268,18 +269,21 @@ class _States:
 
     def __init__(self) -> None:
         self.known: OrderedDict[int, Captured] = OrderedDict()
+        # Several threads may call one kernel. What is read is the user's, and may call it, too.
+        self._lock = threading.RLock()
 
     def current(self, root: object) -> int:
-        for number in reversed(self.known):
-            if self.known[number].change() is None:
-                self.known.move_to_end(number)
-                return number
-        number = next(_numbers)
-        self.known[number] = found = Captured()
-        found.add(getattr(root, "__name__", "constant"), root)
-        if len(self.known) > _REMEMBERED:
-            self.known.popitem(last=False)
-        return number
+        with self._lock:
+            for number, state in reversed(list(self.known.items())):
+                if state.change() is None:
+                    self.known.move_to_end(number)
+                    return number
+            number = next(_numbers)
+            self.known[number] = found = Captured()
+            found.add(getattr(root, "__name__", "constant"), root)
+            if len(self.known) > _REMEMBERED:
+                self.known.popitem(last=False)
+            return number
 
 
 _numbers = itertools.count(1)

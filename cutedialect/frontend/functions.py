@@ -30,7 +30,7 @@ from cutedialect.dialects.cute import (
     YieldOp,
 )
 from cutedialect.dialects.cute.tile_ops import SUM_COLUMNS
-from cutedialect.dialects.cute_nvgpu.mma_atoms import NEGATIONS
+from cutedialect.dialects.cute_nvgpu import NEGATIONS
 
 from .accuracy import documented
 from .arithmetic import Number, convert_value, is_number, joined, literal, promote

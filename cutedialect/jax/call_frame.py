@@ -9,6 +9,8 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
+from .process_end import at_work
+
 _METADATA = 1
 _EXECUTE = 3
 _STRING = 4
@@ -184,7 +186,8 @@ def handler(run: Callable[[CallFrame], None]) -> Any:
         if frame.stage != _EXECUTE:
             return None
         try:
-            run(CallFrame(frame))
+            with at_work():
+                run(CallFrame(frame))
         except BaseException as error:  # nothing may go through XLA's own frames
             text = f"{type(error).__name__}: {error}"
             given = _ErrorArguments(ctypes.sizeof(_ErrorArguments), None, text.encode(), _INTERNAL)

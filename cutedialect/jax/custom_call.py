@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -26,11 +27,13 @@ from cutedialect.frontend.kernel import TensorSpec
 from cutedialect.schedule import Schedule
 
 from .call_frame import Buffer, CallFrame, handler
+from .process_end import expect_calls
 
 _TARGET = "cutedialect_call"
 _LIBRARY = {"gemm": gemm, "grouped_gemm": grouped_gemm, "attention": attention}
 _PROCESS = f"{os.getpid()}-{os.urandom(8).hex()}"
 _named: dict[str, Any] = {}
+_naming = threading.Lock()
 
 Runner = Callable[[Sequence[Any], Sequence[Any], Any], None]
 """Takes arguments, results and the stream, None in host memory."""
@@ -42,18 +45,20 @@ def custom_call(
     arguments: Sequence[Any],
 ) -> list[Any]:
     """The results of a call that `description` describes; vmap calls it once for each element."""
+    expect_calls()
     call = jax.ffi.ffi_call(_TARGET, list(results), vmap_method="sequential")
     return list(call(*arguments, call=json.dumps(description, sort_keys=True)))
 
 
 def named(value: Any) -> str:
     """A name, good in this process, for something that has no text."""
-    for name, known in _named.items():
-        if known is value:
-            return name
-    name = f"{_PROCESS}-{len(_named)}"
-    _named[name] = value
-    return name
+    with _naming:
+        for name, known in _named.items():
+            if known is value:
+                return name
+        name = f"{_PROCESS}-{len(_named)}"
+        _named[name] = value
+        return name
 
 
 def value_of(name: str) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation
 
-from cutedialect.dialects.ptx.scalar import ScalarOp
+from cutedialect.dialects.ptx import ScalarOp
 
 from .devices import Device
 

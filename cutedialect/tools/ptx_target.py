@@ -24,6 +24,6 @@ class PTXTarget(Target):
         """Write the PTX text of `module` to `output`."""
         from typing import TextIO
 
-        from cutedialect.backend.ptx.printer import print_ptx
+        from cutedialect.backend.ptx import print_ptx
 
         print_ptx(module, cast(TextIO, output), verify=self.verify)

@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 
 from xdsl.context import Context
 
-from cutedialect.backend.emulator.timeline import COPIES, TENSOR, Span, Timeline, recording
+from cutedialect.backend.emulator import timeline as model_time
 from cutedialect.dialects import all_dialects
 from cutedialect.dialects.pipeline import RoleOp
 from cutedialect.dialects.walks import ops_of
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("-o", "--out", default="timeline.svg", help="the picture to write")
     parser.add_argument("--launch", type=int, default=-1, help="which launch; the last by default")
     options = parser.parse_args(arguments)
-    with recording() as found:
+    with model_time.recording() as found:
         scope = runpy.run_path(options.script)
     if not -len(found) <= options.launch < len(found):
         raise ValueError(
@@ -78,9 +78,9 @@ def roles_of(text: str) -> dict[int, str]:
     return {op.warp_range.start: op.role.data for op in ops_of(module, RoleOp)}
 
 
-def rows_of(timeline: Timeline, roles: dict[int, str]) -> tuple[list[Row], int]:
+def rows_of(timeline: model_time.Timeline, roles: dict[int, str]) -> tuple[list[Row], int]:
     """A row for each role or warp and for each unit, and the last cycle."""
-    spans: dict[int | str, list[Span]] = {}
+    spans: dict[int | str, list[model_time.Span]] = {}
     for span in timeline.spans:
         spans.setdefault(span.who, []).append(span)
     end = max((span.end for span in timeline.spans), default=1)
@@ -88,11 +88,11 @@ def rows_of(timeline: Timeline, roles: dict[int, str]) -> tuple[list[Row], int]:
     names: dict[int | str, str] = {warp: f"warp {warp}" for warp in warps if not roles}
     for warp, name in roles.items():
         names[warp] = name
-    names |= {COPIES: "copies (TMA)", TENSOR: "tensor core"}
+    names |= {model_time.COPIES: "copies (TMA)", model_time.TENSOR: "tensor core"}
     return [_row(name, spans.get(who, []), end) for who, name in names.items()], end
 
 
-def _row(name: str, spans: Sequence[Span], end: int) -> Row:
+def _row(name: str, spans: Sequence[model_time.Span], end: int) -> Row:
     cycles: dict[str, int] = {}
     bins: list[dict[str, int]] = [{} for _ in range(_BINS)]
     for span in spans:
@@ -112,10 +112,10 @@ def _row(name: str, spans: Sequence[Span], end: int) -> Row:
     return Row(name, tuple(runs), cycles)
 
 
-def _kind(span: Span) -> str:
-    if span.who == COPIES:
+def _kind(span: model_time.Span) -> str:
+    if span.who == model_time.COPIES:
         return "copies"
-    if span.who == TENSOR:
+    if span.who == model_time.TENSOR:
         return "multiplies"
     if span.waits:
         return "waits"

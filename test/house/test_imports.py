@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import graphlib
 import re
 import subprocess
 import sys
@@ -166,6 +167,73 @@ def test_nothing_imports_from_the_tests():
                     faults.append(f"{path.relative_to(ROOT)}:{line}")
     assert not faults, "\n".join(faults)
     assert not list((ROOT / "test").rglob("__init__.py"))
+
+
+def statements(path, modules):
+    """The modules that a file enters, in order, and whether when it is imported itself."""
+    tree = ast.parse(path.read_text())
+    at_once, blocks, found = set(), [tree.body], []
+    while blocks:
+        for node in blocks.pop():
+            at_once.add(node)
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                blocks.append(node.orelse)
+            elif isinstance(node, (ast.If, ast.Try, ast.With, ast.ClassDef)):
+                blocks += [node.body, getattr(node, "orelse", [])]
+    package = list(path.relative_to(ROOT).with_suffix("").parts)[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [name.name for name in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            names = [module, *(f"{module}.{name.name}" for name in node.names)]
+        else:
+            continue
+        found += [(node.lineno, name, node in at_once) for name in names if name in modules]
+    return sorted(found, key=lambda each: each[0])
+
+
+def test_threads_may_import_at_one_time():
+    """Python locks each module by itself, so that two threads which come into a cycle of modules at
+    two ends get in each other's way. There is no cycle but that of a package with modules of its
+    own, and everybody enters that one at the package.
+    """
+    files = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    entered = {module: statements(path, files) for module, path in files.items()}
+    needs = {
+        module: {name for _, name, is_at_once in found if is_at_once}
+        for module, found in entered.items()
+    }
+    # By each module that its package imports: that package.
+    inside = {}
+    for module, path in files.items():
+        waiting = [module] if path.name == "__init__.py" else []
+        while waiting:
+            for name in needs[waiting.pop()]:
+                if name.startswith(f"{module}.") and name not in inside:
+                    inside[name] = module
+                    waiting.append(name)
+    assert inside["cutedialect.dialects.cute.types"] == "cutedialect.dialects.cute"
+    graph = {}
+    for module, names in needs.items():
+        node = inside.get(module, module)
+        graph.setdefault(node, set()).update({inside.get(name, name) for name in names} - {node})
+    graphlib.TopologicalSorter(graph).prepare()
+    faults = []
+    for module, found in entered.items():
+        before = set()
+        for line, name, _ in found:
+            before.add(name)
+            package = inside.get(name)
+            if package is None or module == package or module.startswith(f"{package}."):
+                continue
+            if package not in before:
+                faults.append(f"{module}:{line}: imports {name} before {package}")
+    assert not faults, "\n".join(faults)
 
 
 def loaded_by(statement):

@@ -5,7 +5,7 @@ that synchronizes, since until then the ops of a module, run in order, give its 
 from __future__ import annotations
 
 from .arrays import copies
-from .cta import Choices, InterpreterError
+from .cta import Choices, FailedAssertion, InterpreterError
 from .inputs import draw
 from .program import Program, run
 from .validation import EXTREMES, Validation, ValidationError, validate
@@ -13,6 +13,7 @@ from .validation import EXTREMES, Validation, ValidationError, validate
 __all__ = [
     "EXTREMES",
     "Choices",
+    "FailedAssertion",
     "InterpreterError",
     "Program",
     "Validation",

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import threading
 import warnings
 from pathlib import Path
 
@@ -15,13 +16,13 @@ from cutedialect.backend.runtime.program import CompiledProgram, losses
 _PACKAGE = str(Path(__file__).parents[2])
 # "emulator", and the PTX text of kernels.
 _announced: set[str] = set()
+_announcing = threading.Lock()
 
 
 def announce() -> None:
     """Warn of the emulator at the line of the user's call, at the first call only."""
-    if "emulator" in _announced:
+    if "emulator" in _announced or not _is_first("emulator"):
         return
-    _announced.add("emulator")
     warnings.warn(_reason(), EmulatorWarning, stacklevel=_frames_of_ours())
 
 
@@ -30,13 +31,20 @@ def announce_losses(program: CompiledProgram) -> None:
     user's call.
     """
     for each in losses(program):
-        if program.ptx not in _announced:
-            _announced.add(program.ptx)
+        if _is_first(program.ptx):
             text = (
                 f"{each.message}; spills='refuse' names the nearest schedule that fits, "
                 "spills='allow' silences this"
             )
             warnings.warn(text, LossWarning, stacklevel=_frames_of_ours())
+
+
+def _is_first(what: str) -> bool:
+    """Whether nobody was warned of something yet; whoever asks is about to."""
+    with _announcing:
+        is_first = what not in _announced
+        _announced.add(what)
+        return is_first
 
 
 def _reason() -> str:

@@ -5,6 +5,7 @@ the PTX emulator on NumPy arrays.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,7 +51,7 @@ class EmulatedLauncher:
         if stream is not None:
             raise ValueError("stream: expected None with the emulator, got a stream")
         arguments = [self._argument(value) for value in bound]
-        reports = []
+        reports: list[Report] = []
         memory: dict[Workspace, np.ndarray] = {}
         for launch in self._program.plan.run(arguments, SM_COUNT):
             for value in launch.arguments:
@@ -82,14 +83,14 @@ class EmulatedLauncher:
                     f"expected kernel '{self._program.name}' to leave zeros in its workspace, got "
                     f"{np.count_nonzero(left)} other elements"
                 )
-        self._check_assertions()
+        self._check_assertions(reports)
 
-    def _check_assertions(self) -> None:
+    def _check_assertions(self, reports: Sequence[Report]) -> None:
         """Raise the first assertion that failed; the kernels have run to their ends."""
         found = self._program.assertions
         if found is None:
             return
-        for report in self.reports:
+        for report in reports:
             status = report.variables.get(found.symbol)
             word = 0 if status is None else int(status.view(np.uint64)[0])
             error = found.error(self._program.name, word)

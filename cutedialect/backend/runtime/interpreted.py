@@ -25,17 +25,17 @@ class InterpretedLauncher:
         """Run the program to its end; raises InterpreterError for a fault of it, and
         KernelAssertionError at an assertion that does not hold.
         """
-        from cutedialect.backend.interpreter import Program
-        from cutedialect.backend.interpreter.cta import FailedAssertion
+        from cutedialect.backend import interpreter
 
         if stream is not None:
             raise ValueError("stream: expected None with the interpreter, got a stream")
-        if self._program is None:
-            self._program = Program(self._trace())
+        program = self._program
+        if program is None:
+            program = self._program = interpreter.Program(self._trace())
         try:
-            self._program.run([host_array(value) for value in bound])
-        except FailedAssertion as error:
-            kernel = next(iter(self._program.kernels))
+            program.run([host_array(value) for value in bound])
+        except interpreter.FailedAssertion as error:
+            kernel = next(iter(program.kernels))
             raise KernelAssertionError(
                 str(error), location=error.location, kernel=kernel, cta=error.cta
             ) from None

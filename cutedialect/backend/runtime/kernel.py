@@ -317,8 +317,8 @@ class Kernel:
             return
         look = self._look(args)
         if look is NotImplemented:
-            self._look = launch_look_for(args)
-            look = self._look(args)
+            look_at = self._look = launch_look_for(args)
+            look = look_at(args)
         if look is None:
             key = None
         else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from math import prod
 from types import CodeType
@@ -122,8 +123,9 @@ def _skip_frames() -> None:
     if not hasattr(frames, "set_code_exec_strategy"):
         return
     skip = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.SKIP)
-    while _opaque_code:
-        frames.set_code_exec_strategy(_opaque_code.pop(), skip)
+    with suppress(IndexError):  # another thread took the last one
+        while _opaque_code:
+            frames.set_code_exec_strategy(_opaque_code.pop(), skip)
 
 
 def _refuse_subclass(tensor: Any) -> TensorArgument:

@@ -31,6 +31,7 @@ from .copy_atoms import (
 )
 from .cp_async import CpAsyncCommitOp, CpAsyncWaitOp
 from .mma_atoms import (
+    NEGATIONS,
     MmaType,
     Sm80MmaType,
     Sm90MmaType,
@@ -91,6 +92,7 @@ CuteNvgpu = Dialect(
 )
 
 __all__ = [
+    "NEGATIONS",
     "SHIFTED_BITS",
     "AlignedStoreType",
     "BulkCopyType",

@@ -9,6 +9,7 @@ to its family (or a new file named in ``_FAMILIES``).
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from typing import TYPE_CHECKING
 
 from ..errors import UnsupportedInstruction
@@ -25,15 +26,23 @@ _FAMILIES = (
 )  # fmt: skip
 
 
+@cache
+def _builders() -> dict[str, Builder]:
+    """The builders of all families. Several threads may ask first: none gets the table before each
+    family has been imported.
+    """
+    for family in _FAMILIES:
+        importlib.import_module(f"{__name__}.{family}")
+    return BUILDERS
+
+
 def find(ins: Instruction) -> Builder:
     """The builder of an instruction; ``UnsupportedInstruction`` if there is none."""
-    if not BUILDERS:
-        for family in _FAMILIES:
-            importlib.import_module(f"{__name__}.{family}")
+    builders = _builders()
     head = ins.opcode
     while True:
-        if head in BUILDERS:
-            return BUILDERS[head]
+        if head in builders:
+            return builders[head]
         head, dot, _ = head.rpartition(".")
         if not dot:
             error = UnsupportedInstruction(f"unknown instruction {ins.opcode}", ptx_line=ins.line)
