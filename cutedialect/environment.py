@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Literal, TextIO
 
 VARIABLES = {
-    "CUTEDIALECT_DUMP_DIR": "folder for the IR after each pass (NN-pass.mlir) and kernel.ptx",
+    "CUTEDIALECT_DUMP_DIR": (
+        "folder for the IR after each pass (NN-pass.mlir) and kernel.ptx of the kernel compiled "
+        "last, and of every kernel in a folder of its name"
+    ),
     "CUTEDIALECT_VERIFY": (
         "'each' verifies the IR after every pass of a compilation and every line of its PTX, "
         "'ptx' the lines alone"

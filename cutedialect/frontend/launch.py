@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +54,11 @@ if TYPE_CHECKING:
 _DIALECTS = ("cute.", "cute_nvgpu.", "pipeline.", "ptx.")
 # Bytes of the unit that TMA stores.
 _LINE = 16
+# By the folder of dumps, and the PTX text of a kernel: the name of the kernel's own folder.
+_dumped: dict[Path, dict[str, str]] = {}
+_dumping = threading.Lock()
+# The file of a stage; that of a kernel which shares its folder has the kernel's name in front.
+PLAIN_STAGE = re.compile(r"\d\d-.*\.mlir")
 _kernels: dict[tuple[object, ...], Kernel] = {}
 
 
@@ -187,13 +194,7 @@ def _compile(
         with collections_held_back():
             return replace(lower(trace(), program.symbol, arch), spills=spills)
 
-    def stages() -> dict[str, str]:
-        kept: dict[str, str] = {}
-        module = trace()
-        kept["trace"] = str(module)
-        lower(module, program.symbol, arch, lambda name, ir: kept.__setitem__(name, str(ir)))
-        return kept
-
+    stages = partial(_stages, trace, program.symbol, arch)
     compiled = cached_program(key, make)
     kept = {name: value for name, value in options.items() if name != "stream"}
 
@@ -217,7 +218,64 @@ def _compile(
     folder = environment.dump_dir()
     if folder is not None:
         dump(kernel, folder)
+        dump(kernel, _folder_of(kernel, folder))
     return kernel
+
+
+def _folder_of(kernel: Kernel, folder: Path) -> Path:
+    """Where a kernel has its files for itself, by its name; of kernels of one name those after the
+    first have a number.
+    """
+    with _dumping:
+        names = _dumped.setdefault(folder, {})
+        if kernel.ptx not in names:
+            number = 1 + sum(name.partition("-")[0] == kernel.name for name in names.values())
+            names[kernel.ptx] = kernel.name if number == 1 else f"{kernel.name}-{number}"
+        return folder / names[kernel.ptx]
+
+
+def with_name(kernel: Kernel, name: str) -> Kernel:
+    """The same program under another symbol; of several kernels each has the name in front of its
+    own. Raises ValueError for what is no name in PTX and C.
+    """
+    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) is None:
+        raise ValueError(f"expected a name of ASCII letters, digits and _, got '{name}'")
+
+    def trace() -> ModuleOp:
+        module = kernel.traced()
+        _rename(module, name)
+        return module
+
+    program = replace(lower(trace(), name, kernel.arch), spills=kernel.program.spills)
+    stages = partial(_stages, trace, name, kernel.arch)
+    return Kernel(program, stages, backend=kernel.backend, trace=trace)
+
+
+def _rename(module: ModuleOp, name: str) -> None:
+    """Rename the kernels of a module, and the launches of its host part."""
+    from xdsl.dialects.builtin import StringAttr, SymbolRefAttr
+
+    from cutedialect.dialects.cute import KernelOp, LaunchOp
+    from cutedialect.dialects.walks import walk
+
+    kernels = [op for op in module.ops if isinstance(op, KernelOp)]
+    names = {
+        op.sym_name.data: name if len(kernels) == 1 else f"{name}_{op.sym_name.data}"
+        for op in kernels
+    }
+    for op in kernels:
+        op.properties["sym_name"] = StringAttr(names[op.sym_name.data])
+    for op in walk(module):
+        if isinstance(op, LaunchOp):
+            op.properties["kernel"] = SymbolRefAttr(names[op.kernel.string_value()])
+
+
+def _stages(trace: Callable[[], ModuleOp], name: str, arch: str) -> dict[str, str]:
+    """The IR of a trace and after each pass on it."""
+    module = trace()
+    kept = {"trace": str(module)}
+    lower(module, name, arch, lambda step, ir: kept.__setitem__(step, str(ir)))
+    return kept
 
 
 def dump(kernel: Kernel, folder: Path) -> list[Path]:
@@ -234,7 +292,9 @@ def dump(kernel: Kernel, folder: Path) -> list[Path]:
 
 def is_stage(name: str) -> bool:
     """Whether a written file is the IR of a stage, of which another compilation has others."""
-    return re.fullmatch(r"\d\d-.*\.mlir", name) is not None
+    return PLAIN_STAGE.fullmatch(name.partition("-")[2]) is not None or (
+        PLAIN_STAGE.fullmatch(name) is not None
+    )
 
 
 def lower(

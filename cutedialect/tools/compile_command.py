@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -14,10 +15,10 @@ from typing import Any
 
 from cutedialect.backend.runtime.description import described
 from cutedialect.backend.runtime.errors import CompileError, PtxasNotFoundError
-from cutedialect.backend.runtime.ptx_text import with_short_paths
+from cutedialect.backend.runtime.ptx_text import short_path, with_short_paths
 from cutedialect.backend.runtime.ptxas import assemble
-from cutedialect.backend.runtime.written_files import write_files
-from cutedialect.frontend.launch import is_stage
+from cutedialect.backend.runtime.written_files import Owner, owners, write_files
+from cutedialect.frontend.launch import PLAIN_STAGE, is_stage, with_name
 from cutedialect.schedule import Schedule
 
 from .kernel_arguments import ARGUMENTS, argument, kernel_named, settings
@@ -45,6 +46,12 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("arguments", nargs="*", metavar="SPEC", help="an argument, see below")
     parser.add_argument("-o", "--out", type=Path, default=Path(), help="folder to write to")
+    parser.add_argument(
+        "--name", help="name of the kernel and of its files, where the folder has several"
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="replace the files of another kernel of this name"
+    )
     parser.add_argument("--arch", default="sm_80", help="target, such as sm_90a (default sm_80)")
     parser.add_argument("--schedule", help="schedule text, such as 'stages = 3'")
     parser.add_argument(
@@ -65,10 +72,14 @@ def main(arguments: Sequence[str]) -> int:
         arch=options.arch,
         schedule=options.schedule,
     )
+    if options.name is not None:
+        kernel = with_name(kernel, options.name)
+    owner = Owner(kernel.name, _source(options))
     ptx = with_short_paths(kernel.ptx)
     written = {f"{kernel.name}.ptx": ptx.encode()}
+    prefix = _prefix(options.out, owner, options.name is not None)
     for number, (stage, text) in enumerate(kernel.stages.items()):
-        written[f"{number:02}-{stage}.mlir"] = text.encode()
+        written[f"{prefix}{number:02}-{stage}.mlir"] = text.encode()
     assembly = None
     try:
         assembly = kernel.assembly
@@ -88,10 +99,31 @@ def main(arguments: Sequence[str]) -> int:
         written[f"{kernel.name}.json"] = (json.dumps(description, indent=1) + "\n").encode()
     except CompileError as error:
         said += f"; no description: {error.message}"
-    files = [str(path) for path in write_files(options.out, written, is_stage)]
+    paths = write_files(options.out, written, is_stage, owner, force=options.force)
+    files = [str(path) for path in paths]
     print(json.dumps({"files": files, "kernel": description}) if options.json else "\n".join(files))
     print(f"{kernel.name} for {kernel.arch}: {said}", file=sys.stderr)
     return 0
+
+
+def _source(options: argparse.Namespace) -> str:
+    """What is compiled, in words of the command line: a run with others is for another kernel."""
+    file, colon, name = options.kernel.rpartition(":")
+    kernel = f"{short_path(file)}:{name}" if colon else options.kernel
+    given = [kernel, *options.arguments, "--arch", options.arch]
+    given += [word for text in options.set for word in ("--set", text)]
+    if options.schedule is not None:
+        given += ["--schedule", str(Schedule.parse(options.schedule).text())]
+    return " ".join(shlex.join(given).split())
+
+
+def _prefix(folder: Path, owner: Owner, is_named: bool) -> str:
+    """What the names of stages begin with: nothing, or the kernel's name where it was chosen, or
+    where those without belong to a kernel of another name.
+    """
+    others = (each.kernel for name, each in owners(folder).items() if PLAIN_STAGE.fullmatch(name))
+    is_taken = any(kernel not in ("", owner.kernel) for kernel in others)
+    return f"{owner.kernel}-" if is_named or is_taken else ""
 
 
 def _about(schedule: str) -> str:

@@ -78,6 +78,29 @@ def test_the_environment_asks_for_a_dump(tmp_path, monkeypatch):
     assert (tmp_path / "here" / "07-cute-synchronize.mlir").read_text().startswith("builtin.module")
 
 
+def test_every_kernel_of_a_script_is_dumped(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUTEDIALECT_DUMP_DIR", str(tmp_path))
+    x = np.zeros((16, 16), np.float32)
+    kernels = [cute.compile(fresh(shift), x, x, arch="sm_80") for shift in (6.0, 7.0)]
+
+    @cute.kernel
+    def double(X, Y):
+        at = (0, 0)
+        x = cute.load(cute.local_tile(X, (16, 16), at))
+        cute.copy(x * 2.0, cute.local_tile(Y, (16, 16), at))
+
+    kernels.append(cute.compile(double, x, x, arch="sm_80"))
+    monkeypatch.setenv("CUTEDIALECT_NO_CACHE", "1")
+    cute.compile(fresh(7.0), x, x, arch="sm_80")  # with the PTX of the second but for the line
+    folders = {path.name: path for path in tmp_path.iterdir() if path.is_dir()}
+    assert sorted(folders) == ["add", "add-2", "double"]
+    for name, kernel in zip(("add", "add-2", "double"), kernels, strict=True):
+        assert (folders[name] / "kernel.ptx").read_text() == kernel.ptx
+        stages = sorted(path.name for path in folders[name].glob("*.mlir"))
+        assert [*stages, "kernel.ptx"] == [*STAGES, "kernel.ptx"]
+    assert (tmp_path / "kernel.ptx").read_text() == kernels[1].ptx
+
+
 def test_verification_after_each_pass(monkeypatch):
     from cutedialect.passes import verify_dominance
 

@@ -174,12 +174,13 @@ def with_short_paths(ptx: str) -> str:
     """
 
     def shortened(match: re.Match[str]) -> str:
-        return f'{match[0][: match.start(2) - match.start()]}{_short(match[2])}"'
+        return f'{match[0][: match.start(2) - match.start()]}{short_path(match[2])}"'
 
     return _FILE.sub(shortened, ptx)
 
 
-def _short(path: str) -> str:
+def short_path(path: str) -> str:
+    """A path as it is below the current folder or that of the package; of others the name alone."""
     for folder in (Path.cwd(), Path(__file__).resolve().parents[3]):
         if Path(path).is_relative_to(folder):
             return Path(path).relative_to(folder).as_posix()

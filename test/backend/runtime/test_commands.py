@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -274,4 +275,59 @@ def test_compile_leaves_a_users_file_alone(
     assert sorted(path.name for path in tmp_path.glob("*.*")) == ["add_one.json", "kernels.py"]
     (tmp_path / "add_one.json").unlink()
     assert main(command) == 0
-    assert main([*command, "--arch", "sm_90a"]) == 0
+    assert main([*command, "--arch", "sm_90a"]) == 1
+    assert main([*command, "--arch", "sm_90a", "--force"]) == 0
+
+
+def compiled_to(folder: Path, *arguments: str) -> int:
+    return main(["compile", *arguments, "-o", str(folder)])
+
+
+def test_kernels_of_one_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another kernel of a name is refused, and has a name of its own; of another name it may have
+    any.
+    """
+    (tmp_path / "doubling.py").write_text(KERNEL + ADD_ONE)
+    out, file = tmp_path / "out", f"{tmp_path}/doubling.py"
+    f32, f16 = ([f"{file}:double", *[f"?x?:{dtype}"] * 2] for dtype in ("f32", "f16"))
+    assert compiled_to(out, *f32) == 0
+    text = (out / "double.ptx").read_bytes()
+    for other in (f16, [*f32, "--arch", "sm_90a"], [*f32, "--set", "tile=(2,64)"]):
+        assert compiled_to(out, *other) == 1
+        assert "got that of another kernel (doubling.py:double " in capsys.readouterr().err
+        assert (out / "double.ptx").read_bytes() == text
+    assert compiled_to(out, *f16, "--name", "double_f16") == 0
+    assert compiled_to(out, f"{file}:add_one", "?x?:f32", "?x?:f32") == 0
+    assert compiled_to(out, *f32) == 0
+    stages = [path.name for path in out.glob("*-00-trace.mlir")]
+    assert sorted(stages) == ["add_one-00-trace.mlir", "double_f16-00-trace.mlir"]
+    assert (out / "double.ptx").read_bytes() == text
+    for name in ("double", "double_f16", "add_one"):
+        assert f".entry {name}(" in (out / f"{name}.ptx").read_text()
+        description = json.loads((out / f"{name}.json").read_text())
+        assert description["name"] == name
+        assert [launch["kernel"] for launch in description["launches"]] == [name]
+    assert compiled_to(out, *f16, "--force") == 0
+    assert "<f16" in (out / "00-trace.mlir").read_text()
+    assert compiled_to(out, *f16, "--name", "of f16") == 1
+    assert "expected a name of ASCII letters, digits and _" in capsys.readouterr().err
+
+
+TWICE = """
+@cute.host
+def twice(X, Y):
+    half = cute.workspace((16, 16), cute.f32)
+    cute.launch(add_one, X, half)
+    cute.launch(add_one, half, Y)
+"""
+
+
+def test_kernels_of_a_named_program(tmp_path: Path) -> None:
+    """Each has the name in front of its own, in the text and where it is launched."""
+    (tmp_path / "adding.py").write_text(ADD_ONE + TWICE)
+    given = [f"{tmp_path}/adding.py:twice", "16x16:f32", "16x16:f32", "--name", "both"]
+    assert compiled_to(tmp_path, *given) == 0
+    entries = re.findall(r"\.entry (\w+)\(", (tmp_path / "both.ptx").read_text())
+    assert entries == ["both_add_one", "both_add_one_2"]
+    description = json.loads((tmp_path / "both.json").read_text())
+    assert [launch["kernel"] for launch in description["launches"]] == entries
