@@ -50,6 +50,13 @@ class AutotunedKernel:
         self.chosen: dict[tuple[str, ...], Mapping[str, object]] = {}
         functools.update_wrapper(self, kernel.function)
 
+    def __repr__(self) -> str:
+        return f"<@cute.autotuned of {len(self.configs)} candidates: {self.kernel!r}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        given = self.kernel, self.configs, self.key, self.rounds
+        return AutotunedKernel, given, {"chosen": self.chosen}
+
     def __call__(self, *args: Any, **options: Any) -> None:
         """Run the kernel as it was found to be fastest for arguments like these."""
         self.kernel(*args, **self.options(*args, **options), **options)

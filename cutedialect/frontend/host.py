@@ -5,7 +5,7 @@ host part `func.func @launch`. What one kernel leaves for the next lies in a `cu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cutedialect.layout import Dyn, Layout
 from cutedialect.schedule import Schedule
@@ -33,6 +33,11 @@ _ALIGNMENT = 16
 
 class HostFunction(KernelFunction):
     """A decorated host program: it is compiled, called and cached like a kernel."""
+
+    _decorator = "cute.host"
+
+    def _options(self) -> tuple[Any, ...]:
+        return ()
 
     def trace(
         self,

@@ -134,7 +134,11 @@ SPILLS: tuple[Spills, ...] = get_args(Spills)
 
 
 class KernelFunction:
-    """A decorated tile program; calling it compiles (or finds) a kernel and runs it."""
+    """A decorated tile program; calling it compiles (or finds) a kernel and runs it. It is pickled
+    like a function: by its name where a module has it, or as whoever pickles does functions.
+    """
+
+    _decorator = "cute.kernel"
 
     def __init__(
         self, function: Callable[..., None], in_bounds: bool = False, spills: Spills = "warn"
@@ -158,6 +162,23 @@ class KernelFunction:
         self.parameters: tuple[str, ...] = tuple(
             name for name, each in self.signature.parameters.items() if each.kind in kinds
         )
+
+    def __repr__(self) -> str:
+        code = self.function.__code__
+        place = f"{code.co_filename}:{code.co_firstlineno}"
+        return f"<@{self._decorator} {self.__qualname__}{self.signature} at {place}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The module has this object under the function's name, so that the function is in here.
+        for owner in ("", ".kernel"):  # itself, or a @cute.autotuned one
+            path = f"{self.__qualname__}{owner}{_FUNCTION}"
+            if _reached(self.function.__module__, path) is self.function:
+                self.function.__qualname__ = path
+        return _restored, (type(self), self.function, self._options())
+
+    def _options(self) -> tuple[Any, ...]:
+        """What the decorator takes beside the function."""
+        return self.in_bounds, self.spills
 
     @property
     def symbol(self) -> str:
@@ -231,6 +252,30 @@ class KernelFunction:
             from cutedialect.backend.runtime.tracebacks import concise
 
             raise concise(error)  # noqa: B904
+
+
+# Where a program has its function.
+_FUNCTION = ".function"
+
+
+def _reached(module: str, path: str) -> object:
+    """What a module has under a dotted path, or None."""
+    found: object = sys.modules.get(module)
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _restored(
+    kind: type[KernelFunction], function: Callable[..., None], options: tuple[Any, ...]
+) -> KernelFunction:
+    """The program of a function that comes out of a pickle: the module's own, if it has one."""
+    owner = function.__qualname__.removesuffix(_FUNCTION)
+    found = _reached(function.__module__, owner)
+    if isinstance(found, kind) and found.function is function:
+        return found
+    function.__qualname__ = owner
+    return kind(function, *options)
 
 
 @overload

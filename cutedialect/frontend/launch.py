@@ -187,8 +187,7 @@ def _compile(
     promised = program.in_bounds, spills
     key = program_key(program.function, (keys, dict(constants), promised), text, arch)
 
-    def trace() -> ModuleOp:
-        return program.trace(specs, constants, schedule)
+    trace = _Traced(program, tuple(specs), dict(constants), schedule)
 
     def make() -> CompiledProgram:
         with collections_held_back():
@@ -241,23 +240,20 @@ def with_name(kernel: Kernel, name: str) -> Kernel:
     if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) is None:
         raise ValueError(f"expected a name of ASCII letters, digits and _, got '{name}'")
 
-    def trace() -> ModuleOp:
-        module = kernel.traced()
-        _rename(module, name)
-        return module
-
+    trace = partial(_renamed, kernel, name)
     program = replace(lower(trace(), name, kernel.arch), spills=kernel.program.spills)
     stages = partial(_stages, trace, name, kernel.arch)
     return Kernel(program, stages, backend=kernel.backend, trace=trace)
 
 
-def _rename(module: ModuleOp, name: str) -> None:
-    """Rename the kernels of a module, and the launches of its host part."""
+def _renamed(kernel: Kernel, name: str) -> ModuleOp:
+    """The traced module, its kernels and their launches by the host part with other names."""
     from xdsl.dialects.builtin import StringAttr, SymbolRefAttr
 
     from cutedialect.dialects.cute import KernelOp, LaunchOp
     from cutedialect.dialects.walks import walk
 
+    module = kernel.traced()
     kernels = [op for op in module.ops if isinstance(op, KernelOp)]
     names = {
         op.sym_name.data: name if len(kernels) == 1 else f"{name}_{op.sym_name.data}"
@@ -268,6 +264,20 @@ def _rename(module: ModuleOp, name: str) -> None:
     for op in walk(module):
         if isinstance(op, LaunchOp):
             op.properties["kernel"] = SymbolRefAttr(names[op.kernel.string_value()])
+    return module
+
+
+@dataclass(frozen=True)
+class _Traced:
+    """A call traces the program for these arguments anew. It can be pickled if they can."""
+
+    program: KernelFunction
+    specs: tuple[Spec, ...]
+    constants: Mapping[str, object]
+    schedule: Schedule | None
+
+    def __call__(self) -> ModuleOp:
+        return self.program.trace(self.specs, self.constants, self.schedule)
 
 
 def _stages(trace: Callable[[], ModuleOp], name: str, arch: str) -> dict[str, str]:

@@ -4,6 +4,7 @@ arguments, and launches where the arrays live.
 
 from __future__ import annotations
 
+import pickle
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -94,7 +95,8 @@ class _Warm:
 class Kernel:
     """A compiled kernel. `stages` gives the IR after each pass and is called at most once, `trace`
     makes the module before the first. `nearest` looks for the text of a schedule that fits the
-    registers, where that of this one does not.
+    registers, where that of this one does not. A kernel can be pickled; out of a pickle it has the
+    stages where its program can be imported.
     """
 
     def __init__(
@@ -141,6 +143,15 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<Kernel {self.name} for {self.arch} {self.signature}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What leads back to a program that nobody else can import stays here.
+        kept = {
+            name: value
+            for name, value in (("stages", self._make_stages), ("trace", self._trace))
+            if _can_be_pickled(value)
+        }
+        return _restored, (self.program.to_json(), self.backend, kept)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """In a notebook: resources, remarks, the IR after each pass, and the PTX."""
@@ -509,6 +520,19 @@ class Kernel:
             load = DriverModule if form is None else partial(CupyModule, form=form)
             found = self._cuda[forced] = CudaLauncher(self.program, self._loadable, load)
         return found
+
+
+def _restored(program: str, backend: Backend, kept: Mapping[str, Any]) -> Kernel:
+    """The kernel that comes out of a pickle; it is loaded where it is launched."""
+    return Kernel(CompiledProgram.from_json(program), backend=backend, **kept)
+
+
+def _can_be_pickled(value: object) -> bool:
+    try:
+        pickle.dumps(value)
+    except (pickle.PicklingError, TypeError, AttributeError):
+        return False
+    return True
 
 
 def _never(*values: Any) -> None:
