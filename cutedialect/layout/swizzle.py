@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .errors import LayoutError
+from .int_tuple import Dyn
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Swizzle:
 
     def __call__(self, offset: Any) -> Any:
         mask = ((1 << self.bits) - 1) << (self.base + max(0, self.shift))
-        if not isinstance(offset, int):
+        if isinstance(offset, Dyn):
             return self._at_run_time(offset, mask)
         picked = offset & mask
         return offset ^ (picked >> self.shift if self.shift >= 0 else picked << -self.shift)

@@ -45,7 +45,7 @@ READ_ONLY.flags.writeable = False
         ({"out": READ_ONLY}, ValueError, "out: expected a writable array, got a read-only one"),
         ({"out": np.zeros((64, 47), np.float16)}, ValueError, r"out: expected shape \(64, 48\)"),
         ({"arch": "sm_81"}, ValueError, "arch: expected one of .* did you mean sm_89"),
-        ({"backend": "gpu"}, ValueError, "backend: expected 'auto', 'emulator', 'interpreter' or"),
+        ({"backend": "gpu"}, ValueError, "backend: expected 'auto', .*, 'cuda', 'cupy' or"),
         ({"stream": "x"}, ValueError, "stream: expected None with the emulator"),
         ({"schedule": "tile = (64,64)"}, ValueError, "schedule: expected a tile"),
         ({"schedule": "tiel = (64,64,32)"}, ValueError, "got 'tiel'; did you mean 'tile'"),
