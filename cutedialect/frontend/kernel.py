@@ -298,6 +298,9 @@ def kernel(
     ints are i32, those that i32 does not hold i64; its floats are f32, and f64 beside an argument
     of f64; NumPy's numbers keep their type. Keyword-only parameters are compile-time values.
 
+    An array may be read as one argument and written as another where each work item reads of it
+    what it writes, and reads it first; other memory that both share is refused by the call.
+
     Tiles that lie outside of their tensor read 0 and are not stored. `@cute.kernel(in_bounds=True)`
     promises that no coordinate is negative and none of a batch mode beyond its extent, and that
     what is stored at a work item's coordinates ends where the tensor of `tile_index` does, so that

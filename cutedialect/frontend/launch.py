@@ -320,7 +320,7 @@ def lower(
 
     from cutedialect.backend.ptx import ptx_text
     from cutedialect.dialects.ptx import KernelOp
-    from cutedialect.frontend.contracted_extents import contracted_extents
+    from cutedialect.frontend.argument_relations import contracted_extents, shared_memory
     from cutedialect.frontend.trace import located
     from cutedialect.passes.cute_to_ptx import pipeline
     from cutedialect.passes.verify_dominance import check_dominance
@@ -330,7 +330,7 @@ def lower(
     schedule = ""
     with collecting() as remarks, _told(remarks), located(module):
         _verify(module)
-        equal = contracted_extents(module)
+        equal, shared = contracted_extents(module), shared_memory(module)
         for step in pipeline(arch):
             step.apply(context, module)
             if verify_each:
@@ -346,8 +346,9 @@ def lower(
         if isinstance(kernel, KernelOp):
             ops["main"] = ops.get("main", 0) + _count(kernel.body)
     return CompiledProgram.of(
-        name, arch, ptx, module, schedule=schedule, ops=ops, remarks=remarks, equal_extents=equal
-    )
+        name, arch, ptx, module, schedule=schedule, ops=ops, remarks=remarks, equal_extents=equal,
+        shared_memory=shared,
+    )  # fmt: skip
 
 
 @contextmanager

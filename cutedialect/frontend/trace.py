@@ -186,6 +186,11 @@ def _is_internal(code: CodeType) -> bool:
     return _is_internal_file(code.co_filename)
 
 
+def is_of_library(name: str) -> bool:
+    """Whether a file is of this package."""
+    return name.startswith(_PACKAGE)
+
+
 @lru_cache(maxsize=1024)
 def _is_internal_file(name: str) -> bool:
     if name.startswith(_LIBRARY):

@@ -21,9 +21,9 @@ class Named:
     updates: str | None = None
 
 
-def check_aliases(arrays: Sequence[Named]) -> None:
+def check_aliases(arrays: Sequence[Named], why: str = "") -> None:
     """Raise ValueError naming an output that shares memory with another array of the call, or
-    elements of which lie on one another.
+    elements of which lie on one another; `why` is added to what it says.
 
     Views of one buffer are told apart where both are whole pieces of memory or have the same pitch,
     as columns of one matrix have; others count as apart.
@@ -46,18 +46,19 @@ def check_aliases(arrays: Sequence[Named]) -> None:
             if (named.written or other.written) and _share(
                 span.modes, theirs.modes, theirs.start - span.start
             ):
-                _refuse(named, span, other, theirs)
+                _refuse(named, span, other, theirs, why)
         active.append((named, span))
 
 
-def _refuse(one: Named, span: _Span, other: Named, theirs: _Span) -> None:
+def _refuse(one: Named, span: _Span, other: Named, theirs: _Span, why: str) -> None:
     """The error for two arrays that share memory, unless one may be written over the other."""
     out, read = (one, other) if one.written else (other, one)
     if not read.written and out.updates == read.name and span.is_same(theirs):
         return
     allowed = f", or that of {out.updates} as it is" if out.updates is not None else ""
     raise ValueError(
-        f"{out.name}: expected memory of its own{allowed}, got an array that overlaps {read.name}"
+        f"{out.name}: expected memory of its own{allowed}, got an array that overlaps "
+        f"{read.name}{why}"
     )
 
 

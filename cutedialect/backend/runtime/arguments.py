@@ -23,6 +23,7 @@ from cutedialect.backend.runtime.signature import (
     TensorParameter,
 )
 from cutedialect.backend.runtime.tensor_maps import encoded
+from cutedialect.remarks import Remark
 
 _EXTENT_LIMIT = 1 << 31
 # Bytes that TMA stores at once.
@@ -51,13 +52,20 @@ def tensors_of(signature: Signature, bound: Bound) -> Iterator[tuple[TensorParam
 
 
 class ArgumentChecker:
-    """Binds the arguments of a call to a signature. `equal_extents` are modes of tensors that have
-    to be equally long, each pair as (argument, mode, argument, mode, limit): what lies behind so
-    many elements does not matter, if there is a limit.
+    """Binds the arguments of a call to a signature. `equal_extents` are modes of tensors that are
+    multiplied with each other: what lies behind the limit of elements of one does not matter, if
+    there is a limit. Others have to be equally long, or, where they have a line of a program,
+    `note` is told that they are not.
     """
 
-    def __init__(self, signature: Signature, equal_extents: Sequence[EqualExtents] = ()) -> None:
+    def __init__(
+        self,
+        signature: Signature,
+        equal_extents: Sequence[EqualExtents] = (),
+        note: Callable[[Remark], None] = lambda remark: None,
+    ) -> None:
         self._equal_extents = tuple(equal_extents)
+        self._note = note
         self._parameters = signature.parameters
         self._signature = signature
         self._checked: Kept[tuple[object, ...], tuple[int, ...]] = Kept(_REMEMBERED)
@@ -84,23 +92,32 @@ class ArgumentChecker:
                 )
             ]
         )
-        for one, mode, other, its_mode, limit in self._equal_extents:
-            self._compare(bound, (one, mode), (other, its_mode), limit)
+        for pair in self._equal_extents:
+            self._compare(bound, pair)
         return bound
 
-    def _compare(
-        self, bound: Bound, one: tuple[int, int], other: tuple[int, int], limit: int | None
-    ) -> None:
-        """Refuse operands of a multiply that are not equally long where it sums over them."""
-        (mine, mode), (theirs, its_mode) = one, other
+    def _compare(self, bound: Bound, pair: EqualExtents) -> None:
+        """Refuse, or remark, operands that are not equally long where a multiply sums over them."""
+        mine, mode, theirs, its_mode, limit, line = pair
         wanted, got = bound[mine].shape[mode], bound[theirs].shape[its_mode]
-        if wanted != got and (limit is None or min(wanted, got) < limit):
-            name, partner = self._parameters[theirs].name, self._parameters[mine].name
+        if wanted == got or (limit is not None and min(wanted, got) >= limit):
+            return
+        name, partner = self._parameters[theirs].name, self._parameters[mine].name
+        if line is None:
             raise ValueError(
                 f"{name}: expected extent {wanted} in dimension {its_mode}, over which it is "
                 f"multiplied with dimension {mode} of {partner}, got shape {bound[theirs].shape}; "
                 "take the tiles of the longer one from a slice of it"
             )
+        self._note(
+            Remark(
+                "launch",
+                f"{name}: expected extent {wanted} in dimension {its_mode}, over which it is "
+                f"multiplied with dimension {mode} of {partner}, got shape {bound[theirs].shape}; "
+                "outside of either tensor tiles read 0",
+                line,
+            )
+        )
 
     def _group(self, index: int, group: GroupParameter, values: Any) -> list[TensorArgument]:
         if not isinstance(values, list | tuple):

@@ -29,7 +29,8 @@ from cutedialect.backend.runtime.launch_looks import LaunchLook, launch_look, la
 from cutedialect.backend.runtime.modules import DriverModule
 from cutedialect.backend.runtime.program import CompiledProgram, assembled, losses
 from cutedialect.backend.runtime.ptxas import Assembly
-from cutedialect.backend.runtime.repeats import Repeat, overlap, repeat_of
+from cutedialect.backend.runtime.repeats import Overlap, Repeat, overlap, repeat_of
+from cutedialect.backend.runtime.shared_arguments import SharedArguments
 from cutedialect.backend.runtime.signature import (
     GroupParameter,
     ScalarParameter,
@@ -87,6 +88,8 @@ class _Warm:
 
     prepared: PreparedCall
     watch: Watch | None
+    # Tensors of which one is read and one is written.
+    overlaps: Sequence[Overlap] = ()
     repeat: Repeat | None = None
     # How often it was tried in vain where torch was at something else.
     missed: int = 0
@@ -132,10 +135,17 @@ class Kernel:
         self._cuda: dict[Backend, CudaLauncher] = {}
         # The same kernel on other backends.
         self._others: dict[Backend, Kernel] = {}
+        self._notes: tuple[Remark, ...] = ()
 
     @cached_property
     def _checker(self) -> ArgumentChecker:
-        return ArgumentChecker(self.program.signature, self.program.equal_extents)
+        program = self.program
+        return ArgumentChecker(program.signature, program.equal_extents, self._note)
+
+    def _note(self, remark: Remark) -> None:
+        """Keep a remark on the arguments of a call."""
+        if remark not in self._notes:
+            self._notes += (remark,)
 
     @cached_property
     def _prepared(self) -> Kept[tuple[Any, ...], _Warm]:
@@ -253,10 +263,11 @@ class Kernel:
     @property
     def remarks(self) -> tuple[Remark, ...]:
         """What the passes declined, and why: in the order in which they ran. Once the kernel was
-        assembled, also what the assembler lost: registers that spill, `wgmma` that it serializes.
+        assembled, also what the assembler lost: registers that spill, `wgmma` that it serializes;
+        and of launches, operands that were not equally long where a multiply sums over them.
         Where CuPy launches it, also what CuPy has no way to pass.
         """
-        lost = losses(self.program)
+        lost = losses(self.program) + self._notes
         if self._forced() in _THROUGH_CUPY:
             lost += unpassed(self.program)
         return self.program.remarks + lost
@@ -348,10 +359,12 @@ class Kernel:
             kept.missed += kept.repeat is repeat
             if kept.repeat is None or kept.missed % _WAITED == 1:
                 kept.missed += 1
-                kept.repeat = self._made_repeat(kept.prepared, args, look)
+                kept.repeat = self._made_repeat(kept, args, look)
             self._repeat = kept.repeat
             if self._has_outputs:
                 self._check_outputs(args)
+            if check is None and (kept.overlaps or self._shared.have_groups):
+                self._check_shared(args, look, kept)
             handle = prepared.stream() if stream is None else stream_handle(stream)
             prepared.template.run(look[1], look[2] or prepared.numbers, handle)
             if watch is not None:
@@ -362,6 +375,8 @@ class Kernel:
         with explained():
             bound = self._checker.bind(args)
             self._check_outputs(args)
+            if check is None:
+                self._shared.check(args, bound)
             prepared = self._launcher(bound).launch(bound, stream)
         self._tell_torch(args, stream)
         if key is not None and prepared is not None:
@@ -369,21 +384,31 @@ class Kernel:
             # A number of another type than float is part of the key, as it has to be converted.
             if not look[2] or len(look[2]) == len(prepared.numbers):
                 written = [args[index] for index in self._written]
-                self._prepared.keep(key, _Warm(prepared, watch_of(args, written)))
+                overlaps = self._shared.overlaps(args, bound)
+                self._prepared.keep(key, _Warm(prepared, watch_of(args, written), overlaps))
 
-    def _made_repeat(self, prepared: PreparedCall, args: Sequence[Any], look: Look) -> Repeat:
+    def _check_shared(self, args: Sequence[Any], look: Look, kept: _Warm) -> None:
+        """Refuse memory that is read and written, unless addresses show that there is none."""
+        pointers = dict(zip(self._tensors, look[1], strict=False))
+        if self._shared.have_groups or any(each.meets(pointers) for each in kept.overlaps):
+            with explained():
+                self._shared.check(args, self._checker.bind(args))
+
+    def _made_repeat(self, kept: _Warm, args: Sequence[Any], look: Look) -> Repeat:
         """What launches again on arguments that look like these."""
         made = None
         if not any(isinstance(value, list | tuple) for value in args):
-            parameters = enumerate(self.signature.parameters)
-            tensors = [at for at, each in parameters if isinstance(each, TensorParameter)]
+            tensors = self._tensors
             written = [place for place in self._written if place in tensors]
             pairs = [(one, other) for one in written for other in written if one < other]
             made = repeat_of(
-                prepared.like(look[1], look[2]),
+                kept.prepared.like(look[1], look[2]),
                 args,
                 tensors,
-                overlaps=[overlap(args, one, other) for one, other in pairs],
+                overlaps=[
+                    *(overlap(args, one, other) for one, other in pairs),
+                    *kept.overlaps,
+                ],
                 written=written,
                 alignment=max(self._alignment, _LOOKED_AT),
             )
@@ -401,6 +426,16 @@ class Kernel:
             else:
                 outputs.append(Named(name, value, written=True))
         check_aliases(outputs)
+
+    @cached_property
+    def _shared(self) -> SharedArguments:
+        return SharedArguments(self.signature, self.program.shared_memory)
+
+    @cached_property
+    def _tensors(self) -> list[int]:
+        """The places of the tensors among the arguments, those of groups apart."""
+        parameters = enumerate(self.signature.parameters)
+        return [place for place, each in parameters if isinstance(each, TensorParameter)]
 
     def _key(self, look: Look) -> tuple[Any, ...]:
         if not self._asks_addresses:

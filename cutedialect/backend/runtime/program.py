@@ -37,7 +37,12 @@ from cutedialect.backend.runtime.host import (
     signature_of,
 )
 from cutedialect.backend.runtime.ptx_text import Entry, canonical, entries
-from cutedialect.backend.runtime.signature import EqualExtents, Signature, with_tensor_stores
+from cutedialect.backend.runtime.signature import (
+    EqualExtents,
+    SharedMemory,
+    Signature,
+    with_tensor_stores,
+)
 from cutedialect.remarks import Remark
 
 _MIN_CTAS = re.compile(r"\.reqntid (\d+)([^.]*)\.minnctapersm (\d+)")
@@ -67,6 +72,7 @@ class CompiledProgram:
     ops: dict[str, int] = field(default_factory=dict)
     remarks: tuple[Remark, ...] = ()
     equal_extents: tuple[EqualExtents, ...] = ()
+    shared_memory: tuple[SharedMemory, ...] = ()
     spills: str = "refuse"
 
     @staticmethod
@@ -80,6 +86,7 @@ class CompiledProgram:
         ops: dict[str, int] | None = None,
         remarks: Iterable[Remark] = (),
         equal_extents: tuple[EqualExtents, ...] = (),
+        shared_memory: tuple[SharedMemory, ...] = (),
     ) -> CompiledProgram:
         """The program of a module that holds `func.func @launch`, and of the PTX printed from it.
 
@@ -97,6 +104,7 @@ class CompiledProgram:
             ops or {},
             tuple(remarks),
             equal_extents,
+            shared_memory,
         )
         program.check()
         return program
@@ -164,6 +172,7 @@ class CompiledProgram:
                 "schedule": self.schedule,
                 "ops": self.ops,
                 "equal_extents": self.equal_extents,
+                "shared_memory": self.shared_memory,
                 "spills": self.spills,
                 "remarks": [[one.pass_name, one.message, one.location] for one in self.remarks],
             }
@@ -175,9 +184,13 @@ class CompiledProgram:
         data = json.loads(text)
         signature = Signature.from_json(data["signature"])
         remarks = tuple(Remark(*one) for one in data["remarks"])
-        equal = tuple((a, m, b, n, limit) for a, m, b, n, limit in data["equal_extents"])
+        equal = tuple(map(tuple, data["equal_extents"]))
+        shared = tuple(
+            (read, written, None if needs is None else tuple(map(tuple, needs)))
+            for read, written, needs in data["shared_memory"]
+        )
         known = {"signature": signature, "remarks": remarks, "equal_extents": equal}
-        return CompiledProgram(**(data | known))
+        return CompiledProgram(**(data | known | {"shared_memory": shared}))
 
 
 def program_key(function: object, signature: object, schedule: object, arch: str) -> str | None:

@@ -40,6 +40,13 @@ class Overlap(NamedTuple):
     other_bytes: int
     may_be_same: bool = False
 
+    def meets(self, pointers: Mapping[int, int]) -> bool:
+        """Whether values at these addresses may share memory otherwise."""
+        one, other = pointers[self.written], pointers[self.other]
+        if self.may_be_same and one == other:
+            return False
+        return one < other + self.other_bytes and other < one + self.written_bytes
+
 
 def overlap(values: Sequence[Any], one: int, other: int, may_be_same: bool = False) -> Overlap:
     """What is to be looked at of two arrays of a call, the first one of which is written."""

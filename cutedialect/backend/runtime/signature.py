@@ -8,8 +8,14 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-EqualExtents = tuple[int, int, int, int, int | None]
-"""Modes of two arguments that are equally long: argument, mode, argument, mode, and up to where."""
+EqualExtents = tuple[int, int, int, int, int | None, str | None]
+"""Modes of two arguments over which they are multiplied: argument, mode, argument, mode, up to
+where they are equally long, and the line of a program that may mean it otherwise.
+"""
+SharedMemory = tuple[int, int, tuple[tuple[int, int, int], ...] | None]
+"""An argument that is read and one that is written, and where both may be the same array: where
+modes of arguments (argument, mode) are no longer than so many elements; None for nowhere.
+"""
 
 # Element type as MLIR spells it, to the NumPy name of the array's dtype.
 DTYPE_OF_ELEMENT = {

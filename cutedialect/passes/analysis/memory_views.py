@@ -256,7 +256,7 @@ def varies(value: SSAValue, loop: Operation) -> bool:
 
 
 @dataclass(frozen=True)
-class _Use:
+class Access:
     """An op that reads or writes a tile of a tensor, and its place in program order."""
 
     op: Operation
@@ -278,25 +278,25 @@ class TensorDependences:
 
 def tensor_dependences(kernel: cute.KernelOp) -> TensorDependences:
     """The dependences of a kernel's loads on its own stores."""
-    reads: list[_Use] = []
-    writes: dict[SSAValue, list[_Use]] = {}
+    reads: list[Access] = []
+    writes: dict[SSAValue, list[Access]] = {}
     for place, op in enumerate(walk(kernel.body.block)):
         effects = effects_of(op)
         for tile in effects.writes:
             if space_of(tile) == "gmem":
-                writes.setdefault(root_of(tile), []).append(_Use(op, tile, place))
-        reads += [_Use(op, tile, place) for tile in effects.reads if space_of(tile) == "gmem"]
+                writes.setdefault(root_of(tile), []).append(Access(op, tile, place))
+        reads += [Access(op, tile, place) for tile in effects.reads if space_of(tile) == "gmem"]
     readers: set[Operation] = set()
     tensors: set[SSAValue] = set()
     for read in reads:
         root = root_of(read.tile)
-        if any(_follows(read, write) for write in writes.get(root, ()) if write.op is not read.op):
+        if any(may_see(read, write) for write in writes.get(root, ()) if write.op is not read.op):
             readers.add(read.op)
             tensors.add(root)
     return TensorDependences(frozenset(readers), frozenset(tensors))
 
 
-def _follows(read: _Use, write: _Use) -> bool:
+def may_see(read: Access, write: Access) -> bool:
     """Whether a read may see what a write has left."""
     if write.place < read.place and not are_apart(write.tile, read.tile, None):
         return True
