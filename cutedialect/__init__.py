@@ -345,10 +345,10 @@ if not TYPE_CHECKING:
             return import_module(f"{__name__}.{name}")
         from difflib import get_close_matches
 
-        from cutedialect.frontend.instead import FUNCTIONS
+        from cutedialect.frontend.instead import FUNCTIONS, UnknownNameError
 
         if name in FUNCTIONS:
-            raise AttributeError(f"expected {FUNCTIONS[name]}, got cute.{name}", name=name)
+            raise UnknownNameError(f"expected {FUNCTIONS[name]}, got cute.{name}", name=name)
         near = get_close_matches(name, [*_EXPORTS, *_SUBMODULES], 1)
         hint = f"; did you mean {near[0]}?" if near and not name.startswith("_") else ""
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'{hint}", name=name)

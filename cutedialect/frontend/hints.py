@@ -4,9 +4,10 @@ have: said where a program asks for one.
 
 from __future__ import annotations
 
-from typing import NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn
 
-from .instead import METHODS
+from .instead import FUNCTIONS, METHODS, SHIFTED, UnknownNameError
 from .trace import error
 
 _FUNCTIONS = ("abs", "exp", "exp2", "log", "log2", "relu", "rsqrt", "sqrt", "tanh")
@@ -20,8 +21,63 @@ class Hinted:
         instead = f"cute.{name}(x)" if name in _FUNCTIONS else METHODS.get(name)
         if name.startswith("_") or instead is None:
             raise AttributeError(f"'{kind}' object has no attribute '{name}'")
-        # An AttributeError, so that `hasattr` and `getattr` with a default go on working.
-        raise AttributeError(f"expected {instead}, got .{name} of a {kind}")
+        raise UnknownNameError(f"expected {instead}, got .{name} of a {kind}")
+
+
+class Computed:
+    """A value with NumPy's numbers beside it: their operators are its own, other functions of NumPy
+    are refused.
+    """
+
+    __slots__ = ()
+
+    def __array_ufunc__(
+        self, function: Callable[..., Any], method: str, *inputs: object, **options: object
+    ) -> object:
+        name = _OPERATORS.get(function.__name__)
+        if name is not None and method == "__call__" and len(inputs) == 2 and not options:
+            left: Any = inputs[0]
+            if getattr(left, "shape", None) == ():  # as NumPy passes its numbers on
+                left = left[()]
+            result = getattr(self, name)(left)
+            if result is not NotImplemented:
+                return result
+            raise error(
+                f"expected tiles, scalars or numbers, got {type(inputs[0]).__name__}", code="CD-P1"
+            )
+        called = function.__name__
+        instead = f"cute.{called}(x)" if called in _FUNCTIONS else _NUMPY.get(called)
+        instead = instead or FUNCTIONS.get(called, "the operators of tiles and functions of cute")
+        raise error(
+            f"expected {instead}, got np.{called} of a {type(self).__name__}", code="CD-P15"
+        )
+
+    def __rshift__(self, other: object) -> NoReturn:
+        del other
+        raise error(f"expected {SHIFTED}, got >>", code="CD-P15")
+
+    def __lshift__(self, other: object) -> NoReturn:
+        del other
+        raise error(f"expected {SHIFTED}, got <<", code="CD-P15")
+
+    __rrshift__ = __rshift__
+    __rlshift__ = __lshift__
+
+
+# NumPy's functions of two arguments, to what the second one calls its operator with the first.
+_OPERATORS = {
+    "add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "divide": "__rtruediv__",
+    "floor_divide": "__rfloordiv__", "remainder": "__rmod__", "power": "__rpow__",
+    "bitwise_and": "__and__", "bitwise_or": "__or__", "bitwise_xor": "__xor__",
+    "less": "__gt__", "less_equal": "__ge__", "greater": "__lt__", "greater_equal": "__le__",
+    "equal": "__eq__", "not_equal": "__ne__",
+}  # fmt: skip
+_NUMPY = {
+    "absolute": "cute.abs(x)", "maximum": "cute.maximum(x, y)", "minimum": "cute.minimum(x, y)",
+    "right_shift": SHIFTED, "left_shift": SHIFTED, "logical_and": "x & y", "logical_or": "x | y",
+    "logical_not": "~x", "invert": "~x", "negative": "-x", "reciprocal": "1.0 / x",
+    "sign": "cute.where(x > 0, 1, cute.where(x < 0, -1, 0))",
+}  # fmt: skip
 
 
 def refuse_matmul(left: object, right: object) -> NoReturn:

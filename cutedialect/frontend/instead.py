@@ -6,17 +6,40 @@ that of arguments that arrays alone take. Data alone, so that a misspelled name 
 from __future__ import annotations
 
 _LARGEST = "cute.row_max(tile), cute.column_max(tile) or cute.reduce"
-_LEAST = "cute.reduce(tile, mode, cute.minimum)"
+_LEAST = 'cute.reduce(tile, mode, "min")'
 _SUMS = "cute.row_sum(tile), cute.column_sum(tile) or cute.reduce"
 _WITHIN = "cute.minimum(cute.maximum(x, low), high)"
 _PARTS = "a cute.copy to each part of the result, cute.local_tile(Y.slice(mode, first, end), ...)"
-_WHOLE = "x.to(cute.i32), which rounds toward zero, of "
+_ROUNDED = (
+    "cute.where(x < 0.0, -size, size), where size = cute.where(abs(x) < 2.0**23, "
+    "(abs(x) + 2.0**23) - 2.0**23, abs(x)), of x in f32 (2.0**52 in f64)"
+)
+_WHOLE = ", where whole = " + _ROUNDED
+_SCANNED = (
+    "sums = cute.where(cute.coord(sums, 1) == k, cute.reduce(cute.where(cute.coord(x, 1) <= k, x, "
+    "{neutral}), 1, {kind}), sums) for each k of Python's range(columns), from sums = "
+    "cute.zeros(x.shape, x.dtype) on"
+)
+_NO_BITS = (
+    "arithmetic: // 2**n and % 2**n take bits out of an integer, * 2**n moves them; those of a "
+    "float come as an integer where the array is passed as integers (array.view)"
+)
+_TABLE = "a table that the host computes, as an argument: cute.local_tile(table, tile, at)"
+_TAKEN = "cute.local_tile(X, (rows, columns), (numbers, k)), whose rows a tile of numbers chooses"
+SHIFTED = "integers: x // 2**n for x >> n, x * 2**n for x << n"
+
+
+class UnknownNameError(AttributeError):
+    """A name of another library, in an AttributeError so that `hasattr` goes on working; of a
+    kernel it becomes an error at the line.
+    """
+
 
 METHODS = {
     "sum": _SUMS,
     "max": _LARGEST,
     "min": _LEAST,
-    "mean": "cute.row_sum(tile) divided by the extent",
+    "mean": "cute.row_sum(x) / columns of floats (x.to(cute.f32) of integers)",
     "astype": ".to(dtype)",
     "cast": ".to(dtype)",
     "float": ".to(cute.f32)",
@@ -30,6 +53,9 @@ METHODS = {
     "item": "an element of a tensor of i32 or f32, X[i, j]",
     "ndim": "len(x.shape)",
     "size": ".shape",
+    "view_as": _NO_BITS,
+    "bitcast": _NO_BITS,
+    "gather": _TAKEN,
     "any": "cute.any(condition)",
     "all": "~cute.any(~condition)",
     "clip": _WITHIN,
@@ -42,20 +68,50 @@ FUNCTIONS = {
     "min": _LEAST,
     "amin": _LEAST,
     "mean": METHODS["mean"],
-    "var": "cute.row_sum(d * d) divided by the extent, where d = x - mean",
+    "var": "cute.row_sum(d * d) / columns, where d = x - mean",
     "softmax": "e / cute.row_sum(e), where e = cute.exp(x - cute.row_max(x))",
-    "logsumexp": "m + cute.log(cute.row_sum(cute.exp(x - m))), where m = cute.row_max(x)",
-    "cumsum": (
-        "cute.gemm(x, cute.where(cute.coord(ones, 0) <= cute.coord(ones, 1), 1.0, 0.0), acc) with "
-        "ones = cute.zeros((n, n)) for n columns at a time, and a carry of cute.row_sum(x)"
+    "logsumexp": (
+        "m + cute.log(cute.row_sum(cute.exp(x - m))), where m = cute.row_max(x), of rows whose "
+        "largest element is finite"
     ),
-    "argmin": "cute.argmax(-x)",
-    "topk": "cute.top_k(tile, k)",
-    "sort": "cute.top_k(tile, k), which gives the k largest of each row in falling order",
-    "argsort": "cute.top_k(tile, k), whose second result are places",
-    "round": _WHOLE + "cute.where(x < 0.0, x - 0.5, x + 0.5)",
-    "floor": _WHOLE + "x, less 1 where that is above x",
-    "ceil": _WHOLE + "x, and 1 more where that is below x",
+    "cumsum": (
+        "cute.gemm(x, (cute.coord(ones, 0) <= cute.coord(ones, 1)).to(x.dtype), acc) with ones = "
+        "cute.zeros((n, n)) for n columns at a time, and a carry of cute.row_sum(x), of 16-bit "
+        "floats (acc of f32) and 8-bit integers (acc of i32); of f32, which a multiply rounds, "
+        "three times: p = x.to(cute.bf16), x = x - p.to(cute.f32), with p in the place of x; of "
+        "other types " + _SCANNED.format(neutral=0, kind='"add"')
+    ),
+    "cumprod": _SCANNED.format(neutral=1, kind='"mul"'),
+    "associative_scan": _SCANNED.format(neutral="neutral", kind="combine")
+    + ", of a combine that is commutative",
+    "argmin": "cute.argmax(-x) of floats, cute.argmax(~x) of integers",
+    "topk": "cute.top_k(tile, k), of floats",
+    "sort": "cute.top_k(tile, k), of floats: the k largest of each row in falling order",
+    "argsort": (
+        "cute.top_k(tile, k), of floats, whose second result are the places of the k largest in "
+        "falling order"
+    ),
+    "round": _ROUNDED,
+    "rint": _ROUNDED,
+    "floor": "cute.where(whole > x, whole - 1.0, whole)" + _WHOLE,
+    "ceil": "cute.where(whole < x, whole + 1.0, whole)" + _WHOLE,
+    "trunc": "cute.where(x < 0.0, -down, down), where down is abs(x) rounded down",
+    "sin": _TABLE,
+    "cos": _TABLE,
+    "popc": (
+        "the sum of (x.to(cute.i64) // 2**n) % 2 for each n of Python's range(bits), of integers "
+        "of up to 32 bits"
+    ),
+    "bitcast": _NO_BITS,
+    "flip": (
+        "cute.copy(x.columns(n, 1), cute.local_tile(Y, (rows, 1), (m, columns - 1 - n))) for each "
+        "n of Python's range(columns)"
+    ),
+    "gather": _TAKEN,
+    "take": _TAKEN,
+    "index_select": _TAKEN,
+    "atomic_cas": "one work item for each result, or a second kernel on a cute.workspace",
+    "atomic_xchg": "one work item for each result, or a second kernel on a cute.workspace",
     "clip": _WITHIN,
     "clamp": _WITHIN,
     "cat": _PARTS,
@@ -75,12 +131,12 @@ FUNCTIONS = {
     "reshape": METHODS["reshape"],
     "store": METHODS["store"],
     "program_id": "cute.tile_index(Y, tile)",
-    "cdiv": "-(-a // b)",
-    "pow": "x ** y",
+    "cdiv": "-(-a // b), of signed integers",
+    "pow": "x ** y, which is NaN where x is negative and y no whole number that Python knows",
     "square": "x * x",
     "isnan": "x != x",
-    "log1p": "cute.log(1.0 + x)",
-    "expm1": "cute.exp(x) - 1.0",
+    "log1p": "cute.log(1.0 + x), as exact as 1 + x is: small x lose digits",
+    "expm1": "cute.exp(x) - 1.0, whose error is that of exp(x): small x lose digits",
     "atomic_max": "one work item for each result, or a second kernel on a cute.workspace",
     "atomic_min": "one work item for each result, or a second kernel on a cute.workspace",
 }

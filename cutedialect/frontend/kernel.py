@@ -454,9 +454,10 @@ def trace_body(
     from cutedialect.dialects.cute import GroupType, MemRefType
 
     from .group import Group
+    from .instead import UnknownNameError
     from .scalar import Scalar
     from .tile import Tensor
-    from .trace import Scope, TraceError, tracing
+    from .trace import Scope, TraceError, located_at, tracing
 
     given = iter(block.args)
     values: list[object] = []
@@ -481,6 +482,8 @@ def trace_body(
             if state.failure is not None and state.failure is not failure:
                 raise failure from None
             raise
+        except UnknownNameError as failure:
+            raise located_at(failure, str(failure), "CD-P15") from None
         if state.failure is not None:
             raise state.failure
         for message, where in state.unused.values():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
@@ -59,7 +59,8 @@ def local_tile(
     """
     if not isinstance(tensor, Tensor):
         raise error(f"expected a tensor to tile, got {type(tensor).__name__}")
-    tile, coord = tuple(tile), tuple(coord)
+    tile = _several(tile, "a tile of extents", "(64, 64)")
+    coord = _several(coord, "coordinates", "(m, n)")
     if not 0 < len(tile) <= tensor.rank:
         raise error(
             f"expected a tile of 1 to {tensor.rank} modes for {tensor.name}, got {len(tile)}",
@@ -109,6 +110,18 @@ def local_tile(
     return _checked(
         tensor.view(extents, [value for value in values if value is not None], copy), copy
     )
+
+
+def _several(value: object, what: str, example: str) -> tuple[Any, ...]:
+    """A tuple of what is given for each mode."""
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        got = f"{value!r}" if isinstance(value, int) else type(value).__name__
+        raise error(
+            f"expected {what} such as {example}, one for each mode, got {got}; of a vector it is "
+            "(64,) at (m,)",
+            code="CD-P1",
+        )
+    return tuple(value)
 
 
 def _checked(made: _Made, copy: object) -> _Made:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import ClassVar, NoReturn
+from typing import NoReturn
 
 import numpy as np
 from xdsl.dialects import math
@@ -23,14 +23,14 @@ from .arithmetic import (
 )
 from .dtypes import DType, as_dtype, of_ir
 from .dtypes import i32 as i32_dtype
+from .hints import Computed
 from .trace import Scope, current, error
 
 
-class Scalar:
+class Scalar(Computed):
     """A run-time scalar; operators append IR."""
 
     __slots__ = ("scope", "value")
-    __array_ufunc__: ClassVar[None] = None  # a NumPy number on the left gives way
 
     def __init__(self, value: SSAValue, scope: Scope | None = None) -> None:
         self.value: SSAValue = value
@@ -225,6 +225,12 @@ def as_condition(value: object, what: str) -> SSAValue:
             f"expected {what} to be a run-time condition, got {value}, known while the kernel is "
             "traced; use Python's if",
             code="CD-P9",
+        )
+    if getattr(value, "fragment", None) is not None:
+        raise error(
+            f"expected {what} to be one condition of the CTA, got a tile; take "
+            "cute.any(condition), or choose elements with cute.where(condition, a, b)",
+            code="CD-P3",
         )
     got = value.dtype.name if isinstance(value, Scalar) else type(value).__name__
     raise error(f"expected {what} to be a run-time condition, got {got}", code="CD-P3")

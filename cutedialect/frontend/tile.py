@@ -44,7 +44,7 @@ from .arithmetic import (
     promote,
 )
 from .dtypes import DType, as_dtype, i1, of_ir
-from .hints import Hinted, refuse_elements, refuse_matmul, refuse_stores
+from .hints import Computed, Hinted, refuse_elements, refuse_matmul, refuse_stores
 from .scalar import Scalar, as_i32
 from .trace import Scope, current, error
 
@@ -281,13 +281,12 @@ def tile_origins(tile: Sequence[int], coords: Sequence[SSAValue]) -> dict[int, S
     return origins
 
 
-class Tile(Hinted):
+class Tile(Hinted, Computed):
     """A register tile; operators are elementwise, and shapes align from the left.
 
     `/` of f32 is off by at most 2 ulp (`div.full.f32`), `cute.exact.divide` rounds to nearest.
     """
 
-    __array_ufunc__: ClassVar[None] = None  # a NumPy number on the left gives way
     __matmul__ = refuse_matmul
     __getitem__ = refuse_elements
     __setitem__ = refuse_stores
@@ -511,7 +510,9 @@ class Tile(Hinted):
 
     def __bool__(self) -> bool:
         raise error(
-            "expected a Python bool, got a tile; use cute.where for elementwise choices",
+            "expected a Python bool, got a tile; use & and | for and and or, ~ for not, "
+            "cute.where(condition, a, b) for elementwise choices, and for if `with "
+            "cute.when(cute.any(condition)):`",
             code="CD-P9",
         )
 

@@ -233,6 +233,16 @@ def error(message: str, code: str = "CD-P1") -> TraceError:
     return TraceError(message, code=code, location=user_line())
 
 
+def located_at(failure: BaseException, message: str, code: str) -> TraceError:
+    """A TraceError at the user's line that an exception came from."""
+    where, step = None, failure.__traceback__
+    while step is not None:
+        if not _is_internal(step.tb_frame.f_code):
+            where = f"{step.tb_frame.f_code.co_filename}:{step.tb_lineno}"
+        step = step.tb_next
+    return TraceError(message, code=code, location=where)
+
+
 def user_line() -> str:
     """The user's file and line, as errors name them."""
     frame = user_frame()

@@ -49,6 +49,72 @@ def test_what_to_write_instead(text, message):
         cute.kernel(scope["kernel"])(x, x.copy(), arch="sm_80", backend="emulator")
 
 
+LOCATED = {
+    "x.to(cute.i32) >> 3": r"integers: x // 2\*\*n for x >> n, x \* 2\*\*n for x << n, got >>",
+    "1 << i": r"expected integers: .* got <<",
+    "np.exp(x)": r"expected cute.exp\(x\), got np.exp of a Tile",
+    "np.sin(x)": r"expected a table that the host computes, .*, got np.sin of a Tile",
+    "np.maximum(x, 0.0)": r"expected cute.maximum\(x, y\), got np.maximum of a Tile",
+    "np.exp(i)": r"expected cute.exp\(x\), got np.exp of a Scalar",
+    "np.ones(3) * x": "expected tiles, scalars or numbers, got ndarray",
+    "np.add.reduce(x)": "got np.add of a Tile",
+    "x.bitcast(cute.i32)": r"expected arithmetic: // 2\*\*n .*, got .bitcast of a Tile",
+    "x.sum()": r"expected cute.row_sum\(tile\), .*, got .sum of a Tile",
+    "cute.bitcast(x, cute.i32)": "got cute.bitcast",
+    "cute.sin(x)": r"expected a table .* cute.local_tile\(table, tile, at\), got cute.sin",
+    "cute.popc(x)": r"expected the sum of .* got cute.popc",
+    "cute.cumprod(x, 1)": r"expected sums = .* got cute.cumprod",
+    "cute.associative_scan(x, 1, None)": "got cute.associative_scan",
+    "cute.flip(x)": r"expected cute.copy\(x.columns\(n, 1\), .* got cute.flip",
+    "cute.gather(x, i, 0)": r"whose rows a tile of numbers chooses, got cute.gather",
+    "cute.atomic_cas(x, 0, 1)": r"expected one work item .* got cute.atomic_cas",
+    "cute.round(x)": r"expected cute.where\(x < 0.0, .* got cute.round",
+    "cute.local_tile(X, 64, 0)": r"expected a tile of extents such as \(64, 64\), .* got 64",
+    "cute.local_tile(X, (16, 16), 0)": r"expected coordinates such as \(m, n\), .* got 0",
+    "x > 0 and x < 1": r"use & and \| for and and or, ~ for not, .*cute.any\(condition\)",
+    "cute.when(x > 0)": r"got a tile; take cute.any\(condition\), or choose elements",
+    "cute.where(x, 1, 0) if x else 0": r"`with cute.when\(cute.any\(condition\)\):`",
+}
+
+
+@pytest.mark.parametrize("text", LOCATED)
+def test_errors_at_the_line(text):
+    source = (
+        "def kernel(X, Y):\n    i, j = cute.tile_index(Y, (16, 16))\n"
+        "    x = cute.local_tile(X, (16, 16), (i, j)).load()\n"
+        f"    y = {text}\n    cute.copy(x, cute.local_tile(Y, (16, 16), (i, j)))\n"
+    )
+    file = f"<located {text}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+    scope: dict[str, Any] = {"cute": cute, "np": np}
+    exec(compile(source, file, "exec"), scope)
+    spec = cute.TensorSpec((None, None), cute.f32)
+    with pytest.raises(cute.CompileError, match=LOCATED[text]) as caught:
+        cute.kernel(scope["kernel"]).trace((spec, spec))
+    assert str(caught.value).startswith(f"{file}:4: error[CD-P")
+
+
+@pytest.mark.parametrize("number", [np.float32(3), np.int64(3), 3])
+def test_numbers_of_numpy_on_the_left(number):
+    """Of tiles and of scalars, whatever the operator is."""
+
+    @cute.kernel
+    def kernel(X, Y, s):
+        x = cute.local_tile(X, (4, 16), (0, 0)).load()
+        tiles = [number + x, number - x, number * x, number / x, number % 2 + x]
+        tiles += [cute.where(number < x, 1.0, 0.0), cute.where(number >= x, 1.0, 0.0)]
+        tiles += [cute.where(number == x, 1.0, 0.0), number**x, number - s + x]
+        for place, tile in enumerate(tiles):
+            cute.copy(tile.to(cute.f32), cute.local_tile(Y, (4, 16), (place, 0)))
+
+    x = np.random.default_rng(0).integers(1, 5, (4, 16)).astype(np.float32)
+    y = np.zeros((40, 16), np.float32)
+    kernel(x, y, 2.0, backend="emulator")
+    n = float(number)
+    want = [n + x, n - x, n * x, n / x, n % 2 + x, n < x, n >= x, n == x, n**x, n - 2 + x]
+    np.testing.assert_allclose(y, np.concatenate(want), rtol=1e-5)
+
+
 def test_probing_for_attributes_goes_on_working():
     @cute.kernel
     def kernel(X, Y):

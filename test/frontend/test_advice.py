@@ -1,0 +1,280 @@
+"""What messages advise in the place of names of other libraries, run as it is advised, on the types
+that the advice does not exclude, and compared with NumPy.
+"""
+
+from __future__ import annotations
+
+import linecache
+
+import numpy as np
+import pytest
+
+import cutedialect as cute
+from cutedialect.frontend.instead import FUNCTIONS, METHODS
+
+ROWS, COLUMNS = 4, 16
+ARCH = "sm_90a"
+
+
+def follow(lines, x, y, **more):
+    """Run lines of a program on tiles x and of Y, in a kernel on arrays."""
+    source = (
+        "def program(X, Y):\n"
+        "    rows, columns, m = X_SHAPE[0], X_SHAPE[1], 0\n"
+        "    x = cute.local_tile(X, X_SHAPE, (0, 0)).load()\n"
+        + "".join(f"    {line}\n" for line in lines)
+    )
+    file = f"<advice {hash(source)}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+    scope = {"cute": cute, "X_SHAPE": x.shape, "Y_SHAPE": y.shape, **more}
+    exec(compile(source, file, "exec"), scope)
+    cute.kernel(scope["program"])(x, y, arch=ARCH, backend="emulator")
+    return y
+
+
+STORE = "cute.copy(y, cute.local_tile(Y, Y_SHAPE, (0, 0)))"
+
+
+def drawn(dtype, shape=(ROWS, COLUMNS)):
+    rng = np.random.default_rng(0)
+    kind = np.dtype(dtype)
+    if kind.kind in "iu":
+        x = rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, shape, kind, endpoint=True)
+        x[0, 3] = x[2, 0] = np.iinfo(kind).min
+        x[1, 5] = np.iinfo(kind).max
+        return x
+    return (rng.standard_normal(shape) * 10).astype(kind)
+
+
+def advised(name, *parts, of=FUNCTIONS):
+    """The parts of a program, which have to stand in what is advised for a name."""
+    for part in parts:
+        assert part in of[name], (name, part)
+    return parts
+
+
+INTEGERS = ["int8", "uint8", "int32", "int64"]
+FLOATS = ["float16", "float32", "float64"]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS + FLOATS)
+def test_argmin(dtype):
+    part = "cute.argmax(-x)" if dtype in FLOATS else "cute.argmax(~x)"
+    of = "of floats" if dtype in FLOATS else "of integers"
+    advised("argmin", f"{part} {of}")
+    x = drawn(dtype)
+    y = follow([f"y = {part}", STORE], x, np.zeros((ROWS, 1), np.int32))
+    assert np.array_equal(y[:, 0], x.argmin(1))
+
+
+HALVES = [0.5, 1.5, 2.5, -0.5, 0.49999997, -2.5, 3.5, 8388609.0, 4194304.5, -1e30, 3e9, -7.0]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["round", "rint", "floor", "ceil"])
+def test_whole_numbers(name, dtype):
+    place = "2.0**23"
+    size = f"cute.where(abs(x) < {place}, (abs(x) + {place}) - {place}, abs(x))"
+    advised(name, size, "cute.where(x < 0.0, -size, size)")
+    lines = [f"size = {size}", "whole = cute.where(x < 0.0, -size, size)"]
+    if dtype == "float64":
+        advised(name, "(2.0**52 in f64)")
+        lines[0] = lines[0].replace(place, "2.0**52")
+    last = {
+        "floor": "cute.where(whole > x, whole - 1.0, whole)",
+        "ceil": "cute.where(whole < x, whole + 1.0, whole)",
+    }.get(name)
+    lines.append("y = whole" if last is None else f"y = {last}")
+    if last is not None:
+        advised(name, last)
+    x = np.array([HALVES * 2] * 2, dtype)
+    x[1, :12] = np.random.default_rng(1).standard_normal(12) * 100
+    y = follow([*lines, STORE], x, np.zeros_like(x))
+    assert np.array_equal(y, getattr(np, name)(x))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8", "float32", "int32", "float64"])
+def test_cumulative_sums(dtype):
+    """By a multiply, of f32 by three of them, and column by column."""
+    x = drawn(dtype, (16, 32))
+    if dtype == "float32":
+        x[:] = 4097  # which a multiply would round
+        x[3] = drawn(dtype, (1, 32))
+    triangle = "(cute.coord(ones, 0) <= cute.coord(ones, 1)).to(x.dtype)"
+    by_columns = (
+        "sums = cute.where(cute.coord(sums, 1) == k, cute.reduce(cute.where(cute.coord(x, 1) <= k, "
+        'x, 0), 1, "add"), sums)'
+    )
+    into = {"float16": "float32", "int8": "int32"}.get(dtype, dtype)
+    start = f"ones, acc = cute.zeros((32, 32)), cute.zeros((16, 32), '{into}')"
+    if dtype in ("float16", "int8"):
+        advised("cumsum", f"cute.gemm(x, {triangle}, acc)", "with ones = cute.zeros((n, n))")
+        lines = [start, f"cute.gemm(x, {triangle}, acc)", "y = acc"]
+    elif dtype == "float32":
+        split = ("p = x.to(cute.bf16)", "x = x - p.to(cute.f32)")
+        advised("cumsum", ", ".join(split), "three times")
+        multiply = f"cute.gemm(p, {triangle.replace('x.', 'p.')}, acc)"
+        lines = [start, *(3 * [split[0], multiply, split[1]]), "y = acc"]
+    else:
+        advised("cumsum", by_columns, "from sums = cute.zeros(x.shape, x.dtype) on")
+        lines = ["sums = cute.zeros(x.shape, x.dtype)"]
+        lines += [
+            by_columns.replace("k,", f"{k},")
+            .replace("k, ", f"{k}, ")
+            .replace("== k", f"== {k}")
+            .replace("<= k", f"<= {k}")
+            for k in range(32)
+        ] + ["y = sums"]
+    y = follow([*lines, STORE], x, np.zeros(x.shape, into))
+    want = np.cumsum(x.astype(into), 1, dtype=into)
+    if into.startswith("float"):
+        scale = np.abs(x.astype(np.float64)).cumsum(1)
+        assert (np.abs(y - x.astype(np.float64).cumsum(1)) <= 32 * np.finfo(into).eps * scale).all()
+    else:
+        assert np.array_equal(y, want)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+@pytest.mark.parametrize("name", ["cumprod", "associative_scan"])
+def test_scans(name, dtype):
+    scan = (
+        "sums = cute.where(cute.coord(sums, 1) == k, cute.reduce(cute.where(cute.coord(x, 1) <= k, "
+        "x, {}), 1, {}), sums)"
+    )
+    is_product = name == "cumprod"
+    neutral, combine = (1, '"mul"') if is_product else ("neutral", "combine")
+    advised(name, scan.format(neutral, combine))
+    x = np.random.default_rng(2).choice([-2, 1, 1, 3], (4, 8)).astype(dtype)
+    lines = ["sums = cute.zeros(x.shape, x.dtype)", "for k in range(columns):"]
+    lines += ["    " + scan.format(neutral, combine), "y = sums"]
+    y = follow([*lines, STORE], x, np.zeros_like(x), neutral=-100, combine=cute.maximum)
+    want = np.cumprod(x, 1, dtype=dtype) if is_product else np.maximum.accumulate(x, 1)
+    assert np.array_equal(y, want)
+
+
+ROW_FUNCTIONS = {
+    "sum": ("cute.row_sum(x)", lambda x: x.sum(1)),
+    "max": ("cute.row_max(x)", lambda x: x.max(1)),
+    "min": ('cute.reduce(x, 1, "min")', lambda x: x.min(1)),
+    "mean": ("cute.row_sum(x) / columns", lambda x: x.mean(1)),
+}
+
+
+@pytest.mark.some(10)
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "float32", "float64"])
+@pytest.mark.parametrize("name", ROW_FUNCTIONS)
+def test_rows(name, dtype):
+    text, exact = ROW_FUNCTIONS[name]
+    stated = text.replace("(x", "(tile", 1).replace(", 1,", ", mode,") if name != "mean" else text
+    advised(name, stated)
+    x = drawn(dtype)
+    if name == "sum" and dtype == "int32":
+        x //= 64
+    if name == "mean" and dtype not in FLOATS:
+        advised(name, "x.to(cute.f32) of integers")
+        text = text.replace("(x)", "(x.to(cute.f32))")
+    want = exact(x.astype(np.float64) if name == "mean" else x)
+    found = x.dtype if name in ("max", "min") or dtype in FLOATS else np.dtype("int32")
+    found = np.dtype("float32") if name == "mean" and dtype not in FLOATS else found
+    y = follow([f"y = {text}", STORE], x, np.zeros((ROWS, 1), found))
+    np.testing.assert_allclose(y[:, 0], want, rtol=1e-5)
+
+
+def softmax(x):
+    e = np.exp(x - x.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+FORMULAS = {
+    "softmax": (["e = cute.exp(x - cute.row_max(x))", "y = e / cute.row_sum(e)"], softmax),
+    "logsumexp": (
+        ["m = cute.row_max(x)", "y = m + cute.log(cute.row_sum(cute.exp(x - m)))"],
+        lambda x: (
+            np.log(np.exp(x - x.max(1, keepdims=True)).sum(1, keepdims=True))
+            + x.max(1, keepdims=True)
+        ),
+    ),
+    "var": (
+        ["mean = cute.row_sum(x) / columns", "d = x - mean", "y = cute.row_sum(d * d) / columns"],
+        lambda x: x.var(1, keepdims=True),
+    ),
+    "clip": (
+        ["low, high = -3.0, 4.0", "y = cute.minimum(cute.maximum(x, low), high)"],
+        lambda x: np.clip(x, -3, 4),
+    ),
+    "square": (["y = x * x"], np.square),
+    "pow": (["y = x ** 3"], lambda x: x**3),
+    "log1p": (["x = x * x", "y = cute.log(1.0 + x)"], lambda x: np.log1p(x * x)),
+    "expm1": (["y = cute.exp(x) - 1.0"], np.expm1),
+    "isnan": (["y = cute.where(x != x, 1.0, 0.0)"], np.isnan),
+    "ones": (["y = cute.full(Y_SHAPE, 1.0)"], np.ones_like),
+}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_formulas(name):
+    lines, exact = FORMULAS[name]
+    for line in lines:
+        value = line.removeprefix("y = ").replace("Y_SHAPE", "shape")
+        is_stated = value in FUNCTIONS[name] or line in FUNCTIONS[name]
+        assert is_stated or line.startswith(
+            ("low", "mean", "x =", "y = cute.where(x != x", "y = x **")
+        )
+    x = drawn("float32")
+    want = np.asarray(exact(x.astype(np.float64)), np.float64)
+    y = follow([*lines, STORE], x, np.zeros(want.shape, np.float32))
+    np.testing.assert_allclose(y, want, rtol=3e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_largest(dtype):
+    for name in ("topk", "sort", "argsort"):
+        advised(name, "cute.top_k(tile, k)", "of floats")
+    x = drawn(dtype)
+    x[1, 3] = np.inf
+    y = follow(["y, _ = cute.top_k(x, 5)", STORE], x, np.zeros((ROWS, 5), dtype))
+    assert np.array_equal(y, -np.sort(-x, 1)[:, :5])
+    y = follow(["_, y = cute.top_k(x, columns)", STORE], x, np.zeros(x.shape, np.int32))
+    assert np.array_equal(y, np.argsort(-x, 1, kind="stable"))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32"])
+def test_bits(dtype):
+    one = "(x.to(cute.i64) // 2**n) % 2"
+    advised("popc", one)
+    x = drawn(dtype)
+    bits = x.itemsize * 8
+    lines = [f"y = sum({one} for n in range({bits}))", STORE]
+    y = follow(lines, x, np.zeros(x.shape, np.int64))
+    want = [[bin(int(v) & (1 << bits) - 1).count("1") for v in row] for row in x]
+    assert np.array_equal(y, want)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32"])
+def test_shifts(dtype):
+    x = drawn(dtype)
+    y = follow(["y = x // 2**3", STORE], x, np.zeros_like(x))
+    assert np.array_equal(y, x >> 3)
+    y = follow(["y = x * 2**3", STORE], x, np.zeros_like(x))
+    assert np.array_equal(y, x << 3)
+
+
+def test_flipped_columns():
+    part = "cute.copy(x.columns(n, 1), cute.local_tile(Y, (rows, 1), (m, columns - 1 - n)))"
+    advised("flip", part)
+    x = drawn("float32")
+    y = follow(["for n in range(columns):", f"    {part}"], x, np.zeros_like(x))
+    assert np.array_equal(y, x[:, ::-1])
+
+
+def test_ceiling_division():
+    advised("cdiv", "-(-a // b)", "of signed integers")
+    x = drawn("int32")
+    y = follow(["a, b = x // 2, 7", "y = -(-a // b)", STORE], x, np.zeros_like(x))
+    assert np.array_equal(y, -(-(x // 2) // 7))
+
+
+def test_methods_say_the_same():
+    advised("min", 'cute.reduce(tile, mode, "min")', of=METHODS)
+    assert METHODS["mean"] == FUNCTIONS["mean"]
+    assert METHODS["bitcast"] == FUNCTIONS["bitcast"]
