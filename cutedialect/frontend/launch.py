@@ -321,7 +321,7 @@ def lower(
     from cutedialect.backend.ptx import ptx_text
     from cutedialect.dialects.ptx import KernelOp
     from cutedialect.frontend.argument_relations import contracted_extents, shared_memory
-    from cutedialect.frontend.trace import located
+    from cutedialect.frontend.trace import faults_of, located
     from cutedialect.passes.cute_to_ptx import pipeline
     from cutedialect.passes.verify_dominance import check_dominance
 
@@ -332,7 +332,8 @@ def lower(
         _verify(module)
         equal, shared = contracted_extents(module), shared_memory(module)
         for step in pipeline(arch):
-            step.apply(context, module)
+            with faults_of(step.name, module):
+                step.apply(context, module)
             if verify_each:
                 module.verify()
                 check_dominance(module)
@@ -340,7 +341,8 @@ def lower(
                 schedule = _schedule_text(module)
             if after is not None:
                 after(step.name, module)
-        ptx = ptx_text(module)
+        with faults_of("the printer of PTX", module):
+            ptx = ptx_text(module)
     ops: dict[str, int] = {}
     for kernel in module.ops:
         if isinstance(kernel, KernelOp):

@@ -32,7 +32,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from cutedialect.backend.runtime.errors import REFUSED, CompileError
+from cutedialect.backend.runtime.errors import INTERNAL, REFUSED, CompileError
+from cutedialect.backend.runtime.tracebacks import is_raised
 
 if TYPE_CHECKING:
     from .host import Launches
@@ -260,11 +261,39 @@ def located(module: ModuleOp) -> Iterator[None]:
         if op is None and isinstance(error, VerifyException):
             op = _first_invalid(module)
         text = next((arg for arg in error.args if isinstance(arg, str)), str(error))
-        where = None
-        if op is not None and isinstance(op.location, FileLineColLoc):
-            at = op.location
-            where = f"{at.filename.data}:{at.line.data}:{at.column.data}"
+        where = None if op is None else _place(op)
         raise CompileError(text, location=where, code=REFUSED) from error
+
+
+@contextmanager
+def faults_of(name: str, module: ModuleOp) -> Iterator[None]:
+    """Turn what fails inside of a pass, rather than refusing something, into a CompileError at the
+    program's line that says whose fault it is.
+    """
+    try:
+        yield
+    except (DiagnosticException, VerifyException, CompileError, MemoryError):
+        raise
+    except Exception as error:
+        ours = type(error).__module__.split(".")[0] == "cutedialect"
+        if ours or (isinstance(error, ValueError | TypeError) and is_raised(error)):
+            raise
+        op = next((op for op in module.ops if isinstance(op.location, FileLineColLoc)), None)
+        text = f"{type(error).__name__}: {error}".rstrip(": ").split("\n", 1)[0]
+        raise CompileError(
+            f"internal error in {name}: {text}",
+            location=None if op is None else _place(op),
+            code=INTERNAL,
+            notes=("this is a fault of cutedialect, whose traceback CUTEDIALECT_DEBUG=1 shows",),
+        ) from error
+
+
+def _place(op: Operation) -> str | None:
+    """The place of an op in the user's Python, if it has one."""
+    at = op.location
+    if not isinstance(at, FileLineColLoc):
+        return None
+    return f"{at.filename.data}:{at.line.data}:{at.column.data}"
 
 
 def _first_invalid(module: ModuleOp) -> Operation | None:

@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
+from cutedialect.backend.runtime.tracebacks import is_raised
 from cutedialect.remarks import Remark
 
 from .styles import styled
@@ -129,11 +130,7 @@ def is_users_fault(error: BaseException) -> bool:
     if isinstance(error, (DiagnosticException, ParseError)):
         return True
     if type(error) is ValueError:
-        trace = error.__traceback__
-        while trace is not None and trace.tb_next is not None:
-            trace = trace.tb_next
-        raised_in = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", ""))
-        return raised_in.split(".")[0] == "cutedialect"
+        return is_raised(error)
     ours = type(error).__module__.split(".")[0] == "cutedialect"
     return ours and isinstance(error, Exception)
 

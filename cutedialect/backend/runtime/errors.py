@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 # The code of a program or schedule that a pass refuses.
 REFUSED = "CD-PASS"
+# The code of what fails in a pass without being refused.
+INTERNAL = "CD-INTERNAL"
 # The code of a kernel whose values do not fit the registers; of one whose `wgmma` the assembler
 # serializes for that reason, and of one with an instruction that takes more than there are.
 SPILL = "CD-SPILL"

@@ -6,6 +6,7 @@ traceback names below the message.
 
 from __future__ import annotations
 
+import dis
 import os
 import sys
 from types import TracebackType
@@ -40,6 +41,18 @@ def concise(error: Exception) -> Exception:
         shown = TracebackType(shown, each.tb_frame, each.tb_lasti, each.tb_lineno)
     error.__cause__, error.__suppress_context__ = None, True
     return error.with_traceback(shown)
+
+
+def is_raised(error: BaseException) -> bool:
+    """Whether a `raise` of this package made an error, rather than an operation that failed in it,
+    such as a shift by a negative number.
+    """
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None or not last.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+        return False
+    return last.tb_frame.f_code.co_code[last.tb_lasti] == dis.opmap["RAISE_VARARGS"]
 
 
 def explained() -> _Explained:

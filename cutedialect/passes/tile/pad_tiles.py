@@ -133,6 +133,10 @@ def _padded_extents(kernel: cute.KernelOp) -> dict[int, int]:
     for op in ops_of(kernel, cute.IndexedTileOp):
         # Of a row that is padded there is no number.
         units.pop(int(op.tile.get_values()[op.mode]), None)
+    for op in ops_of(kernel, cute.ReduceOp):
+        if op.body is not None:
+            # What a fold would not notice is not known.
+            units.pop(op.length, None)
     padded: dict[int, int] = {}
     for extent, unit in units.items():
         more = -(-extent // unit) * unit
@@ -177,10 +181,6 @@ def _can_pad(kernel: cute.KernelOp, padded: dict[int, int]) -> bool:
             continue
         sees = any(extent in padded for shape in fragment_shapes(op) for extent in shape)
         if sees and not isinstance(op, (*RESIZABLE, cute.AnyOp)):
-            return False
-        is_fold = isinstance(op, cute.ReduceOp) and op.body is not None
-        if is_fold and op.length in padded:
-            # What a fold would not notice is not known.
             return False
         if isinstance(op, cute.CopyOp | cute.LoadOp | cute.AtomicOp) and not all(
             isinstance(value.owner, cute.LocalTileOp | cute.IndexedTileOp | cute.TransposeOp)

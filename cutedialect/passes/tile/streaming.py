@@ -130,7 +130,9 @@ def parts_of_rows(kernel: cute.KernelOp, row: int) -> int:
     of each.
     """
     widest = max(map(_bits, _loads(ops_of(kernel, cute.LoadOp), row)), default=16)
-    return parts_for(row, max(_loaded(block, row) for block in _blocks(kernel)), widest)
+    # Rows that all work items load alike, and rows that nobody loads, are stored at least.
+    bits = max(_loaded(block, row) for block in _blocks(kernel)) or widest
+    return parts_for(row, bits, widest)
 
 
 def parts_for(row: int, bits: int, widest: int = 16) -> int:

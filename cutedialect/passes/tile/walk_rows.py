@@ -83,7 +83,9 @@ class _Rows:
         bits = sum(type_.bits for type_ in loads if isinstance(type_, cute.FragmentType))
         self.is_read_once = len(self._groups()) + bool(self.stored) < 2
         elements = max(_PART, _PART_BITS // max(1, bits)) if self.is_read_once else _PART
-        self.part = max(_LEAST, 1 << (elements // max(1, across)).bit_length() - 1)
+        # Columns of few elements, and many of them, have parts of the least extent.
+        each = max(1, elements // max(1, across))
+        self.part = max(_LEAST, 1 << each.bit_length() - 1)
 
     def are_too_long(self) -> bool:
         """Whether registers do not hold a row, or need not."""
