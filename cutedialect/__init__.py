@@ -34,9 +34,13 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.dtypes import f64 as f64
     from cutedialect.frontend.dtypes import i1 as i1
     from cutedialect.frontend.dtypes import i8 as i8
+    from cutedialect.frontend.dtypes import i16 as i16
     from cutedialect.frontend.dtypes import i32 as i32
     from cutedialect.frontend.dtypes import i64 as i64
     from cutedialect.frontend.dtypes import u8 as u8
+    from cutedialect.frontend.dtypes import u16 as u16
+    from cutedialect.frontend.dtypes import u32 as u32
+    from cutedialect.frontend.dtypes import u64 as u64
     from cutedialect.frontend.functions import abs_ as abs
     from cutedialect.frontend.functions import atomic_add as atomic_add
     from cutedialect.frontend.functions import column_vector as column_vector
@@ -167,6 +171,7 @@ __all__ = [
     "host",
     "i1",
     "i8",
+    "i16",
     "i32",
     "i64",
     "inf",
@@ -199,6 +204,9 @@ __all__ = [
     "tile_index",
     "top_k",
     "u8",
+    "u16",
+    "u32",
+    "u64",
     "when",
     "where",
     "workspace",
@@ -231,9 +239,13 @@ _PUBLIC = {
         "f32",
         "f64",
         "i1",
+        "i16",
         "i32",
         "i64",
         "i8",
+        "u16",
+        "u32",
+        "u64",
         "u8",
     ),
     "cutedialect.frontend.functions": (

@@ -11,7 +11,7 @@ Arch = Literal[
     "sm_100", "sm_100f", "sm_100a", "sm_103", "sm_103f", "sm_103a", "sm_110", "sm_110f", "sm_110a",
     "sm_120", "sm_120f", "sm_120a", "sm_121", "sm_121f", "sm_121a",
 ]  # fmt: skip
-Activation = Literal["relu", "gelu", "silu"]
+Activation = Literal["relu", "gelu", "silu", "tanh", "sigmoid"]
 Backend = Literal["auto", "emulator", "interpreter", "cuda", "cupy", "cupy-cubin"]
 BACKENDS: tuple[Backend, ...] = ("auto", "emulator", "interpreter", "cuda", "cupy", "cupy-cubin")
 Precision = Literal["tf32", "3xtf32"]

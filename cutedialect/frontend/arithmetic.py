@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import AnyFloat, IntegerAttr, IntegerType, Signedness
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, SSAValue
 
-from .dtypes import DType, f32, i32
+from .dtypes import DType, f32, i32, i64
 from .trace import current, error
 
 Number = int | float
@@ -59,14 +59,28 @@ def compares(kind: str) -> bool:
 
 
 def promote(one: DType, other: DType) -> DType:
-    """The type that holds both: the wider float; f32 for f16 with bf16, i32 for i8 with u8."""
+    """The type that holds both: the wider float, f32 for f16 with bf16; the wider integer, and
+    where an unsigned one is as wide as a signed one, or wider, the signed one of 32 or 64 bits that
+    holds it: i32 for i8 with u8, i64 for i32 with u32.
+    """
     if one == other:
         return one
     if (one.kind == "f") != (other.kind == "f"):
         return one if one.kind == "f" else other
-    if one.bits == other.bits:
-        return f32 if one.kind == "f" else i32
-    return one if one.bits > other.bits else other
+    narrow, wide = (one, other) if one.bits < other.bits else (other, one)
+    if one.kind == "f":
+        return f32 if one.bits == other.bits else wide
+    signed = next((dtype for dtype in (one, other) if dtype.kind == "i"), None)
+    unsigned = next((dtype for dtype in (one, other) if dtype.kind == "u"), None)
+    if narrow.bits == 1 or signed is None or unsigned is None or signed.bits > unsigned.bits:
+        return wide
+    if unsigned.bits == 64:
+        raise error(
+            f"expected integers that one type holds, got {one.name} and {other.name}; convert one "
+            f"with .to(cute.{other.name}) or .to(cute.{one.name}), which wraps",
+            code="CD-P3",
+        )
+    return i64 if unsigned.bits == 32 else i32
 
 
 def joined(dtype: DType, scalar: DType) -> DType:
@@ -164,8 +178,10 @@ def convert_value(value: SSAValue, source: DType, target: DType) -> SSAValue:
         kind = arith.FPToUIOp if target.kind == "u" else arith.FPToSIOp
     elif target.kind == "f":
         kind = arith.UIToFPOp if source.kind in "ub" else arith.SIToFPOp
-    elif target.bits == source.bits:
+    elif target.bits == source.bits and target.bits < 16:
         return convert_value(convert_value(value, source, i32), i32, target)
+    elif target.bits == source.bits:
+        kind = arith.BitcastOp
     elif target.bits < source.bits:
         kind = arith.TruncIOp
     else:

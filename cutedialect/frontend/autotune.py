@@ -19,6 +19,7 @@ from cutedialect import environment
 from cutedialect.backend.runtime.errors import CompileError, LossWarning
 from cutedialect.backend.runtime.fingerprint import FingerprintError
 from cutedialect.backend.runtime.kernel import Kernel
+from cutedialect.backend.runtime.progress_line import ProgressLine
 from cutedialect.backend.runtime.ptx_text import canonical
 from cutedialect.backend.runtime.timing import DeviceLostError, DeviceTimer, Timer
 from cutedialect.backend.runtime.tracebacks import concise
@@ -33,7 +34,6 @@ from cutedialect.schedule import Schedule
 
 from .kernel import KernelFunction
 from .launch import as_schedule
-from .progress_line import ProgressLine
 from .tunable import Tunable, TunableKernel
 from .tuned_options import Candidate, Options
 

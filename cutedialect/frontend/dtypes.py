@@ -40,6 +40,11 @@ class DType:
         return np.dtype(f"{self.kind}{self.bits // 8}")
 
     @property
+    def in_memory(self) -> DType:
+        """The type of the same values in memory, where a condition is a byte that is 0 or not."""
+        return u8 if self.bits < 8 else self
+
+    @property
     def ir(self) -> Attribute:
         """The IR type."""
         return _ir_type(self.name, self.kind, self.bits)
@@ -75,11 +80,15 @@ e4m3: DType = DType("e4m3", "f", 8)
 e5m2: DType = DType("e5m2", "f", 8)
 i8: DType = DType("i8", "i", 8)
 u8: DType = DType("u8", "u", 8)
+i16: DType = DType("i16", "i", 16)
+u16: DType = DType("u16", "u", 16)
 i32: DType = DType("i32", "i", 32)
+u32: DType = DType("u32", "u", 32)
 i64: DType = DType("i64", "i", 64)
+u64: DType = DType("u64", "u", 64)
 i1: DType = DType("i1", "b", 1)
 
-ALL = (f16, bf16, f32, f64, e4m3, e5m2, i8, u8, i32, i64, i1)
+ALL = (f16, bf16, f32, f64, e4m3, e5m2, i8, u8, i16, u16, i32, u32, i64, u64, i1)
 _BY_NAME = {dtype.name: dtype for dtype in ALL}
 _NUMPY_NAMES = {
     "float16": f16,
@@ -90,9 +99,14 @@ _NUMPY_NAMES = {
     "float8_e5m2": e5m2,
     "int8": i8,
     "uint8": u8,
+    "int16": i16,
+    "uint16": u16,
     "int32": i32,
+    "uint32": u32,
     "int64": i64,
+    "uint64": u64,
     "bool": i1,
+    "bool_": i1,
 }
 
 
@@ -114,16 +128,6 @@ def as_dtype(value: object, what: str = "dtype") -> DType:
         hint = f"; did you mean {near[0]}?" if near else ""
         raise TypeError(f"expected {what} to be one of {', '.join(_BY_NAME)}, got {name}{hint}")
     return found
-
-
-def memory_dtype(dtype: DType, what: str) -> DType:
-    """The type, checked to be one that tensors hold: conditions live in registers only."""
-    if dtype.bits < 8:
-        raise TypeError(
-            f"expected {what} to have elements of 8 or more bits, got {dtype.name}; view it as "
-            "uint8 and compare with 0"
-        )
-    return dtype
 
 
 @cache

@@ -239,14 +239,13 @@ def copy(source: object, destination: object, mask: Tile | None = None) -> None:
             f"expected a source of shape {destination.shape}, got {source.shape}", code="CD-P2"
         )
     _check_element(source, destination)
-    if isinstance(source, View) and (source.is_indexed or destination.is_indexed):
+    is_indexed = isinstance(source, View) and (source.is_indexed or destination.is_indexed)
+    if isinstance(source, View) and (is_indexed or mask is not None):
         source = source.load()
-    if mask is None:
-        current().insert(CopyOp(source.use(), destination.use()))
-        return
-    stored = source.load() if isinstance(source, View) else source
-    chosen = _mask(mask, stored.shape)
-    current().insert(CopyOp(stored.use(), destination.use(), mask=chosen.use()))
+    if isinstance(source, Tile) and source.dtype.bits < 8:
+        source = source.to(source.dtype.in_memory)
+    chosen = None if mask is None else _mask(mask, source.shape).use()
+    current().insert(CopyOp(source.use(), destination.use(), mask=chosen))
 
 
 def _mask(mask: object, shape: tuple[int, ...]) -> Tile:
@@ -309,6 +308,13 @@ def atomic_add(tile: Tile, view: View) -> None:
     into = as_matrix(view)
     if tile.shape != into.shape:
         raise error(f"expected a tile of shape {into.shape}, got {tile.shape}", code="CD-P2")
+    if tile.dtype.bits < 16 or (tile.dtype.kind != "f" and tile.dtype.bits < 32):
+        raise error(
+            "expected a tile of floats of 16 bits or more, or of integers of 32 or 64, for "
+            f"cute.atomic_add, got {tile.dtype.name}; add up in another array, with "
+            f".to(cute.{'f32' if tile.dtype.kind == 'f' else 'i32'})",
+            code="CD-P3",
+        )
     _check_element(tile, into)
     current().insert(AtomicOp("add", tile.use(), into.use()))
 

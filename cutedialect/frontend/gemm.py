@@ -154,9 +154,9 @@ def gemm(
     of the call, and three products are summed: off by up to some 2^-20 of that sum. "ieee" is
     refused; other types have None.
 
-    `activation` is "relu", "gelu", "silu" or a function of the tile alpha A B + beta C + bias,
-    written with the operators of tile programs. `aux` is an array (..., M, N) of any element type
-    that gets that tile as it is before the activation.
+    `activation` is "relu", "gelu", "silu", "tanh", "sigmoid" or a function of the tile
+    alpha A B + beta C + bias, written with the operators of tile programs. `aux` is an array
+    (..., M, N) of any element type that gets that tile as it is before the activation.
 
     `out` and `aux` have memory of their own, which no other array of the call overlaps; one of them
     may be c itself. Wrong arguments raise TypeError or ValueError naming the argument, and nothing

@@ -20,9 +20,10 @@ from .trace import current, error
 class Group:
     """Any number of tensors of one type, rank and major."""
 
-    def __init__(self, value: SSAValue, name: str) -> None:
+    def __init__(self, value: SSAValue, name: str, holds_conditions: bool = False) -> None:
         self.value = value
         self.name = name
+        self.holds_conditions = holds_conditions
 
     @property
     def rank(self) -> int:
@@ -40,7 +41,7 @@ class Group:
         """The tensor with a number, which has to be in range."""
         at = as_i32(index, "the number of a tensor")
         member = current().insert(MemberOp(self.value, at), self.name).results[0]
-        return Tensor(member, self.name)
+        return Tensor(member, self.name, self.holds_conditions)
 
     def __iter__(self) -> NoReturn:
         raise error(

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 from cutedialect.layout import Dyn, Layout
 from cutedialect.schedule import Schedule
 
-from .dtypes import as_dtype, f32, i32
+from .dtypes import as_dtype, f32, i1, i32
 from .kernel import (
     KernelFunction,
     Spec,
     at_start,
+    conditions_of,
+    mark_conditions,
     trace_arguments,
     trace_body,
     trace_function,
@@ -52,10 +54,10 @@ class HostFunction(KernelFunction):
 
         from .trace import location
 
-        types = types_of(self, specs)
+        types, conditions = types_of(self, specs), conditions_of(specs)
         block, host = trace_arguments(self, types)
         host.launches = Launches(schedule)
-        trace_body(self, types, block, host, self.constants(constants or {}))
+        trace_body(self, types, block, host, self.constants(constants or {}), conditions)
         if not host.launches.kernels:
             raise at_start(
                 self, f"expected {self.__name__} to launch a kernel (cute.launch), got none"
@@ -64,6 +66,7 @@ class HostFunction(KernelFunction):
         block.add_op(ending)
         op = func.FuncOp("launch", ([arg.type for arg in block.args], []), Region(block))
         op.location = ending.location = location()
+        mark_conditions(op, types, conditions)
         return ModuleOp([*host.launches.kernels, op])
 
 
@@ -124,8 +127,12 @@ def launch(
     name = trace.launches.name(program)
     chosen = Schedule.parse(schedule) if isinstance(schedule, str) else schedule
     types = [None if value is None else value.type for value in values]
+    conditions = [
+        place for place, arg in enumerate(given) if getattr(arg, "holds_conditions", False)
+    ]
+    shared = trace.launches.schedule
     kernel = trace_function(
-        program, name, types, program.constants(left), chosen or trace.launches.schedule
+        program, name, types, program.constants(left), chosen or shared, conditions
     )
     trace.launches.kernels.append(kernel)
     trace.insert(LaunchOp(name, [], [value for value in values if value is not None]))
@@ -163,9 +170,10 @@ def workspace(shape: Sequence[int | Scalar], dtype: object) -> Tensor:
     element = as_dtype(dtype)
     modes = tuple(Dyn() if isinstance(extent, Scalar) else extent for extent in extents)
     layout = Layout(modes, tuple(reversed(strides)))
-    type_ = MemRefType.get(element.ir, "gmem", _ALIGNMENT, layout)
+    type_ = MemRefType.get(element.in_memory.ir, "gmem", _ALIGNMENT, layout)
     given = [as_i32(extent, "an extent") for extent in extents if isinstance(extent, Scalar)]
-    return Tensor(trace.insert(WorkspaceOp(given, type_), "workspace").results[0], "workspace")
+    made = trace.insert(WorkspaceOp(given, type_), "workspace").results[0]
+    return Tensor(made, "workspace", element == i1)
 
 
 def _constant(default: object) -> SSAValue:

@@ -11,7 +11,7 @@ import inspect
 import re
 import sys
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args, overload
 
@@ -21,7 +21,7 @@ from cutedialect.dialects.walks import ops_of
 from cutedialect.layout import Dyn, Layout
 from cutedialect.schedule import Schedule
 
-from .dtypes import DType, as_dtype, f32, f64, i1, i32, i64, memory_dtype
+from .dtypes import DType, as_dtype, f32, f64, i1, i32, i64
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -58,7 +58,7 @@ class TensorSpec:
         has_tail: bool = False,
     ) -> None:
         object.__setattr__(self, "shape", tuple(shape))
-        object.__setattr__(self, "dtype", memory_dtype(as_dtype(dtype), "a tensor"))
+        object.__setattr__(self, "dtype", as_dtype(dtype))
         object.__setattr__(self, "strides", None if strides is None else tuple(strides))
         object.__setattr__(self, "align", align)
         object.__setattr__(self, "has_tail", has_tail)
@@ -101,7 +101,7 @@ class TensorSpec:
         )
         shape = tuple(Dyn() for _ in self.shape)
         align = max(self.align, element)
-        return MemRefType.get(self.dtype.ir, "gmem", align, Layout(shape, strides))
+        return MemRefType.get(self.dtype.in_memory.ir, "gmem", align, Layout(shape, strides))
 
 
 @dataclass(frozen=True)
@@ -362,8 +362,10 @@ def trace_kernel(
     """Run the body once and collect the IR."""
     from xdsl.dialects.builtin import ModuleOp
 
-    types = types_of(program, specs)
-    return ModuleOp([trace_function(program, program.symbol, types, constants, schedule)])
+    types, conditions = types_of(program, specs), conditions_of(specs)
+    return ModuleOp(
+        [trace_function(program, program.symbol, types, constants, schedule, conditions)]
+    )
 
 
 def types_of(program: KernelFunction, specs: Sequence[Spec]) -> list[Attribute | None]:
@@ -377,14 +379,39 @@ def types_of(program: KernelFunction, specs: Sequence[Spec]) -> list[Attribute |
     return [None if spec is None else _type_of(spec) for spec in specs]
 
 
+def conditions_of(specs: Sequence[Spec]) -> frozenset[int]:
+    """The places of tensors, or groups of them, whose elements are conditions: bytes in IR."""
+    members = [spec.member if isinstance(spec, GroupSpec) else spec for spec in specs]
+    return frozenset(
+        place
+        for place, spec in enumerate(members)
+        if isinstance(spec, TensorSpec) and spec.dtype == i1
+    )
+
+
+def mark_conditions(
+    op: Operation, types: Sequence[Attribute | None], conditions: Collection[int]
+) -> None:
+    """Note on a kernel or host part which of its arguments are tensors of conditions."""
+    from xdsl.dialects.builtin import DenseArrayBase, i64
+
+    places = [place for place, type_ in enumerate(types) if type_ is not None]
+    found = [number for number, place in enumerate(places) if place in conditions]
+    if found:
+        op.attributes["cute.conditions"] = DenseArrayBase.from_list(i64, found)
+
+
 def trace_function(
     program: KernelFunction,
     name: str,
     types: Sequence[Attribute | None],
     constants: Mapping[str, object],
     schedule: Schedule | None,
+    conditions: Collection[int] = (),
 ) -> KernelOp:
-    """A `cute.kernel` of a program for arguments of these types."""
+    """A `cute.kernel` of a program for arguments of these types, of which those at the places
+    `conditions` are tensors of conditions.
+    """
     from xdsl.dialects.builtin import UnitAttr
 
     from cutedialect.backend.runtime.fingerprint import is_installed
@@ -400,7 +427,7 @@ def trace_function(
     from .trace import start_of
 
     block, state = trace_arguments(program, types)
-    trace_body(program, types, block, state, constants)
+    trace_body(program, types, block, state, constants, conditions)
     if not any(map(_has_effect, ops_of(block, AssertOp, AtomicOp, CopyOp, PrintfOp))):
         raise at_start(
             program,
@@ -410,6 +437,7 @@ def trace_function(
     made = KernelOp(name, block, None if schedule is None else ScheduleAttr(schedule))
     if not is_installed(program.function.__module__):
         made.location = start_of(program.function.__code__)
+    mark_conditions(made, types, conditions)
     if program.in_bounds:
         made.attributes["in_bounds"] = UnitAttr()
     return made
@@ -449,6 +477,7 @@ def trace_body(
     block: Block,
     state: Trace,
     constants: Mapping[str, object],
+    conditions: Collection[int] = (),
 ) -> None:
     """Run the program's function once; its ops go into `block`."""
     from cutedialect.dialects.cute import GroupType, MemRefType
@@ -464,16 +493,16 @@ def trace_body(
     with tracing(state):
         root = Scope(block, f"@{program.__name__}")
         state.scopes.append(root)
-        for name, type_ in zip(program.parameters, types, strict=True):
+        for place, (name, type_) in enumerate(zip(program.parameters, types, strict=True)):
             if type_ is None:
                 values.append(None)
                 continue
             arg = next(given)
             arg.name_hint = name
             if isinstance(type_, MemRefType):
-                values.append(Tensor(arg, name))
+                values.append(Tensor(arg, name, place in conditions))
             elif isinstance(type_, GroupType):
-                values.append(Group(arg, name))
+                values.append(Group(arg, name, place in conditions))
             else:
                 values.append(Scalar(arg, root))
         try:

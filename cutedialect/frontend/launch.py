@@ -31,7 +31,7 @@ from cutedialect.remarks import Remark, collecting
 from cutedialect.schedule import Schedule
 
 from .captured import exact, version
-from .dtypes import DType, as_dtype, memory_dtype
+from .dtypes import DType, as_dtype
 from .fitting import allowed, nearest_schedule
 from .gemm_operands import refuse_traced
 from .kernel import (
@@ -502,7 +502,7 @@ def _contiguous_modes(array: TensorArgument) -> set[int]:
 
 
 def _tensor_spec(array: TensorArgument, name: str) -> TensorSpec:
-    dtype = memory_dtype(as_dtype(array.dtype, name), name)
+    dtype = as_dtype(array.dtype, name)
     rank = len(array.shape)
     real = [d for d in range(rank) if array.shape[d] > 1 and array.strides[d] == 1]
     # A mode with at most one element has no stride of its own and may count as contiguous.
@@ -516,7 +516,8 @@ def _tensor_spec(array: TensorArgument, name: str) -> TensorSpec:
 
 def _has_ragged_rows(array: TensorArgument, contiguous: int | None, dtype: DType) -> bool:
     """Whether rows end within 16 bytes of memory."""
-    return contiguous is not None and array.shape[contiguous] * dtype.bits // 8 % _LINE != 0
+    element = dtype.in_memory.bits // 8
+    return contiguous is not None and array.shape[contiguous] * element % _LINE != 0
 
 
 def _alignment(array: TensorArgument, contiguous: int | None, dtype: DType) -> int:

@@ -53,11 +53,12 @@ if TYPE_CHECKING:
 
 
 class Tensor(Hinted):
-    """A tensor in global memory: a kernel argument."""
+    """A tensor in global memory: a kernel argument. In IR its conditions are bytes."""
 
-    def __init__(self, value: SSAValue, name: str) -> None:
+    def __init__(self, value: SSAValue, name: str, holds_conditions: bool = False) -> None:
         self.value = value
         self.name = name
+        self.holds_conditions = holds_conditions
         # What tensors go through this one as a table of pages, by the scope.
         self.pages: list[tuple[Scope, Pages]] = []
 
@@ -68,7 +69,7 @@ class Tensor(Hinted):
 
     @property
     def dtype(self) -> DType:
-        return of_ir(self.memref.element)
+        return i1 if self.holds_conditions else of_ir(self.memref.element)
 
     @property
     def rank(self) -> int:
@@ -100,7 +101,8 @@ class Tensor(Hinted):
                 f"expected a mode in 0..{self.rank - 1} of {self.name}, got {mode}", code="CD-P4"
             )
         bounds = as_i32(first, "the start of a slice"), as_i32(end, "the end of a slice")
-        return Tensor(current().insert(SliceOp(self.value, mode, *bounds)).results[0], self.name)
+        part = current().insert(SliceOp(self.value, mode, *bounds)).results[0]
+        return Tensor(part, self.name, self.holds_conditions)
 
     def paged(self, mode: int, table: Tensor, page_size: int) -> Tensor:
         """This tensor of pages, its first mode, as one whose rows along `mode` go through a table:
@@ -139,7 +141,7 @@ class Tensor(Hinted):
                 code="CD-P2",
             )
         values = [as_i32(each, "a coordinate") for each in given]
-        return Scalar(current().insert(ReadOp(self.value, values)).results[0])
+        return Scalar(current().insert(ReadOp(self.value, values)).results[0]).to(self.dtype)
 
     def __iter__(self) -> NoReturn:
         raise error(
@@ -171,7 +173,7 @@ class View(Hinted):
 
     @property
     def dtype(self) -> DType:
-        return of_ir(self.memref.element)
+        return i1 if self.tensor.holds_conditions else of_ir(self.memref.element)
 
     @property
     def T(self) -> View:
@@ -190,7 +192,7 @@ class View(Hinted):
 
     def load(self) -> Tile:
         """Read the tile into registers; outside of the tensor it is 0. A vector is a column."""
-        return Tile(current().insert(LoadOp(as_matrix(self).use())).results[0])
+        return Tile(current().insert(LoadOp(as_matrix(self).use())).results[0]).to(self.dtype)
 
     def to(self, dtype: object) -> Tile:
         """Load and convert."""

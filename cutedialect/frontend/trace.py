@@ -99,7 +99,13 @@ class Trace:
         """A scalar constant."""
         if isinstance(type_, IntegerType) and type_.signedness.data is Signedness.UNSIGNED:
             # arith has constants of signless integers only.
-            return self.insert(arith.TruncIOp(self.constant(value, i32), type_)).results[0]
+            bits = type_.width.data
+            if bits < 32:
+                return self.insert(arith.TruncIOp(self.constant(value, i32), type_)).results[0]
+            half = 1 << bits - 1
+            signed = (int(value) + half) % (2 * half) - half
+            made = self.constant(signed, IntegerType(bits))
+            return self.insert(arith.BitcastOp(made, type_)).results[0]
         properties = {"value": constant_attr(value, type_)}
         made = arith.ConstantOp.create(result_types=[type_], properties=properties)
         return self.insert(made).results[0]

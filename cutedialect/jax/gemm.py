@@ -35,6 +35,8 @@ _DERIVED: dict[str, Callable[[Any], Any]] = {
     "relu": jax.nn.relu,
     "gelu": partial(jax.nn.gelu, approximate=False),
     "silu": jax.nn.silu,
+    "tanh": jax.numpy.tanh,
+    "sigmoid": jax.nn.sigmoid,
 }
 
 
@@ -171,8 +173,8 @@ def check_differentiable(options: Options, arrays: tuple[Any, ...]) -> None:
         )
     if callable(options.activation):
         raise TypeError(
-            "activation: expected 'relu', 'gelu', 'silu' or None where a gradient is taken, got a "
-            "function; apply it to the result in JAX"
+            f"activation: expected {', '.join(map(repr, _DERIVED))} or None where a gradient is "
+            "taken, got a function; apply it to the result in JAX"
         )
 
 

@@ -27,7 +27,10 @@ ARGUMENTS = """arguments, in the order of the kernel's parameters:
 _TENSOR = re.compile(
     r"(?P<shape>(?:\?|\d+)(?:x(?:\?|\d+))*):(?P<dtype>[a-z]\w*)(?::(?P<strides>.*))?"
 )
-_SCALARS = {"f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64"}
+_SCALARS = {
+    "f32": "float32", "f64": "float64", "i16": "int16", "u16": "uint16", "i32": "int32",
+    "u32": "uint32", "i64": "int64", "u64": "uint64",
+}  # fmt: skip
 _FUNCTIONS = ("cute.gemm", "cute.attention")
 _EXPECTED = f"expected FILE.py:NAME, {' or '.join(_FUNCTIONS)}"
 

@@ -9,10 +9,10 @@ import json
 import sys
 from collections.abc import Sequence
 
+from cutedialect.backend.runtime.progress_line import ProgressLine
 from cutedialect.backend.runtime.timing import NoDeviceError
 from cutedialect.backend.runtime.tunings import Timing, Tuning
 from cutedialect.frontend.autotune import ROUNDS, tune
-from cutedialect.frontend.progress_line import ProgressLine
 
 from .kernel_arguments import ARGUMENTS, argument, kernel_named, settings
 

@@ -1,5 +1,5 @@
 """`cutedialect::gemm` and its backward: two products, dA = dC B^T and dB = A^T dC, by the same
-operator. `gemm_aux` also returns what stands before the activation, which gelu and silu need for
+operator. `gemm_aux` also returns what stands before the activation, which others than relu need for
 theirs; `gemm_out` writes tensors of the caller.
 """
 
@@ -9,7 +9,7 @@ theirs; `gemm_out` writes tensors of the caller.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
@@ -41,6 +41,7 @@ _OPERANDS = (
 _CASTS = ("a", "b", "c", "bias")
 # Activations whose derivative is known from the result; others need what stands before them.
 _FROM_RESULT = (None, "relu")
+ACTIVATIONS = ", ".join(map(repr, get_args(Activation)))
 DIFFERENTIABLE = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
@@ -71,7 +72,7 @@ def gemm(
 
     Arguments and result are those of `cute.gemm`, on torch's current stream. A backward computes
     its products in the operands' element type, sums over broadcast dimensions in f32. Where a
-    gradient is required or torch compiles, `activation` is "relu", "gelu", "silu" or None. Raises
+    gradient is required or torch compiles, `activation` is a name or None. Raises
     TypeError or ValueError naming the argument, also for scales, `out` and `aux` where a gradient
     is required.
     """
@@ -90,8 +91,8 @@ def gemm(
         )  # fmt: skip
     if activation is not None and not isinstance(activation, str):
         raise TypeError(
-            "activation: expected 'relu', 'gelu', 'silu' or None where a gradient is required or "
-            "torch compiles, got a function; make your kernel an operator by cutedialect.torch.op"
+            f"activation: expected {ACTIVATIONS} or None where a gradient is required or torch "
+            "compiles, got a function; make your kernel an operator by cutedialect.torch.op"
         )
     tensor_a, factor_a = _split(scale_a)
     tensor_b, factor_b = _split(scale_b)
@@ -258,6 +259,10 @@ _DERIVATIVES: dict[str, Callable[[Any, Any], Any]] = {
     "relu": lambda gradient, before: torch.ops.aten.threshold_backward(gradient, before, 0),
     "gelu": lambda gradient, before: torch.ops.aten.gelu_backward(gradient, before),
     "silu": lambda gradient, before: _silu_backward(gradient, before),
+    "tanh": lambda gradient, before: torch.ops.aten.tanh_backward(gradient, torch.tanh(before)),
+    "sigmoid": lambda gradient, before: torch.ops.aten.sigmoid_backward(
+        gradient, torch.sigmoid(before)
+    ),
 }
 
 

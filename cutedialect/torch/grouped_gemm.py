@@ -14,7 +14,7 @@ from cutedialect.choices import Activation, Arch, Backend
 from cutedialect.frontend.grouped_gemm import grouped_gemm as direct_grouped_gemm
 from cutedialect.schedule import Schedule
 
-from .gemm import _fake_gemm, check_differentiable
+from .gemm import ACTIVATIONS, _fake_gemm, check_differentiable
 from .operators import (
     check_deterministic,
     check_forward_mode,
@@ -72,8 +72,8 @@ def grouped_gemm(
         )  # fmt: skip
     if activation is not None and not isinstance(activation, str):
         raise TypeError(
-            "activation: expected 'relu', 'gelu', 'silu' or None where a gradient is required or "
-            "torch compiles, got a function"
+            f"activation: expected {ACTIVATIONS} or None where a gradient is required or torch "
+            "compiles, got a function"
         )
     for name, written in (("out", out), ("aux", aux)):
         if written is not None:

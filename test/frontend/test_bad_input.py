@@ -112,7 +112,6 @@ def notes(error):
         (((3, None), "f16", (-1, 1)), ValueError, "expected strides of zero or more"),
         (((3, None), "f16", (1,)), ValueError, "expected one stride for each of the 2 modes"),
         (((3, None), "f61"), TypeError, "got f61; did you mean f64"),
-        (((3, None), "i1"), TypeError, "elements of 8 or more bits, got i1"),
         (((3, None), "f16", None, 3), ValueError, "expected align to be 1, 2, 4, 8 or 16 bytes"),
     ],
 )

@@ -105,6 +105,8 @@ ACTIVATIONS = {
     "relu": lambda x: np.maximum(x, 0),
     "gelu": lambda x: 0.5 * x * (1 + np.vectorize(erf)(x / 2**0.5)),
     "silu": lambda x: x / (1 + np.exp(-x)),
+    "tanh": np.tanh,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
 }
 
 

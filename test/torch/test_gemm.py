@@ -17,6 +17,8 @@ ACTIVATIONS = {
     "relu": torch.relu,
     "gelu": torch.nn.functional.gelu,
     "silu": torch.nn.functional.silu,
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
 }
 
 

@@ -124,3 +124,21 @@ def test_what_is_written_and_not_declared_is_refused():
         hidden(X, torch.zeros_like(X), 2.0)
     with pytest.raises(TypeError, match=r"expected a @cute\.kernel function, got function"):
         ct.op("cutedialect_test::plain")(program)
+
+
+@cute.kernel
+def kept(X, M, Y, N, *, tile=(16, 16)):
+    """Y: X where M holds, else 7; N: not M."""
+    at = cute.tile_index(Y, tile)
+    x, m = (cute.load(cute.local_tile(each, tile, at)) for each in (X, M))
+    cute.copy(cute.where(m, x, 7), cute.local_tile(Y, tile, at))
+    cute.copy(~m, cute.local_tile(N, tile, at))
+
+
+@pytest.mark.parametrize("dtype", [torch.int16, torch.uint16, torch.uint32, torch.uint64])
+def test_integers_of_any_width_and_conditions(dtype):
+    m = X > 11
+    x, y, n = X.to(dtype), torch.zeros_like(X, dtype=dtype), torch.zeros_like(m)
+    kept(x, m, y, n, arch="sm_80", backend="emulator")
+    assert y.tolist() == torch.where(m, X, 7).tolist()
+    assert torch.equal(n, ~m)

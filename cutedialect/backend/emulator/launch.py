@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,7 +30,12 @@ _RESIDENT_CLUSTERS = 2
 MAX_SHARED = 232_448
 DEFAULT_MAX_STEPS = 50_000_000
 
+# How often a run tells how far it is.
+_TOLD_EVERY_SECONDS = 0.1
+
 Extent = int | tuple[int, ...]
+Progress = Callable[[int, int, int], object]
+"""What is told of a run: the CTAs that have exited, all of them, and the instructions issued."""
 
 
 def launch(
@@ -43,6 +49,7 @@ def launch(
     *,
     seed: int = 0,
     max_steps: int = DEFAULT_MAX_STEPS,
+    progress: Progress | None = None,
 ) -> Report:
     """Run kernel ``entry`` of the PTX text and return its counters.
 
@@ -52,7 +59,8 @@ def launch(
     and ``pointers`` (pairs of an offset in the bytes and the array whose address goes there).
     ``grid``, ``block`` and ``cluster`` are an int or up to three ints; ``dynamic_smem`` is in
     bytes. ``seed`` other than 0 draws the order of threads at random. ``max_steps`` bounds the
-    instructions issued. Raises ``EmulatorError``.
+    instructions issued. ``progress`` is called now and then with the CTAs that have exited, all of
+    them and the instructions issued so far. Raises ``EmulatorError``.
     """
     with _collections_held_back():
         module = parse(ptx)
@@ -82,7 +90,7 @@ def launch(
                 if first:
                     gc.collect(0)  # the batch before this one: steps and machine are a cycle
                 with _collections_held_back():
-                    _run_batch(image, function, first, count, seed, max_steps, seen)
+                    _run_batch(image, function, first, count, seed, max_steps, seen, progress)
     except EmulatorError as error:
         error.output = report.output
         raise
@@ -99,10 +107,20 @@ def _run_batch(
     seed: int,
     max_steps: int,
     timeline: Timeline | None = None,
+    progress: Progress | None = None,
 ) -> None:
     machine = Machine(image, first, ctas, seed, timeline)
-    scheduler = Scheduler(machine, seed, max_steps - image.report.steps)
     report = image.report
+    issued, told_at = report.steps, time.monotonic()
+
+    def tell(steps: int) -> None:
+        nonlocal told_at
+        if progress is not None and time.monotonic() - told_at >= _TOLD_EVERY_SECONDS:
+            running = int(machine.alive.reshape(ctas, -1).any(1).sum())
+            progress(first + ctas - running, image.queue.total, issued + steps)
+            told_at = time.monotonic()
+
+    scheduler = Scheduler(machine, seed, max_steps - issued, None if progress is None else tell)
     try:
         scheduler.run(Lanes.of(np.flatnonzero(machine.alive), machine.total), function.start)
         machine.transfers.flush()

@@ -8,6 +8,7 @@ at random.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .barriers import compact
@@ -37,9 +38,18 @@ class Cohort:
 
 
 class Scheduler:
-    """Runs a machine to its end. ``max_steps`` bounds the instructions issued for cohorts."""
+    """Runs a machine to its end. ``max_steps`` bounds the instructions issued for cohorts; ``tell``
+    is called now and then with those issued so far.
+    """
 
-    def __init__(self, machine: Machine, seed: int, max_steps: int) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        seed: int,
+        max_steps: int,
+        tell: Callable[[int], object] | None = None,
+    ) -> None:
+        self.tell = tell
         self.machine = machine
         machine.scheduler = self
         self.linker = Linker(machine)
@@ -115,6 +125,8 @@ class Scheduler:
             del self.ready[cohort.pc, cohort.stack]
             self.fuel = cohort.fuel
             self._run(cohort)
+            if self.tell is not None:
+                self.tell(self.steps)
 
     def _unblock(self) -> None:
         """All threads sleep: complete transfers, or else let try_wait fail once; then it hangs."""

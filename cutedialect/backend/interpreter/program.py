@@ -164,8 +164,14 @@ def _value(name: str, type_: Attribute, given: Any, is_shared: bool) -> Any:
         )
     if not isinstance(type_, cute.MemRefType):
         dtype = dtype_of(type_)
-        return rounded(np.float64(given), dtype) if is_float(type_) else dtype.type(given)
+        if is_float(type_):
+            return rounded(np.float64(given), dtype)
+        # The host part has integers of any sign as signed numbers.
+        is_unsigned = dtype.kind == "u"
+        return dtype.type(int(given) & (1 << 8 * dtype.itemsize) - 1 if is_unsigned else given)
     dtype = dtype_of(type_.element)
+    if isinstance(given, np.ndarray) and given.dtype == bool and dtype == np.uint8:
+        given = given.view(dtype)  # conditions are bytes in IR
     if not isinstance(given, np.ndarray) or given.dtype != dtype:
         got = getattr(given, "dtype", type(given).__name__)
         raise ValueError(f"{name}: expected an array of {dtype}, got {got}")

@@ -201,6 +201,8 @@ def _cast(op: Operation) -> Function:
         unsigned = isinstance(op, arith.FPToUIOp)
         target = np.dtype(f"{'u' if unsigned else 'i'}{dtype.itemsize}")
         return lambda a: to_integer(a, target).astype(dtype)
+    if isinstance(op, arith.BitcastOp):
+        return lambda a: a.view(dtype)
     extends_zeros = isinstance(op, arith.ExtUIOp | arith.UIToFPOp)
 
     def prepared(a: Any) -> Any:
@@ -236,7 +238,7 @@ def _extended(op: Operation) -> Function:
 
 _CASTS = (
     arith.ExtFOp, arith.TruncFOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, arith.IndexCastOp,
-    arith.SIToFPOp, arith.UIToFPOp, arith.FPToSIOp, arith.FPToUIOp,
+    arith.SIToFPOp, arith.UIToFPOp, arith.FPToSIOp, arith.FPToUIOp, arith.BitcastOp,
 )  # fmt: skip
 _SPECIAL: dict[type[Operation], Callable[[Operation], Function]] = {
     arith.ConstantOp: _constant,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -130,6 +130,8 @@ def _reader(cls: type) -> Reader:
 
 def _made_reader(cls: type) -> Reader:
     libraries = {base.__module__.partition(".")[0] for base in cls.__mro__}
+    if any(base.__module__.startswith("numpy.ma") for base in cls.__mro__):
+        return Reader(_masked)
     if issubclass(cls, np.ndarray):
         return Reader(lambda value: _numpy(value, value), _numpy_look)
     if "torch" in libraries and hasattr(cls, "data_ptr"):
@@ -155,6 +157,14 @@ def _made_reader(cls: type) -> Reader:
     from cutedialect.backend.runtime.exchange import exchanged
 
     return Reader(exchanged, _held_look, _held_key, _held_pointer)
+
+
+def _masked(value: Any) -> NoReturn:
+    """A kernel sees the memory of an array, in which masked elements are numbers like others."""
+    raise TypeError(
+        "expected an array without a mask, got a masked one (numpy.ma); take .filled(number), or "
+        ".data with the mask as an array of its own"
+    )
 
 
 def _none(value: Any) -> None:

@@ -5,7 +5,8 @@ the PTX emulator on NumPy arrays.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from cutedialect.backend.runtime.arguments import Bound, Packer, packers
 from cutedialect.backend.runtime.arrays import TensorArgument
 from cutedialect.backend.runtime.host import POINTER, TABLE, TENSOR_MAP
 from cutedialect.backend.runtime.program import CompiledProgram
+from cutedialect.backend.runtime.progress_line import ProgressLine
 from cutedialect.backend.runtime.tables import emulated_table
 from cutedialect.backend.runtime.tensor_maps import emulated
 from cutedialect.backend.runtime.workspaces import Workspace, emulated_workspace
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 # What `cute.sm_count` is in the emulator: few enough that small problems have a second wave.
 SM_COUNT = 4
+# A kernel that takes longer shows how far it is.
+_SHOWN_AFTER_SECONDS = 2.0
 
 
 class EmulatedLauncher:
@@ -52,6 +56,7 @@ class EmulatedLauncher:
             raise ValueError("stream: expected None with the emulator, got a stream")
         arguments = [self._argument(value) for value in bound]
         reports: list[Report] = []
+        line = ProgressLine()
         memory: dict[Workspace, np.ndarray] = {}
         for launch in self._program.plan.run(arguments, SM_COUNT):
             for value in launch.arguments:
@@ -70,10 +75,14 @@ class EmulatedLauncher:
                     flat,
                     launch.smem,
                     launch.cluster,
+                    progress=_shown(line, launch.kernel) if line.is_shown else None,
                 )
             except emulator.EmulatorError as error:
+                line.clear()
                 sys.stdout.write(error.output)
                 raise
+            finally:
+                line.clear()
             sys.stdout.write(report.output)
             reports.append(report)
         self.reports = tuple(reports)
@@ -107,6 +116,21 @@ class EmulatedLauncher:
                 f"expected arrays in host memory for the emulator, got one on device {value.device}"
             )
         return value.array, value.shape, value.strides
+
+
+def _shown(line: ProgressLine, kernel: str) -> Callable[[int, int, int], None]:
+    """What shows how far a kernel is that takes a while."""
+    begun = time.monotonic()
+
+    def show(done: int, ctas: int, instructions: int) -> None:
+        seconds = time.monotonic() - begun
+        if seconds >= _SHOWN_AFTER_SECONDS:
+            line.show(
+                f"emulator: {kernel}, {done} of {ctas} CTAs done, {instructions:,} instructions, "
+                f"{seconds:.0f} s"
+            )
+
+    return show
 
 
 def _array(value: np.ndarray) -> np.ndarray:

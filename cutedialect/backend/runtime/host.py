@@ -103,6 +103,7 @@ def signature_of(host: Any) -> Signature:
     hints.
 
     `cute.written` lists the arguments that kernels store to; without it, all may be.
+    `cute.conditions` lists those whose bytes are conditions.
     """
     parameters: list[Parameter] = []
     arguments = host.regions[0].blocks[0].args
@@ -117,6 +118,14 @@ def signature_of(host: Any) -> Signature:
             parameters.append(GroupParameter(name, member))
         else:
             parameters.append(ScalarParameter(name, str(argument.type)))
+    listed = getattr(host, "attributes", {}).get("cute.conditions")
+    for index in () if listed is None else listed.get_values():
+        parameter = parameters[index]
+        if isinstance(parameter, GroupParameter):
+            member = replace(parameter.member, element="i1")
+            parameters[index] = replace(parameter, member=member)
+        else:
+            parameters[index] = replace(parameter, element="i1")
     return Signature(tuple(parameters))
 
 

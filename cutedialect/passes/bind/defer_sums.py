@@ -33,7 +33,7 @@ from cutedialect.passes.analysis.memory_views import is_zero
 from cutedialect.passes.analysis.thread_layouts import parts_along
 from cutedialect.passes.anchors import Anchors, KernelPass
 from cutedialect.passes.rewriting import erase
-from cutedialect.passes.tile.resized_tiles import neutral
+from cutedialect.passes.tile.resized_tiles import neutral_ops
 
 
 @dataclass(frozen=True)
@@ -207,8 +207,8 @@ def _first(total: SSAValue, type_: cute.FragmentType, mode: int) -> cute.MapOp:
     """Parts of which the first is a whole sum and the others are 0."""
     block = Block(arg_types=[type_.element])
     at, origin = cute.CoordOp(mode), arith.ConstantOp(IntegerAttr(0, i32))
-    zero = arith.ConstantOp(neutral("add", type_.element))  # pyright: ignore[reportArgumentType]
+    zero = neutral_ops("add", type_.element)
     is_first = arith.CmpiOp(at.result, origin.result, "eq")
-    value = arith.SelectOp(is_first.result, block.args[0], zero.result)
-    block.add_ops([at, origin, is_first, zero, value, cute.YieldOp(value.result)])
+    value = arith.SelectOp(is_first.result, block.args[0], zero[-1].results[0])
+    block.add_ops([at, origin, is_first, *zero, value, cute.YieldOp(value.result)])
     return cute.MapOp([total], type_, block)

@@ -32,7 +32,7 @@ from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.anchors import anchored
 
 from .addresses import Address, memory_op
-from .context import Context, array_class
+from .context import Context, array_class, number_name
 from .elementwise import Fragment, convert
 from .lowering import Handler, KernelLowering
 from .reductions import combiner
@@ -276,7 +276,9 @@ def _cluster_reduce(self: KernelLowering, op: cute.ClusterReduceOp) -> None:
     parts = context.registers(cls, count)
     places = [Address(base, room + _SLOT * rank) for rank in range(count)]
     memory_op(context, ptx.LdOp, f"shared.{cls}", parts, places, range(count))
-    combine = combiner(builder, op.kind.data, "s32" if cls == "b32" else cls)
+    is_unsigned = number_name(source.type.element).startswith("u")
+    integer = "u32" if is_unsigned else "s32"
+    combine = combiner(builder, op.kind.data, integer if cls == "b32" else cls)
     # Each is read when the ones before are combined.
     total: Scalar = builder.get(parts, 0)
     for rank in range(1, count):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
@@ -54,6 +54,14 @@ def register_count(type_: FragmentType) -> int:
 def float_name(element: Attribute) -> str:
     """PTX type of arithmetic on an element: `f16`, `bf16`, `f32`, `f64`, `e4m3`, `s8`, `s32`."""
     return element_name(element) if isinstance(element, AnyFloat) else f"s{element_bits(element)}"
+
+
+@cache
+def number_name(element: Attribute) -> str:
+    """PTX type of arithmetic on an element, where the sign of integers matters: `u32`."""
+    if isinstance(element, IntegerType) and element.signedness.data is Signedness.UNSIGNED:
+        return f"u{element_bits(element)}"
+    return float_name(element)
 
 
 _WARP = 32

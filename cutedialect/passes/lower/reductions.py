@@ -16,7 +16,7 @@ from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import FragmentType, ReduceOp, YieldOp
 
 from .addresses import Address, digit_value, memory_op, weighted_sum
-from .context import Context, array_class, fail, float_name
+from .context import Context, array_class, fail, number_name
 from .coordinates import Digit, split_digits, thread_value
 from .elementwise import Fragment, from_elements
 from .narrow_floats import from_f32, to_f32
@@ -39,11 +39,11 @@ def lower_reduce(
     use the scalars `outer`.
     """
     builder, type_, mode = context.builder, op.result.type, op.mode.value.data
-    name = float_name(source.type.element)
+    name = number_name(source.type.element)
     half = name in ("f16", "bf16")
     arithmetic = "f32" if half else name
-    if arithmetic not in ("f32", "f64", "s32", "s64"):
-        raise ValueError(f"expected f16, bf16, f32, f64, i32 or i64 elements, got {name}")
+    if arithmetic not in ("f32", "f64", "s32", "s64", "u32", "u64"):
+        raise ValueError(f"expected floats, or integers of 32 or 64 bits, got {name}")
     if op.body is not None:
         combine = _folder(context, op, op.body.block, outer)
     else:
@@ -207,7 +207,9 @@ def combiner(builder: ScalarBuilder, kind: str, arithmetic: str) -> Combine:
     """How two values become one; a NaN is kept."""
     if arithmetic in ("f32", "f64") and kind in ("max", "min"):
         return lambda left, right: extreme(builder, kind, arithmetic, left, right)
-    is_low = kind == "mul" and arithmetic.startswith("s")
+    is_low = kind == "mul" and not arithmetic.startswith("f")
+    if kind in ("add", "mul"):
+        arithmetic = arithmetic.replace("u", "s")  # the same for both, and shared with the others
     mnemonic = f"{kind}{'.lo' if is_low else ''}.{arithmetic}"
     return lambda left, right: builder.pure(mnemonic, left, right)
 

@@ -332,6 +332,15 @@ def _integer_cast(builder: ScalarBuilder, op: Operation, args: list[Scalar]) -> 
     return value if source == 16 else builder.pure(f"cvt.u16.u{source}", value)
 
 
+def _same_bits(builder: ScalarBuilder, op: Operation, args: list[Scalar]) -> Scalar:
+    """An integer as one of the other signedness: registers have none."""
+    del builder
+    types = op.operands[0].type, op.results[0].type
+    if _width(types[0]) != _width(types[1]):
+        raise ValueError(f"expected integers of one width, got {types[0]} and {types[1]}")
+    return args[0]
+
+
 def _int_to_float(builder: ScalarBuilder, op: Operation, args: list[Scalar]) -> Scalar:
     bits, name = _width(op.operands[0].type), float_name(op.results[0].type)
     (value,), letter = args, "u" if isinstance(op, arith.UIToFPOp) else "s"
@@ -458,6 +467,7 @@ _RULES: dict[type, Callable[[ScalarBuilder, Operation, list[Scalar]], Scalar]] =
     arith.ExtUIOp: _integer_cast,
     arith.TruncIOp: _integer_cast,
     arith.IndexCastOp: _integer_cast,
+    arith.BitcastOp: _same_bits,
     arith.SIToFPOp: _int_to_float,
     arith.UIToFPOp: _int_to_float,
     arith.FPToSIOp: _float_to_int,

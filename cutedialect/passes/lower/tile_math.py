@@ -13,7 +13,7 @@ from cutedialect.dialects.element_names import element_name, operand_name
 from cutedialect.dialects.walks import ops_ahead
 
 from . import tensor_memory
-from .context import Context, array_class, float_name, register_class
+from .context import Context, array_class, number_name, register_class
 from .copies import reduce_tile
 from .elementwise import Fragment, as_operand, lower_map
 from .indexed_tiles import move_rows
@@ -209,16 +209,17 @@ def _any(self: KernelLowering, op: cute.AnyOp) -> None:
 
 def _atomic(self: KernelLowering, op: cute.AtomicOp) -> None:
     fragment, kind = self.fragment(op, op.source), op.kind.data
-    name = float_name(fragment.type.element)
-    if name not in ("s32", "s64", *(("f16", "bf16", "f32", "f64") if kind == "add" else ())):
+    name = number_name(fragment.type.element)
+    floats = ("f16", "bf16", "f32", "f64") if kind == "add" else ()
+    if name not in ("s32", "s64", "u32", "u64", *floats):
         raise ValueError(
-            f"expected add of f16, f32, f64, i32 or i64, or max, min of integers, "
+            f"expected add of f16, f32, f64 or integers of 32 or 64 bits, or max, min of integers, "
             f"got {kind} of {name}"
         )
     if name == "bf16" and target(self.context.arch).number < 90:
         raise ValueError(f"expected sm_90 or later for an atomic on bf16, got {self.context.arch}")
     if kind == "add":
-        name = name.replace("s64", "u64")
+        name = {"s64": "u64", "u32": "s32"}.get(name, name)
     if op.destination in self.indexed:
         rows = self.indexed[op.destination]
         move_rows(self.context, rows, fragment, ptx.RedOp, operation=kind, type_=name)

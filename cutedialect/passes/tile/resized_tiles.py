@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, i1
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    i1,
+)
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -178,9 +185,9 @@ def hide(
     their limits. A map that nothing else reads does it itself.
     """
     type_ = cute.fragment_of(op.source)
-    other = IntegerAttr(0, i1)
+    kind, element = "add", i1
     if isinstance(op, cute.ReduceOp):
-        other = neutral(op.kind.data, type_.element)
+        kind, element = op.kind.data, type_.element
     made = op.source.owner
     if not (isinstance(made, cute.MapOp) and len(list(op.source.uses)) == 1):
         block = Block(arg_types=[type_.element])
@@ -195,7 +202,7 @@ def hide(
         at, limit = build.value(cute.CoordOp(mode)), build.constant(extent)
         at = at if start is None else build.add(at, start)
         is_there = build.compare("slt", at, limit)
-        none = build.value(arith.ConstantOp(other))  # pyright: ignore[reportArgumentType]
+        none = neutral_value(build, kind, element)
         end.operands[0] = build.select(is_there, end.value, none)
 
 
@@ -206,19 +213,45 @@ _FLOATS = {
     "min": (float("inf"), arith.MinimumfOp),
 }
 _INTEGERS = {"add": arith.AddiOp, "mul": arith.MuliOp, "max": arith.MaxSIOp, "min": arith.MinSIOp}
+_UNSIGNED = {**_INTEGERS, "max": arith.MaxUIOp, "min": arith.MinUIOp}
 
 
 def neutral(kind: str, element: Attribute) -> Attribute:
     """What a reduction does not notice."""
     if isinstance(element, IntegerType):
         top = 1 << element.width.data - 1
-        return IntegerAttr({"add": 0, "mul": 1, "max": -top, "min": top - 1}[kind], element)
+        least, most = (0, -1) if is_unsigned(element) else (-top, top - 1)
+        # arith has constants of signless integers only; an unsigned one has the same bits.
+        signless = IntegerType(element.width.data)
+        return IntegerAttr({"add": 0, "mul": 1, "max": least, "min": most}[kind], signless)
     assert isinstance(element, AnyFloat)
     return FloatAttr(_FLOATS[kind][0], element)
+
+
+def neutral_ops(kind: str, element: Attribute) -> list[Operation]:
+    """What makes the value that a reduction does not notice, which the last of them gives."""
+    made = arith.ConstantOp(neutral(kind, element))  # pyright: ignore[reportArgumentType]
+    return [made, arith.BitcastOp(made.result, element)] if is_unsigned(element) else [made]
+
+
+def neutral_value(build: ScalarBuilder, kind: str, element: Attribute) -> SSAValue:
+    """What a reduction does not notice, as a value."""
+    *first, last = neutral_ops(kind, element)
+    for op in first:
+        build.insert(op)
+    return build.value(last)
 
 
 def combined(kind: str, one: SSAValue, other: SSAValue) -> cute.MapOp:
     """The results of a reduction of two parts as one."""
     type_ = cute.fragment_of(one)
-    is_float = isinstance(type_.element, AnyFloat)
-    return cute.MapOp.of(_FLOATS[kind][1] if is_float else _INTEGERS[kind], [one, other], type_)
+    if isinstance(type_.element, AnyFloat):
+        made = _FLOATS[kind][1]
+    else:
+        made = (_UNSIGNED if is_unsigned(type_.element) else _INTEGERS)[kind]
+    return cute.MapOp.of(made, [one, other], type_)
+
+
+def is_unsigned(element: Attribute) -> bool:
+    """Whether an element is an unsigned integer."""
+    return isinstance(element, IntegerType) and element.signedness.data is Signedness.UNSIGNED

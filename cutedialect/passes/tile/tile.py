@@ -51,6 +51,8 @@ from cutedialect.passes.tile.walk_rows import walk_rows
 from cutedialect.schedule import Schedule
 
 _VIEWS = (cute.LocalTileOp, cute.IndexedTileOp, cute.SliceOp, cute.TransposeOp, cute.MemberOp)
+# Which arguments are tensors of conditions, that are bytes in IR.
+CONDITIONS = "cute.conditions"
 # The first target whose launches may begin before the one in front of them has ended.
 _EARLY_TARGET = 90
 # The first target with elected threads and barriers of which roles are made.
@@ -237,6 +239,8 @@ def _write_host(module: ModuleOp, kernel: cute.KernelOp) -> None:
     build.insert(func.ReturnOp())
     host = func.FuncOp("launch", ([arg.type for arg in args], []), Region(block))
     host.location = kernel.location
+    if CONDITIONS in kernel.attributes:
+        host.attributes[CONDITIONS] = kernel.attributes[CONDITIONS]
     module.body.block.add_op(host)
 
 

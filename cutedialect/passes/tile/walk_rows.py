@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects import arith, scf
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
@@ -36,7 +36,7 @@ from cutedialect.passes.tile.resized_tiles import (
     count_from,
     fragment_shape,
     hide,
-    neutral,
+    neutral_value,
     resize_fragment,
     size_of,
 )
@@ -188,11 +188,10 @@ class _Rows:
         totals: list[SSAValue] = []
         for op in group:
             type_ = cute.fragment_of(op.result)
-            none = neutral(op.kind.data, type_.element)
             total = build.value(cute.AllocFragmentOp(type_))
             total.name_hint = op.result.name_hint
-            value = build.value(arith.ConstantOp(none))  # pyright: ignore[reportArgumentType]
-            build.insert(cute.FillOp(total, value))
+            none = neutral_value(build, op.kind.data, type_.element)
+            build.insert(cute.FillOp(total, none))
             totals.append(total)
         inner = self._walk(group, group[0])
         for op, total in zip(group, totals, strict=True):

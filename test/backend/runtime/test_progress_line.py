@@ -2,15 +2,18 @@
 
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
-from cutedialect.frontend import progress_line
-from cutedialect.frontend.progress_line import ProgressLine
+import cutedialect as cute
+from cutedialect.backend.runtime import emulated, progress_line
+from cutedialect.backend.runtime.progress_line import ProgressLine
 
 
 class Terminal(io.StringIO):
@@ -52,6 +55,36 @@ def test_a_log_gets_no_line(clock):
     stream = io.StringIO()
     ProgressLine(stream).show("text")
     assert stream.getvalue() == ""
+
+
+@cute.kernel
+def doubled(X, Y, *, tile=(8, 64)):
+    i, j = cute.tile_index(X, tile)
+    x = cute.local_tile(X, tile, (i, j)).load()
+    cute.copy(x + x, cute.local_tile(Y, tile, (i, j)))
+
+
+def test_a_long_run_of_the_emulator_says_how_far_it_is(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    x = np.ones((2048, 128), np.float32)
+    y = np.zeros_like(x)
+
+    def shown():
+        stream = Terminal()
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", stream)
+            doubled(x, y, arch="sm_80", backend="emulator")
+        assert (y == 2).all()
+        return stream.getvalue()
+
+    assert shown() == ""
+    monkeypatch.setattr(emulated, "_SHOWN_AFTER_SECONDS", 0.0)
+    launch = sys.modules["cutedialect.backend.emulator.launch"]
+    monkeypatch.setattr(launch, "_TOLD_EVERY_SECONDS", 0.0)
+    text = shown()
+    line = r"\r\x1b\[Kemulator: doubled, \d+ of \d+ CTAs done, [\d,]+ instructions, \d+ s"
+    assert re.match(line, text)
+    assert text.endswith("\r\x1b[K")
 
 
 # `tune` on a device where a round takes a while; it says when the first is done.
