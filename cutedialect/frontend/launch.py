@@ -548,6 +548,9 @@ def compile(
     """Compile without running: `op` is a `@cute.kernel` function, `args` are arrays or specs.
 
     Options: arch, schedule, backend, and the program's compile-time parameters. No GPU needed.
+    With `spills="warn"` or `"refuse"` a program is assembled at once, where there is a ptxas: its
+    spills are then a warning and a remark, or a CompileError. Else that is told when it is first
+    loaded, or asked for its `fits`, `resources` or `cubin`.
     """
     given = {"arch": arch, "schedule": schedule, "backend": backend}
     options |= {name: value for name, value in given.items() if value not in (None, "auto")}
@@ -561,7 +564,10 @@ def compile(
 
 def _compile_op(op: object, args: tuple[object, ...], options: dict[str, Any]) -> Kernel:
     if isinstance(op, KernelFunction):
-        return compile_call(op, args, options)
+        kernel = compile_call(op, args, options)
+        if options.get("spills") is not None:
+            kernel.look_for_losses()
+        return kernel
     compiler = getattr(op, "compile", None)
     if compiler is None:
         kind = type(op).__name__

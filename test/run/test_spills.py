@@ -72,3 +72,19 @@ def test_a_program_that_spills_is_refused(chosen) -> None:
 def test_other_words_are_refused(chosen) -> None:
     with pytest.raises(ValueError, match="spills to be one of refuse, warn, allow, got 'no'"):
         compiled(**chosen)
+
+
+def test_compiling_says_at_once_what_spills_where_that_is_asked(monkeypatch) -> None:
+    monkeypatch.setattr(announcements, "_announced", set())
+    with pytest.warns(LossWarning, match=r"kernel 'program', got \d+ bytes") as seen:
+        kernel = compiled(spills="warn")
+    assert [warning.filename for warning in seen] == [__file__]
+    assert [each.pass_name for each in kernel.remarks] == ["ptxas"]
+    with pytest.raises(cute.CompileError, match="no spills in kernel 'program'"):
+        compiled(spills="refuse")
+
+
+@pytest.mark.parametrize("spills", ["warn", "allow"])
+def test_a_kernel_that_spills_does_not_fit(spills) -> None:
+    assert not compiled(made_with={"spills": spills}).fits
+    assert compiled(made_with={"spills": spills}, schedule="warps = (8, 1)").fits

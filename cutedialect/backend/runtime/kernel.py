@@ -7,6 +7,7 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from html import escape
@@ -22,13 +23,17 @@ from cutedialect.backend.runtime.cupy_modules import CupyModule, Form, unpassed
 from cutedialect.backend.runtime.devices import device_name, import_cupy
 from cutedialect.backend.runtime.driver import driver, gpu_available
 from cutedialect.backend.runtime.emulated import EmulatedLauncher
-from cutedialect.backend.runtime.errors import LACKS_REGISTERS, CompileError
+from cutedialect.backend.runtime.errors import (
+    LACKS_REGISTERS,
+    CompileError,
+    PtxasNotFoundError,
+)
 from cutedialect.backend.runtime.interpreted import InterpretedLauncher
 from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.launch_looks import LaunchLook, launch_look, launch_look_for
 from cutedialect.backend.runtime.modules import DriverModule
 from cutedialect.backend.runtime.program import CompiledProgram, assembled, losses
-from cutedialect.backend.runtime.ptxas import Assembly
+from cutedialect.backend.runtime.ptxas import Assembly, loss
 from cutedialect.backend.runtime.repeats import Overlap, Repeat, overlap, repeat_of
 from cutedialect.backend.runtime.shared_arguments import SharedArguments
 from cutedialect.backend.runtime.signature import (
@@ -220,12 +225,21 @@ class Kernel:
 
     @property
     def fits(self) -> bool:
-        """Whether ptxas finds registers for it, or spills do not matter."""
+        """Whether ptxas finds registers for all of its values, also where spills are allowed; True
+        where there is no ptxas to ask.
+        """
         try:
-            self._assembled(self.arch)
+            lost = loss(self._assembled(self.arch), self.ptx)
         except CompileError as error:
-            return error.code not in LACKS_REGISTERS
-        return True
+            lost = error
+        return lost is None or lost.code not in LACKS_REGISTERS
+
+    def look_for_losses(self) -> None:
+        """Assemble the kernel where there is a ptxas, so that spills are refused or warned of, and
+        are among the remarks, before it runs.
+        """
+        with suppress(PtxasNotFoundError):
+            self._loadable(self.arch)
 
     def _assembled(self, arch: str) -> Assembly:
         """The machine code for a target, which is assembled once."""

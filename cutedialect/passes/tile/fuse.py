@@ -61,14 +61,21 @@ class FusePass(ModulePass):
         _keep_turned(op)
         for copied in [o for o in ops_of(op, cute.MapOp) if _is_copy(o)]:
             _forward(copied)
+        # Most tiles are values that nothing writes, for which no program is searched.
+        changed = {
+            _registers_of(value)
+            for kernel in ops_of(op, cute.KernelOp)
+            for each in walk(kernel.body.block)
+            for value in written(each)
+        }
         for consumer in ops_of(op, cute.MapOp):
-            while (producer := _fusible(consumer)) is not None:
+            while (producer := _fusible(consumer, changed)) is not None:
                 _inline_into(producer, consumer)
                 erase(producer)
         for kernel in ops_of(op, cute.KernelOp):
             if not holds(kernel, cute.GemmOp):
                 for producer in ops_of(kernel, cute.MapOp):
-                    _repeat(producer)
+                    _repeat(producer, changed)
         for made in ops_of(op, cute.MapOp):
             for sum_ in ops_of(made, arith.AddfOp, arith.SubfOp):
                 _contract(sum_)
@@ -162,33 +169,35 @@ def _forward(copied: cute.MapOp) -> None:
     Rewriter.replace_op(copied, (), (copied.inputs[0],))
 
 
-def _fusible(consumer: cute.MapOp) -> cute.MapOp | None:
+def _fusible(consumer: cute.MapOp, changed: set[SSAValue]) -> cute.MapOp | None:
     for value in consumer.inputs:
         producer = value.owner
         if (
             isinstance(producer, cute.MapOp)
-            and _may_move(producer, consumer)
+            and _may_move(producer, consumer, changed)
             and {use.operation for use in value.uses} == {consumer}
         ):
             return producer
     return None
 
 
-def _may_move(producer: cute.MapOp, reader: cute.MapOp) -> bool:
+def _may_move(producer: cute.MapOp, reader: cute.MapOp, changed: set[SSAValue]) -> bool:
     """Whether a map can be computed in another one that reads it: of another shape it would be
-    computed again along the modes that it broadcasts to.
+    computed again along the modes that it broadcasts to. `changed` are the tiles that anything
+    writes.
     """
     is_alike = _shape(producer.result) == _shape(reader.result)
-    return is_alike and reader.parent is producer.parent and not _overwritten(producer, reader)
+    is_beside = is_alike and reader.parent is producer.parent
+    return is_beside and not _overwritten(producer, reader, changed)
 
 
-def _repeat(producer: cute.MapOp) -> None:
+def _repeat(producer: cute.MapOp, changed: set[SSAValue]) -> None:
     """Compute a cheap map again in the maps that read it, and leave it to its other readers."""
     body = list(producer.body.block.ops)
     if len(body) > _MOST_REPEATED or not all(isinstance(op, _CHEAP) for op in body):
         return
     readers = dict.fromkeys(use.operation for use in producer.result.uses)
-    maps = [op for op in readers if isinstance(op, cute.MapOp) and _may_move(producer, op)]
+    maps = [op for op in readers if isinstance(op, cute.MapOp) and _may_move(producer, op, changed)]
     if not maps or _kept_for(producer, maps[-1]) >= cute.fragment_of(producer.result).bits:
         return
     for reader in maps:
@@ -219,9 +228,11 @@ def _shape(value: SSAValue) -> tuple[int, ...]:
     return cute.fragment_of(value).shape
 
 
-def _overwritten(producer: cute.MapOp, consumer: Operation) -> bool:
-    """Whether an input of `producer` changes before `consumer` runs."""
-    inputs = {_registers_of(value) for value in producer.inputs}
+def _overwritten(producer: cute.MapOp, consumer: Operation, changed: set[SSAValue]) -> bool:
+    """Whether an input of `producer` changes before `consumer` runs, which stands behind it."""
+    inputs = changed.intersection(map(_registers_of, producer.inputs))
+    if not inputs:
+        return False
     between = producer.next_op
     while between is not None and between is not consumer:
         if any(_registers_of(value) in inputs for op in walk(between) for value in written(op)):

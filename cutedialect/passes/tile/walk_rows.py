@@ -56,6 +56,8 @@ def walk_rows(kernel: cute.KernelOp, of: str) -> None:
     """Walk the rows of a kernel that are too long; `of` is the pass that says so."""
     reduced = ops_of(kernel, cute.ReduceOp)
     row = max((op.length for op in reduced), default=0)
+    if row <= _LEAST:
+        return
     blocks = {op.parent for op in reduced if op.parent is not None and op.length == row}
     if len(blocks) != 1:
         return
