@@ -240,6 +240,44 @@ def test_d10_a_commit_without_instructions_tells_the_own_cta_alone() -> None:
         run(filled(text("")), image, 256)
 
 
+COMMIT = (
+    "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 "
+    "[bar], %h0;\n"
+)
+
+
+@pytest.mark.parametrize("commits", [1, 2, 3])
+def test_commits_behind_each_other_signal_both_ctas(commits: int) -> None:
+    """As CUTLASS and DeepGEMM release the last stage of operands and pass on the accumulator."""
+    a, b, image = problem(256)
+    source = filled(text(MULTIPLY, "mov.b16 %h0, 3;\n" + COMMIT * commits))
+    init = "mbarrier.init.shared.b64 [bar], "
+    assert f"{init}1;" in source
+    for seed in range(3):
+        out, _ = run(source.replace(f"{init}1;", f"{init}{commits};"), image, 256, seed=seed)
+        want = a.astype(np.float32) @ b.astype(np.float32).T
+        np.testing.assert_array_equal(result(out, 256), want)
+
+
+def test_d10_a_commit_behind_a_wait_for_all_tells_the_own_cta_alone() -> None:
+    """Both CTAs wait for the multiply, and for another signal that only one of them gets."""
+    _, _, image = problem(256)
+
+    def wait(parity: int, name: str) -> str:
+        return (
+            f"{name}:\nmbarrier.try_wait.parity.shared.b64 %p3, [bar], {parity};\n"
+            f"@!%p3 bra {name};\n"
+        )
+
+    again = f"mov.b16 %h0, 3;\n{COMMIT}{wait(0, 'FIRST')}{COMMIT}"
+    source = filled(text(MULTIPLY, again))
+    load = "tcgen05.fence::after_thread_sync;\ntcgen05.ld.sync"
+    assert source.count(load) == 1
+    with pytest.raises(EmulatorError, match="hang") as error:
+        run(source.replace(load, wait(1, "SECOND") + load), image, 256)
+    assert any("mbarrier bar+0 of CTA (1, 0, 0)" in note for note in error.value.notes)
+
+
 def test_the_pair_allocates_together() -> None:
     _, _, image = problem(256)
     source = filled(text(MULTIPLY))

@@ -54,7 +54,8 @@ class TensorPipes:
         self._accumulators: dict[int, dict[int, object]] = {}
         self._flying: dict[int, list[_Operation]] = {}
         self._commits: dict[int, list[_Commit]] = {}
-        self._committed: dict[int, int] = {}
+        # The number of the last instruction of each thread.
+        self._issued: dict[int, int] = {}
         machine.shared.explain.append(self._explain)
 
     def issued_before(self, warp: int) -> dict[int, int]:
@@ -93,17 +94,20 @@ class TensorPipes:
         number = self.next_number(warp)
         clock = int(ordering.known[warp, ordering.column[warp]])
         self._clocks.setdefault(warp, []).append(clock)
+        self._issued[lane] = number
         for part in chunks:
             self._machine.shared.begin_read(part)
         self._flying.setdefault(warp, []).append(_Operation(ins, lane, number, chunks))
         self._machine.progress = True
 
     def is_empty(self, lane: int) -> bool:
-        """Has the thread issued nothing since its last commit?"""
-        last = self._committed.get(lane, 0)
-        return not any(
-            op.lane == lane and op.number > last for op in self._flying.get(lane >> 5, ())
-        )
+        """Is there nothing that a commit of the thread could track: has it waited for all that it
+        has issued, if it has issued anything? A commit before this one changes nothing of it."""
+        ordering = self._machine.ordering
+        assert ordering is not None
+        warp = lane >> 5
+        over = ordering.known[warp, ordering.per_cluster + ordering.column[warp]]
+        return self._issued.get(lane, 0) <= int(over)
 
     def commit(self, ins: Instruction, lane: int, slots: list[tuple[int, int]]) -> None:
         """Signal the mbarriers ``slots``, pairs of a CTA row and a slot, once all instructions that
@@ -114,7 +118,6 @@ class TensorPipes:
         flying = self._flying.get(warp, [])
         others = next((op.number for op in flying if op.lane != lane), 1 << 29)
         reached = min(others - 1, len(self._clocks.get(warp, ())))
-        self._committed[lane] = len(self._clocks.get(warp, ()))
         passed = ordering.completion(warp, reached)
         commit = _Commit(reached)
         self._commits.setdefault(warp, []).append(commit)

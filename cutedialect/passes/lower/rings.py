@@ -180,7 +180,8 @@ def _wait(self: KernelLowering, op: pipeline.ConsumerWaitOp) -> None:
 
 def _pass_on(context: Context, state: State) -> None:
     """The even CTA of a pair tells the odd one that a stage is full. A multicast of the commit does
-    where it covers a multiply, which one behind another commit, or a loop without trips, does not.
+    where anything is pending, behind another commit too; behind a loop without trips nothing is,
+    and such a commit is said to signal its own CTA alone (FlashAttention, AI/DEBUG_2CTA.md).
     """
     builder = context.builder
     rank = builder.special("cluster_ctarank")

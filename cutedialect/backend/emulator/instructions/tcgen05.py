@@ -218,13 +218,20 @@ def _commit(ins: Instruction, machine: Machine) -> Step:
 
 
 def _alone(ins: Instruction, machine: Machine, lane: int, spots: Array) -> Array:
-    """A commit for a CTA pair that covers no instruction signals the issuing CTA alone, as seen on
-    hardware."""
+    """A commit for a CTA pair that has nothing to track signals the issuing CTA alone.
+
+    The manual (PTX ISA 9.7.16.12.1, tcgen05.commit) lets a commit track all prior instructions of
+    the thread, and signal every CTA of the mask once they are over: also those that a commit before
+    it tracks. CUTLASS (include/cutlass/pipeline/sm100_pipeline.hpp: consumer_release and then
+    producer_commit behind the last multiply) and DeepGEMM (impls/sm100_bf16_gemm.cuh,
+    empty_barrier_arrive) issue two in a row and wait for both in both CTAs. What happens where
+    nothing is pending the manual does not say; that the signal then reaches the own CTA only is an
+    observation in FlashAttention (AI/DEBUG_2CTA.md, "tcgen05.commit with empty commit groups")."""
     own = spots[spots // machine.shared.pitch == machine.lane_cta[lane]]
     if len(own) < len(spots):
         machine.tensor.note(
-            f"CD-D10: PTX line {ins.line}: the thread has issued nothing since its last "
-            "tcgen05.commit, so that this one signals no CTA but its own"
+            f"CD-D10: PTX line {ins.line}: the thread has waited for all tcgen05 instructions that "
+            "it issued, if any, so that this tcgen05.commit signals no CTA but its own"
         )
     return own
 
