@@ -192,6 +192,12 @@ def tile_gemm(
     for name, value in (("a", a), ("b", b)):
         if not isinstance(value, Tile | View):
             raise error(f"expected {name} to be a tile, got {type(value).__name__}")
+        if value.dtype.bits == 1:
+            raise error(
+                f"expected {name} to be a tile of numbers, got one of conditions (i1); convert it "
+                "with .to(cute.i8), whose products are summed in i32",
+                code="CD-P3",
+            )
         if isinstance(value, View) and value.is_indexed:
             raise error(
                 f"expected {name} to be a tile of neighboring rows, got one of rows that a tile "

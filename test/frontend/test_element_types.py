@@ -296,3 +296,24 @@ def test_masked_arrays_are_refused():
         cute.gemm(x, y, arch="sm_80", backend="emulator")
     with pytest.raises(TypeError, match=message.replace("X", "Y")):
         converted(y, x, tile=(16, 16), arch="sm_80", backend="emulator")
+
+
+@pytest.mark.parametrize("kind", ["compared", "loaded", "view"])
+def test_conditions_are_multiplied_as_numbers_alone(kind: str):
+    @cute.kernel
+    def program(A, B, C, *, convert=False):
+        a, b = cute.local_tile(A, (64, 32), (0, 0)), cute.local_tile(B, (32, 64), (0, 0))
+        if kind != "view" or convert:
+            a, b = (x.load() > 0 if kind == "compared" else x.load() for x in (a, b))
+        if convert:
+            a, b = a.to(cute.i8), b.to(cute.i8)
+        acc = cute.zeros((64, 64), cute.i32)
+        cute.gemm(a, b, acc)
+        cute.copy(acc, cute.local_tile(C, (64, 64), (0, 0)))
+
+    dtype = "int8" if kind == "compared" else "bool"
+    a, b, c = drawn(dtype, (64, 32)), drawn(dtype, (32, 64)), np.zeros((64, 64), np.int32)
+    with pytest.raises(cute.CompileError, match=r"a to be a tile of numbers, .*\.to\(cute\.i8\)"):
+        program(a, b, c, arch="sm_90a", backend="emulator")
+    program(a, b, c, convert=True, arch="sm_90a", backend="emulator")
+    assert np.array_equal(c, (a > 0).astype(np.int32) @ (b > 0).astype(np.int32))

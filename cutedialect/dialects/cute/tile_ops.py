@@ -359,6 +359,11 @@ class GemmOp(IRDLOperation):
             f"expected a (M,K), b (N,K) and acc (M,N{' + 8' if self.sums else ''}), got {a}, {b} "
             f"and {c}",
         )
+        for value in (self.a, self.b):
+            check(
+                not isinstance(value.type, FragmentType) or value.type.bits > 1,
+                f"expected operands of numbers, got {value.type}, whose conditions are predicates",
+            )
         if self.sums is not None and self.is_whole_problem:
             raise VerifyException(
                 f"expected an accumulator in registers with sums, got {self.acc.type}"

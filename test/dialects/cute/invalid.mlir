@@ -123,6 +123,15 @@ cute.kernel @gemm_of_shapes_that_do_not_fit(%a: !operand) {
 
 // -----
 
+cute.kernel @gemm_of_conditions() {
+  %a = cute.alloc_fragment : !cute.fragment<i1, "(64,128)">
+  %acc = cute.alloc_fragment : !cute.fragment<i32, "(64,64)">
+  // expected-error @+1 {{expected operands of numbers, got !cute.fragment<i1, "(64,128)">, whose conditions are predicates}}
+  cute.gemm %a, %a, %acc : !cute.fragment<i1, "(64,128)">, !cute.fragment<i1, "(64,128)">, !cute.fragment<i32, "(64,64)">
+}
+
+// -----
+
 !operand = !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)">
 cute.kernel @sums_without_columns_of_their_own(%a: !operand) {
   %acc = cute.alloc_fragment : !cute.fragment<f32, "(64,64)">
