@@ -171,6 +171,17 @@ def test_large_problems_take_pairs_and_small_ones_the_tiles_that_fill_a_device()
     assert not large.remarks
 
 
+@pytest.mark.parametrize("scheduler", ["persistent", "cancel", "stream", "dynamic"])
+def test_a_scheduler_by_name_leaves_pairs(scheduler):
+    """All but one know clusters."""
+    specs = [cute.TensorSpec((4096, 4096), "bf16")] * 2
+    named = compiled(*specs, schedule=f"scheduler = {scheduler}")
+    assert f"scheduler = {scheduler}" in named.schedule
+    group = 1 if scheduler == "dynamic" else 2
+    assert f"tcgen05.mma.cta_group::{group}" in named.ptx
+    assert scheduler != "persistent" or named.schedule == compiled(*specs).schedule
+
+
 # (instruction, the codes of faults, or of notes, one of which is found)
 FAULTS = {
     "no deallocation": (r"tcgen05\.dealloc[^;]*;", {"CD-D1"}),

@@ -56,7 +56,8 @@ def tensor_schedule(problem: Problem, given: Schedule | None) -> Schedule | None
         return choose_tensor_schedule(problem)
     if not given.leaves_multiplies:
         return given
-    alone = given.cluster is not None or given.scheduler is not None
+    # Only CTAs by themselves claim tiles from a counter.
+    alone = given.cluster is not None or given.scheduler == "dynamic"
     return choose_tensor_schedule(problem, alone).merged(given)
 
 
