@@ -97,6 +97,23 @@ def test_rows_that_tma_cannot_load(dim, is_taken):
     assert told != is_taken
 
 
+@pytest.mark.parametrize("dim", [192, 256])
+def test_wide_heads_load_keys_ahead(dim):
+    """Rather than the next tile's rows. The result leaves in fewer columns at once than a line has,
+    where registers hold no more, which leaves room for a second stage.
+    """
+    spec = cute.TensorSpec((1, 16, 4096, dim), cute.f16)
+    kernel = cute.compile(cute.attention, spec, spec, spec, **ARCH)
+    text = kernel.stages["cute-synchronize"]
+    rings = re.findall(r'%(s\w*) = cute.alloc_smem : .*?"\(.*,(\d)\):', text)
+    assert {name: stages for name, stages in rings if name in ("sQ", "s", "s_1")} == {
+        "sQ": "1",
+        "s": "2",
+        "s_1": "2",
+    }
+    assert all("one stage for what stays" in each.message for each in kernel.remarks)
+
+
 def test_corrections_know_their_columns():
     """A correction takes some columns at a time: what it computes of coordinates counts from the
     tile's first one.

@@ -35,6 +35,8 @@ _PADS = (1, 2, 4, 8)
 _SEEN = 16
 OPERAND = "operand"
 """The attribute of a buffer through which threads hand a register tile to multiplies."""
+LEAST_LINE_BITS = 256
+"""The shortest line of columns in which results are stored, a sector of memory."""
 Staging = tuple[Layout, Swizzle | None, int]
 """Layout, swizzle of byte addresses, and alignment in bytes of a tile in shared memory."""
 

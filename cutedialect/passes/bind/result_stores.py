@@ -59,7 +59,12 @@ from cutedialect.passes.analysis.results import (
     takes_aligned_stores,
     type_of_columns,
 )
-from cutedialect.passes.analysis.smem_layouts import Staging, columns_at_once, staging_layout
+from cutedialect.passes.analysis.smem_layouts import (
+    LEAST_LINE_BITS,
+    Staging,
+    columns_at_once,
+    staging_layout,
+)
 from cutedialect.passes.analysis.tensor_accumulators import life_of
 from cutedialect.passes.analysis.tensor_maps import is_exception, why_no_map
 from cutedialect.passes.analysis.thread_layouts import (
@@ -77,9 +82,8 @@ from cutedialect.passes.tile.streaming import is_common
 # A store whose first vectors fill less than this share of their sectors goes through smem first.
 _MIN_SECTOR_EFFICIENCY = 0.5
 # Registers of a thread that do not hold tiles: addresses, predicates, what an element's formula
-# needs. Bits of the shortest line that is stored, a sector of memory.
+# needs.
 _OTHER_REGISTERS = 60
-_LEAST_LINE = 256
 _LANES = 32
 
 
@@ -283,7 +287,7 @@ class ResultStores:
                 taken = max(taken, values * (2 if _adds_tiles(ops) else 1))
                 fits = has_registers(self.binding.schedule, self.binding.threads, taken)
             found = replace(found, loads_ahead=fits)
-            if fits or chunk % 2 or chunk // 2 * min(bits) < _LEAST_LINE:
+            if fits or chunk % 2 or chunk // 2 * min(bits) < LEAST_LINE_BITS:
                 break
             chunk //= 2
         return found

@@ -34,7 +34,11 @@ from cutedialect.passes.analysis.results import (
     has_registers,
     results_by_tma,
 )
-from cutedialect.passes.analysis.smem_layouts import columns_at_once, staging_layout
+from cutedialect.passes.analysis.smem_layouts import (
+    LEAST_LINE_BITS,
+    columns_at_once,
+    staging_layout,
+)
 from cutedialect.passes.analysis.tensor_accumulators import tensor_plan
 from cutedialect.passes.analysis.tensor_maps import boxes_of, part_of
 from cutedialect.passes.remarks import remark
@@ -216,6 +220,10 @@ def _multiplying(
     plan = _plan(kernel, arch, warps, stage, given, 2 * once + meeting)
     if plan["stages"] == 1:
         plan = _plan(kernel, arch, warps, stage, given, once + meeting)
+    if plan["stages"] == 1 and is_tensor:
+        # Results leave in fewer columns where registers hold no more: `cute-schedule-loops` counts
+        # what they take, and goes back to one stage where that is too much.
+        plan = _plan(kernel, arch, warps, stage, given, once + meeting, least_results=True)
     if is_tensor:
         # Accumulators are not in registers: as many as a kernel starts with suffice everywhere, but
         # where two warpgroups add to some.
@@ -292,14 +300,15 @@ def _plan(
     stage: int,
     given: Schedule,
     once: int = 0,
+    least_results: bool = False,
 ) -> dict[str, object]:
     """What the plans with a loading warp share: as many stages as shared memory holds, beside
-    `once` bytes of tiles that stay while a loop runs.
+    `once` bytes of tiles that stay while a loop runs, and results, maybe in the fewest columns.
     """
     free = target(arch).smem_of(given.ctas or 1) - _BARRIER_BYTES - once
     epilogue = given.epilogue or "tma"
     if epilogue == "tma":
-        free -= _teams(given) * _staged_result_bytes(kernel)
+        free -= _teams(given) * _staged_result_bytes(kernel, is_least=least_results)
     return {
         "roles": "specialized",
         "scheduler": "persistent",
@@ -371,9 +380,12 @@ def _tensor_grids(tile: tuple[int, ...]) -> list[tuple[int, int]]:
     return [(rows, columns), *([shared] if prod(shared) <= _MOST_WARPS else [])]
 
 
-def _staged_result_bytes(kernel: cute.KernelOp, in_turns: bool = False) -> int:
+def _staged_result_bytes(
+    kernel: cute.KernelOp, in_turns: bool = False, is_least: bool = False
+) -> int:
     """Shared memory of results that TMA stores: the columns at once, twice where there are more,
-    and, of an odd number of steps behind multiplies in a row, two buffers take turns.
+    and, of an odd number of steps behind multiplies in a row, two buffers take turns. The least
+    that they take is in as few columns at once as ever.
     """
     total = 0
     stores = results_by_tma(kernel)
@@ -382,6 +394,8 @@ def _staged_result_bytes(kernel: cute.KernelOp, in_turns: bool = False) -> int:
         rows, columns = type_.shape
         divides = is_chained or contiguous_mode(type_) != 1
         chunk = columns_at_once(columns, *bits_of_results(stores, type_.shape), divides=divides)
+        while is_least and chunk % 2 == 0 and chunk // 2 * type_.bits >= LEAST_LINE_BITS:
+            chunk //= 2
         steps = -(-columns // chunk)
         turns = 2 if steps > 1 and (in_turns or not (is_chained and steps % 2)) else 1
         total += turns * rows * chunk * type_.bits // 8
