@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 DialectLoader = Callable[[], "Dialect"]
 
 OURS = ("cute", "cute_nvgpu", "pipeline", "ptx")
-FROM_XDSL = ("builtin", "arith", "math", "scf", "func")
+FROM_XDSL = ("builtin", "arith", "math", "scf", "func", "cf", "llvm", "ub")
 
 
 def our_dialects() -> dict[str, DialectLoader]:

@@ -44,6 +44,14 @@ def _equal(one: int, other: int) -> int:
     return int(one == other)
 
 
+def _not_equal(one: int, other: int) -> int:
+    return int(one != other)
+
+
+def _greater(one: int, other: int) -> int:
+    return int(one > other)
+
+
 def _select(condition: int, one: int, other: int) -> int:
     return one if condition else other
 
@@ -61,6 +69,8 @@ EVALUATE: Mapping[str, Callable[..., int]] = {
     "sign": _sign,
     "less": _less,
     "equal": _equal,
+    "not_equal": _not_equal,
+    "greater": _greater,
     "select": _select,
     "and": int.__and__,
     "xor": int.__xor__,
@@ -227,7 +237,7 @@ def evaluate(value: Any, leaves: Mapping[Any, int]) -> Any:
 
 def dynamic_leaves(value: Any) -> Iterator[Dyn]:
     """The run-time leaves of a value of the algebra: shapes before strides, and of a composed
-    layout what is outside, then the offset, then what is inside.
+    layout what is inside, then the offset, then what is outside.
     """
     match value:
         case Dyn():
@@ -241,7 +251,7 @@ def dynamic_leaves(value: Any) -> Iterator[Dyn]:
             yield from dynamic_leaves(value.shape)
             yield from dynamic_leaves(value.stride)
         case ComposedLayout():
-            for part in (value.outer, value.offset, value.inner):
+            for part in (value.inner, value.offset, value.outer):
                 yield from dynamic_leaves(part)
         case _:
             return
@@ -265,9 +275,9 @@ def map_dynamic(value: Any, change: Callable[[Dyn], Any]) -> Any:
             shape = map_dynamic(value.shape, change)
             return Layout(shape, map_dynamic(value.stride, change))
         case ComposedLayout():
-            outer = map_dynamic(value.outer, change)
+            inner = map_dynamic(value.inner, change)
             offset = map_dynamic(value.offset, change)
-            return ComposedLayout(outer, offset, map_dynamic(value.inner, change))
+            return ComposedLayout(map_dynamic(value.outer, change), offset, inner)
         case _:
             return value
 

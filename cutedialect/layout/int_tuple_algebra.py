@@ -124,7 +124,21 @@ def shape_div(shape: IntTuple, divisor: IntTuple) -> IntTuple:
             f"shape_div: expected extents of which one divides the other, got {to_text(shape)} and "
             f"{to_text(divisor)}"
         )
+    if not known:
+        return _run_time_quotient(shape, divisor)
     return ceil_div(shape, divisor)
+
+
+def _run_time_quotient(shape: Any, divisor: Any) -> Any:
+    """The quotient where one divides the other: 1 where the divisor is the larger one."""
+    from .expression import Expression, choose, compute
+
+    if not isinstance(shape, Expression) and not isinstance(divisor, Expression):
+        return ceil_div(shape, divisor)
+    quotient = shape // divisor
+    if quotient is shape or (isinstance(divisor, int) and shape.div % divisor == 0):
+        return quotient
+    return choose(compute("not_equal", quotient, 0), quotient, 1)
 
 
 def crd2crd(coord: IntTuple, dst_shape: IntTuple, src_shape: IntTuple | None = None) -> IntTuple:

@@ -2,7 +2,7 @@
 folders are the stages in the same order: `tile`, `bind`, `roles`, `schedule`, `synchronize`,
 `lower`; a stage imports itself and earlier ones, and what several ask is in `analysis`.
 The pass `cute-foo-bar` is `FooBarPass` in `<stage>/foo_bar.py`; a name without the prefix
-maps to its file unchanged. Three cleanups come from xDSL.
+maps to its file unchanged. Cleanups come from xDSL.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ OURS = {
     "cute-unroll-loops": "schedule.unroll_loops",
     "convert-to-ptx": "lower.convert_to_ptx",
     "cute-to-ptx": "cute_to_ptx",
+    "cute-fold-static": "algebra.fold_static",
+    "cute-expand-ops": "algebra.expand_ops",
+    "cute-to-base": "algebra.to_base",
     "verify-dominance": "verify_dominance",
 }
 
@@ -36,6 +39,8 @@ FROM_XDSL = {
     "canonicalize": "xdsl.transforms.canonicalize",
     "cse": "xdsl.transforms.common_subexpression_elimination",
     "dce": "xdsl.transforms.dead_code_elimination",
+    "licm": "xdsl.transforms.loop_invariant_code_motion",
+    "reconcile-unrealized-casts": "xdsl.transforms.reconcile_unrealized_casts",
 }
 
 

@@ -26,7 +26,25 @@ from cutedialect.tools.expected_errors import ExpectedDiagnostic, read_expected
 PINNED = "7107b05535f8977f5ecb9d01ee203205b1fd9bc4"
 """The commit of NVIDIA/cutlass that our figures are of."""
 
-UNSUPPORTED: dict[str, str] = {}
+_COMPARES_AGAIN = (
+    "wants a comparison of each leaf; ours leaves out those that are known to be the same"
+)
+_NO_GPU = "needs gpu.module, gpu.func and gpu.launch in MLIR's custom syntax, which xDSL lacks"
+UNSUPPORTED: dict[str, str] = {
+    "Conversion/CuteExpandOps/Accessors/get.mlir": (
+        "pip's filecheck 1.0.6 finds the text of a CHECK-NOT in the match of the CHECK after it"
+    ),
+    "Conversion/CuteExpandOps/AdvancedConstructors/make_ordered_layout.mlir": (
+        "wants a product that nothing uses"
+    ),
+    "Conversion/CuteExpandOps/Arithmetic/equal.mlir": _COMPARES_AGAIN,
+    "Conversion/CuteToBase/PostExpand/Arithmetic/equal.mlir": _COMPARES_AGAIN,
+    "Conversion/CuteToBase/func_signature.mlir": (
+        "wants `call` where xDSL prints the whole name, `func.call`"
+    ),
+    "Conversion/CuteToBase/pipeline_full.mlir": _NO_GPU,
+    "Conversion/CuteToBase/print_gpu.mlir": _NO_GPU,
+}
 """Path below the test folder to why the file cannot pass."""
 
 _RUN = re.compile(r"^\s*//\s*RUN:\s*(.*?)\s*$", re.MULTILINE)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TextIO
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 from xdsl.printer import Printer
 
 from cutedialect.tools.diagnostics import Diagnostic, Position, ReportedError
@@ -33,6 +33,30 @@ class ModulePrinter(Printer):
         for number, result in enumerate(op.results):
             self._ssa_values[result] = f"{name}#{number}"
         self.print_string(f":{len(op.results)} = ")
+
+    def print_attribute(self, attribute: Attribute) -> None:
+        if attribute.name == "llvm.struct":
+            self.print_string("!llvm.")
+            self._print_struct(attribute)
+        else:
+            super().print_attribute(attribute)
+
+    def _print_struct(self, struct: Attribute) -> None:
+        """A struct without its dialect, which MLIR leaves out inside of another."""
+        from xdsl.dialects.llvm import LLVMStructType
+
+        if not isinstance(struct, LLVMStructType) or struct.struct_name.data:
+            super().print_attribute(struct)
+            return
+        self.print_string("struct<(")
+        for position, inner in enumerate(struct.types.data):
+            if position:
+                self.print_string(", ")
+            if isinstance(inner, LLVMStructType):
+                self._print_struct(inner)
+            else:
+                self.print_attribute(inner)
+        self.print_string(")>")
 
 
 @dataclass(frozen=True)

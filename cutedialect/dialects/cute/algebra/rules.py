@@ -192,7 +192,7 @@ def cosize(value: Any, mode: tuple[int, ...] = ()) -> Any:
     layout = layout_get(value, mode)
     strides = tuple(_magnitude(leaf) for leaf in leaves_of(layout.stride))
     flat = Layout(leaves_of(layout.shape), strides)
-    last = evaluate_layout(extent(layout.shape) - 1, flat)
+    last = evaluate_layout(extent(layout.shape) + -1, flat)
     return _one_more(last)
 
 

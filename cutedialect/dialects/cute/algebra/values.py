@@ -121,7 +121,7 @@ def numbers_of(value: Any) -> list[Any]:
         case Layout():
             return numbers_of(value.shape) + numbers_of(value.stride)
         case ComposedLayout():
-            return numbers_of(value.outer) + numbers_of(value.offset) + numbers_of(value.inner)
+            return numbers_of(value.inner) + numbers_of(value.offset) + numbers_of(value.outer)
         case Swizzle():
             return [value.bits, value.base, value.shift]
         case None:

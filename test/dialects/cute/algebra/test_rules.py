@@ -96,9 +96,9 @@ def with_dynamic(type_, random_, leaves, operand, kept):
                 shape = marked(value.shape)
                 return Layout(shape, marked(value.stride))
             if isinstance(value, ComposedLayout):
+                inner, offset = marked(value.inner), marked(value.offset)
                 outer = marked(value.outer) if isinstance(value.outer, Layout) else value.outer
-                offset = marked(value.offset)
-                return ComposedLayout(outer, offset, marked(value.inner))
+                return ComposedLayout(outer, offset, inner)
             return value
         if value in kept or random_.random() < 0.5:
             return value
