@@ -173,6 +173,24 @@ wgmma.wait_group.sync.aligned 0;"""
     assert "warpgroup 1" in str(caught.value)
 
 
+def test_who_writes_a_shared_operand_knows_of_a_wait_of_each_warpgroup():
+    """Its own wait tells a warp of its warpgroup's multiplies, a barrier of the others'."""
+    body = f"""wgmma.fence.sync.aligned;
+{mma(D, "%db")}
+wgmma.commit_group.sync.aligned;
+{mma(E, "%dc")}
+wgmma.commit_group.sync.aligned;
+EARLY wgmma.wait_group.sync.aligned 0; LATE
+add.u32 %r15, %r2, %r0; mad.lo.u32 %r15, %r1, 4, %r15; setp.lt.u32 %p4, %r1, 64;
+@%p4 st.shared.b32 [%r15], %r10;"""
+    meet = "bar.sync 1;"
+    Problem(2, 1).run(body.replace("EARLY", meet).replace("LATE", ""))
+    Problem(2, 2).run(body.replace("EARLY", "").replace("LATE", meet))
+    with pytest.raises(EmulatorError, match=r"warp 4 .* read") as caught:
+        Problem(2, 2).run(body.replace("EARLY", meet).replace("LATE", ""))
+    assert caught.value.code == "CD-I5"
+
+
 def test_only_rows_never_written_are_poison():
     problem = Problem(2, 2)
     # Rows 8 to 15 of A of the second warpgroup: 128 bytes of either half of K.

@@ -46,6 +46,22 @@ def from_registers(A, B, C, Y):
     cute.copy(second, cute.local_tile(Y, (64, 64), (m, n)))
 
 
+@cute.kernel
+def met_between(A, B, R, Y):
+    """Sums go to other threads between the write of B and its multiply, and between the multiply
+    and the wait for it: what that meets behind is neither fenced nor read.
+    """
+    y = cute.zeros((128, 32))
+    for t in cute.range(2):
+        a, r = (cute.local_tile(each, (128, 64), (t, 0)).load() for each in (A, R))
+        b = cute.local_tile(B, (64, 32), (t, 0)).load() * 1.0
+        factors = cute.row_sum(r)
+        product = cute.zeros((128, 32))
+        cute.gemm((a * factors).to(B.dtype), b, product)
+        y += product + cute.row_sum(r * 2.0)
+    cute.copy(y, cute.local_tile(Y, (128, 32), (0, 0)))
+
+
 def run_multistage(arch):
     a, b, y = integers(64, 320), integers(320, 64), np.zeros((64, 64), np.float32)
     multistage(a, b, y, arch=arch, backend="emulator")
@@ -65,12 +81,25 @@ def run_from_registers(arch):
     return y, c.astype(np.float64) @ np.maximum(a.astype(np.float64) @ b, 0)
 
 
+def run_met_between(arch):
+    a, b, r = integers(256, 64), integers(128, 32), integers(256, 64).astype(np.float32)
+    y = np.zeros((128, 32), np.float32)
+    met_between(a, b, r, y, arch=arch, backend="emulator")
+    exact = 0
+    for t in range(2):
+        rows, sums = slice(128 * t, 128 * t + 128), r[128 * t : 128 * t + 128].sum(1, keepdims=True)
+        exact += (a[rows] * sums).astype(np.float64) @ b[64 * t : 64 * t + 64] + 2 * sums
+    return y, exact
+
+
 # (program, target, instruction, how many of them there are at least)
 KINDS = [
     (run_multistage, "sm_80", r"cp\.async\.wait_group \d+;", 2),
     (run_multistage, "sm_80", r"cp\.async\.commit_group;", 2),
     (run_in_a_row, "sm_80", r"cp\.async\.wait_group \d+;", 1),
     (run_from_registers, "sm_90a", r"fence\.proxy\.async[.:\w]*;", 1),
+    (run_met_between, "sm_90a", r"fence\.proxy\.async[.:\w]*;", 2),
+    (run_met_between, "sm_90a", r"bar\.sync 1, 256;(?=[^\n]*\n\tst\.shared\.v4)", 1),
     (run_from_registers, "sm_90a", r"wgmma\.wait_group\.sync\.aligned \d;", 2),
 ]
 

@@ -87,6 +87,8 @@ class Races:
         self._shared = _Cells(count) if count <= _MOST_ENTRIES else None
         # By chunk of 16 bytes: the last two who have learned that a bulk copy has read it.
         self._copied: tuple[Array, Array] | None = None
+        # The same of the last two warpgroups whose multiplies have read it: an entry for each warp.
+        self._multiplied: tuple[Array, Array] | None = None
         self._global: dict[int, tuple[Allocation, _Cells]] = {}
         self._cluster = (np.arange(len(ordering.state)) // ordering.per_cluster + 1).astype(
             np.uint64
@@ -154,6 +156,23 @@ class Races:
         kept = self._unordered(warps, before)
         second[chunks[kept]] = before[kept]
         first[chunks] = self._entries(ins.line, warps, False, chunks)
+
+    def read_by_multiply(self, ins: Instruction, warps: Array, chunks: Array) -> None:
+        """The four `warps` of a warpgroup have waited until its multiply had read chunks: who
+        writes them later has to know of one that has, since its groups complete as a whole.
+        """
+        if self._shared is None or not len(chunks):
+            return
+        if self._multiplied is None:
+            count = len(self._machine.shared.data) // 16
+            self._multiplied = tuple(np.zeros((count, len(warps)), np.uint64) for _ in range(2))  # type: ignore[assignment]
+        assert self._multiplied is not None
+        first, second = self._multiplied
+        before = first[chunks]
+        mine = self._entries(ins.line, warps, False, np.empty(len(warps), np.intp))
+        kept = (before != mine).any(axis=1)
+        second[chunks[kept]] = before[kept]
+        first[chunks] = mine
 
     def request(self, ins: Instruction, warp: int, chunks: Array) -> None:
         """A thread of a warp asks for responses to come to chunks, each of which may hold one that
@@ -344,6 +363,19 @@ class Races:
                 bad = self._unordered(warps, read)
                 if bad.any():
                     self._refuse(ins, "writes", warps, places, read, bad, "read", allocation)
+        if cells is self._shared and self._multiplied is not None:
+            chunks = places // (16 // self._shared_granule)
+            for readers in self._multiplied:
+                read = readers[chunks]
+                if not read.any():
+                    continue
+                bad = self._unordered(warps, read[..., 0])
+                for other in range(1, read.shape[-1]):
+                    if bad.any():
+                        bad &= self._unordered(warps, read[..., other])
+                if bad.any():
+                    first = read[..., 0]
+                    self._refuse(ins, "writes", warps, places, first, bad, "read", allocation)
 
     def _write(
         self,

@@ -419,8 +419,14 @@ class Warpgroups:
         self._flying = keep
 
     def _retire(self, item: _InFlight, due: Array) -> None:
+        races = self._machine.races
         for part in item.reads:
             rows = part.row[due]
+            if races is not None:
+                for group, row in zip(item.groups[due], rows, strict=True):
+                    if row >= 0:
+                        warps = self.warps_of(np.array([group]))
+                        races.read_by_multiply(item.ins, warps, part.chunks[row].reshape(-1))
             np.subtract.at(part.left, rows[rows >= 0], 1)
             over = part.left == 0
             if over.any():

@@ -7,7 +7,9 @@ the order of the ops alone, and put in front of the first op that depends on it.
 
 What is pending (who writes or reads which buffer, how many groups were committed since) flows
 through branches and around loops until nothing new comes. An op inside of a loop that depends only
-on what was before it waits in front of the loop. One barrier serves every dependence across it.
+on what was before it waits in front of the loop. One barrier serves every dependence across it, but
+for two: what an asynchronous unit reads needs a proxy fence in front of the barrier as well, and
+reads of multiplies go on behind it until their group is waited for.
 Stages of a ring are told apart by `ahead`, on `cute.stage`: how many trips ahead of the loop's
 present one a stage is used. A copy for a trip ahead is made only if the loop has that trip.
 """
@@ -39,7 +41,9 @@ from cutedialect.dialects.cute_nvgpu import (
     ProxyFenceOp,
     TmaStoreType,
     TmaStoreWaitOp,
+    WgmmaCommitOp,
     WgmmaFenceOp,
+    WgmmaWaitOp,
 )
 from cutedialect.dialects.effects import ALL, NONE, Unit, effects_of, is_in_memory, space_of
 from cutedialect.dialects.pipeline import CompleteOp
@@ -64,6 +68,8 @@ from cutedialect.passes.rewriting import erase, insert_after, insert_before
 _FEW_TRIPS = 64
 # A number of groups that no kernel commits: of what is not in flight.
 _LANDED = 1 << 20
+# What reads shared memory through the async proxy (PTX ISA 8.9).
+_PROXIED = frozenset({Unit.WGMMA, Unit.TCGEN05, Unit.TMA_STORE})
 
 
 @dataclass(frozen=True)
@@ -92,16 +98,20 @@ class Access:
 @dataclass(frozen=True)
 class _Pending:
     """An access that later ones may depend on. `outside` are the loops that began since, `carried`
-    is the outermost one of which it was in an earlier trip.
+    is the outermost one of which it was in an earlier trip. Behind `met`, all threads know of the
+    access, but asynchronous units do not: these alone still depend on it. `is_fenced` is what
+    threads have written and fenced since.
     """
 
     access: Access
     outside: frozenset[Operation] = frozenset()
     carried: Operation | None = None
+    met: Operation | None = None
+    is_fenced: bool = False
 
 
-# How many groups were committed since: -1 in the group that is not committed yet, `_LANDED` for
-# what is not asynchronous.
+# How many groups of its unit were committed since: -1 in the group that is not committed yet,
+# `_LANDED` for what is not asynchronous.
 _State = dict[_Pending, int]
 
 
@@ -124,6 +134,8 @@ class MemoryHazards:
         self.block = block
         self.spaces = spaces
         self.syncs: dict[Operation, _Sync] = {}
+        # Ops at which threads meet as it is, and which a proxy fence goes in front of.
+        self.fenced: dict[Operation, None] = {}
         self.commits: dict[Operation, None] = {}
         self.trips: dict[Operation, int] = {}
         self.open: Operation | None = None
@@ -133,6 +145,13 @@ class MemoryHazards:
         # Buffers that cross roles have rings; those of multiplies of one role do not.
         gemms = ops_of(block, GemmOp)
         read = roots_of(value for op in gemms for value in effects_of(op).reads)
+        self.proxied = roots_of(
+            value
+            for op in walk(block)
+            if (effects := effects_of(op)).unit in _PROXIED
+            for value in effects.reads
+            if space_of(value) == "smem"
+        )
         self.written = {
             root
             for op in walk(block)
@@ -156,6 +175,8 @@ class MemoryHazards:
             while isinstance(place.prev_op, WgmmaFenceOp):
                 place = place.prev_op
             insert_before(place, *waits, *stores, *fences, BarrierOp())
+        for op in self.fenced:
+            insert_before(op, ProxyFenceOp())
         erase(*ops_of(self.block, CompleteOp))
 
     # Ops
@@ -187,20 +208,20 @@ class MemoryHazards:
         self._demand(op, found, state)
         state = self._synced(op, state)
         if effects.meets == ALL:
-            state = {
+            shown = {
                 each: age
                 for each, age in state.items()
-                if age != _LANDED or effects.shows not in ("", space_of(each.access.view))
+                if age == _LANDED and effects.shows in ("", space_of(each.access.view))
             }
-        if type(op) is CpAsyncCommitOp:
-            state = _aged(state)
-        elif type(op) is CpAsyncWaitOp:
-            pending = op.pending.value.data
-            state = {e: _LANDED if a >= pending else a for e, a in state.items()}
+            state = {each: age for each, age in state.items() if each not in shown}
+            if op not in self.fenced:
+                state |= self._met(op, shown)
+        state = _behind(op, state)
         for access in accesses:
-            in_flight = access.unit is Unit.CP_ASYNC and access.writes
+            is_copy = access.unit is Unit.CP_ASYNC and access.writes
+            in_flight = is_copy or (access.unit is Unit.WGMMA and not access.writes)
             state[_Pending(access)] = -1 if in_flight else _LANDED
-            if in_flight:
+            if is_copy:
                 self.open = op
         return self._commit(state) if op in self.commits else state
 
@@ -240,13 +261,17 @@ class MemoryHazards:
     def _lands(self, pending: _Pending, tiles: Iterable[Access]) -> bool:
         """Whether a write is one of those that `pipeline.complete` waits for."""
         access = pending.access
-        return access.writes and any(
-            access.root is tile.root and _same_slot(access, tile) for tile in tiles
+        return (
+            access.writes
+            and pending.met is None
+            and any(access.root is tile.root and _same_slot(access, tile) for tile in tiles)
         )
 
     def _conflict(self, pending: _Pending, access: Access) -> bool:
         """Whether an access has to come behind a pending one in all threads."""
         before = pending.access
+        if pending.met is not None and (access.writes or access.unit not in _PROXIED):
+            return False
         if not overlaps(before.root, access.root) or not (before.writes or access.writes):
             return False
         if before.root is not access.root:
@@ -269,7 +294,13 @@ class MemoryHazards:
         )
 
     def _demand(self, op: Operation, found: Sequence[_Pending], state: _State) -> None:
-        """Let an op, or the loop around it, wait for pending accesses."""
+        """Let an op, or the loop around it, wait for pending accesses; what threads have met behind
+        needs a fence alone, where they met.
+        """
+        for place in dict.fromkeys(each.met for each in found):
+            if place is not None:
+                self._fence(place)
+        found = [each for each in found if each.met is None]
         if not found:
             return
         place = op if isinstance(op, CompleteOp) else self._outermost(op, found)
@@ -290,15 +321,35 @@ class MemoryHazards:
             if each.access.unit is Unit.TMA_STORE and each.access.writes
         }
         reads = {access.unit for access in self._accesses(op) if not access.writes}
-        fences = bool(reads & {Unit.WGMMA, Unit.TMA_STORE}) and any(
-            each.access.writes and each.access.unit is Unit.THREADS for each in found
+        fences = bool(reads & _PROXIED) and any(
+            _is_of_threads(each) and not each.is_fenced for each in found
         )
         old = self.syncs.get(op, _Sync())
-        pending = min(old.pending, *(state[each] for each in found))
-        sync = _Sync(pending, old.stores | stores, old.fences or fences)
+        groups = [state[each] for each in found if each.access.unit is Unit.CP_ASYNC]
+        sync = _Sync(min(old.pending, *groups, _LANDED), old.stores | stores, old.fences or fences)
         if self.syncs.get(op) != sync:
             self.syncs[op] = sync
             self.changes += 1
+
+    def _fence(self, place: Operation) -> None:
+        """Let threads fence what they wrote in front of where they meet."""
+        sync = self.syncs.get(place)
+        if sync is None and place not in self.fenced:
+            self.fenced[place] = None
+            self.changes += 1
+        elif sync is not None and not sync.fences:
+            self.syncs[place] = replace(sync, fences=True)
+            self.changes += 1
+
+    def _met(self, place: Operation, state: _State) -> _State:
+        """What is pending behind a place where all threads meet without a fence: what they wrote
+        and asynchronous units read.
+        """
+        return {
+            replace(each, met=each.met or place): age
+            for each, age in state.items()
+            if each.access.root in self.proxied and _is_of_threads(each) and not each.is_fenced
+        }
 
     def _outermost(self, op: Operation, found: Sequence[_Pending]) -> Operation:
         """The outermost loop around an op that is the same to wait in front of: all that the op
@@ -342,7 +393,11 @@ class MemoryHazards:
         sync = self.syncs.get(op)
         if sync is None:
             return dict(state)
-        return {each: age for each, age in state.items() if age < sync.pending}
+        if sync.fences:
+            state = _fenced(state)
+        kept = {each: age for each, age in state.items() if age < _ended(each, sync)}
+        gone = {each: age for each, age in state.items() if each not in kept}
+        return kept if sync.fences else kept | self._met(op, gone)
 
     def _commit(self, state: _State) -> _State:
         """End the group of the copies before here, if there are any."""
@@ -396,7 +451,7 @@ class MemoryHazards:
             access = each.access
             if access.root in rings and access.slot is not None and access.slot.loop is None:
                 access = replace(access, slot=replace(access.slot, loop=loop))
-            first[_Pending(access, each.outside | {loop}, each.carried)] = age
+            first[replace(each, access=access, outside=each.outside | {loop})] = age
         carried: _State = {}
         while True:
             before = self.changes
@@ -423,6 +478,39 @@ class MemoryHazards:
         return found
 
 
+def _behind(op: Operation, state: _State) -> _State:
+    """What is pending behind an op that ends groups, waits for some, or fences."""
+    effects = effects_of(op)
+    if type(op) is CpAsyncCommitOp or type(op) is WgmmaCommitOp:
+        return _aged(state, effects.closes)
+    if type(op) is CpAsyncWaitOp or type(op) is WgmmaWaitOp:
+        pending = op.pending.value.data
+        return {
+            each: _LANDED if each.access.unit is effects.completes and age >= pending else age
+            for each, age in state.items()
+        }
+    return _fenced(state) if type(op) is ProxyFenceOp else state
+
+
+def _ended(pending: _Pending, sync: _Sync) -> int:
+    """From which number of groups on a barrier ends an access."""
+    return sync.pending if pending.access.unit is Unit.CP_ASYNC else _LANDED
+
+
+def _is_of_threads(pending: _Pending) -> bool:
+    """Whether threads have written it."""
+    return pending.access.writes and pending.access.unit is Unit.THREADS
+
+
+def _fenced(state: _State) -> _State:
+    """The state behind a proxy fence of all threads: of what they have met behind, none is left."""
+    return {
+        replace(each, is_fenced=True) if _is_of_threads(each) else each: age
+        for each, age in state.items()
+        if each.met is None
+    }
+
+
 def _exit(state: _State, loop: Operation, first: int) -> _State:
     """A state, seen from behind a loop: copies for trips ahead, from `first` on, were not made,
     since the loop does not have them.
@@ -445,7 +533,7 @@ def _next_trip(pending: _Pending, loop: Operation) -> _Pending:
         ahead = access.slot.ahead - 1
         access = replace(access, slot=Slot(loop, ahead) if ahead > -_stages(access) else None)
     is_outermost = carried is None or loop.is_ancestor(carried)
-    return _Pending(access, pending.outside, loop if is_outermost else carried)
+    return replace(pending, access=access, carried=loop if is_outermost else carried)
 
 
 def _left(pending: _Pending, loop: Operation) -> _Pending:
@@ -453,7 +541,7 @@ def _left(pending: _Pending, loop: Operation) -> _Pending:
     access = pending.access
     if access.slot is not None and access.slot.loop is loop:
         access = replace(access, slot=None)
-    return _Pending(access, pending.outside - {loop}, pending.carried)
+    return replace(pending, access=access, outside=pending.outside - {loop})
 
 
 def _same_slot(one: Access, other: Access) -> bool:
@@ -489,9 +577,12 @@ def _seen(state: _State, how: Callable[[_Pending], _Pending]) -> _State:
     return _joined(*({how(each): age} for each, age in state.items()))
 
 
-def _aged(state: _State) -> _State:
-    """The state behind a commit."""
-    return {each: age if age == _LANDED else age + 1 for each, age in state.items()}
+def _aged(state: _State, unit: Unit | None = Unit.CP_ASYNC) -> _State:
+    """The state behind a commit of a unit's group."""
+    return {
+        each: age + 1 if age != _LANDED and each.access.unit is unit else age
+        for each, age in state.items()
+    }
 
 
 def _constant_trips(loop: Operation) -> int | None:

@@ -36,11 +36,13 @@ from cutedialect.dialects.cute_nvgpu import (
 from cutedialect.dialects.effects import Unit, effects_of
 from cutedialect.dialects.pipeline import ConsumerReleaseOp, CreateOp, IndexOp
 from cutedialect.dialects.walks import ops_ahead, ops_of
+from cutedialect.passes.analysis.memory_views import root_of
 from cutedialect.passes.analysis.resource_plan import stages_of_results
 from cutedialect.passes.analysis.role_plan import role_of
 from cutedialect.passes.rewriting import block_of, erase, insert_after, insert_before, ring_of
 from cutedialect.passes.roles.assign_warp_roles import Role
 from cutedialect.passes.synchronize.ring_ends import RoleEnd, ring_between, role_among
+from cutedialect.passes.synchronize.unread_results import unread_write
 
 
 def complete_stores(kernel: KernelOp, part: Block) -> None:
@@ -52,7 +54,8 @@ def complete_stores(kernel: KernelOp, part: Block) -> None:
     until the step before has been read. Of an odd number of steps the last one has the stage of the
     first, which therefore waits for it before it writes. Where multiplies overlap and hide what
     precedes the first step, two steps become one that fills both stages, behind one wait. Elsewhere
-    the sooner the first of them leaves the better.
+    the sooner the first of them leaves the better. Where a buffer may be read as it is written all
+    the same, behind blocks with odd numbers of steps, one more wait goes in front.
     """
     at_once = kernel.choices.overlaps_multiplies
     stores = [op for op in ops_of(part, CopyOp) if isinstance(op.atom, TmaStoreType)]
@@ -81,18 +84,21 @@ def complete_stores(kernel: KernelOp, part: Block) -> None:
             insert_before(writer, index, stage)
             writer.operands[1] = store.operands[0] = stage.result
         erase(alloc)
+    placed: dict[CopyOp, _StoreStep] = {}
     for steps in blocks:
         asked: set[int | None] = set()
         stored: set[AllocSmemOp] = set()
-        for number, step in enumerate(_joined(steps, take_turns) if at_once else steps):
+        for step in _joined(steps, take_turns) if at_once else steps:
             first, last, store = step.writers[0], step.writers[-1], step.stores[-1]
+            placed |= dict.fromkeys(step.writers, step)
             warps = step.warps
             read = TmaStoreWaitOp(0, True, warps)
             if not at_once and step.buffers <= take_turns:
-                is_odd = len(steps) % 2 == 1
-                if is_odd and number == 0:
+                alike = [each for each in steps if each.buffers == step.buffers]
+                is_odd = len(alike) % 2 == 1
+                if is_odd and step is alike[0]:
                     insert_before(first, TmaStoreWaitOp(0, True, warps), BarrierOp(warps))
-                follows_itself = is_odd and step is steps[-1]
+                follows_itself = is_odd and step is alike[-1]
                 waits = [] if follows_itself else [read]
                 insert_after(last, ProxyFenceOp(), *waits, BarrierOp(warps))
             else:
@@ -102,6 +108,13 @@ def complete_stores(kernel: KernelOp, part: Block) -> None:
                 insert_after(last, ProxyFenceOp(), BarrierOp(warps))
             insert_after(store, TmaStoreCommitOp(warps))
             stored |= step.buffers
+    roots = [root_of(store.source).owner for store in stores]
+    kept = {alloc for alloc in roots if isinstance(alloc, AllocSmemOp)}
+    while (early := unread_write(part, kept)) is not None:
+        step, teams = placed[early[0]], early[1]
+        waits = [TmaStoreWaitOp(0, True, each) for each in sorted(teams, key=lambda x: x or 0)]
+        meeting = BarrierOp(step.warps if teams == {step.warps} else None)
+        insert_before(step.writers[0], *waits, meeting)
     for warps in dict.fromkeys(step.warps for steps in blocks for step in steps):
         assert part.last_op is not None
         insert_after(part.last_op, TmaStoreWaitOp(0, True, warps))
