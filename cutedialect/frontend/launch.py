@@ -31,6 +31,7 @@ from cutedialect.remarks import Remark, collecting
 from cutedialect.schedule import Schedule
 
 from .captured import exact, version
+from .default_schedule import compiled_by_default
 from .dtypes import DType, as_dtype
 from .fitting import allowed, nearest_schedule
 from .gemm_operands import refuse_traced
@@ -189,12 +190,17 @@ def _compile(
 
     trace = _Traced(program, tuple(specs), dict(constants), schedule)
 
+    def lowered(chosen: Schedule | None) -> CompiledProgram:
+        return lower(replace(trace, schedule=chosen)(), program.symbol, arch)
+
     def make() -> CompiledProgram:
         with collections_held_back():
-            return replace(lower(trace(), program.symbol, arch), spills=spills)
+            return replace(compiled_by_default(lowered, schedule), spills=spills)
 
-    stages = partial(_stages, trace, program.symbol, arch)
     compiled = cached_program(key, make)
+    if compiled.instead:
+        trace = replace(trace, schedule=Schedule.parse(compiled.instead))
+    stages = partial(_stages, trace, program.symbol, arch)
     kept = {name: value for name, value in options.items() if name != "stream"}
 
     def nearest() -> str | None:

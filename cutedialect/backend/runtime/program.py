@@ -61,7 +61,8 @@ class CompiledProgram:
     """A compiled module. `ptx` holds every kernel, `host` the Python source of the host part,
     `schedule` is its text, `arch` the target, `ops` counts the IR ops of each role, `remarks` say
     what the passes declined. `spills` says what becomes of a kernel whose registers spill, or whose
-    `wgmma` the assembler serializes: "refuse" it, "warn" in a remark, "allow" it.
+    `wgmma` the assembler serializes: "refuse" it, "warn" in a remark, "allow" it. `instead` is the
+    schedule that was taken where passes refuse the default.
     """
 
     name: str
@@ -75,6 +76,7 @@ class CompiledProgram:
     equal_extents: tuple[EqualExtents, ...] = ()
     shared_memory: tuple[SharedMemory, ...] = ()
     spills: str = "refuse"
+    instead: str = ""
 
     @staticmethod
     def of(
@@ -175,6 +177,7 @@ class CompiledProgram:
                 "equal_extents": self.equal_extents,
                 "shared_memory": self.shared_memory,
                 "spills": self.spills,
+                "instead": self.instead,
                 "remarks": [[one.pass_name, one.message, one.location] for one in self.remarks],
             }
         )

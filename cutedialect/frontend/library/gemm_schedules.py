@@ -224,6 +224,9 @@ def choose_below(given: Schedule | None, problem: Problem) -> Schedule:
     if given is not None and chosen.roles == "shifting":
         # What is given may want the warps that shift.
         chosen = chosen.merged(_ONE_GROUP)
+    if given is not None and given.reduction == "cluster":
+        # The CTAs that share a tile are the cluster, of one warpgroup or team each.
+        chosen = chosen.merged(_ONE_GROUP.merged(Schedule(cluster=(1, 1))))
     if given is not None and given.scheduler is not None:
         chosen = chosen.merged(_BELOW_SCHEDULERS.get(given.scheduler))
     return chosen.merged(given)

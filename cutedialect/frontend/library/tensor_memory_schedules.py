@@ -56,8 +56,10 @@ def tensor_schedule(problem: Problem, given: Schedule | None) -> Schedule | None
         return choose_tensor_schedule(problem)
     if not given.leaves_multiplies:
         return given
-    # Only CTAs by themselves claim tiles from a counter.
-    alone = given.cluster is not None or given.scheduler == "dynamic"
+    # Only CTAs by themselves claim tiles from a counter, and those of a cluster that adds up a tile
+    # are the cluster.
+    is_summed = given.reduction == "cluster"
+    alone = given.cluster is not None or given.scheduler == "dynamic" or is_summed
     return choose_tensor_schedule(problem, alone).merged(given)
 
 

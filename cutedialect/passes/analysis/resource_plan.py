@@ -32,6 +32,7 @@ from cutedialect.dialects.walks import ops_around, ops_of, walk
 from cutedialect.passes.analysis.memory_views import uses_of
 from cutedialect.passes.analysis.multiply_pairs import half_type
 from cutedialect.passes.analysis.role_plan import ROLES, role_of
+from cutedialect.passes.analysis.scratch import scratch_bytes
 
 Buffer = AllocSmemOp | AllocTmemOp
 """What makes a tile in memory of a CTA."""
@@ -41,6 +42,8 @@ ONES_BYTES = 2048
 """A tile of ones beside B, where a multiply adds up the rows of A: 16 of its depth."""
 # What such a kernel reserves: its buffers lie without gaps, and no reduction crosses warps.
 _BESIDE_ONES = 760
+# What a kernel reserves beside what its reductions over warps take.
+_BESIDE_SCRATCH = 512
 _REGISTER_FILE = 65536
 _MOST_REGISTERS = 255
 _WARP, _QUARTERS = 32, 4
@@ -95,6 +98,8 @@ def room(
     if any(op.sums is not None for op in ops_of(kernel, GemmOp)):
         used += ONES_BYTES
         reserved = min(reserved, _BESIDE_ONES)
+    else:
+        reserved = max(reserved, _BESIDE_SCRATCH + scratch_bytes(kernel))
     return target(arch.data).smem_of(kernel.choices.ctas or 1) - reserved - used
 
 

@@ -17,9 +17,9 @@ from xdsl.ir import SSAValue
 
 from cutedialect.dialects import ptx
 from cutedialect.layout import Swizzle
+from cutedialect.passes.analysis.coordinates import Digit, subset_sums
 
 from .context import Context
-from .coordinates import Digit, subset_sums
 from .scalar_builder import Scalar, ScalarBuilder
 from .views import DynamicStride, Stride, View
 

@@ -24,6 +24,7 @@ from cutedialect.dialects import cute, ptx
 from cutedialect.dialects.cute_nvgpu import TmaDescriptorType
 from cutedialect.dialects.walks import holds, ops_of
 from cutedialect.layout import Dyn, flatten
+from cutedialect.passes.analysis.scratch import scratch_bytes
 from cutedialect.passes.rewriting import sweep
 
 from . import (
@@ -49,6 +50,8 @@ _ERASABLE = {ptx.ScalarOp, ptx.ImmOp, ptx.SpecialOp, ptx.SmemBaseOp, ptx.PackOp,
 _ERASABLE |= {ptx.RegArrayOp, ptx.MapaOp, ptx.GetOp}
 # Shared memory that barriers take at most.
 _BARRIER_BYTES = 1024
+# The same without what warps exchange for reductions.
+_LEAST_BARRIER_BYTES = 512
 # Rows, columns and stages of a buffer.
 _RING_RANK = 3
 _HANDLERS = (
@@ -119,8 +122,9 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
     context.smem.used = max((place.stop for place in places), default=0)
     unplaced = [each for each in buffers if each.place is None]
     has_ones = any(each.sums is not None for each in ops_of(op, cute.GemmOp))
-    if has_ones or _has_gaps(unplaced, chip.smem_per_cta - context.smem.used):
-        # A tile of ones, and barriers, leave no room for gaps.
+    beside = max(_BARRIER_BYTES, _LEAST_BARRIER_BYTES + scratch_bytes(op))
+    if has_ones or _has_gaps(unplaced, chip.smem_per_cta - context.smem.used, beside):
+        # A tile of ones, barriers and what warps exchange leave no room for gaps.
         for each in sorted(unplaced, key=lambda op: (-op.result.type.alignment, -op.bytes)):
             lowering.places[each] = context.smem.take(each.bytes, each.result.type.alignment)
     lowering.reductions = cluster_reductions.prepare_reductions(op, context)
@@ -145,13 +149,13 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
     return kernel
 
 
-def _has_gaps(buffers: Sequence[cute.AllocSmemOp], free: int) -> bool:
-    """Whether the gaps between buffers, in their order, take the room that barriers need."""
+def _has_gaps(buffers: Sequence[cute.AllocSmemOp], free: int, beside: int) -> bool:
+    """Whether the gaps between buffers, in their order, take the room of bytes `beside` them."""
     used = 0
     for each in buffers:
         alignment = each.result.type.alignment
         used = -(-used // alignment) * alignment + each.bytes
-    return sum(each.bytes for each in buffers) <= free < used + _BARRIER_BYTES
+    return sum(each.bytes for each in buffers) <= free < used + beside
 
 
 @cache

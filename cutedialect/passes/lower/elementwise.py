@@ -16,6 +16,7 @@ from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects.cute import CoordOp, FragmentType, MapOp, YieldOp
 from cutedialect.layout import Layout, product
+from cutedialect.passes.analysis.coordinates import ThreadValue, thread_value
 from cutedialect.passes.bind.exponential_shares import (
     POLYNOMIALS,
     is_polynomial,
@@ -32,7 +33,6 @@ from .context import (
     register_class,
     register_count,
 )
-from .coordinates import ThreadValue, thread_value
 from .scalar_builder import Scalar, ScalarBuilder
 from .scalars import Values, does_not_wrap, lower_scalar, polynomial
 

@@ -17,6 +17,7 @@ from xdsl.ir import SSAValue
 
 from cutedialect.dialects import ptx
 from cutedialect.layout import Layout, Swizzle, bank_conflicts
+from cutedialect.passes.analysis.coordinates import split_digits, thread_value
 
 from .addresses import (
     Address,
@@ -29,7 +30,6 @@ from .addresses import (
     xor_addresses,
 )
 from .context import Context, array_class
-from .coordinates import split_digits, thread_value
 from .scalar_builder import Scalar
 from .views import View
 

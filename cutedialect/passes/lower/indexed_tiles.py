@@ -11,9 +11,9 @@ from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects import cute, ptx
+from cutedialect.passes.analysis.coordinates import Digit, ThreadValue, thread_value
 
 from .context import Context, array_class, fail, pack_factor
-from .coordinates import Digit, ThreadValue, thread_value
 from .copies import (
     Transfer,
     merge_units,

@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import FragmentType
 from cutedialect.dialects.cute_nvgpu import LdsmType, MatrixCopyType
+from cutedialect.passes.analysis.coordinates import split_digits, thread_value
 
 from .addresses import (
     ByteDigit,
@@ -21,7 +22,6 @@ from .addresses import (
     value_offsets,
 )
 from .context import Context
-from .coordinates import split_digits, thread_value
 from .views import View
 
 

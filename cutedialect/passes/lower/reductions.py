@@ -14,10 +14,11 @@ from xdsl.ir import Block, SSAValue
 
 from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import FragmentType, ReduceOp, YieldOp
+from cutedialect.passes.analysis.coordinates import Digit, split_digits, thread_value
+from cutedialect.passes.analysis.scratch import scratch_across_warps
 
 from .addresses import Address, digit_value, memory_op, weighted_sum
 from .context import Context, array_class, fail, number_name
-from .coordinates import Digit, split_digits, thread_value
 from .elementwise import Fragment, from_elements
 from .narrow_floats import from_f32, to_f32
 from .scalar_builder import Scalar, ScalarBuilder, array_type
@@ -264,7 +265,7 @@ def _across_warps(
     size = 8 if cls in ("f64", "b64") else 4
     warps = prod(d.extent for d in parts)
     part_bytes = prod(d.extent for d in others) * size
-    root, moved = context.scratch_at(rows * warps * part_bytes)
+    root, moved = context.scratch_at(scratch_across_warps(digits, mode, rows, size))
 
     def spread(chosen: list[Digit], step: int) -> Scalar:
         terms = []

@@ -12,6 +12,7 @@ from math import gcd
 from xdsl.ir import SSAValue
 
 from cutedialect.layout import Layout
+from cutedialect.passes.analysis.coordinates import Digit, ThreadValue, thread_value
 
 from .addresses import (
     Address,
@@ -25,7 +26,6 @@ from .addresses import (
     value_offsets,
 )
 from .context import Context
-from .coordinates import Digit, ThreadValue, thread_value
 from .scalar_builder import Scalar
 from .views import View
 

@@ -58,6 +58,7 @@ from cutedialect.passes.analysis.resource_plan import (
     stages_of_results,
 )
 from cutedialect.passes.analysis.ring_edges import depth, edges_of, stages_of
+from cutedialect.passes.analysis.scratch import scratch_bytes
 from cutedialect.passes.anchors import KernelPass
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import ScalarBuilder, cloned, erase, insert_before, ring_of
@@ -115,9 +116,10 @@ class ScheduleLoopsPass(KernelPass):
         """
         results = stages_of_results(kernel).items()
         fitting = stages
+        others = max(_OTHERS, _BESIDE_SCRATCH + scratch_bytes(kernel))
         while fitting > 1:
             # Two mbarriers for each stage of a ring, which few rings find in what is reserved.
-            barriers = _RING_BARRIERS * fitting * rings + _OTHERS
+            barriers = _RING_BARRIERS * fitting * rings + others
             reserved = max(LEAST_RESERVED_BYTES, barriers)
             if room(kernel, [*results, *staged(fitting)], reserved) >= 0:
                 break
@@ -132,8 +134,9 @@ class ScheduleLoopsPass(KernelPass):
         return fitting
 
 
-# Bytes of the mbarriers of a stage, and of what else a kernel of many rings has.
-_RING_BARRIERS, _OTHERS = 16, 512
+# Bytes of the mbarriers of a stage, and of what else a kernel of many rings has: beside what its
+# reductions over warps take.
+_RING_BARRIERS, _OTHERS, _BESIDE_SCRATCH = 16, 512, 128
 
 
 def _set_stages(kernel: KernelOp, stages: int) -> None:

@@ -1,0 +1,85 @@
+"""A program without a schedule is refused only where no other schedule of a few is right."""
+
+import numpy as np
+import pytest
+
+import cutedialect as cute
+
+
+@cute.kernel
+def sums_over_warps(X, W, R, Y):
+    """What warps exchange for a sum of 64 columns stands beside rings that fill shared memory."""
+    cute.tile_index(Y, (None, 64))
+    columns, rows = cute.zeros((1, 64)), cute.full((128, 1), 1.0)
+    for t in cute.range(1):
+        x, product = cute.local_tile(X, (128, 64), (t, 0)), cute.zeros((128, 64))
+        cute.gemm(x, cute.local_tile(W, (64, 64), (0, 0)), product)
+        columns += cute.column_sum(cute.where(columns > 1.0, product, x.to(cute.f32) - 1.0))
+    cute.copy(rows * 1.0, cute.local_tile(R, (128, 1), (0, 0)))
+    cute.copy(cute.zeros((128, 64)) + columns, cute.local_tile(Y, (128, 64), (0, 0)))
+
+
+@cute.kernel
+def two_accumulators(X, W, Y):
+    """Each takes 128 registers of a thread in two warpgroups, more than there are beside others."""
+    first, second = cute.zeros((128, 256)), cute.zeros((128, 256))
+    x = cute.local_tile(X, (128, 32), (0, 0))
+    for n in cute.range(2):
+        cute.gemm(x, cute.local_tile(W, (32, 256), (n, 0)), first)
+        cute.gemm(x, cute.local_tile(W, (32, 256), (0, 0)), second)
+    cute.copy(first - second, cute.local_tile(Y, (128, 256), (0, 0)))
+
+
+def integers(*shape):
+    return np.random.default_rng(sum(shape)).integers(-2, 3, shape).astype(np.float16)
+
+
+def test_what_warps_exchange_counts_where_stages_are_planned():
+    x, w = integers(128, 64), integers(64, 64)
+    r, y = np.zeros((128, 1), np.float32), np.zeros((128, 64), np.float32)
+    sums_over_warps(x, w, r, y, arch="sm_90a", backend="emulator")
+    assert np.array_equal(y, np.tile(x.astype(np.float32).sum(0) - 128, (128, 1)))
+    kernel = cute.compile(sums_over_warps, x, w, r, y, arch="sm_90a")
+    assert "roles = specialized" in kernel.schedule
+    assert "stages = 8" in kernel.schedule
+
+
+def test_a_default_that_is_refused_gives_way_to_one_that_is_not():
+    x, w, y = integers(128, 32), integers(64, 256), np.zeros((128, 256), np.float32)
+    two_accumulators(x, w, y, arch="sm_90a", backend="emulator")
+    exact = x.astype(np.float64) @ (w[32:].astype(np.float64) - w[:32])
+    assert np.array_equal(y, exact)
+    kernel = cute.compile(two_accumulators, x, w, y, arch="sm_90a")
+    assert "roles = uniform" in kernel.schedule
+    assert any(
+        "roles = uniform taken by default, else: expected accumulators" in each.message
+        for each in kernel.remarks
+    )
+    assert "roles = uniform" in kernel.stages["cute-tile"]
+
+
+def test_a_schedule_that_is_given_is_refused():
+    x, w, y = integers(128, 32), integers(64, 256), np.zeros((128, 256), np.float32)
+    with pytest.raises(cute.CompileError, match="expected accumulators") as caught:
+        cute.compile(two_accumulators, x, w, y, arch="sm_90a", schedule="roles = specialized")
+    assert "it compiles without a schedule" in str(caught.value)
+
+
+def test_what_no_schedule_fits_is_told_of_the_default():
+    @cute.kernel
+    def large(X, W, Y):
+        acc = cute.zeros((128, 128))
+        x, w = (cute.local_tile(each, (128, 1024), (0, 0)) for each in (X, W))
+        cute.gemm(x, w.T, acc)
+        cute.copy(acc, cute.local_tile(Y, (128, 128), (0, 0)))
+
+    specs = [cute.TensorSpec((128, 1024), cute.f16)] * 2
+    with pytest.raises(cute.CompileError, match="bytes of shared memory on sm_90a, got"):
+        cute.compile(large, *specs, cute.TensorSpec((128, 128), cute.f32), arch="sm_90a")
+
+
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
+def test_clusters_that_add_up_a_tile_are_the_cluster(arch):
+    spec = cute.TensorSpec((512, 512), cute.f16)
+    kernel = cute.gemm.compile(spec, spec, arch=arch, schedule="split_k = 2, reduction = cluster")
+    assert "cluster = (1,1)" in kernel.schedule
