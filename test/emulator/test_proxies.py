@@ -131,6 +131,41 @@ def test_what_a_load_brought_needs_no_fence(run_maps):
     assert not run(run_maps, body).any()
 
 
+@pytest.mark.parametrize(
+    ("behind", "is_right"),
+    [
+        (FENCE + ARRIVE + WAIT, True),
+        (FENCE + SYNC, True),
+        (SYNC + FENCE + SYNC, True),
+        (SYNC + "@%p1 " + FENCE, True),
+        # The reads are no earlier writes: what is behind the fence is not fenced.
+        (FENCE + "ld.shared.b32 %r9, [%r6];" + SYNC, False),
+        (ARRIVE + WAIT, False),
+        (SYNC, False),
+        (SYNC + "@%p2 " + FENCE, False),
+        ("@%p2 bra OTHER;" + FENCE + "OTHER:" + SYNC, False),
+    ],
+)
+def test_what_threads_have_read_is_fenced_from_a_copy(run_maps, behind, is_right):
+    """A bulk copy over bytes that threads have loaded since they stored them."""
+    body = WRITE + FENCE + SYNC + "ld.shared.b32 %r8, [%r6];" + behind
+    body += """
+    @!%p31 bra LOADED;
+    mbarrier.init.shared.b64 [%r4+8], 1; fence.mbarrier_init.release.cluster;
+    mbarrier.arrive.expect_tx.shared.b64 _, [%r4+8], 512;
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%rd0], 512, [%r4+8];
+    V: mbarrier.try_wait.parity.shared.b64 %p4, [%r4+8], 0; @!%p4 bra V;
+    LOADED:"""
+    text = KERNEL.replace(".b64 bar", ".b64 bar[2]").replace("BODY", body)
+    arrays = [], [np.zeros(128, np.uint32)]
+    if is_right:
+        run_maps(text, *arrays, block=32 * WARPS)
+        return
+    with pytest.raises(EmulatorError) as caught:
+        run_maps(text, *arrays, block=32 * WARPS)
+    assert caught.value.code == "CD-A4"
+
+
 def test_kernels_without_asynchronous_copies_keep_no_clocks(run_kernel):
     out = np.zeros(32, np.uint32)
     body = """.shared .align 4 .b32 sm[32]; mov.u32 %r2, sm; shl.b32 %r3, %r0, 2;

@@ -102,7 +102,12 @@ def test_a_strided_destination():
     ("dtype", "out", "arch", "message"),
     [
         (np.float32, np.float16, "sm_80", r"expected a source of f16, got f32; .*\.to\(cute.f16\)"),
-        (ml_dtypes.bfloat16, ml_dtypes.bfloat16, "sm_80", "expected sm_90 or later .* got sm_80"),
+        (
+            ml_dtypes.bfloat16,
+            ml_dtypes.bfloat16,
+            "sm_80",
+            "expected sm_90 or later .* got sm_80; add to a tensor of f32",
+        ),
         (np.int8, np.int8, "sm_80", "atomic"),
     ],
 )

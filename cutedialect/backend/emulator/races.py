@@ -8,9 +8,12 @@ and of the readers. Accesses of different clusters are not compared, atomics and
 other; two warps may write the same value.
 
 Who writes what a bulk copy to global memory has read knows that its issuing thread has waited for
-it. What a bulk copy has brought to shared memory is known to who has seen its mbarrier's phase:
-others may not read it with ordinary loads. And what they have read of a response to `try_cancel`
-they have to fence before the next one, which comes through the async proxy (PTX ISA 9.7.13.17.1).
+it. A bulk copy overwrites what threads have read only where a proxy fence stands behind their
+reads: it comes through the async proxy (PTX ISA 8.9; an H100 was seen to write in front of loads
+that an arrival followed). What a bulk copy has brought to shared memory is known to who has seen
+its mbarrier's phase: others may not read it with ordinary loads. And what they have read of a
+response to `try_cancel` they have to fence before the next one, which comes through the async proxy
+(PTX ISA 9.7.13.17.1).
 """
 
 from __future__ import annotations
@@ -129,6 +132,30 @@ class Races:
             places = _granules(chunks * 16, 16, self._shared_granule)
             warps = np.full(len(chunks), warp)
             self._demand(self._shared, ins, warps, places, None, False, None)
+            for readers in self._shared.readers:
+                self._demand_fenced(ins, warp, readers[places], places)
+
+    def _demand_fenced(self, ins: Instruction, warp: int, reads: Array, places: Array) -> None:
+        """Who begins a bulk copy knows that a proxy fence stands behind each of some ordinary reads
+        of where it goes: an arrival or a barrier orders these in front of ordinary writes alone.
+        """
+        stamps = reads & _STAMP
+        column = (stamps & _COLUMN).astype(np.intp)
+        hidden = self._ordering.fenced[warp, column] < (stamps >> _TIME).astype(np.int64)
+        hidden &= reads >> _CLUSTER & _CLUSTERS == self._cluster[warp]
+        if not hidden.any():
+            return
+        at = tuple(int(i) for i in np.argwhere(hidden)[0])
+        entry, place = int(reads[at]), int(places[at])
+        reader = self._ordering.describe(warp, entry & int(_COLUMN))
+        where_ = self._machine.describe_shared(place * self._shared_granule)
+        raise EmulatorError(
+            f"a bulk copy to {where_} may come before {reader} has read it at PTX line "
+            f"{entry >> int(_LINE) & int(_LINES)}: expected fence.proxy.async behind the read, "
+            "then an arrival or a barrier that the one who copies waits for",
+            code="CD-A4",
+            ptx_line=ins.line,
+        )
 
     def land(self, ins: Instruction, warp: int, stamp: int, chunks: Array) -> None:
         """A bulk copy of a warp has replaced the chunks: whoever waits for it knows its stamp."""

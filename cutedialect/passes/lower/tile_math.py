@@ -217,7 +217,10 @@ def _atomic(self: KernelLowering, op: cute.AtomicOp) -> None:
             f"got {kind} of {name}"
         )
     if name == "bf16" and target(self.context.arch).number < 90:
-        raise ValueError(f"expected sm_90 or later for an atomic on bf16, got {self.context.arch}")
+        raise ValueError(
+            f"expected sm_90 or later for an atomic on bf16, got {self.context.arch}; add to a "
+            "tensor of f32 (or f16), and convert that in a second kernel"
+        )
     if kind == "add":
         name = {"s64": "u64", "u32": "s32"}.get(name, name)
     if op.destination in self.indexed:

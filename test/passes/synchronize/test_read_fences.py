@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
+from cutedialect.backend import emulator
 
 
 @cute.kernel
@@ -15,6 +16,18 @@ def add(x, y, out, *, tile=(64, 128)):
     i, j = cute.tile_index(out, tile)
     one, other = (cute.local_tile(each, tile, (i, j)).load() for each in (x, y))
     cute.copy(one + other, cute.local_tile(out, tile, (i, j)))
+
+
+@cute.kernel
+def add_all(x, out, *, tile=(64, 128)):
+    """out = the sum of all tiles of a row of x, which come through two stages."""
+    total, tiles = cute.zeros(tile), cute.local_tile(x, tile, (0, None))
+    for j in cute.range(tiles.tiles):
+        total += tiles[j].load()
+    cute.copy(total, cute.local_tile(out, tile, (0, 0)))
+
+
+ON_HOPPER = {"arch": "sm_90a", "backend": "emulator"}
 
 
 def stage(kernel):
@@ -32,6 +45,22 @@ def test_loads_are_fenced_from_the_next_copy(stages):
     releases = [at for at, line in enumerate(lines) if line[:1] == ["pipeline.consumer_release"]]
     assert len(releases) == 2
     assert all(lines[at - 1] == ["cute_nvgpu.fence_proxy_async"] for at in releases)
+
+
+def test_the_emulator_asks_for_them(monkeypatch):
+    original = emulator.launch
+    x = np.arange(64 * 1024, dtype=np.float32).reshape(64, 1024)
+    fence = "fence.proxy.async.shared::cta;"
+
+    def launch(ptx, *arguments):
+        assert fence in ptx
+        return original(ptx.replace(fence, ""), *arguments)
+
+    monkeypatch.setattr(emulator, "launch", launch)
+    schedule = "roles = specialized, stages = 2, warps = (4,1), epilogue = direct, ctas = 1"
+    with pytest.raises(emulator.EmulatorError) as caught:
+        add_all(x, np.zeros((64, 128), np.float32), schedule=schedule, **ON_HOPPER)
+    assert caught.value.code == "CD-A4"
 
 
 def test_reads_of_multiplies_are_not():
