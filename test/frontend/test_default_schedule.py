@@ -83,3 +83,21 @@ def test_clusters_that_add_up_a_tile_are_the_cluster(arch):
     spec = cute.TensorSpec((512, 512), cute.f16)
     kernel = cute.gemm.compile(spec, spec, arch=arch, schedule="split_k = 2, reduction = cluster")
     assert "cluster = (1,1)" in kernel.schedule
+
+
+def test_a_grid_divides_the_tile_of_every_multiply():
+    """Three rows of warps have 64 rows each, three columns none of 128 columns alike."""
+
+    @cute.kernel
+    def unlike(X, W, V, Y, Z):
+        first, second = cute.zeros((192, 192)), cute.zeros((192, 128))
+        x = cute.local_tile(X, (192, 32), (0, 0))
+        cute.gemm(x, cute.local_tile(W, (32, 192), (0, 0)), first)
+        cute.gemm(x, cute.local_tile(V, (32, 128), (0, 0)), second)
+        cute.copy(first, cute.local_tile(Y, (192, 192), (0, 0)))
+        cute.copy(second, cute.local_tile(Z, (192, 128), (0, 0)))
+
+    shapes = [(192, 32), (32, 192), (32, 128)]
+    specs = [cute.TensorSpec(shape, cute.f16) for shape in shapes]
+    results = [cute.TensorSpec(shape, cute.f32) for shape in ((192, 192), (192, 128))]
+    assert "warps = (4,2)" in cute.compile(unlike, *specs, *results, arch="sm_80").schedule

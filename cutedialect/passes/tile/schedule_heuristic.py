@@ -51,6 +51,7 @@ from cutedialect.schedule import Schedule, replace_set
 _WARP_BLOCK = (64, 64)
 _DEFAULT_WARPS = (4, 1)
 _MOST_WARPS = 8
+_PLAIN_GRIDS = ((4, 2), (4, 1), (2, 2), (2, 1), (1, 2), (1, 1))
 # Accumulators of a thread beside which operands and addresses still find registers, and elements
 # of the next operands that it copies one by one.
 _MOST_VALUES = 128
@@ -481,15 +482,18 @@ def _is_chained(gemms: list[cute.GemmOp]) -> bool:
 def _dividing(
     gemms: list[cute.GemmOp], warps: tuple[int, int], given: Schedule, arch: str
 ) -> tuple[int, int]:
-    """`warps`, or fewer: as many as have a grid on the tile of every multiply."""
-    for halves in range(warps[0].bit_length()):
-        fewer = max(1, warps[0] >> halves), warps[1]
+    """`warps`, or fewer: as many as have a grid on the tile of every multiply; else the first of
+    the plainer grids that has.
+    """
+
+    def divides(grid: tuple[int, int]) -> bool:
         try:
-            if all(MmaChoice(op, arch, given.atom, False).bind(fewer) for op in gemms):
-                return fewer
+            return all(MmaChoice(op, arch, given.atom, False).bind(grid) for op in gemms)
         except ValueError:
-            break
-    return warps
+            return False
+
+    fewer = [(max(1, warps[0] >> halves), warps[1]) for halves in range(warps[0].bit_length())]
+    return next(filter(divides, (*fewer, *_PLAIN_GRIDS)), warps)
 
 
 def _copied_values(gemms: list[cute.GemmOp], arch: str) -> int:
