@@ -230,3 +230,23 @@ def test_attention_of_what_its_tensor_cores_do_not_multiply():
     why = rf"q: expected f16 on {ARCH} \(multiplies of bf16 need sm_80\), got bf16"
     with pytest.raises(ValueError, match=why):
         cute.attention(q, q, q, arch=ARCH, backend="emulator")
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.int8])
+def test_operands_are_staged_by_vectors_of_16_bytes(dtype):
+    """Stores of a warp take the fewest wavefronts: one for each eight lanes."""
+    a, b = integers(128, 64, dtype=dtype), integers(64, 128, dtype=dtype)
+    kernel = launch(
+        cute.gemm, a, b, schedule="tile = (128, 128, 64), stages = 2", backend="emulator"
+    )
+    is_float = dtype == np.float16
+    out = np.zeros((128, 128), np.float16 if is_float else np.int32)
+    kernel.launch(a, b, out, *([np.float32(1)] if is_float else []))
+    assert np.array_equal(out, a.astype(np.float32) @ b.astype(np.float32))
+    lines = kernel.ptx.splitlines()
+    (report,) = kernel.reports
+    stores = [each for line, each in report.shared.items() if "st.shared" in lines[line - 1]]
+    assert stores
+    bytes_stored = a.nbytes + b.nbytes
+    assert sum(each.minimum for each in stores) == bytes_stored // 128
+    assert not any(each.conflicts for each in stores)

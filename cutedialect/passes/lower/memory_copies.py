@@ -21,7 +21,7 @@ from cutedialect.layout import Layout
 from cutedialect.passes.analysis.thread_layouts import columns_of
 
 from .addresses import start_copies
-from .context import Context, float_name
+from .context import Context, float_name, pack_factor
 from .copies import Transfer, load_tile, store_tile
 from .narrow_floats import converts_bytes, from_f32, to_f32
 from .scalar_builder import Scalar
@@ -35,6 +35,7 @@ _STARTED = 16
 # Values of a thread that are read before they are written: as many as leave registers for their
 # addresses, and of bytes, each a register too, half of that.
 _AT_ONCE = 32
+_BYTE = 8
 # 8-bit floats of a register; two loads of 16 bytes are widened at once.
 _PACK = 4
 
@@ -121,15 +122,29 @@ def copy_part(
     is_tf32: bool = False,
 ) -> None:
     """Read all values of a tile, then write them; of the tile it is known whether both sides lie in
-    their tensors whole.
+    their tensors whole. Short elements that lie together on both sides share registers, so that one
+    instruction moves 16 bytes.
     """
+    reads, writes = _accesses(context, (source, target), tv, limit_bytes)
     cls = "f32" if is_tf32 else "b16" if source.bits <= 16 else f"b{source.bits}"
-    array = context.registers(cls, tv[1].size())
-    Transfer(TileAccess(context, source, tv, 1, limit_bytes), array, ptx.LdOp).run(is_inside)
+    pack = reads.pack
+    array = context.registers("b32" if pack > 1 else cls, tv[1].size() // pack)
+    Transfer(reads, array, ptx.LdOp).run(is_inside)
     if is_tf32:
         rounded = partial(context.builder.pure, "cvt.rn.tf32.f32")
         array = context.mapped(array, "b32", rounded)
-    Transfer(TileAccess(context, target, tv, 1, limit_bytes), array, ptx.StOp).run(is_inside)
+    Transfer(writes, array, ptx.StOp).run(is_inside)
+
+
+def _accesses(
+    context: Context, sides: tuple[View, View], tv: Layout, limit_bytes: int
+) -> list[TileAccess]:
+    """The accesses of both sides of a copy: of whole registers where elements fill some on both."""
+    pack = pack_factor(sides[0].element) if sides[0].bits >= _BYTE else 1
+    whole = [TileAccess(context, each, tv, pack, limit_bytes) for each in sides]
+    if all(each.unit == pack for each in whole):
+        return whole
+    return [TileAccess(context, each, tv, 1, limit_bytes) for each in sides]
 
 
 def widen_copy(context: Context, source: View, target: View, tv: Layout) -> None:
