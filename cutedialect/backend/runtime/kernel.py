@@ -467,6 +467,7 @@ class Kernel:
         """Launch, and return the call to repeat while the arrays live; None for host arrays."""
         bound = self._checker.bind(args)
         self._check_outputs(args)
+        self._shared.check(args, bound)
         return self._launcher(bound).launch(bound, stream)
 
     def prepared(self, *args: Any) -> PreparedCall | None:

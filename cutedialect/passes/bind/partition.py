@@ -53,7 +53,7 @@ from cutedialect.dialects.cute_nvgpu import (
 )
 from cutedialect.dialects.effects import written_by
 from cutedialect.dialects.pipeline import CompleteOp
-from cutedialect.dialects.walks import ops_of
+from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.layout import Layout
 from cutedialect.passes.analysis.layout_inference import (
     LayoutInference,
@@ -144,6 +144,7 @@ class _Partition(StagedOperands):
 
     def run(self) -> None:
         self._check_reads()
+        self._check_unbound()
         has_tensor_memory = target(self.arch).tmem_columns > 0
         if has_tensor_memory:
             sum_in_registers(self)
@@ -206,6 +207,20 @@ class _Partition(StagedOperands):
                     "expected single elements to be read of tensors that the kernel does not store "
                     "to, got one of a tensor that it does; load a tile, or store to another tensor",
                 )
+
+    def _check_unbound(self) -> None:
+        """Refuse thread-value layouts that are there already: this pass chooses them."""
+        for op in walk(self.kernel.body.block):
+            for value in op.results:
+                type_ = value.type
+                if isinstance(type_, FragmentType) and type_.tv is not None:
+                    raise PassFailedException(
+                        op,
+                        "expected a register tile without a thread-value layout in front of "
+                        f"cute-partition, which chooses it, got {type_.tv}; name the tiled copy "
+                        "of a load or store instead (tiled = #cute.tiled_copy<...> on its "
+                        "cute.local_tile), or run the passes behind this one alone",
+                    )
 
     # Matrix multiply
 
