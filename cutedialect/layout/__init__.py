@@ -17,6 +17,7 @@ from .algebra import (
     filter,
     filter_zeros,
     left_inverse,
+    nullspace,
     right_inverse,
 )
 from .composed_layout import AnyLayout, ComposedLayout
@@ -65,7 +66,7 @@ from .int_tuple_algebra import (
     tuple_max,
 )
 from .layout import Layout
-from .local_tile import local_partition, local_tile
+from .local_tile import inner_partition, local_partition, local_tile, outer_partition
 from .modes import (
     append,
     cosize,
@@ -111,6 +112,14 @@ if TYPE_CHECKING:
         tuple_sub,
     )
     from .expression import Expression, evaluate
+    from .tensor import (
+        Tensor,
+        domain_offset,
+        make_fragment_like,
+        make_identity_tensor,
+        make_tensor,
+        make_tensor_like,
+    )
     from .tiled import (
         MMAAtomLike,
         TiledCopy,
@@ -119,6 +128,10 @@ if TYPE_CHECKING:
         is_bijective,
         is_injective,
         is_surjective,
+        make_cotiled_copy,
+        make_tiled_copy_A,
+        make_tiled_copy_B,
+        make_tiled_copy_C,
         make_tiled_copy_tv,
     )
 
@@ -135,6 +148,7 @@ __all__ = [
     "MMAAtomLike",
     "ScaledBasis",
     "Swizzle",
+    "Tensor",
     "TiledCopy",
     "TiledMMA",
     "Wavefronts",
@@ -153,6 +167,7 @@ __all__ = [
     "crd2idx",
     "depth",
     "dice",
+    "domain_offset",
     "downcast",
     "elem_less",
     "elem_scale",
@@ -170,6 +185,7 @@ __all__ = [
     "has_none",
     "idx2crd",
     "increment_coord",
+    "inner_partition",
     "inner_product",
     "invert_tv",
     "is_bijective",
@@ -186,14 +202,24 @@ __all__ = [
     "local_tile",
     "logical_divide",
     "logical_product",
+    "make_cotiled_copy",
+    "make_fragment_like",
     "make_identity_layout",
+    "make_identity_tensor",
     "make_layout",
     "make_layout_like",
     "make_ordered_layout",
+    "make_tensor",
+    "make_tensor_like",
+    "make_tiled_copy_A",
+    "make_tiled_copy_B",
+    "make_tiled_copy_C",
     "make_tiled_copy_tv",
     "max_common_layout",
     "max_common_vector",
+    "nullspace",
     "offset_by",
+    "outer_partition",
     "parse",
     "parse_composed_layout",
     "parse_int_tuple",
@@ -234,6 +260,16 @@ __all__ = [
 
 # What a compiler run does not need is imported at its first use.
 _LAZY = {
+    "make_cotiled_copy": "tiled",
+    "make_tiled_copy_A": "tiled",
+    "make_tiled_copy_B": "tiled",
+    "make_tiled_copy_C": "tiled",
+    "Tensor": "tensor",
+    "domain_offset": "tensor",
+    "make_fragment_like": "tensor",
+    "make_identity_tensor": "tensor",
+    "make_tensor": "tensor",
+    "make_tensor_like": "tensor",
     "Expression": "expression",
     "evaluate": "expression",
     "elem_less": "elementwise",

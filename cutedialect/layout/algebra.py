@@ -131,6 +131,23 @@ def filter(layout: Layout) -> Layout:
     return _from_modes(modes) if modes else Layout(1, 0)
 
 
+def nullspace(layout: Layout) -> Layout:
+    """The coordinates that a layout takes to 0, as indices: `layout(nullspace(layout)(i)) == 0`.
+
+    >>> layout = Layout((4, 8, 2), (0, 1, 0))
+    >>> kernel = nullspace(layout)
+    >>> print(kernel, {layout(kernel(i)) for i in range(kernel.size())})
+    (4,2):(1,32) {0}
+    """
+    index: Any = 1
+    modes: list[Mode] = []
+    for size, stride in leaves(layout.shape, layout.stride):
+        if stride == 0 and size != 1:
+            modes.append((size, index))
+        index = index * size
+    return _from_modes(modes) if modes else Layout(1, 0)
+
+
 class _NoLayout(Exception):  # noqa: N818 - control flow, never seen outside
     """No layout of these extents is the function."""
 

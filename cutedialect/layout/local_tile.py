@@ -65,3 +65,30 @@ def local_partition(
     divided = zipped_divide(layout, tiler)
     rests = divided.inner[1] if isinstance(divided, ComposedLayout) else divided[1]
     return slice_and_offset((idx2crd(coord, tiler), (None,) * len(rests)), divided)
+
+
+def inner_partition(layout: AnyLayout, tiler: Any, coord: Any) -> tuple[Any, Any]:
+    """(layout, offset) of the tile at `coord`: what a block works on. `None` keeps a mode of tiles.
+
+    >>> layout, offset = inner_partition(Layout((8, 8), (8, 1)), (4, 2), (1, 3))
+    >>> print(layout, offset)
+    (4,2):(8,1) 38
+    """
+    return local_tile(layout, tiler, coord)
+
+
+def outer_partition(layout: AnyLayout, tiler: Any, coord: Any) -> tuple[Any, Any]:
+    """(layout, offset) of the elements at `coord` of every tile: what a thread works on when the
+    tile is the threads. Together over all coordinates they are the layout.
+
+    >>> layout, offset = outer_partition(Layout((8, 8), (8, 1)), (4, 2), (1, 1))
+    >>> print(layout, offset)
+    (2,4):(32,2) 9
+    """
+    divided = zipped_divide(layout, tiler)
+    tiles = divided.inner if isinstance(divided, ComposedLayout) else divided
+    extents = len(tiles[0]) if is_tuple(tiles[0].shape) else 1
+    if is_tuple(coord) and len(coord) < extents:
+        coord = coord + (None,) * (extents - len(coord))
+    rests = (None,) * len(tiles[1]) if is_tuple(tiles[1].shape) else None
+    return slice_and_offset((coord, rests), divided)

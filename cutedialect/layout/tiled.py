@@ -300,3 +300,60 @@ class TiledMMA:
 
         tile = self.tile_mnk[0], self.tile_mnk[1]
         return picture(tv_svg, self.tv_layout("C", tile), tile)
+
+
+def make_tiled_copy_A(mma: TiledMMA) -> TiledCopy:
+    """The copy in which each thread has the elements of A that it multiplies."""
+    return _copy_of(mma, "A")
+
+
+def make_tiled_copy_B(mma: TiledMMA) -> TiledCopy:
+    """The copy in which each thread has the elements of B that it multiplies."""
+    return _copy_of(mma, "B")
+
+
+def make_tiled_copy_C(mma: TiledMMA) -> TiledCopy:
+    """The copy in which each thread has the elements of C that it sums up."""
+    return _copy_of(mma, "C")
+
+
+def _copy_of(mma: TiledMMA, operand: str) -> TiledCopy:
+    rows, columns = (mma.tile_mnk[mode] for mode in _OPERANDS[operand])
+    return TiledCopy(mma.tv_layout(operand, (rows, columns)), (rows, columns))
+
+
+def make_cotiled_copy(tv: Layout, data: Layout) -> TiledCopy:
+    """The copy in which (thread, value) has the element at offset `tv(thread, value)` of `data`.
+
+    The elements have to be those of the first tile of `data`, of some extents.
+
+    >>> data = Layout((4, 8), (8, 1))
+    >>> copy = make_cotiled_copy(Layout((8, 4), (4, 1)), data)
+    >>> copy.tiler, [data(copy.tv(3, value)) for value in range(4)]
+    ((4, 8), [12, 13, 14, 15])
+    """
+    indices = composition(left_inverse(data), tv)
+    pairs = zip(indices.offsets(), tv.offsets(), strict=True)
+    if any(index >= data.size() or data(index) != at for index, at in pairs):
+        raise LayoutError(f"expected offsets of elements of {data}, got those of {tv}")
+    shape = _extents(data)
+    strides = tuple(Layout(shape).stride)
+    last = [
+        max(index // max(stride, 1) % size for index in indices.offsets())
+        for size, stride in zip(shape, strides, strict=True)
+    ]
+    tiler = tuple(most + 1 for most in last)
+    inside = composition(Layout(shape, _compact(tiler)), indices)
+    if extent(tiler) != len(set(inside.offsets())):
+        raise LayoutError(f"expected the elements of a whole tile of {data}, got those of {tv}")
+    return TiledCopy(inside, tiler)
+
+
+def _compact(tiler: tuple[int, ...]) -> tuple[int, ...]:
+    """Column-major strides; unlike `compact` those of extent 1, too."""
+    strides: list[int] = []
+    size = 1
+    for part in tiler:
+        strides.append(size)
+        size *= part
+    return tuple(strides)

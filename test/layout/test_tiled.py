@@ -16,6 +16,10 @@ from cutedialect.layout import (
     is_injective,
     is_surjective,
     layout_text,
+    make_cotiled_copy,
+    make_tiled_copy_A,
+    make_tiled_copy_B,
+    make_tiled_copy_C,
     make_tiled_copy_tv,
     parse,
     tv_text,
@@ -179,6 +183,36 @@ def test_pictures_show_owner_and_bank():
     assert "(1,0): byte 144, bank 4" in banks
     assert " T0V0 |  T0V1 |  T1V0" in tv_text(Atom().c_layout, (16, 8))
     assert "| 3 | 4 | 5 |" in layout_text(Layout((2, 3), (3, 1)))
+
+
+@pytest.mark.parametrize("warps", WARPS, ids=str)
+@pytest.mark.parametrize("operand", "ABC")
+def test_a_copy_for_an_mma_gives_threads_what_they_multiply(warps, operand):
+    mma = TiledMMA(Atom(), warps)
+    make = {"A": make_tiled_copy_A, "B": make_tiled_copy_B, "C": make_tiled_copy_C}[operand]
+    copy = make(mma)
+    rows, columns = copy.tiler
+    assert copy.threads == mma.threads
+    data = Layout((2 * rows, 2 * columns), (2 * columns, 1))
+    for thread in (0, 5, mma.threads - 1):
+        mine, start = copy.partition(data, thread)
+        multiplied, first = mma.partition(operand, data, thread)
+        assert start + mine(0) == first + multiplied(0)
+        elements = {start + at for at in mine.offsets()}
+        assert elements == {first + at for at in multiplied.offsets()}
+
+
+def test_a_copy_of_offsets_has_the_elements_there():
+    data = Layout((16, 64), (64, 1))
+    offsets = Layout(((8, 4), 8), ((8, 64), 1))  # 8 lanes along a row, 4 rows
+    copy = make_cotiled_copy(offsets, data)
+    assert copy.tiler == (4, 64)
+    tile = Layout((4, 64), (64, 1))
+    assert [tile(index) for index in copy.tv.offsets()] == offsets.offsets()
+    with pytest.raises(LayoutError, match="expected the elements of a whole tile"):
+        make_cotiled_copy(Layout((8, 8), (16, 1)), data)
+    with pytest.raises(LayoutError, match="expected offsets of elements"):
+        make_cotiled_copy(Layout((2, 2), (8, 1)), Layout((4, 4), (16, 1)))
 
 
 def test_what_cannot_be_drawn_is_refused():
