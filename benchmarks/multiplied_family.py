@@ -107,6 +107,9 @@ FAMILIES = {
         Family(
             "stores",
             "two and more stores in a loop",
+            left={"memory": 3, "scaled": 1, "result": 1},
+            right={"memory": 3, "scaled": 1, "result": 1},
+            sides=(128, 64, 128, 64, 32),
             structures={"loop": 5, "unrolled": 1, "nested": 1},
             stores=(2, 2, 3),
         ),

@@ -328,11 +328,15 @@ class _Lot(LotOfSpecials):
         self.features.add("tiles fetched beside multiplies")
         assert value.shape is not None
         tile = self.fetched(value.shape)
-        kind = self.lot.randrange(3)
+        kind = self.lot.randrange(4)
         if kind == 0:
             self.say(f"{value.name} += {tile.name}")
         elif kind == 1:
             self.store(tile)
+        elif kind == 2:
+            scales = self.tensor((value.shape[0],), self.total, 0, 1)
+            column = f"cute.column_vector({scales.name}, 0, {value.shape[0]})"
+            self.say(f"{value.name} += cute.row_sum({tile.name} * {column})")
         else:
             self.sums(tile)
 

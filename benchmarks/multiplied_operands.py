@@ -35,6 +35,7 @@ class Loop:
 class LotOfOperands(LotOfViews):
     """Tiles in memory and in registers that a multiply takes."""
 
+    other_majors: float = 0.15
     family: Family = FAMILIES["mixed"]
     loops: list[Loop] = field(default_factory=list)
     operand: str = "f16"

@@ -71,6 +71,8 @@ class LotOfViews:
     multiplies: bool = False
     indent: int = 1
     made: int = 0
+    # How many tensors have their modes in another order, from 0 to 1.
+    other_majors: float = 0.3
     # Stored tiles, to be read again: (text of the view, shape, dtype, indent's names).
     stored: list[tuple[str, tuple[int, int], str]] = field(default_factory=list)
 
@@ -102,7 +104,7 @@ class LotOfViews:
     ) -> Argument:
         lot = self.lot
         order = list(range(len(shape)))
-        if len(shape) > 1 and self.chance(0.3):
+        if len(shape) > 1 and self.chance(self.other_majors):
             lot.shuffle(order)
             if order != sorted(order):
                 self.features.add("majors")
