@@ -60,6 +60,11 @@ class Family:
 
 
 _CLUSTERS = ("cluster = (2,1)", "cluster = (1,2)", "cluster = (2,2)", "cluster = (4,1)")
+_SHARES = (
+    "split_k = 2", "split_k = 3", "split_k = 2, reduction = atomic",
+    "split_k = 2, reduction = cluster", "split_k = 4, reduction = cluster", "scheduler = stream",
+    "scheduler = dynamic", "scheduler = cancel", "scheduler = persistent", "scheduler = tail",
+)  # fmt: skip
 _FEW = (0, 1, 1, 2)
 
 FAMILIES = {
@@ -150,6 +155,18 @@ FAMILIES = {
             schedules=_CLUSTERS,
             scheduled=1,
             items=(2, 2, 4),
+        ),
+        Family(
+            "shared",
+            "sums that CTAs share through a workspace or a cluster, and work items they claim",
+            left={"memory": 4, "scaled": 1, "dequantized": 0.5},
+            right={"memory": 4, "scaled": 1, "result": 1},
+            structures={"loop": 1},
+            schedules=_SHARES,
+            scheduled=1,
+            multiplies=(1, 1, 2),
+            trips=(0, 1, 2, 3, 4, 5, 7),
+            busy=0.15,
         ),
         Family(
             "rows",
