@@ -34,7 +34,10 @@ class _Lot(LotOfSpecials):
         if self.operand == "e4m3":
             self.features.add("8-bit floats")
         depth = _DEPTHS[self.operand]
-        self.sides = [-(-lot.choice(family.sides) // depth) * depth for _ in range(3)]
+        # A warpgroup's rows in most programs: a single other tile takes mma.sync for all.
+        whole = tuple(side for side in family.sides if side % 64 == 0)
+        sides = whole if self.chance(0.65) else family.sides
+        self.sides = [-(-lot.choice(sides) // depth) * depth for _ in range(3)]
         self.left_over = lot.choice(family.multiplies)
         out = self.frame()
         specials = [lot.choice(family.specials)] if family.specials else []
