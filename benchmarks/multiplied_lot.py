@@ -18,8 +18,9 @@ from .tile_program import Argument, Program
 
 # Element types of operands and of sums, and the depth that every atom of them divides.
 _TYPES = (
-    ("f16", "f32"), ("f16", "f32"), ("f16", "f32"), ("bf16", "f32"), ("bf16", "f32"),
-    ("f32", "f32"), ("i8", "i32"), ("e4m3", "f32"), ("f16", "f16"),
+    ("f16", "f32"), ("f16", "f32"), ("f16", "f32"), ("f16", "f32"), ("bf16", "f32"),
+    ("bf16", "f32"), ("bf16", "f32"), ("f32", "f32"), ("i8", "i32"), ("e4m3", "f32"),
+    ("f16", "f16"),
 )  # fmt: skip
 _DEPTHS = {"f32": 16, "f16": 16, "bf16": 16, "i8": 32, "e4m3": 32}
 
