@@ -32,6 +32,7 @@ from cutedialect.dialects import cute
 from cutedialect.dialects.walks import holds, ops_around, ops_of
 from cutedialect.passes.analysis.role_plan import instances_of_rows
 from cutedialect.passes.launch_arguments import launches_of
+from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import ScalarBuilder, erase
 from cutedialect.passes.tile.coordinate_bounds import IN_BOUNDS, mark_coordinates
 from cutedialect.passes.tile.cut_tiles import cut_tiles, narrow_tiles
@@ -48,7 +49,7 @@ from cutedialect.passes.tile.tile_scheduler import (
     tile_index_of,
 )
 from cutedialect.passes.tile.walk_rows import walk_rows
-from cutedialect.schedule import Schedule
+from cutedialect.schedule import Schedule, replace_set
 
 _VIEWS = (cute.LocalTileOp, cute.IndexedTileOp, cute.SliceOp, cute.TransposeOp, cute.MemberOp)
 # Which arguments are tensors of conditions, that are bytes in IR.
@@ -99,6 +100,7 @@ class TilePass(ModulePass):
                 # Kernels that wait for memory take some tens of microseconds, a launch one or two.
                 given = Schedule(early_launch="yes").merged(given)
             _check_tile(kernel, given)
+            given = _of_one_item(kernel, given)
             kernel.properties["schedule"] = cute.ScheduleAttr(given)
             instances = instances_of_rows(kernel)
             if instances > 1:
@@ -118,6 +120,24 @@ class TilePass(ModulePass):
                     _fill_in(launch, kernel, index, schedule)
             if index is not None:
                 lower_tile_index(kernel, index, schedule)
+
+
+def _of_one_item(kernel: cute.KernelOp, given: Schedule) -> Schedule:
+    """The schedule of a kernel without work items, which is launched as one CTA: nothing is shared
+    between CTAs.
+    """
+    grids = [launch.grid for launch in launches_of(kernel)]
+    if holds(kernel, cute.TileIndexOp) or shares_rows(kernel) or any(grids):
+        return given
+    asked = Schedule(
+        cluster=given.cluster if prod(given.cluster or ()) > 1 else None,
+        split_k=given.split_k if (given.split_k or 1) > 1 else None,
+    ).text()
+    if not asked:
+        return given
+    why = "a kernel without cute.tile_index has one work item and one CTA"
+    remark("cute-tile", kernel, f"{asked} not taken: {why}")
+    return replace_set(given, {"cluster": (1, 1), "split_k": 1, "reduction": None})
 
 
 def _expand_whole_problem(kernel: cute.KernelOp, given: Schedule) -> None:
