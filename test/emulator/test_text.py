@@ -130,6 +130,27 @@ def test_constant_expressions_comments_and_scopes():
     run(text.replace("cvt.rn", inner * 2 + "cvt.rn", 1))
 
 
+@pytest.mark.parametrize(
+    ("declaration", "message"),
+    [
+        (".global .b8 x[9223372036854775807];", r"at most 4294967296 bytes of \.global for 'x'"),
+        (".global .b32 x[65536][65536][65536];", r"at most 4294967296 bytes of \.global for 'x'"),
+        (".const .b8 x[1048576];", r"at most 655360 bytes of \.const for 'x', got 1048576"),
+        (".global .b8 x[-3];", "expected an extent of 0 or more of 'x', got -3"),
+        (".global .align 4294967296 .b8 x[4];", "a power of two up to 65536, got 4294967296"),
+    ],
+)
+def test_variables_that_no_memory_holds(declaration: str, message: str) -> None:
+    with pytest.raises(EmulatorError, match=message) as caught:
+        run(GOOD.replace(".visible", f"{declaration}\n.visible", 1))
+    assert caught.value.ptx_line == 4
+
+
+def test_local_memory_that_a_thread_does_not_have() -> None:
+    with pytest.raises(EmulatorError, match=r"at most 524288 bytes of \.local for 'x'"):
+        run(GOOD.replace("  ld.param", "  .local .b8 x[4294967296];\n  ld.param", 1))
+
+
 def test_mutated_text_never_ends_in_a_traceback():
     """Tokens dropped, doubled, swapped and replaced: the kernel runs or one ``EmulatorError``
     comes.

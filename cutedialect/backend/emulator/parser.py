@@ -42,6 +42,12 @@ _NOTES = {
     ".maxclusterrank", ".noreturn", ".explicitcluster", ".blocksareclusters", ".alias",
 }  # fmt: skip
 
+# Bytes of a variable, by its state space: local memory of a thread (PTX ISA 5.1.5), banks of
+# constants (5.1.3); of shared memory a launch sees what all variables take. Memory of the host has
+# to hold one of global memory.
+_MOST_BYTES = {"local": 512 << 10, "const": 640 << 10, "param": 64 << 10, "global": 1 << 32}
+_MOST_ALIGN = 1 << 16
+
 
 class _Scope:
     """Names of one brace level; lookups go outward."""
@@ -217,7 +223,10 @@ class _Parser(Cursor):
             if self.accept("]"):
                 open_ended = True
                 continue
-            count *= self.constant()
+            extent = self.constant()
+            if extent < 0:
+                self.fail(f"expected an extent of 0 or more of '{name}', got {extent}")
+            count *= extent
             self.expect("]")
         width = 16 if kind.bits == 128 else kind.bytes
         init: list[tuple[int, int, int | float | Sym | FunctionRef]] = []
@@ -229,8 +238,11 @@ class _Parser(Cursor):
             size = used if used else -1
         if align <= 0:
             align = width * lanes
-        if align & (align - 1):
-            self.fail(f"expected .align to be a power of two, got {align}")
+        if align & (align - 1) or align > _MOST_ALIGN:
+            self.fail(f"expected .align to be a power of two up to {_MOST_ALIGN}, got {align}")
+        most = _MOST_BYTES.get(space, _MOST_BYTES["global"])
+        if size > most:
+            self.fail(f"expected at most {most} bytes of .{space} for '{name}', got {size}")
         variable = Variable(
             name, space, kind, size, align, len(self.variables),
             self.function or None, extern, tuple(init), line,
