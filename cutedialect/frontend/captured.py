@@ -62,17 +62,22 @@ class Captured:
 
     def change(self) -> str | None:
         """What has changed, as a user would write it, or None."""
+        for path in self.changed_names():
+            return path
+        return next((path for path, _, _ in self.changed_objects()), None)
+
+    def changed_names(self) -> Iterator[str]:
+        """The names that have another value."""
         for path, read, value in self._names:
             if not is_same(read(), value):
-                return path
+                yield path
+
+    def changed_objects(self) -> Iterator[tuple[str, Any, State]]:
+        """The objects that have changed, as a user would write them, with their states before."""
         for path, owner, read, state in self._states:
             now = read(owner)
-            if len(now) != len(state):
-                return path
-            for one, other in zip(now, state, strict=True):
-                if not is_same(one, other):
-                    return path
-        return None
+            if len(now) != len(state) or not all(map(is_same, now, state)):
+                yield path, owner, state
 
     def add(self, path: str, value: object) -> None:
         """An object with all that it holds."""

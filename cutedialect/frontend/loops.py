@@ -28,7 +28,9 @@ def range_(start: object, stop: object = None, step: object = 1) -> Loop:
     there makes no trips.
 
     The body is traced once. State that lives across trips is a tile made before the loop, changed
-    by `.assign` or `+=`; what the body changes of Python's own state is refused.
+    by `.assign` or `+=`; what the body changes of Python's own state is refused. A list or
+    dictionary that it fills with its own tiles and scalars is free to be read in the same trip: the
+    body is traced a second time to see that the next trip does the same.
     """
     if stop is None:
         start, stop = 0, start
@@ -86,18 +88,27 @@ def _trip(loop: Loop) -> Iterator[Scalar]:
         zero, one = trace.constant(0, i32), trace.constant(1, i32)
         trace.insert(scf.ForOp(zero, trips, one, [], block))
     where = f"the loop at line {user_frame().f_lineno}"
-    before = StateBefore(is_loop=True)
     finished = False
     try:
-        with trace.region(block, where) as scope:
-            index = Scalar(block.args[0], scope)
-            if not loop.is_plain:
-                index = Scalar(loop.low) + index * Scalar(loop.step)
-            trace.loops.append(index)
-            yield index
-            before.check()
+        state, filled = StateBefore(is_loop=True), {}
+        with trace.region(block, where):
+            yield _counted(loop, block)
+            filled = state.check()
             trace.insert(scf.YieldOp())
             trace.loops.pop()
+        if filled:
+            # Does the next trip, which finds them full, do the same?
+            extents = {name: len(owner) for name, owner in filled.items()}
+            again = Block(arg_types=[i32])
+            then = StateBefore(is_loop=True)
+            with trace.region(again, where):
+                yield _counted(loop, again)
+                then.check()
+                trace.insert(scf.YieldOp())
+                trace.loops.pop()
+            is_alike = block.is_structurally_equivalent(again)
+            again.erase()
+            state.check_next(filled, extents, is_alike)
         finished = True
     finally:
         if not finished and trace.failure is None:
@@ -106,6 +117,15 @@ def _trip(loop: Loop) -> Iterator[Scalar]:
                 "exception; a condition inside a loop is `with cute.when(cond):`",
                 code="CD-P7",
             )
+
+
+def _counted(loop: Loop, block: Block) -> Scalar:
+    """The index of a trip that is traced into a block."""
+    index = Scalar(block.args[0])
+    if not loop.is_plain:
+        index = Scalar(loop.low) + index * Scalar(loop.step)
+    current().loops.append(index)
+    return index
 
 
 def _trips(low: Scalar, high: Scalar, step: Scalar, may_be_zero: bool) -> Scalar:

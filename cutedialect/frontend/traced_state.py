@@ -5,16 +5,20 @@ would go on from what it changed, and a branch that is not taken would not have 
 from __future__ import annotations
 
 import dis
+import itertools
+import re
 from bisect import bisect_left, bisect_right
+from collections import deque
 from functools import lru_cache
 from types import CodeType, FrameType
+from typing import Any
 
 from cutedialect.backend.runtime.fingerprint import is_installed
 
 from .captured import Captured, is_same
 from .scalar import Scalar
 from .tile import Tensor, Tile, View, Views
-from .trace import error, traced_frames
+from .trace import current, error, traced_frames
 
 _TRACED = (Tile, Scalar, View, Views, Tensor)
 _IN_TILES = "keep state in a tile made by cute.zeros or cute.full, changed by .assign or +="
@@ -38,14 +42,39 @@ class StateBefore:
                 if not isinstance(value, _TRACED):
                     self.captured.add(name, value)
 
-    def check(self) -> None:
-        """Refuse what the body has changed, at the end of it."""
+    def check(self) -> dict[str, Any]:
+        """Refuse what the body has changed, at the end of it. Lists and dictionaries that a loop
+        has filled with values of its body alone are returned, by how a user would write them: they
+        may be read in the trip that fills them.
+        """
         for frame, before in self.frames:
             for name, value in frame.f_locals.items():
                 self._check_name(frame, name, before, value)
-        changed = self.captured.change()
-        if changed is not None:
-            raise self._refusal(changed, "changed")
+        for name in self.captured.changed_names():
+            raise self._refusal(name, "changed")
+        filled: dict[str, Any] = {}
+        for name, owner, state in self.captured.changed_objects():
+            if not (self.is_loop and _is_filled(owner, state)):
+                raise self._refusal(name, "changed")
+            filled[name] = owner
+        return filled
+
+    def check_next(self, filled: dict[str, Any], extents: dict[str, int], is_alike: bool) -> None:
+        """Refuse containers that a loop fills where its second trip is another one than the first,
+        or where they grow from trip to trip and may be read behind the loop.
+        """
+        for name, owner in filled.items():
+            root = re.split(r"[.\[]", name)[0]
+            grows = len(owner) != extents[name]
+            if not is_alike or (grows and self._is_read_behind(root)):
+                raise self._refusal(name, "changed")
+
+    def _is_read_behind(self, name: str) -> bool:
+        """Whether a name may be read behind the loop; one that is no local of a function may be."""
+        for number, (frame, before) in enumerate(self.frames):
+            if name in before:
+                return is_live_at_exit(frame, name) if number == 0 else is_live(frame, name)
+        return True
 
     def _check_name(
         self, frame: FrameType, name: str, before: dict[str, object], value: object
@@ -89,6 +118,29 @@ class StateBefore:
         )
 
 
+def _is_filled(owner: object, before: tuple[Any, ...]) -> bool:
+    """Whether all that a list or dictionary has other than before are values of the body."""
+    if type(owner) is dict:
+        half = len(before) // 2
+        old = dict(zip(before[:half], before[half:], strict=True))
+        pairs = [(old.get(key), value) for key, value in owner.items()]
+        return old.keys() <= owner.keys() and all(_is_new(*pair) for pair in pairs)
+    if type(owner) is list or type(owner) is deque:
+        return all(map(_is_new, itertools.chain(before, itertools.repeat(None)), owner))
+    return False
+
+
+def _is_new(old: object, value: object) -> bool:
+    """Whether a value is the old one, or one that ends with the body that is traced."""
+    if value is old and value is not None:
+        return True
+    if isinstance(value, tuple | list):
+        return all(_is_new(None, each) for each in value)
+    scope = getattr(value, "scope", None)
+    is_traced = isinstance(value, _TRACED) and not isinstance(value, Tensor)
+    return is_traced and scope is not None and (not scope.open or scope is current().scope)
+
+
 def _lives(value: object) -> bool:
     """Whether a value of the trace may still be used."""
     return isinstance(value, _TRACED) and (isinstance(value, Tensor) or value.scope.open)
@@ -108,6 +160,20 @@ def is_live(frame: FrameType, name: str) -> bool:
         return True
     offsets, behind = _liveness(code)
     return name in behind[max(0, bisect_right(offsets, frame.f_lasti) - 1)]
+
+
+def is_live_at_exit(frame: FrameType, name: str) -> bool:
+    """The same behind a `for` statement whose iterator the frame asks for the next value."""
+    code = frame.f_code
+    if name in code.co_cellvars or name in code.co_freevars:
+        return True
+    offsets, behind = _liveness(code)
+    here = _instructions(code)[max(0, bisect_right(offsets, frame.f_lasti) - 1)]
+    if here.opname != "FOR_ITER":
+        return True
+    at = bisect_left(offsets, here.argval)
+    reads, writes = _reads_and_writes(_instructions(code)[at], ())
+    return name in reads or (name in behind[at] and name not in writes)
 
 
 def is_at_loop(frame: FrameType) -> bool:
