@@ -13,9 +13,16 @@ from cutedialect.backend.runtime.program import CompiledProgram
 from cutedialect.remarks import Remark
 from cutedialect.schedule import Schedule
 
-# Results that leave from registers take no shared memory; without roles, tiles of a multiply share
-# it one after the other, and all warps share the registers.
-_OTHERS = (Schedule(epilogue="direct"), Schedule(roles="uniform"))
+# Without roles, tiles of a multiply share memory one after the other, and all warps the registers.
+# A row of warps has the rows of its tiles to itself: neither operands nor sums made of them go
+# through memory to other warps.
+_UNIFORM = Schedule(roles="uniform")
+_ROWS_ALONE = Schedule(roles="uniform", warps=(4, 1))
+# Results that leave from registers take no shared memory.
+_FROM_REGISTERS = Schedule(epilogue="direct")
+_OTHERS = {True: (_FROM_REGISTERS, _ROWS_ALONE), False: (_UNIFORM, _ROWS_ALONE)}
+"""The schedules that are tried, by whether it is shared memory that lacks."""
+_MEMORY = "bytes of shared memory"
 
 
 def compiled_by_default(
@@ -31,7 +38,7 @@ def compiled_by_default(
     except CompileError as error:
         if error.code != REFUSED or (given is not None and given != Schedule()):
             raise
-        for other in _OTHERS:
+        for other in _OTHERS[_MEMORY in error.message]:
             try:
                 program = lowered(other)
             except CompileError:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
+from cutedialect.frontend.default_schedule import compiled_by_default
 
 
 @cute.kernel
@@ -56,6 +57,30 @@ def test_a_default_that_is_refused_gives_way_to_one_that_is_not():
         for each in kernel.remarks
     )
     assert "roles = uniform" in kernel.stages["cute-tile"]
+
+
+@pytest.mark.parametrize(
+    ("lacks", "tried"),
+    [
+        ("bytes of shared memory on sm_90a", ["", "epilogue = direct", "warps = (4,1)"]),
+        ("registers of a thread", ["", "roles = uniform", "warps = (4,1)"]),
+    ],
+)
+def test_no_more_than_three_compilations(lacks, tried):
+    """And the error is that of the first."""
+    given = []
+
+    def lowered(schedule):
+        given.append("" if schedule is None else schedule.text())
+        raise cute.CompileError(f"number {len(given)}: expected fewer {lacks}", code="CD-PASS")
+
+    with pytest.raises(cute.CompileError, match="number 1"):
+        compiled_by_default(lowered, None)
+    assert [text.partition(", ")[0] for text in given] == tried
+    given.clear()
+    with pytest.raises(cute.CompileError, match="number 1"):
+        compiled_by_default(lowered, cute.Schedule(stages=2))
+    assert given == ["stages = 2"]
 
 
 def test_a_schedule_that_is_given_is_refused():
