@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from typing import Any
 
+from cutedialect.backend.runtime.streams import cupy_stream
 from cutedialect.model import H100, Device, Prediction, predict
 from cutedialect.schedule import Schedule
 from cutedialect.tools.model_command import packed, parsed
@@ -127,7 +128,7 @@ class Ticks:
     def read(self) -> Any:
         """Queue a reading; (count, 2) numbers: cycles and nanoseconds of each SM, later."""
         out = self.torch.zeros((self.count, 2), dtype=self.torch.int64, device="cuda")
-        stream = self.cupy.cuda.ExternalStream(self.torch.cuda.current_stream().cuda_stream)
+        stream = cupy_stream(self.torch.cuda.current_stream())
         pointer = self.cupy.uint64(out.data_ptr())
         self.kernel((self.count,), (32,), (pointer,), shared_mem=_ALONE, stream=stream)
         return out

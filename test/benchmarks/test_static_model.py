@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
+
 import pytest
 
 from benchmarks.gemm_case import Gemm
-from benchmarks.static_model import arguments_of
+from benchmarks.static_model import Ticks, arguments_of
 
 
 @pytest.mark.parametrize("swap", ["no", "yes"])
@@ -27,3 +30,30 @@ def test_a_product_that_is_computed_transposed_has_its_operands_turned(swap):
         "D": ((1024, 64), (1, 1024)),
     }
     assert {name: found[name] for name in "ABD"} == (turned if swap == "yes" else plain)
+
+
+def test_counters_are_read_on_the_stream_that_torch_works_on(monkeypatch):
+    launches = []
+
+    class Kernel:
+        def __init__(self, source, name):
+            self.name = name
+
+        def __call__(self, grid, block, arguments, shared_mem, stream):
+            launches.append((self.name, grid, arguments, stream))
+
+    stream = SimpleNamespace(from_external=lambda other: other.__cuda_stream__())
+    streams = SimpleNamespace(Stream=stream)
+    cupy = SimpleNamespace(RawKernel=Kernel, uint64=int, cuda=streams)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setitem(sys.modules, "cupy.cuda", streams)
+    torch = SimpleNamespace(
+        int64="int64",
+        zeros=lambda shape, dtype, device: SimpleNamespace(shape=shape, data_ptr=lambda: 4096),
+        cuda=SimpleNamespace(
+            get_device_properties=lambda device: SimpleNamespace(multi_processor_count=132),
+            current_stream=lambda: SimpleNamespace(cuda_stream=77),
+        ),
+    )
+    assert Ticks(torch).read().shape == (132, 2)
+    assert launches == [("tick", (132,), (4096,), (0, 77))]

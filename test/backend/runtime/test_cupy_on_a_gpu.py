@@ -66,6 +66,9 @@ def alike(got: Any, wanted: Any) -> bool:
 def test_a_multiply(backend: Any, arch: str, schedule: str | None) -> None:
     """Workspaces, zeroed ones too, and dynamic shared memory above 48 KB."""
     a, b = drawn(0, 500, 1024), drawn(1, 1024, 264)
+    if schedule is not None and arch == "sm_80":
+        # Four warps, the default, leave a thread no register: assembled for sm_90 they spill.
+        schedule += ", warps = (4,2)"
     if schedule is not None and "atomic" in schedule:  # sums in an order of their own
         a, b = cupy.rint(a), cupy.rint(b)
     options = {"arch": arch, "schedule": schedule, "out_dtype": cute.f32}
@@ -94,7 +97,7 @@ def test_clusters_maps_and_early_launches(backend: Any, schedule: str) -> None:
     assert all(alike(each, wanted) for each in got)
     kernel = cute.compile(cute.gemm, a, b, backend=backend, schedule=schedule)
     said = [each for each in kernel.remarks if each.pass_name == "cupy"]
-    assert bool(said) == ("early_launch = no" not in schedule)
+    assert bool(said) == (cute.Schedule.parse(kernel.schedule).early_launch == "yes")
 
 
 @pytest.mark.parametrize("backend", FORMS)
@@ -197,8 +200,9 @@ def test_by_hand(form: Any, arch: Any) -> None:
     x, y = drawn(11, 64, 48, dtype=np.float32), cupy.zeros((64, 48), cupy.float32)
     (entry,) = kernel.program.entries.values()
     function = kernel.raw_module(form).get_function(entry.name)
-    assert entry.threads is not None
-    assert function.max_threads_per_block == entry.threads[0]
+    # What the driver counted of that kernel, which adds and copies without a spill.
+    assert 0 < function.num_regs <= 255
+    assert function.local_size_bytes == 0
     row_major = [(array, (64, 48), (48, 1)) for array in (x, y)]
     (launch,) = kernel.program.plan.run([*row_major, 2.0], 1)
     types = {"ptr": lambda array: array, "i32": np.int32, "i64": np.int64, "f32": np.float32}
