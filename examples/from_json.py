@@ -1,4 +1,5 @@
-"""A matrix multiply launched from files alone: PTX or machine code, and the JSON beside it.
+"""A matrix multiply and attention launched from files alone: PTX or machine code, and the JSON
+beside it.
 
 `python -m cutedialect compile` writes the files; from there on, everything that concerns the kernel
 is read from the JSON by `Program` and `Gpu`, which know NumPy, CuPy and the CUDA driver, and no
@@ -18,6 +19,7 @@ from types import SimpleNamespace
 import numpy as np
 
 M, N, K = 300, 264, 200
+KEYS = 100
 FOLDER = Path("build/from_json")
 
 
@@ -35,18 +37,16 @@ class Program:
     def call(self, device, *arguments):
         """Evaluate the expressions of the JSON and launch on a device."""
         names = dict(self.functions, sm_count=device.sm_count)
-        for wanted, given in zip(self.described["arguments"], arguments, strict=True):
+        for wanted, given in zip(
+            self.described["arguments"], self.views(device, arguments), strict=True
+        ):
             if wanted["kind"] == "tensor":
-                given = SimpleNamespace(
-                    pointer=device.pointer(given),
-                    shape=given.shape,
-                    stride=[
-                        fixed if fixed is not None else step // given.itemsize if extent > 1 else 0
-                        for fixed, step, extent in zip(
-                            wanted["stride"], given.strides, given.shape, strict=True
-                        )
-                    ],
-                )
+                given.stride = [
+                    fixed if fixed is not None else step if extent > 1 else 0
+                    for fixed, step, extent in zip(
+                        wanted["stride"], given.stride, given.shape, strict=True
+                    )
+                ]
             names[wanted["name"]] = given
         for value in self.described["values"]:
             names[value["name"]] = eval(value["value"], names)
@@ -59,6 +59,41 @@ class Program:
             if 0 not in grid:
                 values = [self.parameter(device, each, names) for each in launch["parameters"]]
                 device.launch(self.files, launch, grid, values)
+
+    def views(self, device, arguments):
+        """What the kernel takes: the arguments, or views of those of a call."""
+        called = self.described["call"]
+        expected = self.described["arguments"] if called is None else called["arguments"]
+        shown = [
+            SimpleNamespace(
+                pointer=device.pointer(given),
+                shape=given.shape,
+                stride=[step // given.itemsize for step in given.strides],
+            )
+            if wanted["kind"] == "tensor"
+            else given
+            for wanted, given in zip(expected, arguments, strict=True)
+        ]
+        if called is None:
+            return shown
+        names = dict(self.functions)
+        for wanted, given in zip(expected, shown, strict=True):
+            names[wanted["name"]] = given
+            for mode, extent in enumerate(wanted.get("shape", ())):
+                assert extent is None or eval(str(extent), names) == given.shape[mode], wanted
+        for fact in called["requires"]:
+            assert eval(fact, names), fact
+        views = []
+        for view in (each["from"] for each in self.described["arguments"]):
+            if "value" in view:
+                views.append(eval(view["value"], names))
+                continue
+            shape, stride = (
+                [eval(each, names) for each in view[key]] for key in ("shape", "stride")
+            )
+            pointer = names[view["array"]].pointer
+            views.append(SimpleNamespace(pointer=pointer, shape=shape, stride=stride))
+        return views
 
     @staticmethod
     def parameter(device, parameter, names):
@@ -182,36 +217,61 @@ def find_device():
     return Emulator(), "sm_90a"
 
 
-def main() -> int:
-    device, arch = find_device()
-    command = [
-        sys.executable,
-        "-m",
-        "cutedialect",
-        "compile",
-        "cute.gemm",
-        "?x?:f16",
-        "?x?:f16:1,?",
-    ]
-    more = ["--set", "bias=?:f16", "--arch", arch, "-o", str(FOLDER)]
-    done = subprocess.run([*command, *more], check=True, capture_output=True, text=True)
+def compiled(*words):
+    """The files of a kernel that the command line names."""
+    command = [sys.executable, "-m", "cutedialect", "compile", *words, "-o", str(FOLDER)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
     print(done.stderr.strip())
-    program = Program(FOLDER, "gemm")
+    return Program(FOLDER, words[0].removeprefix("cute."))
+
+
+def multiply(device, arch, rng):
+    """Whether 0.5 A B + bias is exact."""
+    specs = ["?x?:f16", "?x?:f16:1,?", "--set", "bias=?:f16"]
+    program = compiled("cute.gemm", *specs, "--arch", arch)
     (launch,) = program.described["launches"]
     print(f"grid {', '.join(launch['grid'])}")
     for each in launch["parameters"]:
         said = each.get("value") or f"{each['tensor_map']['address']}, {each['tensor_map']['box']}"
         print(f"  {each['offset']:4} {each['type']:10} {said}")
 
-    rng = np.random.default_rng(0)
     a = rng.integers(-3, 4, (M, K)).astype(np.float16)
     b = rng.integers(-3, 4, (N, K)).astype(np.float16).T
     bias = rng.integers(-3, 4, N).astype(np.float16)
     result = device.array(np.zeros((M, N), np.float16))
     program.call(device, device.array(a), device.array(b.T).T, device.array(bias), result, 0.5)
-    exact = np.array_equal(device.host(result), 0.5 * (a.astype(float) @ b.astype(float)) + bias)
+    wanted = 0.5 * (a.astype(float) @ b.astype(float)) + bias
+    return np.array_equal(device.host(result), wanted)
+
+
+def attend(device, arch, rng):
+    """The largest error of attention with eight heads of queries on two of keys, a query each."""
+    specs = ["?x8x1x64:f16", "?x2x?x64:f16", "?x2x?x64:f16"]
+    program = compiled("cute.attention", *specs, "--arch", arch)
+    for each in program.described["arguments"]:
+        view = each["from"]
+        said = view.get("value") or f"{view['array']} as ({', '.join(view['shape'])})"
+        print(f"  {each['name']:6} {said}")
+
+    q, k, v = (
+        rng.standard_normal(shape).astype(np.float16)
+        for shape in ((2, 8, 1, 64), (2, 2, KEYS, 64), (2, 2, KEYS, 64))
+    )
+    result = device.array(np.zeros(q.shape, np.float16))
+    program.call(device, *map(device.array, (q, k, v)), result)
+    scores = q.reshape(2, 2, 4, 64).astype(float) @ k.swapaxes(-1, -2).astype(float) / 8
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    wanted = weights / weights.sum(-1, keepdims=True) @ v.astype(float)
+    return np.abs(device.host(result) - wanted.reshape(q.shape)).max()
+
+
+def main() -> int:
+    device, arch = find_device()
+    rng = np.random.default_rng(0)
+    exact, error = multiply(device, arch, rng), attend(device, arch, rng)
     print(f"on the {type(device).__name__.lower()}: {'exact' if exact else 'WRONG'}")
-    return 0 if exact else 1
+    print(f"attention: {'error' if error < 2e-3 else 'WRONG'} {error:.1e}")
+    return 0 if exact and error < 2e-3 else 1
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ from .library.attention_work import AttentionWork
 from .library.exponential_model import polynomials
 from .library.split_attention import split_attention
 from .ready_attention import ReadyAttention
-from .ready_call import Calls, call_key
+from .ready_call import Calls, call_key, compiler
 
 _LOG2_E = math.log2(math.e)
 # Rows of heads that share keys are those of one tile where they are so many of a head, or so many
@@ -250,7 +250,7 @@ def attention(
             with explained():
                 return call_on_views(partial(attention, **more), given, stream)
         with explained():
-            call = _Call(q, k, values, *scores, *where, scales, return_lse, out, out_dtype)
+            call = AttentionCall(q, k, values, *scores, *where, scales, return_lse, out, out_dtype)
             with on_device_of((q,)):
                 ready = call.prepare(out, arch, schedule, backend)
         if key is not None:
@@ -268,7 +268,7 @@ def attention(
         raise concise(error)  # noqa: B904
 
 
-def compile_attention(
+def specified_attention(
     q: Any,
     k: Any,
     v: Any,
@@ -289,21 +289,21 @@ def compile_attention(
     arch: Arch | None = None,
     schedule: Schedule | str | None = None,
     backend: Backend = "auto",
-) -> Kernel:
-    """The kernel of `attention` for arrays or `TensorSpec`s, without running it."""
+) -> tuple[AttentionCall, ReadyAttention, Kernel]:
+    """The call of `attention` with arrays or `TensorSpec`s, what runs it, and its kernel."""
     scores = causal, scale, window, softcap
     where = lengths, cu_seqlens, block_table
     scales = scale_q, scale_k, scale_v
     array, columns = columns_of(k, v)
     values = array if columns is None else columns
-    call = _Call(q, k, values, *scores, *where, scales, return_lse, out, out_dtype)
-    kernel = call.prepare(out, arch, schedule, backend).kernel
-    if kernel is None:
+    call = AttentionCall(q, k, values, *scores, *where, scales, return_lse, out, out_dtype)
+    ready = call.prepare(out, arch, schedule, backend)
+    if ready.kernel is None:
         raise ValueError(f"q: expected an output with elements, got shape {shown(call.out_shape)}")
-    return kernel
+    return call, ready, ready.kernel
 
 
-attention.compile = compile_attention  # type: ignore[attr-defined]
+attention.compile = compiler(specified_attention)  # type: ignore[attr-defined]
 
 
 _CALLS_KEPT = 4096
@@ -319,7 +319,7 @@ class _Packing:
     k_offsets: Operand
 
 
-class _Call:
+class AttentionCall:
     """The checked arguments of one call."""
 
     def __init__(

@@ -16,10 +16,11 @@ def split_heads(value: Any, heads: int) -> Any:
     shape = tuple(value.shape)
     split = (shape[0], heads, shape[1] // heads, *shape[2:])
     if isinstance(value, TensorSpec):
-        strides = _strides(value)
-        return TensorSpec(
-            split, value.dtype, (strides[0], None, strides[1], *strides[2:]), value.align
-        )
+        strides, align = _strides(value), value.align
+        if strides[1] == 1:
+            bytes_ = split[2] * value.dtype.bits // 8
+            align = min(align, bytes_ & -bytes_) or align
+        return TensorSpec(split, value.dtype, (strides[0], None, strides[1], *strides[2:]), align)
     return value.reshape(split)
 
 

@@ -53,7 +53,7 @@ from .library.gemm_problem import Problem, warpgroups
 from .library.gemm_schedules import choose_below
 from .library.split_gemm import DEPTH
 from .library.tensor_memory_schedules import tensor_schedule
-from .ready_call import Calls, ReadyCall, call_key
+from .ready_call import Calls, ReadyCall, call_key, compiler
 
 if TYPE_CHECKING:
     from .tile import Tile, View
@@ -252,7 +252,7 @@ def _key_of(activation: Any) -> object:
 _calls: Calls[ReadyCall] = Calls(4096)
 
 
-def compile_gemm(
+def specified_gemm(
     a: Any,
     b: Any,
     *,
@@ -272,8 +272,8 @@ def compile_gemm(
     fast_accum: bool = True,
     precision: Precision | None = None,
     aux: Any = None,
-) -> Kernel:
-    """The kernel of `gemm` for arrays or `TensorSpec`s, without running it."""
+) -> tuple[GemmCall, ReadyCall, Kernel]:
+    """The call of `gemm` with arrays or `TensorSpec`s, what runs it, and its kernel."""
     splits = precision is not None and check_precision(precision, a)
     is_scaled = scale_a is not None or scale_b is not None
     if is_scaled:
@@ -282,10 +282,10 @@ def compile_gemm(
         a, b, c, bias, out, acc_dtype, out_dtype, activation, beta,
         scale_a, scale_b, aux, fast_accum, is_scaled, splits,
     )  # fmt: skip
-    kernel = call.prepare(alpha, beta, arch, schedule, backend).kernel
-    if kernel is None:
+    ready = call.prepare(alpha, beta, arch, schedule, backend)
+    if ready.kernel is None:
         raise ValueError(f"a: expected an output with elements, got shape {call.out_shape}")
-    return kernel
+    return call, ready, ready.kernel
 
 
 def tunable_gemm(args: tuple[Any, ...], options: dict[str, Any], timer: Any) -> Any:
@@ -295,7 +295,7 @@ def tunable_gemm(args: tuple[Any, ...], options: dict[str, Any], timer: Any) -> 
     return TunableGemm(args, options, timer)
 
 
-gemm.compile = compile_gemm  # type: ignore[attr-defined]
+gemm.compile = compiler(specified_gemm)  # type: ignore[attr-defined]
 gemm.tunable = tunable_gemm  # type: ignore[attr-defined]
 gemm.forget = _calls.clear  # type: ignore[attr-defined]
 

@@ -18,19 +18,11 @@ from cutedialect.backend.runtime.errors import CompileError, PtxasNotFoundError
 from cutedialect.backend.runtime.ptx_text import short_path, with_short_paths
 from cutedialect.backend.runtime.ptxas import assemble
 from cutedialect.backend.runtime.written_files import Owner, owners, write_files
+from cutedialect.frontend.described_calls import described_call
 from cutedialect.frontend.launch import PLAIN_STAGE, is_stage, with_name
 from cutedialect.schedule import Schedule
 
 from .kernel_arguments import ARGUMENTS, argument, kernel_named, settings
-
-# What the arguments A, B and D of cute.gemm's kernel are to its caller.
-_PRODUCT = (
-    "D = A B, with what --set asked for on top; A is (..., M, K), B (..., K, N), D (..., M, N)"
-)
-_SWAPPED = (
-    "D = A B computed as the transposed product: A is the caller's b and B its a, each with its "
-    "last two dimensions exchanged, and so is D; A is (..., N, K), B (..., K, M), D (..., N, M)"
-)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -65,13 +57,9 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     cute: Any = import_module("cutedialect")
     program = kernel_named(options.kernel)
-    kernel = cute.compile(
-        program,
-        *[argument(text) for text in options.arguments],
-        **settings(options.set),
-        arch=options.arch,
-        schedule=options.schedule,
-    )
+    given = [argument(text) for text in options.arguments]
+    keywords = settings(options.set) | {"arch": options.arch, "schedule": options.schedule}
+    kernel = cute.compile(program, *given, **keywords)
     if options.name is not None:
         kernel = with_name(kernel, options.name)
     owner = Owner(kernel.name, _source(options))
@@ -92,10 +80,10 @@ def main(arguments: Sequence[str]) -> int:
         )
     except PtxasNotFoundError as error:
         said = f"no cubin: {error.message}"
-    about = _about(kernel.schedule) if program is cute.gemm else ""
     description = None
     try:
-        description = described(kernel.program, assembly, about)
+        call = described_call(program, given, keywords)
+        description = described(kernel.program, assembly, call)
         written[f"{kernel.name}.json"] = (json.dumps(description, indent=1) + "\n").encode()
     except CompileError as error:
         said += f"; no description: {error.message}"
@@ -124,7 +112,3 @@ def _prefix(folder: Path, owner: Owner, is_named: bool) -> str:
     others = (each.kernel for name, each in owners(folder).items() if PLAIN_STAGE.fullmatch(name))
     is_taken = any(kernel not in ("", owner.kernel) for kernel in others)
     return f"{owner.kernel}-" if is_named or is_taken else ""
-
-
-def _about(schedule: str) -> str:
-    return _SWAPPED if Schedule.parse(schedule).swap_ab == "yes" else _PRODUCT

@@ -6,7 +6,7 @@ the cubin and this description run a kernel without any part of this package.
 from __future__ import annotations
 
 import ast
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
@@ -40,6 +40,14 @@ CONVENTIONS = (
     "has a fixed one.",
     "An extent or stride given as a number is fixed; null is a run-time value, and a multiple of "
     "its divisor. Every extent is below 2^31, the address a multiple of 'alignment' bytes.",
+    "Where 'call' is not null, the kernel computes a function of the arrays and numbers in "
+    "'call.arguments', and takes views of them. An extent in their 'shape' has to be the number or "
+    "the expression that is there, over the arguments before; null is any. Every expression of "
+    "'call.requires' has to be true.",
+    "'from' of an argument says what it is then: the array whose pointer it has, with 'shape' and "
+    "'stride' (in elements), or a 'value', which may be a floating-point number. These expressions "
+    "and those of 'requires' are over the arguments of the call alone, and have their strides as "
+    "the arrays do, whatever the extent.",
     "sm_count is the number of multiprocessors of the device.",
     "'values' are computed in order, for use by later expressions and by the sizes of workspaces.",
     "A workspace is device memory for 'elements' of a type that the caller provides, its address a "
@@ -61,11 +69,23 @@ _PLAIN_SMEM = 48 * 1024
 _PORTABLE_CLUSTER = 8
 
 
+@dataclass(frozen=True)
+class DescribedCall:
+    """A call of several arrays that runs a program: `about` says what it computes, `arguments` what
+    it takes, `views` what each argument of the program is then, and `requires` what has to be true.
+    """
+
+    about: str
+    arguments: tuple[dict[str, Any], ...]
+    views: tuple[dict[str, Any], ...]
+    requires: tuple[str, ...] = ()
+
+
 def described(
-    program: CompiledProgram, assembly: Assembly | None, about: str = ""
+    program: CompiledProgram, assembly: Assembly | None, call: DescribedCall | None = None
 ) -> dict[str, Any]:
-    """The description; without an assembly the resources are null. `about` says what the arguments
-    mean.
+    """The description; without an assembly the resources are null. Without a call the arguments
+    are the caller's own.
 
     Raises CompileError where the host part does what the format has no words for.
     """
@@ -76,15 +96,18 @@ def described(
                 code="CD-HOST",
             )
     host = _Host(program)
+    parameters = program.signature.parameters
+    views = (None,) * len(parameters) if call is None else call.views
     return {
         "format": FORMAT,
         "name": program.name,
-        "about": about,
+        "about": "" if call is None else call.about,
         "arch": program.arch,
         "schedule": program.schedule,
+        "call": None if call is None else {"arguments": call.arguments, "requires": call.requires},
         "arguments": [
-            _argument(name, parameter)
-            for name, parameter in zip(host.names, program.signature.parameters, strict=True)
+            _argument(name, parameter) | {"from": view}
+            for name, parameter, view in zip(host.names, parameters, views, strict=True)
         ],
         "workspaces": host.workspaces,
         "values": [{"name": name, "value": value} for name, value in host.values],

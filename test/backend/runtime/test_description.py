@@ -23,6 +23,8 @@ from cutedialect.backend.runtime import ptxas
 from cutedialect.backend.runtime.description import described
 from cutedialect.backend.runtime.errors import CompileError
 from cutedialect.backend.runtime.program import CompiledProgram
+from cutedialect.frontend.described_calls import described_call
+from cutedialect.tools import kernel_arguments
 
 # cuda.h: CUtensorMapDataType, CUtensorMapSwizzle, CUtensorMapInterleave, CUtensorMapFloatOOBfill.
 DATA_TYPES = {
@@ -78,6 +80,33 @@ class Reader:
             assert extent % argument["shape_divisor"][mode] == 0
             strides.append(stride)
         return SimpleNamespace(pointer=array, shape=array.shape, stride=tuple(strides))
+
+    def views(self, *given: Any) -> list[Any]:
+        """The arguments of the kernel for those of a call."""
+        call = self.kernel["call"]
+        names = dict(self.scope)
+        for argument, value in zip(call["arguments"], given, strict=True):
+            if argument["kind"] == "tensor":
+                assert value.dtype.name == argument["dtype"]
+                extents = [extent and eval(str(extent), names) for extent in argument["shape"]]
+                assert len(extents) == value.ndim
+                pairs = zip(extents, value.shape, strict=True)
+                assert all(extent in (None, length) for extent, length in pairs)
+                stride = [in_bytes // value.itemsize for in_bytes in value.strides]
+                value = SimpleNamespace(array=value, shape=value.shape, stride=stride)
+            names[argument["name"]] = value
+        for fact in call["requires"]:
+            assert eval(fact, names), fact
+        result: list[Any] = []
+        for view in (argument["from"] for argument in self.kernel["arguments"]):
+            if "value" in view:
+                result.append(eval(view["value"], names))
+                continue
+            shape, stride = ([eval(x, names) for x in view[key]] for key in ("shape", "stride"))
+            array = names[view["array"]].array
+            steps = [step * array.itemsize for step in stride]
+            result.append(np.lib.stride_tricks.as_strided(array, shape, steps))
+        return result
 
     def evaluate(self, expression: str) -> Any:
         return eval(expression, self.scope)
@@ -264,6 +293,141 @@ def test_attention_from_its_description(tmp_path: Path) -> None:
     assert np.abs(out - want).max() < 1e-2
 
 
+def spec(text: str) -> Any:
+    """What the command line takes as `text`."""
+    return kernel_arguments.argument(text)
+
+
+def drawn(shape: tuple[int, ...], seed: int, dtype: Any = np.float16) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def attended(q: str, k: str, arrays: dict[str, Any], **options: Any) -> Any:
+    """A case of attention: specs of q and k, arrays of a call, and what both are told."""
+    return cute.attention, (spec(q), spec(k), spec(k)), arrays, options
+
+
+def heads(rows: int, keys: int, batch: int = 1, of_k: int = 2) -> dict[str, Any]:
+    """Arrays for four heads of queries."""
+    shapes = {"q": (batch, 4, rows, 16), "k": (batch, of_k, keys, 16), "v": (batch, of_k, keys, 16)}
+    return {name: drawn(shape, seed) for seed, (name, shape) in enumerate(shapes.items())}
+
+
+def multiplied(a: str, b: str, arrays: dict[str, Any], **options: Any) -> Any:
+    """A case of a product."""
+    return cute.gemm, (spec(a), spec(b)), arrays, options
+
+
+CALLS = {
+    "one query of each head": attended(
+        "?x4x1x16:f16", "?x2x?x16:f16", heads(1, 40, batch=2), causal=True
+    ),
+    "rows of heads as one's": attended(
+        "?x4x3x16:f16", "?x2x?x16:f16", heads(3, 40), causal=True, return_lse=True
+    ),
+    "heads as a mode": attended("?x4x?x16:f16", "?x2x?x16:f16", heads(33, 20), return_lse=True),
+    "rows that are gathered": attended(
+        "?x4x3x16:f16:?,?,?,1", "?x2x?x16:f16",
+        heads(3, 40) | {"q": drawn((1, 3, 4, 16), 5).swapaxes(1, 2)},
+    ),
+    "parts of keys": attended(
+        "?x4x1x16:f16", "?x2x?x16:f16", heads(1, 150), schedule="tile = (64,64), split_k = 2"
+    ),
+    "first columns of the keys": (
+        cute.attention, (spec("?x4x?x16:f16"), spec("?x1x?x16:f16"), 8),
+        {"q": drawn((1, 4, 3, 16), 1), "k": drawn((1, 1, 20, 16), 2), "v": 8}, {},
+    ),
+    "packed sequences": attended(
+        "1x4x?x16:f16", "1x2x?x16:f16",
+        heads(70, 50) | {"q_offsets": np.array([0, 66, 70], np.int32),
+                         "k_offsets": np.array([0, 20, 50], np.int32)},
+        cu_seqlens=(spec("?:i32:1"), spec("?:i32:1")), schedule="tile = (64,64)",
+    ),
+    "pages": attended(
+        "?x4x3x16:f16", "?x2x8x16:f16",
+        heads(3, 8) | {name: drawn((5, 2, 8, 16), seed) for seed, name in enumerate("kv")}
+        | {"lengths": np.array([13], np.int64), "block_table": np.array([[4, 1]], np.int32)},
+        lengths=spec("?:i64:1"), block_table=spec("?x?:i32"),
+    ),
+    "scales of heads": attended(
+        "?x4x?x16:f16", "?x2x?x16:f16",
+        heads(33, 20) | {"scale_q": np.array([1, 2, 0.5, 1], np.float32),
+                         "scale_v": np.array([[2, 3]], np.float32)},
+        scale_q=spec("4:f32:1"), scale_k=0.5, scale_v=spec("?x2:f32"),
+    ),
+    "a product": multiplied(
+        "?x?:f16", "?x?:f16:1,?",
+        {"a": small((5, 24), np.float16, 1), "b": small((16, 24), np.float16, 2).T},
+    ),
+    "a transposed product": multiplied(
+        "16x?:f16", "?x4096:f16:1,?",
+        {"a": small((5, 24), np.float16, 1), "b": small((64, 24), np.float16, 2).T,
+         "c": small((5, 64), np.float16, 3)},
+        arch="sm_90a", c=spec("?x?:f16"), beta=1.0,
+    ),
+    "a batch": multiplied(
+        "?x?x?:f16", "?x?:f16",
+        {"a": small((3, 5, 24), np.float16, 1), "b": small((24, 8), np.float16, 2),
+         "bias": small((8,), np.float16, 3)},
+        bias=spec("?:f16:1"),
+    ),
+    "scales of blocks": multiplied(
+        "?x?:e4m3", "?x?:e4m3:1,?",
+        {"a": small((5, 512), ml_dtypes.float8_e4m3fn, 1),
+         "b": small((16, 512), ml_dtypes.float8_e4m3fn, 2).T,
+         "scale_a": small((5, 4), np.float32, 3), "scale_b": small((1, 4), np.float32, 4).T},
+        arch="sm_90a", scale_a=spec("?x?:f32"), scale_b=spec("?x?:f32:1,?"),
+    ),
+    "split numbers": multiplied(
+        "?x?:f32", "?x?:f32",
+        {"a": drawn((5, 40), 1, np.float32), "b": drawn((40, 12), 2, np.float32)},
+        precision="3xtf32",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CALLS)
+def test_a_call_from_its_description(case: str) -> None:
+    """Views of plain arrays, as the file has them, and what the call itself computes."""
+    program, specs, arrays, options = CALLS[case]
+    options = {"arch": "sm_80"} | options
+    kernel = cute.compile(program, *specs, **options)
+    reader = Reader(
+        json.dumps(described(kernel.program, None, described_call(program, specs, options)))
+    )
+    told = options | {name: value for name, value in arrays.items() if name in options}
+    if "cu_seqlens" in told:
+        told["cu_seqlens"] = arrays["q_offsets"], arrays["k_offsets"]
+    inputs = [value for name, value in arrays.items() if name in ("q", "k", "v", "a", "b")]
+    wanted = program(*inputs, **told, backend="emulator")
+    wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+    got = [np.zeros_like(each) for each in wanted]
+    numbers = {"alpha": 1.0, "beta": 1.0, "out": got[0], "lse": got[-1]}
+    names = [argument["name"] for argument in reader.kernel["call"]["arguments"]]
+    reader.bind(*reader.views(*[(arrays | numbers)[name] for name in names]), sm_count=4)
+    for launch in reader.launches():
+        emulator.launch(kernel.ptx, **launch)
+    for one, other in zip(got, wanted, strict=True):
+        assert np.abs(one.astype(np.float64) - other.astype(np.float64)).max() < 2e-3
+        assert np.abs(other.astype(np.float64)).max() > 0.1
+
+
+def test_attention_of_plain_arrays_from_files(tmp_path: Path) -> None:
+    """Heads that share keys are views; whoever cannot have such a view is told."""
+    command = ["compile", "cute.attention", "?x4x2x16:f16", "?x2x?x16:f16", "?x2x?x16:f16"]
+    assert main([*command, "-o", str(tmp_path)]) == 0
+    reader = Reader((tmp_path / "attention.json").read_text())
+    assert "neighboring heads of q share a head of k and v" in reader.kernel["about"]
+    arrays = [*heads(2, 40).values(), np.zeros((1, 4, 2, 16), np.float16)]
+    reader.bind(*reader.views(*arrays), sm_count=4)
+    for launch in reader.launches():
+        emulator.launch((tmp_path / "attention.ptx").read_text(), **launch)
+    wanted = cute.attention(*arrays[:3], backend="emulator")
+    assert np.abs(arrays[3].astype(np.float32) - wanted).max() < 2e-3
+    with pytest.raises(AssertionError, match=r"q.stride\[1\] == 2 \* q.stride\[2\]"):
+        reader.views(drawn((1, 2, 4, 16), 1).swapaxes(1, 2), *arrays[1:])
+
+
 def test_maps_of_slices_from_the_description() -> None:
     """Rows of other slices are NaN, which would show."""
 
@@ -386,9 +550,11 @@ def test_the_other_files_are_written_where_there_are_no_words(
 def test_the_document_names_every_key() -> None:
     document = (Path(__file__).parents[3] / "docs" / "compiled-files.md").read_text()
     spec = cute.TensorSpec((None, None), "f16")
-    found = described(cute.compile(cute.gemm, spec, spec, arch="sm_90a").program, None)
+    call = described_call(cute.gemm, (spec, spec), {"arch": "sm_90a"})
+    found = described(cute.compile(cute.gemm, spec, spec, arch="sm_90a").program, None, call)
     (launch,) = found["launches"]
     keys = {*found, *launch, *launch["parameters"][0], *launch["parameters"][-1]}
+    keys |= {*found["call"], *found["arguments"][0]["from"], *found["arguments"][-1]["from"]}
     assert {key for key in keys if f"`{key}`" not in document} == set()
 
 
