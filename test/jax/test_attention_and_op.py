@@ -77,6 +77,25 @@ def test_a_kernel_is_a_function():
                                   jnp.stack([X, X]) * 2)  # fmt: skip
 
 
+@cj.op({"Y": lambda X, M: X, "N": lambda X, M: M})
+@cute.kernel
+def kept(X, M, Y, N, *, tile=(16, 16)):
+    """Y: X where M holds, else 7; N: not M."""
+    at = cute.tile_index(Y, tile)
+    x, m = (cute.load(cute.local_tile(each, tile, at)) for each in (X, M))
+    cute.copy(cute.where(m, x, 7), cute.local_tile(Y, tile, at))
+    cute.copy(~m, cute.local_tile(N, tile, at))
+
+
+@pytest.mark.parametrize("dtype", [jnp.int16, jnp.uint16, jnp.uint32])
+def test_integers_of_any_width_and_conditions(dtype):
+    m = X > 11
+    y, n = jax.jit(kept)(X.astype(dtype), m)
+    assert (y.dtype, n.dtype) == (dtype, jnp.bool_)
+    np.testing.assert_array_equal(y, jnp.where(m, X, 7))
+    np.testing.assert_array_equal(n, ~m)
+
+
 def test_outputs_that_are_not_declared_are_refused():
     with pytest.raises(ValueError, match="outputs: expected parameters of"):
         cj.op({"Q": lambda X: X})(cute.kernel(lambda X, Y: None))
