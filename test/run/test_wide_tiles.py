@@ -59,3 +59,24 @@ def test_what_a_fold_leaves_is_shared_by_lanes_whatever_it_folds(shape):
     assert np.array_equal(y[0], (1 + x).prod(0) - 1)
     kernel = cute.compile(program, x, y, arch="sm_90a")
     assert len(kernel.ptx.splitlines()) < 1500
+
+
+def test_a_fold_that_lanes_do_not_share_says_what_to_take():
+    @cute.kernel
+    def program(X, Y, *, columns):
+        x = cute.local_tile(X, (4, columns), (0, 0)).load()
+        x = cute.where(cute.coord(x, 1) < 1009, x, 0.0)
+        found = cute.reduce(x, 1, lambda a, b: a * b + a + b)
+        cute.copy(found, cute.local_tile(Y, (4, 1), (0, 0)))
+
+    x = np.random.default_rng(7).integers(-1, 2, (4, 1009)).astype(np.float32)
+    y = np.zeros((4, 1), np.float32)
+    lines = {}
+    for columns in (1009, 1024):
+        kernel = cute.compile(program, x, y, columns=columns, arch="sm_90a")
+        lines[columns] = len(kernel.ptx.splitlines())
+        said = [each.message for each in kernel.remarks if "take a tile of 1024" in each.message]
+        assert len(said) == (columns == 1009)
+        program(x, y, columns=columns, arch="sm_90a", backend="emulator")
+        assert np.array_equal(y[:, 0], (1 + x).prod(1) - 1)
+    assert 10 * lines[1024] < lines[1009]

@@ -21,6 +21,7 @@ from xdsl.ir import SSAValue
 from cutedialect.dialects import cute
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.layout import Dyn
+from cutedialect.passes.remarks import remark
 from cutedialect.passes.tile.resized_tiles import (
     RESIZABLE,
     View,
@@ -41,9 +42,11 @@ _GOOD = 0.85
 _MORE_ROWS = 1.25
 
 
-def pad_tiles(kernel: cute.KernelOp) -> None:
-    """Pad the tiles of a kernel without a multiply as its lanes share them."""
-    padded = _padded_extents(kernel)
+def pad_tiles(kernel: cute.KernelOp, of: str) -> None:
+    """Pad the tiles of a kernel without a multiply as its lanes share them; `of` is the pass that
+    says what it leaves.
+    """
+    padded = _padded_extents(kernel, of)
     if not padded or not _can_pad(kernel, padded):
         return
 
@@ -106,7 +109,7 @@ def vector_elements(type_: cute.MemRefType, mode: int, widest_bits: int) -> int:
     return max(1, min(best * 8 // type_.bits, _VECTOR_BYTES * 8 // widest_bits))
 
 
-def _padded_extents(kernel: cute.KernelOp) -> dict[int, int]:
+def _padded_extents(kernel: cute.KernelOp, of: str) -> dict[int, int]:
     """The extents of tiles that lanes do not share, and to what they are padded: the largest tiles
     decide.
     """
@@ -134,9 +137,19 @@ def _padded_extents(kernel: cute.KernelOp) -> dict[int, int]:
         # Of a row that is padded there is no number.
         units.pop(int(op.tile.get_values()[op.mode]), None)
     for op in ops_of(kernel, cute.ReduceOp):
-        if op.body is not None:
-            # What a fold would not notice is not known.
-            units.pop(op.length, None)
+        if op.body is None:
+            continue
+        # What a fold would not notice is not known.
+        unit = units.pop(op.length, 1)
+        if op.length % unit:
+            shared = -(-op.length // unit) * unit
+            remark(
+                of,
+                op,
+                f"a function folds {op.length} elements, which lanes do not share evenly, so that "
+                f"each computes with more of them; take a tile of {shared} and set those from "
+                f"{op.length} on to what the function does not notice (cute.where, cute.coord)",
+            )
     padded: dict[int, int] = {}
     for extent, unit in units.items():
         more = -(-extent // unit) * unit

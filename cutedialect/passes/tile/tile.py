@@ -92,7 +92,7 @@ class TilePass(ModulePass):
                     given = given.merged(Schedule(split_k=parts, reduction="cluster"))
                 walk_rows(kernel, self.name)
                 join_tiles(kernel, self.name)
-                pad_tiles(kernel)
+                pad_tiles(kernel, self.name)
             if IN_BOUNDS not in kernel.attributes:
                 mark_coordinates(kernel)
             waits = target(self.arch).number >= _EARLY_TARGET and not holds(kernel, cute.GemmOp)
