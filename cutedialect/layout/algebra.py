@@ -31,6 +31,8 @@ from .layout import Layout
 from .swizzle import Swizzle
 
 Mode = tuple[Any, Any]
+MAX_ENUMERATED = 1 << 21
+"""Of a layout whose law no rule tells so many elements are tried, in about a second."""
 
 
 def compute(op: str, *arguments: Any) -> Any:
@@ -249,13 +251,22 @@ def _compose(a: Layout, b: Layout) -> Layout:
         for k in range(len(levels) - 1)
     )
     if not exact:
-        carry = [a(i) for i in b.offsets()] != result.offsets()
+        carry = [a(i) for i in _enumerated(b)] != result.offsets()
     if carry:
         raise LayoutError(
             f"expected modes that do not carry into each other: {a} o {b} is no layout "
             f"({result} is it mode by mode only)"
         )
     return result
+
+
+def _enumerated(layout: Layout) -> list[Any]:
+    """The offsets of a layout that is small enough to try all of them."""
+    if layout.size() > MAX_ENUMERATED:
+        raise LayoutError(
+            f"expected modes that divide, or at most {MAX_ENUMERATED} elements to try, got {layout}"
+        )
+    return layout.offsets()
 
 
 def _mode_at(a: Layout, path: tuple[int, ...], b: Layout) -> Layout:
@@ -490,7 +501,8 @@ def _by_basis(layout: Layout) -> dict[tuple[int, ...], list[tuple[Any, Any, int]
     index = 1
     for size, stride in _merged(layout, keep_last=False):
         if isinstance(stride, ScaledBasis):
-            groups.setdefault(stride.path, []).append((size, stride.value, index))
+            if not isinstance(stride.value, int) or stride.value != 0:
+                groups.setdefault(stride.path, []).append((size, stride.value, index))
         elif stride != 0:
             groups.setdefault((), []).append((size, stride, index))
         index *= size
@@ -576,7 +588,7 @@ def left_inverse(layout: Layout) -> Layout:
     result = _inverse(layout, one)
     if _is_plain(layout) and _overlaps(layout):
         # Modes that overlap are no problem as long as the digits stay inside their extents.
-        offsets = layout.offsets()
+        offsets = _enumerated(layout)
         if any(layout(result(offset)) != offset for offset in offsets):
             raise LayoutError(f"expected an injective layout to invert, got {layout}")
     return result

@@ -327,7 +327,8 @@ def tile_to_shape(block: Any, shape: Any, order: Any = None) -> Any:
             f"expected a shape of at least the {len(block)} modes of {block}, got {to_text(shape)}"
         )
     order = tuple(range(len(modes))) if order is None else order
-    if not is_tuple(order) or sorted(order) != list(range(len(modes))):
+    keys = order if is_tuple(order) else (order,)
+    if not is_tuple(order) or set(keys) != set(range(len(modes))) or len(keys) != len(modes):
         raise LayoutError(
             f"expected an order that permutes 0..{len(modes) - 1} to tile {block} to "
             f"{to_text(shape)}, got {to_text(order)}"

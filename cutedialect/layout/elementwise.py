@@ -143,6 +143,8 @@ def increment_coord(coord: IntTuple, shape: IntTuple) -> IntTuple:
     """
     if not congruent(coord, shape):
         raise LayoutError(f"expected a coordinate of {to_text(shape)}, got {to_text(coord)}")
+    if not all(isinstance(leaf, int | Dyn) for leaf in flatten(coord)):
+        raise LayoutError(f"expected a coordinate without slices, got {to_text(coord)}")
     carry: Any = 1
     pairs = list(zip(flatten(coord), flatten(shape), strict=True))
     digits: list[Any] = []

@@ -74,7 +74,7 @@ def rank(layout: Any, mode: int | tuple[int, ...] | None = None) -> int:
     """How many modes a layout or tuple, or one mode of it, has; 1 of an int."""
     if mode is not None:
         layout = _mode(layout, mode)
-    return 1 if isinstance(layout, int) else len(layout)
+    return len(layout) if is_tuple(layout) or isinstance(layout, Layout | ComposedLayout) else 1
 
 
 def depth(layout: Any, mode: int | tuple[int, ...] | None = None) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 from .composed_layout import ComposedLayout
 from .errors import LayoutError, LayoutSyntaxError
-from .int_tuple import Dyn, ScaledBasis, is_tuple
+from .int_tuple import Dyn, ScaledBasis, flatten, is_tuple, to_text
 from .layout import Layout
 from .swizzle import Swizzle
 
@@ -47,6 +47,9 @@ def parse_composed_layout(text: str) -> ComposedLayout:
     offset, at = _tuple(text, at)
     inner, at = _layout(text, _circle(text, at))
     _end(text, at)
+    for leaf in flatten(offset):
+        if not isinstance(leaf, int | Dyn):
+            raise LayoutSyntaxError(f"expected ints as offset, got {to_text(leaf)}", start)
     try:
         return ComposedLayout(outer, offset, inner)
     except LayoutError as error:
@@ -158,6 +161,11 @@ def _layout(text: str, at: int) -> tuple[Layout, int]:
     stride: Any = None
     if text[after : after + 1] == ":":
         stride, at = _tuple(text, after + 1)
+    for leaf in flatten(shape):
+        if not isinstance(leaf, int | Dyn):
+            raise LayoutSyntaxError(
+                f"expected non-negative int extents, got {to_text(leaf)}", start
+            )
     try:
         return Layout(shape, stride), at
     except LayoutError as error:
@@ -222,6 +230,8 @@ def _leaf(text: str, at: int) -> tuple[Any, int]:
     end = match.end()
     path: list[int] = []
     while basis := _BASIS.match(text, end):
+        if len(basis.group(1)) > 3:
+            raise LayoutSyntaxError("expected a mode below 1000", basis.start(1))
         path.append(int(basis.group(1)))
         end = basis.end()
     return (ScaledBasis(value, tuple(reversed(path))) if path else value), end

@@ -122,3 +122,34 @@ func.func @repeated_at_run_time(%a: !cute.layout<"?:1">, %b: !cute.layout<"4:1">
   %r = cute.logical_product(%a, %b) : (!cute.layout<"?:1">, !cute.layout<"4:1">) -> !cute.layout<"(?,4):(1,?)">
   func.return
 }
+
+// -----
+
+// expected-error @+1 {{expected non-negative int extents, got _}}
+func.func private @slice_in_layout(!cute.layout<"(_,8)">)
+
+// -----
+
+// expected-error @+1 {{expected a mode below 1000}}
+func.func private @many_modes(!cute.stride<"(1@0,1@99999)">)
+
+// -----
+
+// expected-error @+1 {{expected ints as offset, got 1@0}}
+func.func private @offset(!cute.composed_layout<"S<3,4,3> o 1@0 o (8,4):(1,8)">)
+
+// -----
+
+func.func @slices(%c: !cute.coord<"(_,0)">, %s: !cute.shape<"(3,3)">) {
+  // expected-error @+1 {{expected a coordinate without slices, got (_,0)}}
+  %r = cute.increment_coord(%c, %s) : (!cute.coord<"(_,0)">, !cute.shape<"(3,3)">) -> !cute.coord<"(1,0)">
+  func.return
+}
+
+// -----
+
+func.func @overlap(%l: !cute.layout<"(2,2,2,16384,128):(16,128,2,256,1)">) {
+  // expected-error @+1 {{expected modes that divide, or at most 2097152 elements to try}}
+  %r = cute.left_inverse(%l) : (!cute.layout<"(2,2,2,16384,128):(16,128,2,256,1)">) -> !cute.layout<"128:1">
+  func.return
+}
