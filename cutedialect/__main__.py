@@ -5,13 +5,14 @@ errors exit with 2, anything else that a user can mend with one line and 1, Ctrl
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Literal
 
 from cutedialect import __version__, environment
 from cutedialect.backend.runtime.errors import CompileError
+from cutedialect.tools.streams import drop_output, open_streams, output_fault
 
 _INTERRUPTED = 130
 # Command to (module with `main(arguments) -> exit code`, what it does).
@@ -43,6 +44,27 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    open_streams()
+    try:
+        status = _run(given)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of a pipe had enough
+        drop_output()
+        return 0
+    except (CompileError, ValueError, TypeError, OSError) as error:
+        if _shows_tracebacks():
+            raise
+        _complain(output_fault(error) or str(error))
+        return 1
+    except KeyboardInterrupt:
+        if _shows_tracebacks():
+            raise
+        print("interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    return status
+
+
+def _run(given: Sequence[str]) -> int:
     if given[:1] in (["-h"], ["--help"]):
         print(_usage())
         return 0
@@ -53,32 +75,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         got = f"'{given[0]}'" if given else "nothing"
         _complain(f"expected a command, got {got}\n{_usage()}")
         return 2
+    if given[0] != "doctor":  # which reports it
+        for text in environment.check():
+            _complain(text, "warning")
     module, _ = COMMANDS[given[0]]
+    return import_module(module).main(given[1:])
+
+
+def _shows_tracebacks() -> bool:
     try:
-        status = import_module(module).main(given[1:])
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader of a pipe had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except (CompileError, ValueError, TypeError, OSError) as error:
-        if environment.debug():
-            raise
-        _complain(str(error))
-        return 1
-    except KeyboardInterrupt:
-        if environment.debug():
-            raise
-        print("interrupted", file=sys.stderr)
-        return _INTERRUPTED
-    return status
+        return environment.debug()
+    except ValueError:  # which is told
+        return False
 
 
-def _complain(message: str) -> None:
-    head = "error:"
+def _complain(message: str, severity: Literal["error", "warning"] = "error") -> None:
+    head = f"{severity}:"
     if environment.color(sys.stderr):
         from cutedialect.tools.styles import styled
 
-        head = styled(head, "error")
+        head = styled(head, severity)
     print(head, message, file=sys.stderr)
 
 

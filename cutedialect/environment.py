@@ -30,6 +30,7 @@ VARIABLES = {
     "CUTEDIALECT_DEBUG": "1 shows Python tracebacks under errors",
 }
 
+_PREFIX = "CUTEDIALECT_"
 _VERIFY = ("each", "ptx")
 _BACKENDS = ("emulator", "interpreter", "cuda", "cupy", "cupy-cubin")
 
@@ -72,6 +73,22 @@ def cache_dir() -> Path:
 def cache_size() -> int:
     """The most bytes that the disk cache may take; raises ValueError on what is no size."""
     return size_in_bytes("CUTEDIALECT_CACHE_SIZE", os.environ.get("CUTEDIALECT_CACHE_SIZE") or "1G")
+
+
+def check() -> list[str]:
+    """Read every variable: raises ValueError for a value that one does not have. Returns what is to
+    be said of `CUTEDIALECT_*` variables that nothing reads, misspelled ones.
+    """
+    for read in (verify_each, cache_size, cache_enabled, backend, debug):
+        read()
+    said: list[str] = []
+    for name in sorted({name for name in os.environ if name.startswith(_PREFIX)} - {*VARIABLES}):
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, VARIABLES, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(VARIABLES)}"
+        said.append(f"expected a variable that cutedialect reads, got {name}; {hint}")
+    return said
 
 
 def size_in_bytes(name: str, text: str) -> int:

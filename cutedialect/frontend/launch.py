@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cutedialect import environment
+from cutedialect.backend.runtime.announcements import announce_environment
 from cutedialect.backend.runtime.arrays import TensorArgument, tensor_argument
 from cutedialect.backend.runtime.devices import current_arch
 from cutedialect.backend.runtime.driver import gpu_available
@@ -163,6 +164,7 @@ def _kernel(
         known = (program, version(program.function), keys, given, text, arch, backend, spills)
     found = None if known is None else _kernels.get(known)
     if found is None:
+        announce_environment()
         check_arch(arch)
         found = _compile(
             program, specs, constants, schedule, options, arch, backend, keys, spills, variants

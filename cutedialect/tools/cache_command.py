@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 
 from cutedialect import environment
@@ -36,9 +37,21 @@ def main(arguments: Sequence[str]) -> int:
             count, size = cache.prune(limit)
             text = "removed {removed} entries, {bytes:,} bytes"
             _show(options.json, {"removed": count, "bytes": size}, text)
+            most = environment.cache_size() if limit is None else limit
+            return _told(cache.size() > most)
         case _:
             _show(options.json, {"removed": cache.clear()}, "removed {removed} entries")
+            return _told(cache.size() > 0)
     return 0
+
+
+def _told(is_left: bool) -> int:
+    """The exit code of a command that removes, with a word on what it could not."""
+    if is_left:
+        place = environment.cache_dir()
+        print(f"error: expected a cache that can be written, got entries in {place} that cannot "
+              "be removed", file=sys.stderr)  # fmt: skip
+    return int(is_left)
 
 
 def _show(as_json: bool, values: dict[str, object], text: str) -> None:

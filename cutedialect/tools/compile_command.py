@@ -22,7 +22,7 @@ from cutedialect.frontend.described_calls import described_call
 from cutedialect.frontend.launch import PLAIN_STAGE, is_stage, with_name
 from cutedialect.schedule import Schedule
 
-from .kernel_arguments import ARGUMENTS, argument, kernel_named, settings
+from .kernel_arguments import ARGUMENTS, argument, kernel_named, placed_errors, settings
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -59,7 +59,8 @@ def main(arguments: Sequence[str]) -> int:
     program = kernel_named(options.kernel)
     given = [argument(text) for text in options.arguments]
     keywords = settings(options.set) | {"arch": options.arch, "schedule": options.schedule}
-    kernel = cute.compile(program, *given, **keywords)
+    with placed_errors():
+        kernel = cute.compile(program, *given, **keywords)
     if options.name is not None:
         kernel = with_name(kernel, options.name)
     owner = Owner(kernel.name, _source(options))

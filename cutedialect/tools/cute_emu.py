@@ -5,13 +5,17 @@ ran; 1: the kernel or its text is at fault (a report is printed); 2: wrong usage
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cutedialect import __version__
 from cutedialect.backend.emulator import EmulatorError, launch
+from cutedialect.backend.runtime.written_files import write_whole
+from cutedialect.tools.streams import drop_output, open_streams, output_fault
 
 _SCALARS = {
     "u8": np.uint8, "s8": np.int8, "u16": np.uint16, "s16": np.int16, "u32": np.uint32,
@@ -74,7 +78,10 @@ def _argument(position: int, text: str) -> tuple[Any, str | None]:
             shape = tuple(int(n) for n in parts[1].split("x"))
         except ValueError:
             raise _UsageError(f"argument '{text}': expected a shape such as 64x32") from None
-        return np.zeros(shape, _SCALARS[parts[2]]), f"arg{position}.npy"
+        try:
+            return np.zeros(shape, _SCALARS[parts[2]]), f"arg{position}.npy"
+        except (MemoryError, ValueError) as error:
+            raise _UsageError(f"argument '{text}': {error}") from None
     name, colon, suffix = text.rpartition(":")
     if colon and suffix in _SCALARS:
         return _scalar(name, suffix), None
@@ -128,6 +135,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="cute-emu", description=__doc__, epilog=_ARGUMENTS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
+    parser.add_argument("--version", action="store_true", help="show the version")
     parser.add_argument("ptx", help="the PTX file")
     parser.add_argument("args", nargs="*", help="kernel arguments, see below")
     parser.add_argument("--entry", required=True, help="name of the kernel")
@@ -147,11 +155,33 @@ def _negative_scalars(argv: list[str]) -> list[str]:
 
 
 def main(argv: list[str] | None = None) -> int:
+    """The console script; returns the exit status."""
+    open_streams()
+    try:
+        status = _run(argv)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of a pipe had enough
+        drop_output()
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except OSError as error:
+        fault = output_fault(error)
+        if fault is None:
+            raise
+        print(f"cute-emu: {fault}", file=sys.stderr)
+        return 1
+    return status
+
+
+def _run(argv: list[str] | None) -> int:
+    given = sys.argv[1:] if argv is None else argv
+    if given == ["--version"]:
+        print(f"cute-emu {__version__}")
+        return 0
     parser = _parser()
     try:
-        options = parser.parse_intermixed_args(
-            _negative_scalars(sys.argv[1:] if argv is None else argv)
-        )
+        options = parser.parse_intermixed_args(_negative_scalars(given))
     except SystemExit as stop:
         return int(stop.code or 0) and 2
     try:
@@ -187,8 +217,9 @@ def _save(arguments: list[tuple[Any, str | None]], out: Path | None) -> None:
         for value, name in arguments:
             if name is None or (out is None and not Path(name).exists()):
                 continue
-            array = value["array"] if isinstance(value, dict) else value
-            np.save(name if out is None else out / Path(name).name, array)
+            saved = io.BytesIO()
+            np.save(saved, value["array"] if isinstance(value, dict) else value)
+            write_whole(Path(name) if out is None else out / Path(name).name, saved.getvalue())
     except OSError as error:
         raise _UsageError(f"cannot write the results: {error}") from None
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
-import os
 import platform
 import re
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import IO, TextIO
 
 from xdsl.context import Context
@@ -26,6 +25,7 @@ from xdsl.utils.target import Target
 
 import cutedialect
 from cutedialect import environment
+from cutedialect.backend.runtime.written_files import write_whole
 from cutedialect.dialects import all_dialects
 from cutedialect.passes import all_passes
 from cutedialect.remarks import collecting
@@ -46,6 +46,7 @@ from cutedialect.tools.ir_dumps import PassDumps, Timing
 from cutedialect.tools.locating_parser import LocatingParser
 from cutedialect.tools.module_verifier import verify_module
 from cutedialect.tools.pipeline_text import parse_pipeline, parse_target
+from cutedialect.tools.streams import drop_output, open_streams, output_fault, reason_of
 from cutedialect.tools.targets import all_targets
 
 _SEPARATOR = re.compile(r"^[ \t]*// -----[ \t]*\r?$", re.MULTILINE)
@@ -74,7 +75,7 @@ class CuteOpt:
         the output, 2 for one of the command line or the environment.
         """
         try:
-            _check_environment()
+            self._check_environment()
             options = command_line.parse_command_line(self.argv, self.passes)
             if self._tells(options):
                 return 0
@@ -90,6 +91,15 @@ class CuteOpt:
         except ReportedError as error:
             self._report(error.diagnostic)
             return 1
+
+    def _check_environment(self) -> None:
+        place = Position("<environment>", 1, 1)
+        try:
+            misspelled = environment.check()
+        except ValueError as error:
+            raise ReportedError(Diagnostic(str(error), place)) from None
+        for text in misspelled:
+            self._report(Diagnostic(text, place, "warning"))
 
     def _tells(self, options: CommandLine) -> bool:
         """Write what a flag asks to know; False where none does."""
@@ -149,10 +159,8 @@ class CuteOpt:
                 with open(path, "rb") as file:
                     raw = file.read()
         except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise ReportedError(
-                Diagnostic(f"cannot read the input: {reason.lower()}", Position(name, 1, 1))
-            ) from None
+            message = f"cannot read the input: {reason_of(error)}"
+            raise ReportedError(Diagnostic(message, Position(name, 1, 1), width=0)) from None
         try:
             text = raw.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -172,12 +180,10 @@ class CuteOpt:
             self.stdout.flush()
             return
         try:
-            _write_atomically(path, text)
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise ReportedError(
-                Diagnostic(f"cannot write the output: {reason}", Position(path, 1, 1))
-            ) from None
+            write_whole(Path(path), text.encode())
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+            message = f"cannot write the output: {reason_of(error)}"
+            raise ReportedError(Diagnostic(message, Position(path, 1, 1), width=0)) from None
 
     def _described_passes(self) -> Iterator[str]:
         for name, load in self.passes.items():
@@ -295,13 +301,6 @@ class _Chunk:
             return out.getvalue()
 
 
-def _check_environment() -> None:
-    try:
-        environment.debug()
-    except ValueError as error:
-        raise ReportedError(Diagnostic(str(error), Position("<environment>", 1, 1))) from None
-
-
 @contextlib.contextmanager
 def _reported(doing: str, module: ModuleOp) -> Iterator[None]:
     """Turn whatever the body raises into a located diagnostic."""
@@ -326,37 +325,23 @@ def _chunks(text: str) -> Iterator[str]:
     yield "\n" * text.count("\n", 0, start) + text[start:]
 
 
-def _write_atomically(path: str, text: str) -> None:
-    if not os.path.isfile(path) and os.path.exists(path):
-        # A pipe or /dev/stdout cannot be replaced; a directory gives its usual error here.
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        return
-    folder = os.path.dirname(path) or "."
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".cute-opt-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
 def main() -> None:
     """The console script."""
+    open_streams()
     try:
         exit_code = CuteOpt(sys.argv[1:]).run()
         sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader went away (`cute-opt x.mlir | head`): Python would complain at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader went away: cute-opt x.mlir | head
+        drop_output()
         exit_code = 1
     except KeyboardInterrupt:
         exit_code = 130
+    except OSError as error:
+        fault = output_fault(error)
+        if fault is None:
+            raise
+        sys.stderr.write(f"<stdout>:1:1: error: {fault}\n")
+        exit_code = 1
     sys.exit(exit_code)
 
 

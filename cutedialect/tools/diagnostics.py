@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import linecache
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
@@ -28,6 +29,8 @@ from cutedialect.remarks import Remark
 
 from .styles import styled
 
+# Characters of a message that are shown.
+_MESSAGE = 1000
 Severity = Literal["error", "warning", "remark", "note"]
 
 
@@ -45,8 +48,9 @@ class Position:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One message; `width` is the number of columns that it underlines, `position` is None where
-    the IR at fault was made without a location.
+    """One message; `width` is the number of columns that it underlines, 0 where it is about a file
+    and not about a line of it; `position` is None where the IR at fault was made without a
+    location.
     """
 
     message: str
@@ -60,12 +64,12 @@ class Diagnostic:
         that is not among them is read from disk if it can be.
         """
         where = "<unknown>:0:0" if self.position is None else str(self.position)
-        severity, message = f"{self.severity}:", self.message
+        severity, message = f"{self.severity}:", _shortened(self.message)
         if color:
             where, message = styled(where, "text"), styled(message, "text")
             severity = styled(severity, self.severity)
         lines = [f"{where}: {severity} {message}"]
-        if self.position is not None:
+        if self.position is not None and self.width:
             underlined = _underlined(self.position, self.width, sources)
             if color and underlined:
                 underlined[-1] = styled(underlined[-1], "caret")
@@ -206,6 +210,13 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def _shortened(message: str) -> str:
+    """A message without the middle of what it repeats of the input, where that is very long."""
+    if len(message) <= _MESSAGE:
+        return message
+    return f"{message[: _MESSAGE // 2]} ... {message[-_MESSAGE // 2 :]}"
+
+
 def _underlined(position: Position, width: int, sources: Mapping[str, str]) -> list[str]:
     if position.file in sources:
         lines = sources[position.file].split("\n")
@@ -214,9 +225,11 @@ def _underlined(position: Position, width: int, sources: Mapping[str, str]) -> l
         line = lines[position.line - 1].rstrip("\r")
     else:
         try:
-            line = linecache.getline(position.file, position.line).rstrip("\r\n")
+            # A device or a pipe may give lines without an end.
+            is_file = os.path.isfile(position.file)
         except ValueError:  # a NUL in the name of the file
             return []
+        line = linecache.getline(position.file, position.line).rstrip("\r\n") if is_file else ""
         if not line:
             return []
     start = min(position.column - 1, len(line))

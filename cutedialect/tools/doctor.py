@@ -100,9 +100,9 @@ def _environment() -> Finding:
     import os
 
     chosen = [f"{name}={os.environ[name]}" for name in environment.VARIABLES if name in os.environ]
-    environment.backend()
-    environment.cache_enabled()
-    environment.verify_each()
+    misspelled = environment.check()
+    if misspelled:
+        return Finding("environment", "failed", "; ".join(misspelled))
     return Finding("environment", "ok", " ".join(chosen) or "no CUTEDIALECT_* variable is set")
 
 

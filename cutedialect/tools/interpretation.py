@@ -4,15 +4,18 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from cutedialect.backend.runtime.written_files import write_whole
 from cutedialect.passes.cute_to_ptx import CuteToPtxPass, pipeline
 
 if TYPE_CHECKING:
@@ -22,6 +25,8 @@ _SHAPE = re.compile(r"\d+(x\d+)*")
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 # Elements of an array that is shown whole.
 _SHOWN = 64
+# Elements of an array that is drawn: 2 GiB while it is.
+_LARGEST = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,9 @@ def run(module: ModuleOp, options: RunOptions) -> str:
         if options.save is not None:
             folder = Path(options.save)
             folder.mkdir(parents=True, exist_ok=True)
-            np.save(folder / f"{name}.npy", new)
+            saved = io.BytesIO()
+            np.save(saved, new)
+            write_whole(folder / f"{name}.npy", saved.getvalue())
         wanted = expected.pop(name, None)
         if wanted is not None:
             _compare(name, _loaded(wanted, new.dtype), new)
@@ -118,6 +125,11 @@ def _arguments(module: ModuleOp, options: RunOptions, kind: Any) -> list[Any]:
         for name, text in given.items()
         if _SHAPE.fullmatch(text) and hasattr(arguments[names.index(name)].type, "data")
     }
+    for name, shape in shapes.items():
+        if prod(shape) > _LARGEST:
+            raise ValueError(
+                f"expected {name} of at most {_LARGEST:,} elements to draw, got {given[name]}"
+            )
     values = draw(arguments, options.seed, kind, shapes)
     for position, name in enumerate(names):
         text = given.get(name)

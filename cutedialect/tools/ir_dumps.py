@@ -16,7 +16,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation
 from xdsl.printer import Printer
 
+from cutedialect.backend.runtime.written_files import write_whole
 from cutedialect.tools.diagnostics import Diagnostic, Position, ReportedError
+from cutedialect.tools.streams import reason_of
 
 
 class ModulePrinter(Printer):
@@ -142,11 +144,12 @@ class PassDumps:
             path = self.folder / f"{self.number:02d}-{name}{suffix}.mlir"
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                path.write_text(text, encoding="utf-8")
+                write_whole(path, text.encode())
             except OSError as error:
-                reason = (error.strerror or str(error)).lower()
-                message = f"cannot write the IR: {reason}"
-                raise ReportedError(Diagnostic(message, Position(str(path), 1, 1))) from None
+                message = f"cannot write the IR: {reason_of(error)}"
+                raise ReportedError(
+                    Diagnostic(message, Position(str(path), 1, 1), width=0)
+                ) from None
         else:
             self.stream.write(f"// -----// IR Dump {when} {name}{how} //----- //\n{text}\n")
 

@@ -7,14 +7,19 @@ from __future__ import annotations
 import ast
 import difflib
 import importlib.util
+import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from cutedialect import environment
+from cutedialect.backend.runtime.errors import CompileError
+from cutedialect.backend.runtime.fingerprint import is_library_file
 
 ARGUMENTS = """arguments, in the order of the kernel's parameters:
   ?x?:f16          a tensor with run-time extents, last dimension contiguous
@@ -27,6 +32,7 @@ ARGUMENTS = """arguments, in the order of the kernel's parameters:
 _TENSOR = re.compile(
     r"(?P<shape>(?:\?|\d+)(?:x(?:\?|\d+))*):(?P<dtype>[a-z]\w*)(?::(?P<strides>.*))?"
 )
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _SCALARS = {
     "f32": "float32", "f64": "float64", "i16": "int16", "u16": "uint16", "i32": "int32",
     "u32": "uint32", "i64": "int64", "u64": "uint64",
@@ -58,14 +64,44 @@ def kernel_named(text: str) -> Any:
         if environment.debug():
             raise
         said = str(error).splitlines() or ["no message"]
+        place = _users_line(error.__traceback__)
+        where = file if place is None else place[0]
         raise ValueError(
-            f"expected a file that Python runs, got {type(error).__name__} from {file}: {said[0]}"
+            f"expected a file that Python runs, got {type(error).__name__} from {where}: {said[0]}"
         ) from None
     found = vars(module).get(name)
     if found is None:
         near = difflib.get_close_matches(name, vars(module), 1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise ValueError(f"expected a kernel '{name}' in {file}, got none of that name{hint}")
+    return found
+
+
+@contextmanager
+def placed_errors() -> Iterator[None]:
+    """Name the line of the user's code at which a kernel's trace failed. What the compiler refuses
+    has its place.
+    """
+    try:
+        yield
+    except Exception as error:
+        place = None if isinstance(error, CompileError) else _users_line(error.__traceback__)
+        if environment.debug() or place is None:
+            raise
+        where, is_theirs = place
+        kind = f"{type(error).__name__}: " if is_theirs else ""
+        raise ValueError(f"{where}: {kind}{error}") from None
+
+
+def _users_line(trace: TracebackType | None) -> tuple[str, bool] | None:
+    """The innermost line of a user's code, and whether the error was raised there."""
+    found = None
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        is_users = not name.startswith((_PACKAGE, "<")) and not is_library_file(name)
+        if is_users:
+            found = f"{name}:{trace.tb_lineno}", trace.tb_next is None
+        trace = trace.tb_next
     return found
 
 

@@ -50,7 +50,12 @@ def tensor_memory_map(text: str) -> str:
         module = LocatingParser(context, text, "input").parse_module()
     except ParseError as error:
         raise ValueError(f"expected IR of a kernel: {error}") from error
-    return "\n\n".join(_kernel_map(op) for op in ops_of(module, KernelOp))
+    kernels = ops_of(module, KernelOp)
+    if not kernels:
+        raise ValueError(
+            "expected IR of a stage before convert-to-ptx, got a module without a cute.kernel"
+        )
+    return "\n\n".join(map(_kernel_map, kernels))
 
 
 def _kernel_map(kernel: KernelOp) -> str:

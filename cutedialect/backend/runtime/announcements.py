@@ -1,5 +1,5 @@
 """What a user is warned of, once in a process: that kernels run in the emulator for want of a GPU,
-and of each kernel that the assembler made slower.
+each kernel that the assembler made slower, and each misspelled variable of the environment.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import threading
 import warnings
 from pathlib import Path
 
+from cutedialect import environment
 from cutedialect.backend.runtime.errors import EmulatorWarning, LossWarning
 from cutedialect.backend.runtime.program import CompiledProgram, losses
 
@@ -24,6 +25,13 @@ def announce() -> None:
     if "emulator" in _announced or not _is_first("emulator"):
         return
     warnings.warn(_reason(), EmulatorWarning, stacklevel=_frames_of_ours())
+
+
+def announce_environment() -> None:
+    """Warn of each variable that nothing reads; raises ValueError for a value that one has not."""
+    for text in environment.check():
+        if _is_first(text):
+            warnings.warn(text, UserWarning, stacklevel=_frames_of_ours())
 
 
 def announce_losses(program: CompiledProgram) -> None:

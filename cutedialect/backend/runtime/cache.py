@@ -123,6 +123,11 @@ def entries() -> Iterator[Entry]:
     return _entries_of(folder())
 
 
+def size() -> int:
+    """Bytes of all entries, of other formats too."""
+    return sum(entry.size for root in _roots() for entry in _entries_of(root))
+
+
 def clear() -> int:
     """Delete every entry, of other formats too, and the folders that this leaves empty; returns how
     many entries there were.

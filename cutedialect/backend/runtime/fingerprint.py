@@ -254,7 +254,12 @@ def is_installed(module: str | None) -> bool:
     if name.partition(".")[0] == _PACKAGE or name in sys.builtin_module_names:
         return True
     file = _file_of(name)
-    return _is_from_package(file) or (bool(file) and file.startswith(_STANDARD_LIBRARY))
+    return bool(file) and is_library_file(file)
+
+
+def is_library_file(file: str) -> bool:
+    """Whether a file is of an installed package or of Python's library."""
+    return _is_from_package(file) or file.startswith(_STANDARD_LIBRARY)
 
 
 def _file_of(module: str) -> str:

@@ -13,8 +13,11 @@ from types import TracebackType
 
 from cutedialect import environment
 from cutedialect.backend.runtime.errors import CompileError, KernelAssertionError
+from cutedialect.backend.runtime.fingerprint import is_library_file
 
 _PACKAGE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")) + os.sep
+_LIBRARY = os.path.join(_PACKAGE, "frontend", "library") + os.sep
+_TOOLS = os.path.join(_PACKAGE, "tools") + os.sep
 # Where names are looked up that are none of ours.
 _NAMES = ("__init__.py", os.path.join("frontend", "hints.py"))
 # With the caller's that is three frames of a user's code.
@@ -28,6 +31,8 @@ def concise(error: Exception) -> Exception:
     if not _is_for_user(error):
         return error
     _explain(error)
+    if isinstance(error, CompileError):
+        _blame_call(error)
     if environment.debug():
         return error
     frames: list[TracebackType] = []
@@ -53,6 +58,26 @@ def is_raised(error: BaseException) -> bool:
     if last is None or not last.tb_frame.f_code.co_filename.startswith(_PACKAGE):
         return False
     return last.tb_frame.f_code.co_code[last.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+
+
+def _blame_call(error: CompileError) -> None:
+    """Let a refused program of the library, such as that of `cute.gemm`, be an error of the call
+    that asked for it; the library's line becomes a note.
+    """
+    if error.location is None or not error.location.startswith(_LIBRARY):
+        return
+    frame = None if error.__traceback__ is None else error.__traceback__.tb_frame
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if name.startswith(_TOOLS):
+            frame = None  # the command line is no place
+        elif name.startswith(_PACKAGE) or is_library_file(name):
+            frame = frame.f_back
+        else:
+            break
+    place = error.location.removeprefix(_PACKAGE)
+    error.notes += (f"in the library's program, cutedialect/{place.replace(os.sep, '/')}",)
+    error.location = None if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def explained() -> _Explained:

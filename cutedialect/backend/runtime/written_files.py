@@ -38,7 +38,8 @@ def write_whole(path: Path, content: bytes) -> None:
     """
     target = path.resolve()
     if target.exists() and not target.is_file():
-        target.write_bytes(content)
+        with open(target, "wb") as file:
+            file.write(content)
     else:
         _replace({path: content})
 
@@ -48,7 +49,10 @@ def _beside(target: Path) -> Path:
 
 
 def _write_beside(beside: Path, target: Path, content: bytes) -> None:
-    beside.write_bytes(content)
+    try:
+        beside.write_bytes(content)
+    except OSError as error:  # a write that fails does not say of which file
+        raise OSError(error.errno, error.strerror, str(target)) from None
     if target.exists():
         shutil.copymode(target, beside)
 
