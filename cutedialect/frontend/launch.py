@@ -64,6 +64,11 @@ PLAIN_STAGE = re.compile(r"\d\d-.*\.mlir")
 _kernels: dict[tuple[object, ...], Kernel] = {}
 
 
+def known_kernels() -> list[Kernel]:
+    """The kernels that the process keeps, in the order in which they were compiled."""
+    return list(_kernels.values())
+
+
 def run(program: KernelFunction, args: Sequence[object], options: Mapping[str, Any]) -> None:
     """Compile (or find) the kernel for `args` and launch it."""
     args, options = program.bind(args, options)

@@ -1,23 +1,30 @@
-"""`python -m cutedialect timeline SCRIPT`: runs a Python script whose kernels run in the emulator,
-and draws what the roles of the last launch did, in model time (`backend/emulator/timeline.py`).
-Names of roles are those of the script's variable `kernel`, else warps have numbers.
+"""`python -m cutedialect timeline SCRIPT`: runs a Python script as `python SCRIPT` would, its
+kernels in the emulator, and draws what the roles of the last launch did, in model time
+(`backend/emulator/timeline.py`). Warps of kernels without roles have numbers.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import runpy
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from xml.sax.saxutils import escape
 
 from xdsl.context import Context
 
 from cutedialect.backend.emulator import timeline as model_time
+from cutedialect.backend.runtime.kernel import Kernel
+from cutedialect.backend.runtime.written_files import write_whole
 from cutedialect.dialects import all_dialects
 from cutedialect.dialects.pipeline import RoleOp
 from cutedialect.dialects.walks import ops_of
+from cutedialect.frontend.launch import known_kernels
+from cutedialect.tools.kernel_arguments import placed_errors
 from cutedialect.tools.locating_parser import LocatingParser
 
 # Kinds of work: what a span's IR op begins with, and a color (after Okabe and Ito, light enough for
@@ -49,22 +56,62 @@ def main(arguments: Sequence[str]) -> int:
         prog="python -m cutedialect timeline",
         description="Draw what the roles of a kernel do, and when, from a run in the emulator.",
     )
-    parser.add_argument("script", help="Python file that calls a kernel with backend='emulator'")
-    parser.add_argument("-o", "--out", default="timeline.svg", help="the picture to write")
+    parser.add_argument("script", type=Path, help="Python file that runs kernels")
+    parser.add_argument(
+        "arguments", nargs="*", metavar="ARGUMENT", help="of the script; behind -- where one is -x"
+    )
+    parser.add_argument(
+        "-o", "--out", type=Path, default=Path("timeline.svg"), help="the picture, an .svg file"
+    )
     parser.add_argument("--launch", type=int, default=-1, help="which launch; the last by default")
     options = parser.parse_args(arguments)
+    if options.out.suffix.lower() != ".svg":
+        raise ValueError(f"-o: expected the name of an .svg file, got '{options.out}'")
     with model_time.recording() as found:
-        scope = runpy.run_path(options.script)
+        scope = _run(options.script, options.arguments)
     if not -len(found) <= options.launch < len(found):
         raise ValueError(
             f"expected a launch of {len(found)} that {options.script} makes in the emulator, got "
             f"{options.launch}"
         )
-    stages = getattr(scope.get("kernel"), "stages", {})
-    rows, end = rows_of(found[options.launch], roles_of(stages.get("cute-synchronize", "")))
-    Path(options.out).write_text(svg(rows, end), encoding="utf-8")
+    timeline = found[options.launch]
+    rows, end = rows_of(timeline, roles_of(_stage(timeline.ptx, scope)))
+    write_whole(options.out, svg(rows, end).encode())
     print(table(rows, end))
     return 0
+
+
+def _run(script: Path, arguments: Sequence[str]) -> dict[str, Any]:
+    """Run a script as the main program, host arrays of it in the emulator; returns its globals, as
+    far as it left any.
+    """
+    if not script.is_file():
+        raise ValueError(f"expected a Python file, got '{script}'")
+    before = sys.argv, sys.path[:], os.environ.get("CUTEDIALECT_BACKEND")
+    sys.argv = [str(script), *arguments]
+    sys.path.insert(0, str(script.resolve().parent))
+    os.environ.setdefault("CUTEDIALECT_BACKEND", "emulator")
+    try:
+        with placed_errors():
+            return runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as ending:
+        if ending.code not in (None, 0):
+            raise ValueError(f"expected {script} to end with status 0, got {ending.code}") from None
+        return {}
+    finally:
+        sys.argv, sys.path[:] = before[:2]
+        if before[2] is None:
+            os.environ.pop("CUTEDIALECT_BACKEND", None)
+
+
+def _stage(ptx: str, scope: Mapping[str, Any]) -> str:
+    """The IR with the roles of the kernel that a launch ran: of those that the process has compiled
+    the one with this PTX, or one that the script has.
+    """
+    for kernel in (*known_kernels(), *scope.values()):
+        if isinstance(kernel, Kernel) and kernel.ptx == ptx:
+            return kernel.stages.get("cute-synchronize", "")
+    return ""
 
 
 def roles_of(text: str) -> dict[int, str]:
@@ -147,7 +194,9 @@ def svg(rows: Sequence[Row], end: int) -> str:
     below = _TOP + _ROW * len(rows) + 16
     for tick in range(0, 11, 2):
         x = _LEFT + _BINS * _BIN * tick // 10
-        parts.append(f'<text x="{x}" y="{below}" text-anchor="middle">{end * tick // 10}</text>')
+        # The last number ends where the picture does.
+        anchor = "end" if tick == 10 else "middle"
+        parts.append(f'<text x="{x}" y="{below}" text-anchor="{anchor}">{end * tick // 10}</text>')
     text = "cycles of the model: no warp takes issue slots from another"
     parts.append(f'<text x="{_LEFT}" y="{below + 20}">{text}</text>')
     return "\n".join([*parts, "</svg>", ""])
