@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
+import json
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any
 
 import jax  # pyright: ignore[reportMissingImports]
@@ -10,7 +12,7 @@ import jax.numpy as jnp  # pyright: ignore[reportMissingImports]
 
 from cutedialect.choices import Arch, Backend
 from cutedialect.frontend.attention import attention as direct_attention
-from cutedialect.frontend.dtypes import as_dtype, bf16, f32
+from cutedialect.frontend.dtypes import DType, as_dtype, bf16, f32
 from cutedialect.schedule import Schedule
 
 from .custom_call import (
@@ -22,6 +24,7 @@ from .custom_call import (
     spec,
     struct,
 )
+from .partitioning import Rule
 
 _ARRAYS = (
     "q", "k", "v", "lengths", "q_offsets", "k_offsets", "block_table", "scale_q", "scale_k",
@@ -53,8 +56,10 @@ def attention(
     """`cute.attention` under jit and vmap: softmax(scale Q K^T) V of q (B, H, Sq, D), k
     (B, Hk, Sk, D) and v (B, Hk, Sk, Dv), and with `return_lse` (B, H, Sq) of f32.
 
-    Arguments and results are those of `cute.attention`. Raises NotImplementedError where a gradient
-    is taken, TypeError or ValueError naming any other argument.
+    Arguments and results are those of `cute.attention`. Of arrays that several devices share each
+    computes its sequences and heads, where these are not packed, paged or scaled. Raises
+    NotImplementedError where a gradient is taken, TypeError or ValueError naming any other
+    argument.
     """
     scales = {"scale_q": scale_q, "scale_k": scale_k, "scale_v": scale_v}
     factors = {
@@ -94,7 +99,7 @@ def _attention(
     specs: dict[str, Any] = {name: spec(array, name) for name, array in given.items()}
     if "k_offsets" in specs:
         specs["cu_seqlens"] = specs.pop("q_offsets"), specs.pop("k_offsets")
-    q, _, v = arrays[:3]
+    q, k, v = arrays[:3]
     shape = (*q.shape[:-1], v.shape[-1])
     if 0 not in shape:
         # Wrong arguments are refused where they are traced, and the kernel is compiled there.
@@ -105,16 +110,45 @@ def _attention(
     element = element if element.bits > 8 else bf16
     if keywords["out_dtype"] is not None:
         element = as_dtype(keywords["out_dtype"])
-    results = [struct(shape, element)]
-    if return_lse:
-        results.append(struct(q.shape[:-1], f32))
     description = {
         "function": "attention",
         "options": keywords,
         "arguments": list(given),
-        "results": ["out", "lse"][: len(results)],
+        "results": ["out", "lse"] if return_lse else ["out"],
     }
-    return tuple(custom_call(description, results, list(given.values())))
+    text = json.dumps(description, sort_keys=True)
+    # Packed sequences, pages and scales have arrays that go with all heads or sequences.
+    is_plain = q.ndim == 4 and given.keys() <= {"q", "k", "v", "lengths"} and 0 not in k.shape
+    if jax.device_count() == 1 or not is_plain:
+        return tuple(_attention_call(text, element, return_lse, *given.values()))
+    rule = _rule(q.shape[1], k.shape[1], "lengths" in given, return_lse)
+    return tuple(_parted(text, element, return_lse, rule)(*given.values()))
+
+
+def _attention_call(text: str, element: DType, return_lse: bool, *arrays: Any) -> list[Any]:
+    """The custom call for all heads and sequences, or for some."""
+    q, _, v = arrays[:3]
+    results = [struct((*q.shape[:-1], v.shape[-1]), element)]
+    if return_lse:
+        results.append(struct(q.shape[:-1], f32))
+    return custom_call(json.loads(text), results, arrays)
+
+
+@lru_cache(maxsize=1024)
+def _parted(text: str, element: DType, return_lse: bool, rule: Rule) -> Callable[..., Any]:
+    return rule.apply(partial(_attention_call, text, element, return_lse))
+
+
+def _rule(heads: int, shared: int, has_lengths: bool, return_lse: bool) -> Rule:
+    """Sequences and heads are parted, with the keys that several heads share; rows are not, since a
+    mask counts them.
+    """
+    head = "h" if heads == shared else "(h g)"
+    q, k, v = ("b", head, "s", "d"), ("b", "h", "t", "d"), ("b", "h", "t", "e")
+    arguments = (q, k, v, ("b",)) if has_lengths else (q, k, v)
+    results = (("b", head, "s", "e"), ("b", head, "s"))
+    sizes = (("h", shared), ("g", heads // shared))
+    return Rule(arguments, results[: 1 + return_lse], frozenset("se"), sizes)
 
 
 def _forward(*arguments: Any) -> Any:

@@ -4,8 +4,9 @@ activation's derivative by JAX from what stands before it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+import json
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ import jax  # pyright: ignore[reportMissingImports]
 import jax.numpy as jnp  # pyright: ignore[reportMissingImports]
 
 from cutedialect.choices import Activation, Arch, Backend, Precision
-from cutedialect.frontend.dtypes import as_dtype, bf16, f16, f32, f64
+from cutedialect.frontend.dtypes import DType, as_dtype, bf16, f16, f32, f64
 from cutedialect.frontend.gemm import gemm as direct_gemm
 from cutedialect.frontend.gemm_operands import result_dtype
 from cutedialect.schedule import Schedule
@@ -28,6 +29,7 @@ from .custom_call import (
     spec,
     struct,
 )
+from .partitioning import Factors, Rule
 
 _ARRAYS = ("a", "b", "c", "bias", "scale_a", "scale_b")
 DIFFERENTIABLE = (f16, bf16, f32, f64)
@@ -97,6 +99,8 @@ def gemm(
 
     Arguments and result are those of `cute.gemm`; alpha and beta are numbers known when JAX traces.
     vmap calls the kernel once for each element: batch dimensions of the arguments are one launch.
+    Of arrays that several devices share each multiplies its rows, columns and batches; the depth,
+    and what scales of rows, columns or blocks belong to, is gathered.
     Raises TypeError or ValueError naming the argument, also for what has no gradient where one is
     taken (scales, 8-bit operands, an activation that is a function).
     """
@@ -132,30 +136,76 @@ def _called(options: Options, arrays: tuple[Any, ...], *, aux: bool = False) -> 
         if name not in keywords
     }
     # Wrong arguments are refused where they are traced, and the kernel is compiled there.
-    m, n = (a.shape[-2] if a.ndim > 1 else 0), (b.shape[-1] if b.ndim > 1 else 0)
-    if a.ndim < 2 or b.ndim < 2 or 0 not in (*a.shape[:-1], *b.shape[:-2], n):
+    if a.ndim < 2 or b.ndim < 2 or 0 not in (*a.shape[:-1], *b.shape[:-2], b.shape[-1]):
         direct_gemm.compile(**specs, **keywords)  # pyright: ignore[reportFunctionMemberAccess]
     is_scaled = any(each is not None for each in (*arrays[4:], *options[2:4]))
     element = result_dtype(element_type(a, "a"), is_scaled)
     if options.out_dtype is not None:
         element = as_dtype(options.out_dtype)
-    batch: Any = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    shape = (*batch, m, n)
-    results = [struct(shape, element)] * (2 if aux else 1)
     given = {name: array for name, array in zip(_ARRAYS, arrays, strict=True) if array is not None}
-    return custom_call(
-        {
-            "function": "gemm",
-            "options": {
-                name: {"function": named(value)} if callable(value) else value
-                for name, value in keywords.items()
-            },
-            "arguments": list(given),
-            "results": ["out", "aux"][: len(results)],
+    names = ["out", "aux"] if aux else ["out"]
+    description = {
+        "function": "gemm",
+        "options": {
+            name: {"function": named(value)} if callable(value) else value
+            for name, value in keywords.items()
         },
-        results,
-        list(given.values()),
-    )
+        "arguments": list(given),
+        "results": names,
+    }
+
+    text = json.dumps(description, sort_keys=True)
+    values = list(given.values())
+    if jax.device_count() == 1:
+        return list(_product_call(text, element, len(names), *values))
+    return list(_parted(text, element, len(names), _rule(given, len(names)))(*values))
+
+
+def _product_call(text: str, element: DType, count: int, *arrays: Any) -> list[Any]:
+    """The custom call for a product and what stands before its activation, whole or in part."""
+    one, other = arrays[:2]
+    batch: Any = jnp.broadcast_shapes(one.shape[:-2], other.shape[:-2])
+    shape = (*batch, one.shape[-2], other.shape[-1])
+    return custom_call(json.loads(text), [struct(shape, element)] * count, arrays)
+
+
+@lru_cache(maxsize=1024)
+def _parted(text: str, element: DType, count: int, rule: Rule) -> Callable[..., Any]:
+    return rule.apply(partial(_product_call, text, element, count))
+
+
+def _rule(given: Mapping[str, Any], count: int) -> Rule:
+    """Rows, columns and batches are parted, the depth is not; nor are the operands of which scales
+    of rows, columns or blocks are.
+    """
+    factors = _factors(given)
+    result = factors.pop("out")
+    is_scaled = any(given[name].ndim for name in _ARRAYS[4:] if name in given)
+    whole = frozenset("ij") if is_scaled else frozenset()
+    return Rule(tuple(factors.values()), (result,) * count, whole)
+
+
+def _factors(given: Mapping[str, Any]) -> dict[str, Factors]:
+    """What the dimensions of the arrays of a product are: rows i, depth k, columns j, and batches
+    by their place from the right. One that is broadcast is a factor of its own.
+    """
+    a, b = given["a"], given["b"]
+    batch = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    tails = {"a": "ik", "b": "kj", "c": "ij", "bias": "j", "out": "ij"}
+    sizes = {"i": a.shape[-2], "j": b.shape[-1], "k": a.shape[-1]}
+    sizes |= {f"b{place}": extent for place, extent in enumerate(reversed(batch))}
+    shapes = {name: array.shape for name, array in given.items()}
+    shapes["out"] = (*batch, sizes["i"], sizes["j"])
+    found: dict[str, Factors] = {}
+    for name, shape in shapes.items():
+        tail = tails.get(name, "")
+        heads = [f"b{place}" for place in reversed(range(len(shape) - len(tail)))]
+        factors = [*heads, *tail] if tail else [""] * len(shape)
+        found[name] = tuple(
+            factor if sizes.get(factor) == extent else f"{name}{place}"
+            for place, (factor, extent) in enumerate(zip(factors, shape, strict=True))
+        )
+    return found
 
 
 def check_differentiable(options: Options, arrays: tuple[Any, ...]) -> None:

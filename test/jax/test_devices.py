@@ -47,6 +47,85 @@ def test_a_first_product_on_four_devices(tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+SHARDED = """
+import re
+import jax.numpy as jnp
+mesh = Mesh(np.array(jax.devices()).reshape(2, 2), ("x", "y"))
+
+def put(array, *spec):
+    return jax.device_put(array, NamedSharding(mesh, P(*spec)))
+
+def parted(function, *arrays, shape, spec, gathers=0):
+    \"\"\"The result of a function whose calls of kernels are for parts of a shape.\"\"\"
+    compiled = jax.jit(function).lower(*arrays).compile()
+    text = compiled.as_text()
+    calls = re.findall(r"= .?f\\d+\\[([\\d,]*)\\]\\S* custom-call\\([^\\n]*cutedialect_call", text)
+    assert calls == [shape], (calls, shape)
+    assert len(re.findall(r"all-gather\\(", text)) == gathers, text
+    result = compiled(*arrays)
+    assert result.sharding.spec == P(*spec), result.sharding
+    return np.asarray(result)
+"""
+
+
+def test_sharded_products_stay_in_parts(tmp_path):
+    code = """
+stacked = np.stack([a] * 4)
+same, exact = np.testing.assert_array_equal, a.astype(float) @ b
+rows, columns, depth = put(a, "x"), put(b, None, "y"), put(a, None, "x")
+same(parted(cj.gemm, rows, b, shape="32,48", spec=("x",)), exact)
+same(parted(cj.gemm, rows, columns, shape="32,24", spec=("x", "y")), exact)
+batch = put(stacked, ("x", "y"))
+same(parted(cj.gemm, batch, b, shape="1,64,48", spec=(("x", "y"),)), stacked.astype(float) @ b)
+same(parted(cj.gemm, depth, b, shape="64,48", spec=(), gathers=2), exact)
+wide = lambda a, b, c: cj.gemm(a, b, bias=c, activation="relu")
+biased = parted(wide, a, columns, put(b[0], "y"), shape="64,24", spec=(None, "y"))
+same(biased, np.maximum(exact + b[0], 0))
+result = cj.gemm(rows, b)  # outside of jit
+assert result.sharding.spec == P("x")
+same(result, exact)
+total = lambda a, b: cj.gemm(a, b).astype(jnp.float32).sum()
+same(jax.jit(jax.grad(total))(rows, b), np.ones_like(exact) @ b.T)
+same(jax.vmap(cj.gemm, in_axes=(0, None))(stacked, b), stacked.astype(float) @ b)
+"""
+    done = run(SHARDED + code, tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_scales_of_rows_are_whole(tmp_path):
+    code = """
+small = (a.astype(jnp.float8_e4m3fn), b.astype(jnp.float8_e4m3fn))
+scale = np.arange(1, 65, dtype=np.float32).reshape(64, 1)
+scaled = lambda a, b, s: cj.gemm(a, b, scale_a=s, out_dtype="f32", arch="sm_89")
+given = put(small[0], "x"), small[1], scale
+exact = (a.astype(float) @ b) * scale
+result = jax.jit(scaled)(*given)
+np.testing.assert_array_equal(result, exact)
+"""
+    done = run(SHARDED + code, tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_sharded_attention_stays_in_parts(tmp_path):
+    """By sequences and by heads, of which several share keys; rows of which a mask counts are
+    brought together.
+    """
+    code = """
+q = rng.integers(-2, 3, (2, 4, 16, 16)).astype(np.float16) / 4
+k = rng.integers(-2, 3, (2, 2, 16, 16)).astype(np.float16) / 4
+masked = lambda q, k: cj.attention(q, k, k, causal=True)
+exact = masked(q, k)
+close = lambda result: np.testing.assert_allclose(result, exact, atol=1e-3)
+both = put(q, "x", "y"), put(k, "x", "y")
+close(parted(masked, *both, shape="1,2,16,16", spec=("x", "y")))
+close(parted(masked, put(q, None, "y"), k, shape="2,2,16,16", spec=(None, "y")))
+close(jax.jit(masked)(put(q, None, ("x", "y")), k))
+close(jax.jit(masked)(put(q, None, None, "x"), k))
+"""
+    done = run(SHARDED + code, tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
 @pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("code", "status"),
