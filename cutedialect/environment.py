@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, TextIO
 
@@ -119,6 +121,19 @@ def backend() -> Literal["emulator", "interpreter", "cuda", "cupy", "cupy-cubin"
             return "cupy-cubin"
         case _:
             return None
+
+
+@contextmanager
+def without_device() -> Iterator[None]:
+    """Kernels run in the emulator, but where the user has chosen a backend."""
+    is_free = not os.environ.get("CUTEDIALECT_BACKEND")
+    if is_free:
+        os.environ["CUTEDIALECT_BACKEND"] = "emulator"
+    try:
+        yield
+    finally:
+        if is_free:
+            os.environ.pop("CUTEDIALECT_BACKEND", None)
 
 
 def ptxas() -> Path | None:

@@ -6,7 +6,6 @@ kernels in the emulator, and draws what the roles of the last launch did, in mod
 from __future__ import annotations
 
 import argparse
-import os
 import runpy
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from xml.sax.saxutils import escape
 
 from xdsl.context import Context
 
+from cutedialect import environment
 from cutedialect.backend.emulator import timeline as model_time
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.written_files import write_whole
@@ -87,21 +87,18 @@ def _run(script: Path, arguments: Sequence[str]) -> dict[str, Any]:
     """
     if not script.is_file():
         raise ValueError(f"expected a Python file, got '{script}'")
-    before = sys.argv, sys.path[:], os.environ.get("CUTEDIALECT_BACKEND")
+    before = sys.argv, sys.path[:]
     sys.argv = [str(script), *arguments]
     sys.path.insert(0, str(script.resolve().parent))
-    os.environ.setdefault("CUTEDIALECT_BACKEND", "emulator")
     try:
-        with placed_errors():
+        with environment.without_device(), placed_errors():
             return runpy.run_path(str(script), run_name="__main__")
     except SystemExit as ending:
         if ending.code not in (None, 0):
             raise ValueError(f"expected {script} to end with status 0, got {ending.code}") from None
         return {}
     finally:
-        sys.argv, sys.path[:] = before[:2]
-        if before[2] is None:
-            os.environ.pop("CUTEDIALECT_BACKEND", None)
+        sys.argv, sys.path[:] = before
 
 
 def _stage(ptx: str, scope: Mapping[str, Any]) -> str:
