@@ -13,6 +13,7 @@ from xdsl.dialects import arith, math, scf
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, i1
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from cutedialect.dialects.walks import walk
 from cutedialect.layout.expression import Expression
 
 _NSW = arith.IntegerOverflowAttr((arith.IntegerOverflowFlag.NSW,))
@@ -144,5 +145,5 @@ def is_truth(number: Any) -> bool:
 def located(ops: Sequence[Operation], location: Attribute) -> None:
     """Give ops, and those inside of them, the location of what they stand for."""
     for op in ops:
-        for inner in op.walk():
+        for inner in walk(op):
             inner.location = location  # pyright: ignore[reportAttributeAccessIssue]

@@ -24,20 +24,23 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from cutedialect.dialects.cute.algebra import OPS
-from cutedialect.dialects.cute.algebra.algebra_op import AlgebraOp, outcome
-from cutedialect.dialects.cute.algebra.tuple_types import IntTupleType, ShapeType, StrideType
-from cutedialect.dialects.cute.algebra.values import (
+from cutedialect.dialects.cute import ComposedLayoutType, LayoutType, SwizzleType
+from cutedialect.dialects.cute.algebra import (
+    OPS,
+    AlgebraOp,
+    IntTupleType,
+    ShapeType,
+    StrideType,
     bits_of,
     is_static_type,
     is_value,
     layout_type_of,
     numbers_of,
+    outcome,
     scalar_types,
     type_of,
     value_of,
 )
-from cutedialect.dialects.cute.layout_types import ComposedLayoutType, LayoutType, SwizzleType
 from cutedialect.dialects.walks import walk
 from cutedialect.layout import ComposedLayout, Layout, flatten
 from cutedialect.layout.expression import dynamic_leaves

@@ -19,9 +19,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 
-from cutedialect.dialects.cute.algebra import OPS
-from cutedialect.dialects.cute.algebra.algebra_op import AlgebraOp, outcome
-from cutedialect.dialects.cute.algebra.values import is_static_type
+from cutedialect.dialects.cute.algebra import OPS, AlgebraOp, is_static_type, outcome
 from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.walks import walk
 

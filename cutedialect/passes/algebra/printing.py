@@ -10,8 +10,8 @@ from xdsl.dialects import llvm
 from xdsl.dialects.builtin import ModuleOp, StringAttr, i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from cutedialect.dialects.cute.algebra.values import is_static_type
-from cutedialect.dialects.cute.layout_types import ComposedLayoutType
+from cutedialect.dialects.cute import ComposedLayoutType
+from cutedialect.dialects.cute.algebra import is_static_type
 
 from .arithmetic import Emitter
 from .structs import extracted, numbers, parts_of, struct_of

@@ -16,14 +16,17 @@ from xdsl.dialects import arith, llvm, ub
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, i64
 from xdsl.ir import Attribute, SSAValue
 
-from cutedialect.dialects.cute.algebra.tuple_types import (
+from cutedialect.dialects.cute import ComposedLayoutType, LayoutType
+from cutedialect.dialects.cute.algebra import (
     IntTupleType,
     ShapeType,
     StrideType,
     TileType,
+    bits_of,
+    layout_type_of,
+    numbers_of,
+    value_of,
 )
-from cutedialect.dialects.cute.algebra.values import bits_of, layout_type_of, numbers_of, value_of
-from cutedialect.dialects.cute.layout_types import ComposedLayoutType, LayoutType
 from cutedialect.layout import Dyn, Layout, flatten
 from cutedialect.layout.expression import dynamic_leaves
 

@@ -24,8 +24,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
-from cutedialect.dialects.cute.algebra.algebra_op import AlgebraOp
-from cutedialect.dialects.cute.algebra.values import is_value, value_of
+from cutedialect.dialects.cute.algebra import AlgebraOp, is_value, value_of
 from cutedialect.dialects.walks import walk
 from cutedialect.layout.expression import dynamic_leaves
 

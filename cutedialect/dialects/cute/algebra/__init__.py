@@ -6,8 +6,44 @@ back, `rules.py` what CuTe IR states in other terms than the function that compu
 
 from __future__ import annotations
 
-from .algebra_op import AlgebraOp
+from .algebra_op import AlgebraOp, outcome
 from .operations import OPERATIONS, OPS
-from .tuple_types import ATTRIBUTES
+from .tuple_types import (
+    ATTRIBUTES,
+    CoordType,
+    IntTupleType,
+    ShapeType,
+    StrideType,
+    TileType,
+)
+from .values import (
+    bits_of,
+    is_static_type,
+    is_value,
+    layout_type_of,
+    numbers_of,
+    scalar_types,
+    type_of,
+    value_of,
+)
 
-__all__ = ["ATTRIBUTES", "OPERATIONS", "OPS", "AlgebraOp"]
+__all__ = [
+    "ATTRIBUTES",
+    "OPERATIONS",
+    "OPS",
+    "AlgebraOp",
+    "CoordType",
+    "IntTupleType",
+    "ShapeType",
+    "StrideType",
+    "TileType",
+    "bits_of",
+    "is_static_type",
+    "is_value",
+    "layout_type_of",
+    "numbers_of",
+    "outcome",
+    "scalar_types",
+    "type_of",
+    "value_of",
+]
