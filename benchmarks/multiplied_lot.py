@@ -130,7 +130,8 @@ class _Lot(LotOfSpecials):
                 self.body()
 
     def body(self) -> None:
-        """One to three multiplies, and what each trip stores."""
+        """One to three multiplies, and what each trip stores, in front of them too."""
+        early = self.early() if self.chance(0.4) else None
         for _ in range(self.lot.choice((1, 2, 2, 3))):
             if self.left_over <= 0:
                 break
@@ -140,6 +141,11 @@ class _Lot(LotOfSpecials):
             else:
                 self.multiply()
             self.between()
+        if early is not None and self.chance(0.6):
+            rows = (early.shape or (0,))[0]
+            fitting = [v.name for v in self.results() if v.shape and v.shape[0] == rows]
+            if fitting:
+                self.say(f"{self.lot.choice(fitting)} += cute.row_sum({early.name})")
         for _ in range(self.lot.choice(self.family.stores)):
             self.features.add("stores in a loop")
             found = self.tiles()
@@ -148,6 +154,18 @@ class _Lot(LotOfSpecials):
             else:
                 shape = self.lot.choice(self.sides), self.lot.choice(self.sides)
                 self.store(self.fetched(shape))
+
+    def early(self) -> Value:
+        """A tile in front of the multiplies of a trip, stored there or summed up behind them."""
+        self.features.add("tiles in front of multiplies")
+        found = self.results()
+        if found and self.chance(0.3):
+            value = self.lot.choice(found)
+        else:
+            value = self.fetched((self.lot.choice(self.sides), self.lot.choice(self.sides)))
+        if self.chance(0.5):
+            self.store(value)
+        return value
 
     @contextmanager
     def loop(self, kind: str) -> Iterator[Loop]:
