@@ -66,6 +66,9 @@ class EmulatedLauncher:
                 pack(memory[value] if type(value) is Workspace else value)
                 for pack, value in zip(self._packers[launch.kernel], launch.arguments, strict=True)
             ]
+            more: dict[str, Any] = {}
+            if line.is_shown:
+                more["progress"] = _shown(line, launch.kernel)
             try:
                 report = emulator.launch(
                     self._program.ptx,
@@ -75,7 +78,7 @@ class EmulatedLauncher:
                     flat,
                     launch.smem,
                     launch.cluster,
-                    progress=_shown(line, launch.kernel) if line.is_shown else None,
+                    **more,
                 )
             except emulator.EmulatorError as error:
                 line.clear()
