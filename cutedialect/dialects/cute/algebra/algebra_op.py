@@ -18,7 +18,6 @@ from xdsl.parser.core import UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from cutedialect.dialects.checks import check
 from cutedialect.dialects.cute.attributes import QuotedData
 from cutedialect.layout import LayoutError
 
@@ -163,10 +162,10 @@ class AlgebraOp(IRDLOperation):
             return
         inferred = infer(type(self), types, self.properties)
         declared = [result.type for result in self.results]
-        check(
-            inferred == declared,
-            f"expected the result types {_shown(inferred)}, got {_shown(declared)}",
-        )
+        if inferred != declared:
+            raise VerifyException(
+                f"expected the result types {_shown(inferred)}, got {_shown(declared)}"
+            )
 
 
 def _shown(types: Sequence[Attribute]) -> str:
@@ -177,18 +176,15 @@ def check_operands(row: Row, types: Sequence[Attribute]) -> None:
     """As many operands as an op takes, of the types it takes, or `VerifyException`."""
     least = sum(not (one.optional or one.variadic) for one in row.operands)
     variadic = any(one.variadic for one in row.operands)
-    check(
-        len(types) >= least and (variadic or len(types) <= len(row.operands)),
-        f"expected {least} to {len(row.operands)} operands, got {len(types)}"
-        if least != len(row.operands)
-        else f"expected {least} operands, got {len(types)}",
-    )
+    if len(types) < least or (len(types) > len(row.operands) and not variadic):
+        most = f" to {len(row.operands)}" if least != len(row.operands) else ""
+        raise VerifyException(f"expected {least}{most} operands, got {len(types)}")
     for number, type_ in enumerate(types):
         operand = row.operands[min(number, len(row.operands) - 1)]
-        check(
-            isinstance(type_, operand.kinds),
-            f"expected {operand.name} to be {_names(operand.kinds)}, got {type_}",
-        )
+        if not isinstance(type_, operand.kinds):
+            raise VerifyException(
+                f"expected {operand.name} to be {_names(operand.kinds)}, got {type_}"
+            )
     if row.requires is not None:
         row.requires(types)
 
