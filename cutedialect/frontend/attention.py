@@ -15,6 +15,7 @@ from cutedialect.backend.runtime.new_arrays import on_device_of
 from cutedialect.backend.runtime.torch_tensors import opaque
 from cutedialect.backend.runtime.tracebacks import concise, explained
 from cutedialect.choices import Arch, Backend
+from cutedialect.frontend.launch import compiler
 from cutedialect.schedule import Schedule
 
 from .attention_operands import (
@@ -50,7 +51,7 @@ from .library.attention_work import AttentionWork
 from .library.exponential_model import polynomials
 from .library.split_attention import split_attention
 from .ready_attention import ReadyAttention
-from .ready_call import Calls, call_key, compiler
+from .ready_call import Calls, call_key
 
 _LOG2_E = math.log2(math.e)
 # Rows of heads that share keys are those of one tile where they are so many of a head, or so many

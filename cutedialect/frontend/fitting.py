@@ -1,7 +1,9 @@
 """Schedules for which a thread has the registers, as the assembler says. Where one has not, the
 first of a row of others that has is looked for: of a call without a schedule the next choices, of
 which the call takes that; of a schedule that was given those near it, and the error names that.
-Where a pass refuses a schedule that was given, its error names the nearest one that compiles.
+Where a pass refuses a schedule that was given, its error names the nearest one that compiles; where
+it refuses what was chosen for a program without a schedule, the first of a few others that passes
+take is taken, with a remark: no more than three compilations.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import chain, combinations, islice
 from math import prod
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -18,7 +20,8 @@ from cutedialect import environment
 from cutedialect.backend.runtime.driver import gpu_available
 from cutedialect.backend.runtime.errors import REFUSED, CompileError
 from cutedialect.backend.runtime.kernel import Kernel
-from cutedialect.backend.runtime.program import collections_held_back
+from cutedialect.backend.runtime.program import CompiledProgram, collections_held_back
+from cutedialect.remarks import Remark
 from cutedialect.schedule import Schedule, ScheduleError, replace_set
 
 if TYPE_CHECKING:
@@ -35,6 +38,16 @@ _KEYS, _KEY_STEPS = 16, 8
 # Warps up to which a thread has as many registers as an instruction can name.
 _FREE_WARPS = 8
 _EPILOGUES = ("direct", "smem", "tma")
+# Without roles, tiles of a multiply share memory one after the other, and all warps the registers.
+# A row of warps has the rows of its tiles to itself: neither operands nor sums made of them go
+# through memory to other warps.
+_UNIFORM = Schedule(roles="uniform")
+_ROWS_ALONE = Schedule(roles="uniform", warps=(4, 1))
+# Results that leave from registers take no shared memory.
+_FROM_REGISTERS = Schedule(epilogue="direct")
+_OTHERS = {True: (_FROM_REGISTERS, _ROWS_ALONE), False: (_UNIFORM, _ROWS_ALONE)}
+"""The schedules that are tried, by whether it is shared memory that lacks."""
+_MEMORY = "bytes of shared memory"
 # Schedules that are tried near one that a pass refuses.
 _MOST_ALLOWED = 24
 
@@ -261,3 +274,33 @@ def prepared_by_default(
         return call.prepared_with(None, alpha, beta, arch, backend)
 
     return fitting_default(prepared, backend)
+
+
+def compiled_by_default(
+    lowered: Callable[[Schedule | None], CompiledProgram], given: Schedule | None
+) -> CompiledProgram:
+    """What `lowered` makes of a schedule that is `given`; where none is (or an empty one), of the
+    first that passes take of the default and of others.
+
+    Raises `CompileError`: that of the schedule, or of the default where no other one is taken.
+    """
+    try:
+        return lowered(given)
+    except CompileError as error:
+        if error.code != REFUSED or (given is not None and given != Schedule()):
+            raise
+        for other in _OTHERS[_MEMORY in error.message]:
+            try:
+                program = lowered(other)
+            except CompileError:
+                continue
+            remarks = (*program.remarks, _why(other, error))
+            return replace(program, remarks=remarks, instead=other.text())
+        raise
+
+
+def _why(taken: Schedule, refused: CompileError) -> Remark:
+    """Why a schedule was taken that nobody asked for."""
+    return Remark(
+        "cute-tile", f"{taken.text()} taken by default, else: {refused.message}", refused.location
+    )

@@ -18,6 +18,7 @@ from cutedialect.backend.runtime.new_arrays import on_device_of
 from cutedialect.backend.runtime.torch_tensors import opaque
 from cutedialect.backend.runtime.tracebacks import concise, explained
 from cutedialect.choices import Activation, Arch, Backend, Precision
+from cutedialect.frontend.launch import compiler
 from cutedialect.schedule import Schedule
 
 from .captured import exact
@@ -53,7 +54,7 @@ from .library.gemm_problem import Problem, warpgroups
 from .library.gemm_schedules import choose_below
 from .library.split_gemm import DEPTH
 from .library.tensor_memory_schedules import tensor_schedule
-from .ready_call import Calls, ReadyCall, call_key, compiler
+from .ready_call import Calls, ReadyCall, call_key
 
 if TYPE_CHECKING:
     from .tile import Tile, View

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,11 +28,11 @@ from cutedialect.backend.runtime.program import (
 from cutedialect.backend.runtime.signature import GroupParameter, TensorParameter
 from cutedialect.backend.runtime.written_files import write_files
 from cutedialect.choices import Arch, Backend
+from cutedialect.frontend.fitting import compiled_by_default
 from cutedialect.remarks import Remark, collecting
 from cutedialect.schedule import Schedule
 
 from .captured import exact, version
-from .default_schedule import compiled_by_default
 from .dtypes import DType, as_dtype
 from .fitting import allowed, nearest_schedule
 from .gemm_operands import refuse_traced
@@ -600,3 +600,13 @@ def _compile_op(op: object, args: tuple[object, ...], options: dict[str, Any]) -
             f"cute.{name}: {error}; its arguments are {', '.join(wanted.parameters)}"
         ) from None
     return compiler(*args, **options)
+
+
+def compiler(specified: Callable[..., tuple[Any, Any, Kernel]]) -> Callable[..., Kernel]:
+    """What gives the kernel alone of the same arguments, without running it."""
+
+    @wraps(specified, assigned=())
+    def kernel_of(*args: Any, **options: Any) -> Kernel:
+        return specified(*args, **options)[2]
+
+    return kernel_of

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import wraps
 from typing import Any, TypeVar
 
 from cutedialect.backend.runtime.aliasing import Named, check_aliases
@@ -90,16 +89,6 @@ def call_key(
     """
     seen = array_looks(arrays)
     return (None, (None,) * len(arrays)) if seen is None else ((*seen[0], *options), seen[1])
-
-
-def compiler(specified: Callable[..., tuple[Any, Any, Kernel]]) -> Callable[..., Kernel]:
-    """What gives the kernel alone of the same arguments, without running it."""
-
-    @wraps(specified, assigned=())
-    def kernel_of(*args: Any, **options: Any) -> Kernel:
-        return specified(*args, **options)[2]
-
-    return kernel_of
 
 
 @dataclass

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
-from cutedialect.frontend.default_schedule import compiled_by_default
+from cutedialect.frontend.fitting import compiled_by_default
 
 
 @cute.kernel

@@ -185,7 +185,7 @@ BAD = {
     "type": (lambda a, b: run(a.astype("i8"), b.astype("i8")), TypeError, "a: expected one of"),
     "bias": (lambda a, b: run(a, b, bias=np.zeros(3, "f2")), ValueError, "bias: expected shape"),
     "c": (lambda a, b: run(a, b, beta=1.0), ValueError, "c: expected an array"),
-    "activation": (lambda a, b: run(a, b, activation="tanh"), ValueError, "activation: expected"),
+    "activation": (lambda a, b: run(a, b, activation="tanhh"), ValueError, "activation: expected"),
     "list": (lambda a, b: run([1], b), TypeError, "a: expected an array"),
     "arch": (lambda a, b: run(a, b, arch="sm_81"), ValueError, "sm_80"),
     "schedule": (lambda a, b: run(a, b, schedule="tiles = (1,2,3)"), ValueError, "did you mean"),

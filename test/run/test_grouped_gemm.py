@@ -221,7 +221,7 @@ F = A.astype(np.float32)
             ValueError,
             r"scale_a\[1\]: expected a scale of the same kind as scale_a\[0\]",
         ),
-        (([A], [B]), {"activation": "tanh"}, ValueError, "activation: expected 'relu'"),
+        (([A], [B]), {"activation": "tanhh"}, ValueError, "activation: expected 'relu'"),
     ],
 )
 def test_wrong_arguments(arguments, options, kind, message):

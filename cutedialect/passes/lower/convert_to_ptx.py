@@ -24,7 +24,7 @@ from cutedialect.dialects import cute, ptx
 from cutedialect.dialects.cute_nvgpu import TmaDescriptorType
 from cutedialect.dialects.walks import holds, ops_of
 from cutedialect.layout import Dyn, flatten
-from cutedialect.passes.analysis.scratch import scratch_bytes
+from cutedialect.passes.analysis.resource_plan import scratch_bytes
 from cutedialect.passes.rewriting import sweep
 
 from . import (

@@ -15,7 +15,7 @@ from xdsl.ir import Block, SSAValue
 from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import FragmentType, ReduceOp, YieldOp
 from cutedialect.passes.analysis.coordinates import Digit, split_digits, thread_value
-from cutedialect.passes.analysis.scratch import scratch_across_warps
+from cutedialect.passes.analysis.resource_plan import scratch_across_warps
 
 from .addresses import Address, digit_value, memory_op, weighted_sum
 from .context import Context, array_class, fail, number_name

@@ -55,10 +55,10 @@ from cutedialect.passes.analysis.resource_plan import (
     LEAST_RESERVED_BYTES,
     Buffer,
     room,
+    scratch_bytes,
     stages_of_results,
 )
 from cutedialect.passes.analysis.ring_edges import depth, edges_of, stages_of
-from cutedialect.passes.analysis.scratch import scratch_bytes
 from cutedialect.passes.anchors import KernelPass
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import ScalarBuilder, cloned, erase, insert_before, ring_of

@@ -395,7 +395,7 @@ def install(monkeypatch: pytest.MonkeyPatch, fake: FakeLibrary) -> Iterator[Fake
     def assembled(ptx: str, arch: str, **told: object) -> SimpleNamespace:
         del told
         fake.sizes |= {entry.name: entry.sizes for entry in entries(ptx)}
-        return SimpleNamespace(cubin=b"ELF:" + arch.encode())
+        return SimpleNamespace(cubin=b"ELF:" + arch.encode(), kernels={}, messages=())
 
     cupy_cuda = SimpleNamespace(get_current_stream=lambda: SimpleNamespace(ptr=fake.stream))
     monkeypatch.setitem(sys.modules, "cupy.cuda", cupy_cuda)  # type: ignore[arg-type]
