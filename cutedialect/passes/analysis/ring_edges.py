@@ -5,6 +5,9 @@ Where shared memory does not hold a ring for each, edges that follow each other 
 stages of one, if they are alike:
 
     copy x, %a (load); use %a; copy y, %b (load); use %b
+
+So do edges of loops that follow each other, whatever their trips: a ring's place goes on from one
+loop to the next.
 """
 
 from __future__ import annotations
@@ -38,6 +41,8 @@ READS_EARLY = "reads_early"
 _COMPUTED_STAGES = 2
 # Of edges that take turns: one stage is read by a group at work while the next is waited for.
 _LEAST_STAGES = 2
+# Stages that loops which follow each other share at most.
+_MOST_SHARED = 8
 Staged = Sequence[tuple[Buffer, int]]
 
 
@@ -217,6 +222,8 @@ def plan_rings(kernel: KernelOp, stages: int) -> list[Ring]:
     results = list(stages_of_results(kernel).items())
     left = room(kernel, [*results, *staged])
     turns, shared = _take_turns(kernel, edges, staged, results) if left < 0 else ([], 0)
+    if left < 0 and not turns:
+        turns, shared = _share_over_loops(kernel, edges, staged, results)
     if left >= more:
         given |= {edge: stages_of(edge, 2) for edge in waiting}
     elif waiting and not turns:
@@ -231,7 +238,8 @@ def plan_rings(kernel: KernelOp, stages: int) -> list[Ring]:
     for number, edge in enumerate(edges):
         together = joined.get(edge, [edge])
         if edge is together[0]:
-            count = given[edge] if len(together) == 1 else min(shared, len(together))
+            most = shared if is_over_loops(together) else min(shared, len(together))
+            count = given[edge] if len(together) == 1 else most
             rings.append(Ring({edges.index(e): e for e in together}, count, depths[edge]))
         for op, name in (*((w, FILLS) for w in edge.writers), *((r, READS) for r in edge.readers)):
             op.attributes[name] = DenseArrayBase.from_list(i64, [*numbers_of(op, name), number])
@@ -265,6 +273,59 @@ def _take_turns(
     return [], 0
 
 
+def _share_over_loops(
+    kernel: KernelOp, edges: Sequence[Edge], staged: Staged, results: Staged
+) -> tuple[list[list[Edge]], int]:
+    """The edges of loops that follow each other and load alike, one of each loop, and how many
+    stages of a ring they share, as many as fit; none where not even one does.
+    """
+    groups: list[list[Edge]] = []
+    for edge in edges:
+        mates = next((group for group in groups if _is_in_next_loop(group[-1], edge)), None)
+        if mates is None:
+            groups.append([edge])
+        else:
+            mates.append(edge)
+    groups = [group for group in groups if len(group) > 1]
+    alone = dict(staged) | {alloc: 0 for group in groups for e in group for alloc in e.buffers}
+    for stages in range(_MOST_SHARED if groups else 0, 0, -1):
+        given = {alloc: stages for group in groups for alloc in group[0].buffers}
+        if room(kernel, [*results, *(alone | given).items()]) >= 0:
+            remark(
+                "cute-synchronize",
+                groups[0][0].writers[0],
+                f"tiles of {sum(map(len, groups))} loops share {stages} stages of shared memory",
+            )
+            return groups, stages
+    return [], 0
+
+
+def _is_in_next_loop(one: Edge, other: Edge) -> bool:
+    """Whether an edge is like one of a loop in front of its own, and neither has stages of a
+    schedule.
+    """
+    loops = [each.block.parent_op() for each in (one, other)]
+    before, after = loops
+    if before is after or not all(isinstance(each, scf.ForOp) for each in loops):
+        return False
+    if before is None or after is None or before.parent is not after.parent:
+        return False
+    if one.ends[1:] != other.ends[1:] or _kind(one) != _kind(other):
+        return False
+    if any(STAGE in op.attributes for each in (one, other) for op in each.block.ops):
+        return False
+    return not any(map(is_paired, one.buffers)) and all(
+        space_of(writer.source) == "gmem" and space_of(writer.destination) == "smem"
+        for edge in (one, other)
+        for writer in edge.writers
+    )
+
+
+def is_over_loops(together: Iterable[Edge]) -> bool:
+    """Whether edges that share a ring belong to loops that follow each other."""
+    return len({id(edge.block) for edge in together}) > 1
+
+
 def _follows(one: Edge, other: Edge) -> bool:
     """Whether an edge comes behind another one that is like it, in both roles."""
     block, at = one.block, one.block.get_operation_index
@@ -279,8 +340,12 @@ def _follows(one: Edge, other: Edge) -> bool:
 
 def _look(edge: Edge) -> object:
     """What edges that take turns agree in."""
+    return edge.ends, _kind(edge)
+
+
+def _kind(edge: Edge) -> object:
+    """What edges that share a ring agree in, beside who fills and reads it."""
     return (
-        edge.ends,
         [alloc.result.type for alloc in edge.buffers],
         [(writer.atom, writer.tiled) for writer in edge.writers],
         {is_read_by_multiplies([reader]) for reader in edge.readers},

@@ -64,6 +64,7 @@ from cutedialect.passes.analysis.ring_edges import (
     READS,
     READS_EARLY,
     Ring,
+    is_over_loops,
     is_read_by_multiplies,
     numbers_of,
     sites_of,
@@ -88,7 +89,7 @@ def insert_rings(kernel: KernelOp, roles: Sequence[Role], rings: Sequence[Ring])
     staged: dict[Buffer, int] = {}
     turns: dict[Buffer, int] = {}
     for ring in [each for each in rings if each.stages > 1]:
-        into = turns if len(ring.edges) > 1 else staged
+        into = turns if _takes_turns(ring) else staged
         for number, edge in ring.edges.items():
             into |= dict.fromkeys(edge.buffers, number)
     groups = MultiplyGroups(staged, turns)
@@ -154,15 +155,15 @@ def _insert_ring(
         stored[each] = dict(zip(results, buffers, strict=True))
     for each, rings in stored.items():
         _load(_writers(filling, each), producer, rings, is_async)
-    if len(ring.edges) > 1:
+    if _takes_turns(ring):
         turns = [(sites_of(reading, each)[0], rings) for each, rings in stored.items()]
         _use_in_turns(turns, consumer, groups, commits)
     else:
-        for site in sites:
-            if not commits and groups.end_of(site) in groups.trailing:
-                _use_while_next_works((site, stored[number]), consumer, groups)
+        for use in [(site, stored[e]) for e in ring.edges for site in sites_of(reading, e)]:
+            if not commits and groups.end_of(use[0]) in groups.trailing:
+                _use_while_next_works(use, consumer, groups)
             else:
-                _use_in_turns([(site, stored[number])], consumer, groups, commits)
+                _use_in_turns([use], consumer, groups, commits)
     early = sites_of(reading, number, READS_EARLY)
     if early:
         # It goes ahead of the one that releases.
@@ -172,6 +173,11 @@ def _insert_ring(
             _wait_in_front(_place_of_wait((site, stored[number])), (site, stored[number]), ahead)
             insert_after(groups.end_of(site), *ahead.goes_on())
     erase(*(alloc for each in ring.edges.values() for alloc in each.buffers))
+
+
+def _takes_turns(ring: Ring) -> bool:
+    """Whether several edges of one block share a ring."""
+    return len(ring.edges) > 1 and not is_over_loops(ring.edges.values())
 
 
 def _writers(filling: Block, number: int) -> list[CopyOp]:
