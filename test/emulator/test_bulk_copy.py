@@ -233,7 +233,7 @@ shl.b32 %r5, %r0, 2; add.u32 %r6, %r3, %r5;
 FIRST bar.warp.sync 0xffffffff; setp.eq.u32 %p2, %r0, 32; LAST
 mul.wide.u32 %rd9, %r0, 4; add.s64 %rd10, %rd0, %rd9; st.global.b32 [%rd10+-128], %r7;
 END:"""
-RELEASE = "@%p2 mbarrier.arrive.shared.b64 _, [%r4+8];"
+RELEASE = "fence.proxy.async.shared::cta; @%p2 mbarrier.arrive.shared.b64 _, [%r4+8];"
 
 
 @pytest.mark.parametrize("seed", [0, *range(5, 8)])

@@ -71,6 +71,7 @@ cute.kernel @k(%X: {tensor}, %Y: {tensor}{maps}) attributes {{threads = 256 : i3
       %i = pipeline.index %st : {state}
       %x = cute.stage %sX[%i] : {ring} -> {smem}
       %v = cute.load %x : {smem} -> {fragment}
+      cute_nvgpu.fence_proxy_async
       pipeline.consumer_release %xs at %st : !pipeline.ring<3>, {state}
       pipeline.advance %st : {state}
       cute_nvgpu.tma_store_wait {{pending = 0 : i32, read}}
