@@ -212,3 +212,54 @@ def test_no_pairs_of_registers(side):
     compiled = cute.compile(kernel, a, b, c, arch="sm_100a", schedule=schedule)
     assert any(f"{side} does not come by TMA" in each.message for each in compiled.remarks)
     assert "cta_group::2" not in compiled.ptx
+
+
+@pytest.mark.parametrize("reads_last", [False, True])
+def test_a_product_in_all_columns_that_is_read_behind_another(reads_last):
+    """Two stages of it are too many: that of the next trip waits until this one's is read, which
+    must not come behind what the multiplies of this trip still have to give.
+    """
+
+    @cute.kernel
+    def kernel(A, B, X, Y, Z):
+        a = cute.local_tile(A, (128, 64), (None, 0))
+        for t in cute.range(2):
+            s, o = cute.zeros((128, 256)), cute.zeros((128, 128))
+            cute.gemm(a[t], tile(B, 64, 256), s)
+            if not reads_last:
+                cute.copy(s, cute.local_tile(Z, (128, 256), (t, 0)))
+            cute.gemm(a[t].load() * 2.0, tile(X, 64, 128), o)
+            cute.copy(o, cute.local_tile(Y, (128, 128), (t, 0)))
+            if reads_last:
+                cute.copy(s, cute.local_tile(Z, (128, 256), (t, 0)))
+
+    a, b, x = integers(256, 64), integers(64, 256), integers(64, 128)
+    y, z = np.zeros((256, 128), np.float32), np.zeros((256, 256), np.float32)
+    kernel(a, b, x, y, z, **ARCH)
+    np.testing.assert_array_equal(y, 2 * a.astype(np.float64) @ x)
+    np.testing.assert_array_equal(z, a.astype(np.float64) @ b)
+    remarks = cute.compile(kernel, a, b, x, y, z, arch="sm_100a").remarks
+    waits = [each.message for each in remarks if "not issued ahead" in each.message]
+    assert ["no second stage" in each for each in waits] == [True] * reads_last
+
+
+def test_one_stage_of_what_one_thread_loads_for_both():
+    """It fills what the second multiply takes before what the first one of the next trip does."""
+
+    @cute.kernel
+    def kernel(A, B, C, Y, Z):
+        for t in cute.range(3):
+            s, o = cute.zeros((64, 64)), cute.zeros((64, 64))
+            b = cute.local_tile(B, (64, 64), (t, 0))
+            cute.gemm(cute.local_tile(A, (64, 64), (t, 0)).load() * 2.0, b, o)
+            cute.gemm(tile(C, 64, 64), b.T, s)
+            cute.copy(o, cute.local_tile(Y, (64, 64), (t, 0)))
+            cute.copy(s, cute.local_tile(Z, (64, 64), (t, 0)))
+
+    a, b, c = integers(192, 64, seed=1), integers(192, 64), integers(64, 64)
+    y, z = np.zeros((192, 64), np.float32), np.zeros((192, 64), np.float32)
+    kernel(a, b, c, y, z, schedule="stages = 1", **ARCH)
+    a, b, c = (each.astype(np.float64) for each in (a, b, c))
+    for trip in (slice(0, 64), slice(64, 128), slice(128, 192)):
+        np.testing.assert_array_equal(y[trip], 2 * a[trip] @ b[trip])
+        np.testing.assert_array_equal(z[trip], c @ b[trip].T)

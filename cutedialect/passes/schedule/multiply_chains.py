@@ -83,6 +83,7 @@ from cutedialect.passes.analysis.trips import (
 from cutedialect.passes.anchors import anchored
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import insert_after
+from cutedialect.passes.schedule.role_progress import passings_of, waits_for_itself
 
 TURNS = "turns"
 """The attribute of a loop whose warpgroups issue their multiplies one after the other."""
@@ -353,24 +354,40 @@ def schedule_tensor_chains(kernel: KernelOp, stages: int) -> None:
         if why:
             remark("cute-schedule-loops", late[0], f"multiplies not issued ahead: {why}")
             continue
-        overlays = tensor_overlays(kernel)
-        if not overlays or tensor_stages(kernel) > 1:
+        _issue_ahead(kernel, gemms, late)
+        waiting = waits_for_itself(block, passings_of(kernel, stages))
+        if waiting is not None:
             for op in gemms:
-                set_place(op, int(op in late), int(op in late))
-            continue
-        # The columns of a product are free when what lies over them has been multiplied: that comes
-        # first. Products keep their order, as rings do.
-        passed = order = 0
+                clear_place(op)
+            remark(
+                "cute-schedule-loops",
+                late[0],
+                "multiplies not issued ahead: the next trip's would wait until this trip's tile of "
+                f"{waiting.shown} has been read, behind what waits for them, and there is no "
+                f"{'second' if waiting.stages == 1 else 'further'} stage of it",
+            )
+
+
+def _issue_ahead(kernel: KernelOp, gemms: list[GemmOp], late: list[GemmOp]) -> None:
+    """Give some multiplies places behind those of the next trip that do not wait for threads."""
+    overlays = tensor_overlays(kernel)
+    if not overlays or tensor_stages(kernel) > 1:
         for op in gemms:
-            if op in late:
-                set_place(op, 1, 2 * passed)
-                passed += 1
-                continue
-            over = {each.result for each, under in overlays.items() if op.acc is under.result}
-            taken = [roots_of((each.a, each.b)) for each in late]
-            readers = [2 * at for at, tiles in enumerate(taken) if over & tiles]
-            order = max(order, 2 * passed, *readers)
-            set_place(op, 0, order + 1)
+            set_place(op, int(op in late), int(op in late))
+        return
+    # The columns of a product are free when what lies over them has been multiplied: that comes
+    # first. Products keep their order, as rings do.
+    passed = order = 0
+    for op in gemms:
+        if op in late:
+            set_place(op, 1, 2 * passed)
+            passed += 1
+            continue
+        over = {each.result for each, under in overlays.items() if op.acc is under.result}
+        taken = [roots_of((each.a, each.b)) for each in late]
+        readers = [2 * at for at, tiles in enumerate(taken) if over & tiles]
+        order = max(order, 2 * passed, *readers)
+        set_place(op, 0, order + 1)
 
 
 def _is_issued(op: Operation) -> bool:
