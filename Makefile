@@ -10,7 +10,7 @@ FRAMEWORKS ?= torch jax
 RUNTIME := $(VENV)/.installed-runtime
 DEV     := $(VENV)/.installed-dev
 
-.PHONY: demo test test-all test-frameworks lint types package format clean
+.PHONY: demo test test-all test-frameworks cute-ir lint types package format clean
 
 demo: $(RUNTIME)
 	$(PY) examples/gemm.py
@@ -29,6 +29,11 @@ test-all: $(DEV)
 test-frameworks: $(DEV)
 	$(PIP) $(FRAMEWORKS)
 	$(PY) -m pytest -q -n $(JOBS) --dist worksteal -m "long or not long" test/torch test/jax
+
+# CuTe IR's own lit tests, which are not here: CUTE_IR is cutlass_compiler/cute_ir/test of a checkout of
+# github.com/NVIDIA/cutlass. Without it this says that nothing ran, and fails.
+cute-ir: $(DEV)
+	$(PY) -m cutedialect.tools.cute_ir_tests $(CUTE_IR)
 
 lint: $(DEV)
 	$(PY) -m ruff check .
