@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from itertools import product
 
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import FileLineColLoc, IntegerAttr, ModuleOp
@@ -69,11 +69,14 @@ def shared_memory(module: ModuleOp) -> tuple[SharedMemory, ...]:
     same array as it is; no other memory may be shared.
     """
     found: dict[tuple[int, int], _Needs] = {}
+    lines: dict[tuple[int, int], str | None] = {}
     for kernel, places in _launched(module):
-        for (one, other), needs in _read_and_written(kernel).items():
+        for (one, other), (needs, line) in _read_and_written(kernel).items():
             read, written = places(one), places(other)
             if read is None or written is None or read == written:
                 continue
+            if needs is None or (read, written) not in lines:
+                lines[read, written] = line
             before = found.get((read, written), frozenset[tuple[int, int, int]]())
             asked = [(places(place), mode, extent) for place, mode, extent in needs or ()]
             known = [(place, mode, extent) for place, mode, extent in asked if place is not None]
@@ -82,7 +85,8 @@ def shared_memory(module: ModuleOp) -> tuple[SharedMemory, ...]:
             else:
                 found[read, written] = before.union(known)
     return tuple(
-        (*pair, None if needs is None else tuple(sorted(needs))) for pair, needs in found.items()
+        (*pair, None if needs is None else tuple(sorted(needs)), lines[pair])
+        for pair, needs in found.items()
     )
 
 
@@ -197,9 +201,9 @@ class _Item:
     of: tuple[int, int, int] | None
 
 
-def _read_and_written(kernel: KernelOp) -> dict[tuple[int, int], _Needs]:
-    """The arguments of a kernel that it reads and others that it writes, and what has to hold where
-    they are one array.
+def _read_and_written(kernel: KernelOp) -> dict[tuple[int, int], tuple[_Needs, str | None]]:
+    """The arguments of a kernel that it reads and others that it writes, what has to hold where
+    they are one array, and the line that reads.
     """
     reads: dict[int, list[_Use]] = {}
     writes: dict[int, list[_Use]] = {}
@@ -216,14 +220,21 @@ def _read_and_written(kernel: KernelOp) -> dict[tuple[int, int], _Needs]:
                     found.setdefault(root.index, []).append(use)
     items = [item for index in ops_of(kernel, TileIndexOp) for item in _items(index, block)]
     writers = _writers(kernel)
-    pairs: dict[tuple[int, int], _Needs] = {}
+    pairs: dict[tuple[int, int], tuple[_Needs, str | None]] = {}
     for other, mine in writes.items():
         for one, theirs in reads.items():
-            if one != other:
-                needs = [_needs(read, write, items, writers) for read in theirs for write in mine]
-                known = [each for each in needs if each is not None]
-                is_wrong = len(known) < len(needs)
-                pairs[one, other] = None if is_wrong else frozenset[Any]().union(*known)
+            if one == other:
+                continue
+            needs: _Needs = frozenset()
+            line = _line(theirs[0].access.op)
+            for read, write in product(theirs, mine):
+                asked = _needs(read, write, items, writers)
+                if asked is None or not asked <= needs:
+                    line = _line(read.access.op)
+                needs = None if asked is None else needs | asked
+                if needs is None:
+                    break
+            pairs[one, other] = needs, line
     return pairs
 
 

@@ -290,8 +290,10 @@ def test_tiles_that_others_may_have_written(program, backend):
     before = x.copy()
     message = "Y: expected memory of its own, got an array that overlaps X, of which tiles may be"
     for given in (x, x[:, :]):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match=message) as caught:
             program(given, x, backend=backend)
+        assert f"tiles may be read ({__file__}:" in str(caught.value)
+        assert "; pass a copy of X, or another array for Y" in str(caught.value)
     assert np.array_equal(x, before)
     program(x, np.zeros_like(x), backend=backend)
 

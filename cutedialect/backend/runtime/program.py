@@ -190,8 +190,8 @@ class CompiledProgram:
         remarks = tuple(Remark(*one) for one in data["remarks"])
         equal = tuple(map(tuple, data["equal_extents"]))
         shared = tuple(
-            (read, written, None if needs is None else tuple(map(tuple, needs)))
-            for read, written, needs in data["shared_memory"]
+            (read, written, None if needs is None else tuple(map(tuple, needs)), line)
+            for read, written, needs, line in data["shared_memory"]
         )
         known = {"signature": signature, "remarks": remarks, "equal_extents": equal}
         return CompiledProgram(**(data | known | {"shared_memory": shared}))

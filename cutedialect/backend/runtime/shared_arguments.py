@@ -28,7 +28,7 @@ class SharedArguments:
 
         Raises ValueError with the names of both arguments.
         """
-        for read, written, needs in self._pairs:
+        for read, written, needs, line in self._pairs:
             mine, theirs = bound[read], bound[written]
             if _is_apart(mine, theirs):
                 continue
@@ -40,14 +40,17 @@ class SharedArguments:
             for number, (name, value) in enumerate(written_arrays.items()):
                 updates = names[number] if number < len(names) else None
                 arrays.append(Named(name, value, True, updates))
-            reason = "" if names else f", of which tiles may be read behind a store to {out}"
+            place = "" if line is None else f" ({line})"
+            reason = f"; pass a copy of {source}, or another array for {out}"
+            if not names:
+                reason = f", of which tiles may be read{place} behind a store to {out}{reason}"
             check_aliases(arrays, reason)
 
     def overlaps(self, args: Sequence[Any], bound: Bound) -> list[Overlap]:
         """What is to be looked at of tensors that look like these, groups apart."""
         return [
             overlap(args, written, read, _hold(needs, bound))
-            for read, written, needs in self._pairs
+            for read, written, needs, _ in self._pairs
             if not any(
                 isinstance(self._parameters[place], GroupParameter) for place in (read, written)
             )

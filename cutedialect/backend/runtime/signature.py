@@ -12,9 +12,10 @@ EqualExtents = tuple[int, int, int, int, int | None, str | None]
 """Modes of two arguments over which they are multiplied: argument, mode, argument, mode, up to
 where they are equally long, and the line of a program that may mean it otherwise.
 """
-SharedMemory = tuple[int, int, tuple[tuple[int, int, int], ...] | None]
+SharedMemory = tuple[int, int, tuple[tuple[int, int, int], ...] | None, str | None]
 """An argument that is read and one that is written, and where both may be the same array: where
-modes of arguments (argument, mode) are no longer than so many elements; None for nowhere.
+modes of arguments (argument, mode) are no longer than so many elements; None for nowhere. The last
+is the line that reads what may have been written.
 """
 
 # Element type as MLIR spells it, to the NumPy name of the array's dtype.

@@ -51,7 +51,7 @@ def test_tiles_that_others_write_are_refused_at_every_call(device_array: Any, cu
     kernel = compiled(shifted)
     for _ in range(3):
         kernel.launch(device_array(0x10000, SHAPE), device_array(0x20000, SHAPE))
-        with pytest.raises(ValueError, match="overlaps X, of which tiles may be read behind a"):
+        with pytest.raises(ValueError, match=r"overlaps X, of which tiles .* behind a"):
             kernel.launch(device_array(0x10000, SHAPE), device_array(0x10000, SHAPE))
     assert len(cuda.launches) == 3
     # One row of tiles: nothing is read that is written.
