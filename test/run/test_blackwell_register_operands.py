@@ -263,3 +263,19 @@ def test_one_stage_of_what_one_thread_loads_for_both():
     for trip in (slice(0, 64), slice(64, 128), slice(128, 192)):
         np.testing.assert_array_equal(y[trip], 2 * a[trip] @ b[trip])
         np.testing.assert_array_equal(z[trip], c @ b[trip].T)
+
+
+def test_what_is_added_to_a_product_keeps_it():
+    """Of more columns than threads hold beside others: some at a time come back to registers."""
+
+    @cute.kernel
+    def kernel(A, B, Y):
+        acc = cute.zeros((128, 128))
+        cute.gemm(tile(A, 128, 64).load() * 2.0, tile(A, 128, 64).T, acc)
+        acc += tile(B, 128, 128).T.load()
+        cute.copy(acc, tile(Y, 128, 128))
+
+    a, b = integers(128, 64), integers(128, 128, dtype=np.float32)
+    y = np.zeros((128, 128), np.float32)
+    kernel(a, b, y, **ARCH)
+    np.testing.assert_array_equal(y, 2 * a.astype(np.float64) @ a.T + b.T)

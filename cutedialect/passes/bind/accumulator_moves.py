@@ -29,7 +29,7 @@ the products were, so that a tile may have more columns than its threads have re
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
@@ -39,7 +39,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import Sm100MmaType, TmemLoadType, TmemStoreType
-from cutedialect.dialects.effects import is_pure, written
+from cutedialect.dialects.effects import effects_of, is_pure, written
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.analysis.mma_choice import MmaChoice
 from cutedialect.passes.analysis.resource_plan import registers_of_readers
@@ -281,7 +281,9 @@ class _Move:
             after = run[-1].next_op
             assert after is not None
             for part in self._parts(rewrites.columns, after):
-                held = part.made[self.accumulator] = part.held(self.type)
+                is_anew = _begins_anew(run, self.accumulator)
+                held = part.held(self.type) if is_anew else self._columns(part)
+                part.made[self.accumulator] = held
                 part.copy(run)
                 self._store(held, part)
             erase(*reversed(run))
@@ -342,13 +344,20 @@ def _rewrites_of(life: Life, registers: int) -> _Rewrites | None:
         closed = _closed({op for op in writers if op.parent is inner}, inner)
         run = sorted(closed, key=inner.get_operation_index)
         first = run[0]
-        begins_anew = isinstance(first, cute.LoadOp) or (
+        begins = isinstance(first, cute.LoadOp) or (
             isinstance(first, cute.FillOp) and first.fragment is accumulator
         )
-        if not begins_anew or not all(_is_cut(op, type_) for op in run):
+        if not begins or not all(_is_cut(op, type_) for op in run):
             return None
         runs.append(run)
     return _Rewrites(runs, columns)
+
+
+def _begins_anew(run: Sequence[Operation], accumulator: SSAValue) -> bool:
+    """Whether what a tile holds is lost in a run of ops that write it."""
+    effects = [effects_of(inner) for op in run for inner in walk(op)]
+    first = next(each for each in effects if accumulator in (*each.reads, *each.writes))
+    return accumulator not in first.reads
 
 
 def _in_loops(op: Operation, block: Block) -> Operation:
