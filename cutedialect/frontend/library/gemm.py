@@ -104,7 +104,6 @@ def finish(
     swapped: bool,
 ) -> None:
     """What follows the product of a tile at a place (batch..., row, column), up to its store."""
-    from cutedialect.frontend import exact
     from cutedialect.frontend import functions as cute
     from cutedialect.frontend.local_tiles import local_tile
 
@@ -121,7 +120,7 @@ def finish(
     if activation is not None:
         if activation == "tanh":
             # The instruction is off by up to 2^-11, which results of f32 would show.
-            activation = exact.tanh
+            from cutedialect.frontend.exact import tanh as activation
         apply = getattr(cute, activation) if isinstance(activation, str) else activation
         out = applied(apply, out)
     cute.copy(out.to(D.dtype), local_tile(D, (bm, bn), place))
