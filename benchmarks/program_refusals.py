@@ -31,11 +31,15 @@ SCHEDULES = (
 _LOCATED = re.compile(r"^\S+:\d+(:\d+)?: error\[")
 # Errors of the trace: what they expect is what to write instead, and no schedule changes that.
 _OF_THE_TRACE = re.compile(r"error\[CD-P\d+\]: .*\bexpected\b")
+# Refusals of a call's arguments name the argument, and what it should have been.
+_OF_THE_CALL = re.compile(r"^(ValueError|TypeError): \w+: expected .*, got ")
 
 
 def lacks(reason: str) -> str:
     """What a refusal's message lacks, in words; empty if nothing."""
     first, *notes = reason.splitlines()
+    if _OF_THE_CALL.match(first):
+        return ""
     lacking: list[str] = []
     if not _LOCATED.match(first):
         lacking.append("a line")
@@ -51,7 +55,9 @@ def schedule_that_works(
     """The first of the listed schedules under which a program that the default refuses for a
     `reason` is right; empty if there is none. `say` is told what is tried.
     """
-    if program.schedule or program.must_be_refused or _OF_THE_TRACE.search(reason):
+    if program.schedule or program.must_be_refused:
+        return ""
+    if _OF_THE_TRACE.search(reason) or _OF_THE_CALL.match(reason):
         return ""
     for schedule in SCHEDULES:
         say(schedule)

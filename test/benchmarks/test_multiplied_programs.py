@@ -118,7 +118,9 @@ def test_what_a_refusal_lacks() -> None:
     assert lacks("a.py:3: error[CD-PASS]: expected 1, got 2") == "a remedy"
     # What a trace expects is what to write instead.
     assert lacks("a.py:3: error[CD-P2]: alpha: expected acc * alpha, got an argument") == ""
-    assert lacks("ValueError: X: expected 1, got 2") == "a line and a remedy"
+    # An argument of the call is named instead of a line.
+    assert lacks("ValueError: X: expected memory of its own, got an array that overlaps Y") == ""
+    assert lacks("ValueError: expected 1, got 2") == "a line and a remedy"
 
 
 def test_a_default_that_refuses_what_a_schedule_makes_right(monkeypatch) -> None:
