@@ -163,16 +163,7 @@ def tile_gemm(
     acc is (M,N+8), and each of the last columns adds up the rows of a. `of_arrays` are the
     arguments that arrays take, refused where they are not the defaults.
     """
-    for name, value in (of_arrays or {}).items():
-        default, instead = IN_A_KERNEL[name]
-        is_default = value is default or (type(value) is type(default) and value == default)
-        is_so = name == "precision" and value == "tf32" and _is_f32(a) and _is_f32(b)
-        if not (is_default or is_so):
-            raise error(
-                f"{name}: expected {instead}, got it as an argument of cute.gemm(a, b, acc), which "
-                "takes atom, negate and sums beside tiles",
-                code="CD-P11",
-            )
+    _check_arguments_of_arrays(of_arrays or {}, is_tf32=_is_f32(a) and _is_f32(b))
     if is_stored(user_frame()):
         raise error(
             "expected cute.gemm(a, b, acc) as a statement, got its result stored; it adds to acc "
@@ -188,24 +179,9 @@ def tile_gemm(
         raise error(f"negate: expected 'a', 'b' or 'ab', got {negate!r}", code="CD-P4")
     if not (isinstance(acc, Tile) and acc.mutable):
         raise error("expected acc to be a tile made by cute.zeros or cute.full")
-    operands: list[SSAValue] = []
-    for name, value in (("a", a), ("b", b)):
-        if not isinstance(value, Tile | View):
-            raise error(f"expected {name} to be a tile, got {type(value).__name__}")
-        if value.dtype.bits == 1:
-            raise error(
-                f"expected {name} to be a tile of numbers, got one of conditions (i1); convert it "
-                "with .to(cute.i8), whose products are summed in i32",
-                code="CD-P3",
-            )
-        if isinstance(value, View) and value.is_indexed:
-            raise error(
-                f"expected {name} to be a tile of neighboring rows, got one of rows that a tile "
-                "numbers; load it to registers first: view.load()",
-                code="CD-P14",
-            )
-        operands.append(value.use())
-    shapes = a.shape, b.shape, acc.shape  # type: ignore[union-attr]
+    left, right = _operand("a", a), _operand("b", b)
+    operands = left.use(), right.use()
+    shapes = left.shape, right.shape, acc.shape
     more = SUM_COLUMNS if sums else 0
     if not (
         all(len(shape) == 2 for shape in shapes)
@@ -223,6 +199,40 @@ def tile_gemm(
     turned = current().insert(TransposeOp(operands[1])).results[0]
     named = None if atom is None else StringAttr(atom)
     current().insert(GemmOp(operands[0], turned, acc.use(), named, negate, sums=sums))
+
+
+def _check_arguments_of_arrays(given: Mapping[str, object], is_tf32: bool) -> None:
+    """Refuse the arguments that `cute.gemm` takes with arrays alone, unless they are the
+    defaults.
+    """
+    for name, value in given.items():
+        default, instead = IN_A_KERNEL[name]
+        is_default = value is default or (type(value) is type(default) and value == default)
+        if not (is_default or (name == "precision" and value == "tf32" and is_tf32)):
+            raise error(
+                f"{name}: expected {instead}, got it as an argument of cute.gemm(a, b, acc), which "
+                "takes atom, negate and sums beside tiles",
+                code="CD-P11",
+            )
+
+
+def _operand(name: str, value: object) -> Tile | View:
+    """A tile that can be multiplied."""
+    if not isinstance(value, Tile | View):
+        raise error(f"expected {name} to be a tile, got {type(value).__name__}")
+    if value.dtype.bits == 1:
+        raise error(
+            f"expected {name} to be a tile of numbers, got one of conditions (i1); convert it "
+            "with .to(cute.i8), whose products are summed in i32",
+            code="CD-P3",
+        )
+    if isinstance(value, View) and value.is_indexed:
+        raise error(
+            f"expected {name} to be a tile of neighboring rows, got one of rows that a tile "
+            "numbers; load it to registers first: view.load()",
+            code="CD-P14",
+        )
+    return value
 
 
 def _is_f32(value: object) -> bool:

@@ -50,30 +50,32 @@ def upcast(layout: Any, n: int) -> Any:
         if not isinstance(offset, int) or offset % n:
             raise LayoutError(f"expected an offset that {n} divides to upcast {layout}")
         return ComposedLayout(upcast(layout.outer, n), offset // n, upcast(layout.inner, n))
-    modes: list[tuple[Any, Any]] = []
-    for size, stride in leaves(layout.shape, layout.stride):
-        if isinstance(stride, int) and stride == 0:
-            modes.append((size, stride))
-        elif not isinstance(stride, int):
-            if isinstance(stride, ScaledBasis):
-                raise LayoutError(f"expected int strides to upcast, got {layout}")
-            modes.append((size, ceil_div(stride, n)))
-        elif stride % n == 0:
-            modes.append((size, stride // n))
-        elif isinstance(size, Dyn) and n % abs(stride) == 0:
-            modes.append((ceil_div(size, n // abs(stride)), 1 if stride > 0 else -1))
-        elif n % abs(stride) == 0 and (size * abs(stride)) % n == 0:
-            modes.append((size // (n // abs(stride)), 1 if stride > 0 else -1))
-        elif isinstance(size, int) and n % abs(stride) == 0 and n % (size * abs(stride)) == 0:
-            modes.append((1, 0))
-        else:
-            raise LayoutError(
-                f"expected modes that fill whole groups of {n} elements to upcast {layout}, "
-                f"got {size}:{stride}"
-            )
+    modes = [_upcast_mode(*mode, n, layout) for mode in leaves(layout.shape, layout.stride)]
     return Layout(
         unflatten((s for s, _ in modes), layout.shape),
         unflatten((d for _, d in modes), layout.shape),
+    )
+
+
+def _upcast_mode(size: Any, stride: Any, n: int, layout: Layout) -> tuple[Any, Any]:
+    """A mode of `layout` in groups of n elements, as (size, stride)."""
+    if not isinstance(stride, int):
+        if isinstance(stride, ScaledBasis):
+            raise LayoutError(f"expected int strides to upcast, got {layout}")
+        return size, ceil_div(stride, n)
+    if stride % n == 0:
+        return size, stride // n
+    if n % abs(stride) == 0:
+        step = 1 if stride > 0 else -1
+        if isinstance(size, Dyn):
+            return ceil_div(size, n // abs(stride)), step
+        if size * abs(stride) % n == 0:
+            return size // (n // abs(stride)), step
+        if isinstance(size, int) and n % (size * abs(stride)) == 0:
+            return 1, 0
+    raise LayoutError(
+        f"expected modes that fill whole groups of {n} elements to upcast {layout}, "
+        f"got {size}:{stride}"
     )
 
 

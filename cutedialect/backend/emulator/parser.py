@@ -195,7 +195,8 @@ class _Parser(Cursor):
             self.fail("expected one variable per declaration")
         self.expect(";")
 
-    def declarator(self, space: str, extern: bool = False) -> Variable:
+    def alignment(self) -> int:
+        """The bytes that `.align` in front of a type names, or 0; attributes are skipped."""
         align = 0
         while self.token.text in (".align", ".attribute"):
             if self.accept(".align"):
@@ -207,6 +208,10 @@ class _Parser(Cursor):
                     self.at += 1
                     if self.token.kind == "end":
                         self.fail("expected ')'")
+        return align
+
+    def declarator(self, space: str, extern: bool = False) -> Variable:
+        align = self.alignment()
         kind, lanes = self.scalar_type()
         if self.accept(".ptr"):
             while self.token.text in (".global", ".shared", ".const", ".local", ".align"):

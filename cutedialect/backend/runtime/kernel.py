@@ -386,10 +386,16 @@ class Kernel:
                 if stream is not None:
                     record_use(args, stream)
             return
+        self._launch_first(args, stream, look, key, may_share=check is not None)
+
+    def _launch_first(
+        self, args: Sequence[Any], stream: Any, look: Look | None, key: Any, may_share: bool
+    ) -> None:
+        """Launch on arguments that look like none before, and keep what a like call needs."""
         with explained():
             bound = self._checker.bind(args)
             self._check_outputs(args)
-            if check is None:
+            if not may_share:
                 self._shared.check(args, bound)
             prepared = self._launcher(bound).launch(bound, stream)
         self._tell_torch(args, stream)

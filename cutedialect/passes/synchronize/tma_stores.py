@@ -73,43 +73,84 @@ def complete_stores(kernel: KernelOp, part: Block) -> None:
         if len(used) % 2 == 0 or (len(used) > 1 and not at_once and used in blocks)
     }
     for alloc in take_turns:
-        copies = [
-            (writer, store)
-            for step in buffers[alloc]
-            for writer, store in zip(step.writers, step.stores, strict=True)
-            if writer.destination is alloc.result
-        ]
-        ring = ring_of(alloc, 2)
-        for turn, (writer, store) in enumerate(copies):
-            index = arith.ConstantOp(IntegerAttr(turn % 2, i32))
-            stage = StageOp(ring.result, index.result)
-            insert_before(writer, index, stage)
-            writer.operands[1] = store.operands[0] = stage.result
-        erase(alloc)
+        _alternate_stages(alloc, buffers[alloc])
     placed: dict[CopyOp, _StoreStep] = {}
     for steps in blocks:
-        asked: set[int | None] = set()
-        stored: set[AllocSmemOp] = set()
-        for step in _joined(steps, take_turns) if at_once else steps:
-            first, last, store = step.writers[0], step.writers[-1], step.stores[-1]
-            placed |= dict.fromkeys(step.writers, step)
-            warps = step.warps
-            read = TmaStoreWaitOp(0, True, warps)
-            if not at_once and step.buffers <= take_turns:
-                alike = [each for each in steps if each.buffers == step.buffers]
-                is_odd = len(alike) % 2 == 1
-                if is_odd and step is alike[0]:
-                    insert_before(first, TmaStoreWaitOp(0, True, warps), BarrierOp(warps))
-                follows_itself = is_odd and step is alike[-1]
-                waits = [] if follows_itself else [read]
-                insert_after(last, ProxyFenceOp(), *waits, BarrierOp(warps))
-            else:
-                if not at_once or warps not in asked or step.buffers & stored:
-                    insert_before(first, read, BarrierOp(warps))
-                    asked.add(warps)
-                insert_after(last, ProxyFenceOp(), BarrierOp(warps))
-            insert_after(store, TmaStoreCommitOp(warps))
-            stored |= step.buffers
+        joined = _joined(steps, take_turns) if at_once else steps
+        placed |= {writer: step for step in joined for writer in step.writers}
+        if at_once:
+            _wait_at_once(joined)
+        else:
+            _wait_for_the_step_before(joined, take_turns)
+    _wait_for_what_is_read(part, stores, placed)
+    for warps in dict.fromkeys(step.warps for steps in blocks for step in steps):
+        assert part.last_op is not None
+        insert_after(part.last_op, TmaStoreWaitOp(0, True, warps))
+
+
+def _alternate_stages(alloc: AllocSmemOp, steps: Sequence[_StoreStep]) -> None:
+    """Give a buffer two stages, of which its steps take one each in turn."""
+    copies = [
+        (writer, store)
+        for step in steps
+        for writer, store in zip(step.writers, step.stores, strict=True)
+        if writer.destination is alloc.result
+    ]
+    ring = ring_of(alloc, 2)
+    for turn, (writer, store) in enumerate(copies):
+        index = arith.ConstantOp(IntegerAttr(turn % 2, i32))
+        stage = StageOp(ring.result, index.result)
+        insert_before(writer, index, stage)
+        writer.operands[1] = store.operands[0] = stage.result
+    erase(alloc)
+
+
+def _wait_at_once(steps: Sequence[_StoreStep]) -> None:
+    """Wait in front of a step where its warps have not waited in its block, or where its buffers
+    have been stored there.
+    """
+    asked: set[int | None] = set()
+    stored: set[AllocSmemOp] = set()
+    for step in steps:
+        if step.warps not in asked or step.buffers & stored:
+            _wait_in_front(step)
+            asked.add(step.warps)
+        _fence_and_commit(step)
+        stored |= step.buffers
+
+
+def _wait_for_the_step_before(steps: Sequence[_StoreStep], take_turns: set[AllocSmemOp]) -> None:
+    """Wait behind the writes of a step until the one before has been read, where stages take turns,
+    else in front of it.
+    """
+    for step in steps:
+        if not step.buffers <= take_turns:
+            _wait_in_front(step)
+            _fence_and_commit(step)
+            continue
+        alike = [other for other in steps if other.buffers == step.buffers]
+        is_odd = len(alike) % 2 == 1
+        if is_odd and step is alike[0]:
+            _wait_in_front(step)
+        follows_itself = is_odd and step is alike[-1]
+        _fence_and_commit(step, *([] if follows_itself else [TmaStoreWaitOp(0, True, step.warps)]))
+
+
+def _wait_in_front(step: _StoreStep) -> None:
+    read = TmaStoreWaitOp(0, True, step.warps)
+    insert_before(step.writers[0], read, BarrierOp(step.warps))
+
+
+def _fence_and_commit(step: _StoreStep, *waits: Operation) -> None:
+    """Let the threads that write meet in front of the stores, and end these as a group."""
+    insert_after(step.writers[-1], ProxyFenceOp(), *waits, BarrierOp(step.warps))
+    insert_after(step.stores[-1], TmaStoreCommitOp(step.warps))
+
+
+def _wait_for_what_is_read(
+    part: Block, stores: Sequence[CopyOp], placed: Mapping[CopyOp, _StoreStep]
+) -> None:
+    """Wait in front of the steps that may still write what TMA reads."""
     roots = [root_of(store.source).owner for store in stores]
     kept = {alloc for alloc in roots if isinstance(alloc, AllocSmemOp)}
     while (early := unread_write(part, kept)) is not None:
@@ -117,9 +158,6 @@ def complete_stores(kernel: KernelOp, part: Block) -> None:
         waits = [TmaStoreWaitOp(0, True, each) for each in sorted(teams, key=lambda x: x or 0)]
         meeting = BarrierOp(step.warps if teams == {step.warps} else None)
         insert_before(step.writers[0], *waits, meeting)
-    for warps in dict.fromkeys(step.warps for steps in blocks for step in steps):
-        assert part.last_op is not None
-        insert_after(part.last_op, TmaStoreWaitOp(0, True, warps))
 
 
 def _joined(steps: Sequence[_StoreStep], staged: set[AllocSmemOp]) -> list[_StoreStep]:
