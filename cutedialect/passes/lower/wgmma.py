@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import BFloat16Type, Float16Type
@@ -32,8 +33,8 @@ from cutedialect.atoms.matrix_descriptor import (
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import FillOp, GemmOp, element_of, memref_of
-from cutedialect.dialects.cute_nvgpu import Sm90MmaType
-from cutedialect.dialects.walks import ops_of
+from cutedialect.dialects.cute_nvgpu import Sm90MmaType, WgmmaFenceOp
+from cutedialect.dialects.walks import ops_ahead, ops_of
 from cutedialect.layout import Layout, coalesce
 from cutedialect.passes.analysis.resource_plan import ONES_BYTES
 from cutedialect.passes.analysis.smem_layouts import in_order
@@ -238,7 +239,8 @@ def _beside_ones(
 @dataclass(frozen=True)
 class FreshAccumulator:
     """The loop (None for a multiply next to the fill), the multiply in it that comes first, and the
-    first op after the loop that may read.
+    first op after the loop that may read; where that is a multiply, the fence in front of it, which
+    has to come behind all that writes its accumulator.
     """
 
     fill: FillOp
@@ -274,7 +276,11 @@ def fresh_accumulator(fill: FillOp) -> FreshAccumulator | None:
     ):
         return None
     first = min(inside[loop], key=loop.body.block.get_operation_index)
-    return FreshAccumulator(fill, loop, first, following[1] if len(following) > 1 else None)
+    reader = following[1] if len(following) > 1 else None
+    if reader is not None and _multiplies_into(reader, accumulator):
+        between = takewhile(lambda op: op is not loop, ops_ahead(reader))
+        reader = next((op for op in between if isinstance(op, WgmmaFenceOp)), reader)
+    return FreshAccumulator(fill, loop, first, reader)
 
 
 def _multiplies_into(op: Operation, accumulator: SSAValue) -> bool:
