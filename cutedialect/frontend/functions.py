@@ -163,7 +163,8 @@ def tile_gemm(
     acc is (M,N+8), and each of the last columns adds up the rows of a. `of_arrays` are the
     arguments that arrays take, refused where they are not the defaults.
     """
-    _check_arguments_of_arrays(of_arrays or {}, is_tf32=_is_f32(a) and _is_f32(b))
+    is_tf32 = all(isinstance(tile, Tile | View) and tile.dtype == f32 for tile in (a, b))
+    _check_arguments_of_arrays(of_arrays or {}, is_tf32)
     if is_stored(user_frame()):
         raise error(
             "expected cute.gemm(a, b, acc) as a statement, got its result stored; it adds to acc "
@@ -202,9 +203,7 @@ def tile_gemm(
 
 
 def _check_arguments_of_arrays(given: Mapping[str, object], is_tf32: bool) -> None:
-    """Refuse the arguments that `cute.gemm` takes with arrays alone, unless they are the
-    defaults.
-    """
+    """Refuse arguments of `cute.gemm` that arrays alone take, unless they are the defaults."""
     for name, value in given.items():
         default, instead = IN_A_KERNEL[name]
         is_default = value is default or (type(value) is type(default) and value == default)
@@ -233,10 +232,6 @@ def _operand(name: str, value: object) -> Tile | View:
             code="CD-P14",
         )
     return value
-
-
-def _is_f32(value: object) -> bool:
-    return isinstance(value, Tile | View) and value.dtype == f32
 
 
 def copy(source: object, destination: object, mask: Tile | None = None) -> None:

@@ -18,7 +18,6 @@ from cutedialect.backend.runtime.new_arrays import on_device_of
 from cutedialect.backend.runtime.torch_tensors import opaque
 from cutedialect.backend.runtime.tracebacks import concise, explained
 from cutedialect.choices import Activation, Arch, Backend, Precision
-from cutedialect.frontend.launch import compiler
 from cutedialect.schedule import Schedule
 
 from .captured import exact
@@ -49,7 +48,7 @@ from .gemm_operands import (
 from .gemm_scales import BLOCK, check_tile, fold_numbers, scale_of
 from .gemm_tile import default_tile
 from .kernel import ScalarSpec, TensorSpec
-from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
+from .launch import as_schedule, check_arch, compile_kernel, compiler, default_arch, spec_of
 from .library.gemm_problem import Problem, warpgroups
 from .library.gemm_schedules import choose_below
 from .library.split_gemm import DEPTH

@@ -169,7 +169,8 @@ def _kernel(
         known = (program, version(program.function), keys, given, text, arch, backend, spills)
     found = None if known is None else _kernels.get(known)
     if found is None:
-        announce_environment()
+        if environment.check():
+            announce_environment()
         check_arch(arch)
         found = _compile(
             program, specs, constants, schedule, options, arch, backend, keys, spills, variants
