@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import DenseArrayBase, i32, i64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
@@ -39,14 +39,17 @@ from cutedialect.dialects.cute import (
     AllocSmemOp,
     CopyOp,
     GemmOp,
+    IndexedTileOp,
     KernelOp,
     LoadOp,
+    LocalTileOp,
     ReadOp,
     ScheduleAttr,
     StageOp,
     SubviewOp,
     memref_of,
 )
+from cutedialect.dialects.cute.views import GUARD
 from cutedialect.dialects.effects import is_in_memory, is_pure, written_by
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.dialects.walks import ops_of
@@ -247,6 +250,7 @@ def _produce(
     """The producers of a trip: its number, its stage, whether it exists, how far ahead it is."""
     k, slot, inside, ahead = trip
     values: dict[SSAValue, SSAValue] = {loop.body.block.args[0]: k}
+    loaded = _views_of_loads(producers)
     for op in producers:
         if isinstance(op, CopyOp) and op in rings:
             stage = build.insert(StageOp(rings[op], slot, ahead))
@@ -259,9 +263,40 @@ def _produce(
         if isinstance(op, ReadOp):  # nothing is known to be behind the last trip's element
             assert isinstance(clone, ReadOp)
             clone = ReadOp(clone.source, clone.coords, inside)
+        elif isinstance(op, LocalTileOp | IndexedTileOp) and op in loaded:
+            assert isinstance(clone, LocalTileOp | IndexedTileOp)
+            _guard_dropped_modes(clone, op.coords)
         build.insert(clone).location = op.location
         for old, new in zip(op.results, clone.results, strict=True):
             values[old] = new
+
+
+def _views_of_loads(producers: Sequence[Operation]) -> set[Operation]:
+    """The views of memory from which producers load registers: unlike copies, for every trip that
+    a loop runs ahead.
+    """
+    views: set[Operation] = set()
+    pending = [op.source for op in producers if isinstance(op, LoadOp)]
+    while pending:
+        owner = pending.pop().owner
+        if isinstance(owner, Operation) and owner not in views:
+            views.add(owner)
+            pending += [value for value in owner.operands if is_in_memory(value)]
+    return views
+
+
+def _guard_dropped_modes(clone: LocalTileOp | IndexedTileOp, coords: Sequence[SSAValue]) -> None:
+    """Let the tile of a trip behind the last one read 0 along modes that are dropped: those whose
+    coordinates are not the `coords` of the loop's own trip.
+    """
+    given = clone.attributes.get(GUARD)
+    guarded = set(given.get_values() if isinstance(given, DenseArrayBase) else ())
+    extents = clone.tile.get_values()
+    for mode, (own, coord) in enumerate(zip(coords, clone.coords, strict=True)):
+        if extents[mode] == 0 and coord is not own:
+            guarded.add(mode)
+    if guarded:
+        clone.attributes[GUARD] = DenseArrayBase.from_list(i64, sorted(guarded))
 
 
 # Fragments
