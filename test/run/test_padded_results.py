@@ -118,3 +118,19 @@ def sums(A, B, C, S, *, tile=(64, 64, 32)):
         cute.gemm(a[k], b[k], acc)
     cute.copy(acc, cute.local_tile(C, (bm, bn), (m, n)))
     cute.atomic_add(cute.row_sum(acc), cute.local_tile(S, (bm,), (m,)))
+
+
+def test_tiles_that_begin_between_vectors_do_not_go_by_tma() -> None:
+    """A tile of 6 columns is padded to 8, but its neighbor begins at the 6th: no 16 bytes."""
+
+    @cute.kernel
+    def best(X, Y):
+        i, j = cute.tile_index(Y, (64, 6))
+        values, _ = cute.top_k(cute.local_tile(X, (64, 8), (i, j)).load(), 6)
+        cute.copy(values, cute.local_tile(Y, (64, 6), (i, j)))
+
+    x = np.random.default_rng(0).standard_normal((64, 16)).astype(np.float32)
+    y = np.zeros((64, 12), np.float32)
+    best(x, y, **BY_TMA)
+    wanted = [-np.sort(-part, 1)[:, :6] for part in (x[:, :8], x[:, 8:])]
+    assert np.array_equal(y, np.concatenate(wanted, 1))

@@ -172,6 +172,9 @@ def boxes_of(
         return why
     if contiguous is None:
         return "no mode of the tile is contiguous"
+    step = _step_of_tiles(tile, found.modes[contiguous])
+    if step * type_.bits % (8 * _WIDTH):
+        return f"its tiles are {step} elements of a line apart, no multiple of {_WIDTH} bytes"
     box = _box(shape, layout, contiguous, share)
     if box is None or box[contiguous] * type_.bits % (8 * _WIDTH):
         return f"no box with lines of 16 bytes divides the tile {type_.shape}"
@@ -185,6 +188,18 @@ def boxes_of(
     if any(step * type_.bits // 8 % _LINE for step in steps):
         return f"boxes start at lines of {_LINE} bytes in shared memory"
     return found, box
+
+
+def _step_of_tiles(tile: SSAValue, mode: int) -> int:
+    """Elements between neighboring tiles along a mode of their tensor, which a padded tile is wider
+    than; 0 where no coordinate counts tiles. Copies begin at a multiple of 16 bytes of a line.
+    """
+    op = tile.owner
+    while isinstance(op, Operation) and op.operands:
+        if isinstance(op, cute.LocalTileOp):
+            return max(op.counted[mode], 0)
+        op = op.operands[0].owner
+    return 0
 
 
 def _box(
