@@ -131,6 +131,7 @@ def test_a_cache_that_is_only_read(
     capsys: pytest.CaptureFixture[str],
     action: list[str],
 ) -> None:
+    monkeypatch.delenv("CUTEDIALECT_NO_CACHE", raising=False)
     monkeypatch.setenv("CUTEDIALECT_CACHE_DIR", str(tmp_path / "cache"))
     cache.write("tool", cache.key("one"), b"of some bytes")
     with monkeypatch.context() as patch:
