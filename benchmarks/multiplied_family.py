@@ -19,7 +19,7 @@ _CHAINS: Weights = {"result": 5, "memory": 1, "known": 0.5}
 _MEMORY: Weights = {"memory": 1}
 _LOOPS: Weights = {"loop": 4, "unrolled": 1, "nested": 1, "straight": 0.5, "condition": 0.7}
 _BESIDE: Weights = {"store": 1, "update": 1, "sums": 0.7, "fetch": 0.7, "atomic": 0.4}
-_SIDES = (64, 64, 64, 128, 16, 32, 48, 96)
+_SIDES = (64, 64, 64, 128, 128, 16, 32, 48, 96)
 _TRIPS = (0, 1, 2, 2, 3, 3, 4, 5, 7)
 _SCHEDULES = (
     "roles = uniform", "roles = specialized", "roles = alternate", "roles = corrected",
@@ -50,7 +50,9 @@ class Family:
     schedules: tuple[str, ...] = _SCHEDULES
     scheduled: float = 0.2
     # Stores that each trip of a loop ends with.
-    stores: tuple[int, ...] = (0, 0, 1)
+    stores: tuple[int, ...] = (0, 1)
+    # How often a trip has a tile in front of its multiplies.
+    early: float = 0.45
     # How many work items there may be along a mode.
     items: tuple[int, ...] = (1, 1, 2)
     # Whether multiplied tiles of tensors may have other extents along K than each other.
@@ -116,7 +118,8 @@ FAMILIES = {
             right={"memory": 3, "scaled": 1, "result": 1},
             sides=(128, 64, 128, 64, 32),
             structures={"loop": 5, "unrolled": 1, "nested": 1},
-            stores=(2, 2, 3),
+            stores=(1, 2, 2),
+            early=1,
         ),
         Family(
             "chains",

@@ -13,6 +13,7 @@ from random import Random
 from .multiplied_family import FAMILIES
 from .multiplied_operands import Loop, Shape, TooLongError
 from .multiplied_specials import LotOfSpecials
+from .multiplied_steps import combinations
 from .program_views import LARGE, Value
 from .tile_program import Argument, Program
 
@@ -50,6 +51,7 @@ class _Lot(LotOfSpecials):
             elif self.left_over > 0:
                 self.part()
         self.ends(out)
+        self.features.update(combinations(self.steps))
         schedule = lot.choice(family.schedules) if self.chance(family.scheduled) else ""
         if self.must_be_refused:
             schedule = ""
@@ -131,7 +133,7 @@ class _Lot(LotOfSpecials):
 
     def body(self) -> None:
         """One to three multiplies, and what each trip stores, in front of them too."""
-        early = self.early() if self.chance(0.4) else None
+        early = self.early() if self.chance(self.family.early) else None
         for _ in range(self.lot.choice((1, 2, 2, 3))):
             if self.left_over <= 0:
                 break
@@ -146,10 +148,16 @@ class _Lot(LotOfSpecials):
             fitting = [v.name for v in self.results() if v.shape and v.shape[0] == rows]
             if fitting:
                 self.say(f"{self.lot.choice(fitting)} += cute.row_sum({early.name})")
+                if not early.mutable:
+                    self.step("old sum", early)
         for _ in range(self.lot.choice(self.family.stores)):
             self.features.add("stores in a loop")
             found = self.tiles()
-            if found and self.chance(0.8):
+            multiplied = [step.tile for step in self.steps if step.kind == "multiply"]
+            products = [value for value in found if value.name in multiplied[-1:]]
+            if products and self.chance(0.6):
+                self.store(products[0])
+            elif found and self.chance(0.8):
                 self.store(self.lot.choice(found))
             else:
                 shape = self.lot.choice(self.sides), self.lot.choice(self.sides)
@@ -163,7 +171,7 @@ class _Lot(LotOfSpecials):
             value = self.lot.choice(found)
         else:
             value = self.fetched((self.lot.choice(self.sides), self.lot.choice(self.sides)))
-        if self.chance(0.5):
+        if self.chance(0.75):
             self.store(value)
         return value
 
@@ -267,20 +275,22 @@ class _Lot(LotOfSpecials):
         self.work += x * y * k * items
         if self.work > family.work:
             raise TooLongError
-        left = self._operand(kinds[0], (x, k), (1, at, extents[0]))
+        left, kinds[0] = self._operand(kinds[0], (x, k), (1, at, extents[0]))
         if x == y and self.chance(0.15):
             self.features.add("an operand beside its transpose")
             left = self.named(left)
-            right = f"{left}.T"
+            right, kinds[1] = f"{left}.T", kinds[0]
         elif x == k == y and self.chance(0.15):
             self.features.add("the same operand twice")
             right = left = self.named(left)
+            kinds[1] = kinds[0]
         else:
-            right = self._operand(kinds[1], (k, y), (0, at, extents[1]))
+            right, kinds[1] = self._operand(kinds[1], (k, y), (0, at, extents[1]))
         if acc is None:
             acc = self.fresh((x, y))
         self.say(f"cute.gemm({left}, {right}, {acc.name})")
         self.features.add("multiply")
+        self.step("multiply", acc, *kinds)
 
     def _fitted(
         self, kind: str, side: int, extents: tuple[int, int, int], is_open: bool
@@ -301,15 +311,16 @@ class _Lot(LotOfSpecials):
         rows, columns = self.lot.choice(shapes)
         return (rows, y, columns) if side == 0 else (x, columns, rows)
 
-    def _operand(self, kind: str, shape: Shape, depth: tuple[int, str, int]) -> str:
+    def _operand(self, kind: str, shape: Shape, depth: tuple[int, str, int]) -> tuple[str, str]:
+        """The text of an operand and where it comes from."""
         made = self.source(kind, shape, depth)
         while made is None:
             kinds = self.family.left
             kind = self.lot.choices(list(kinds), list(kinds.values()))[0]
+            if kind in ("result", "known") and self.chance(0.3):
+                kind = "scaled"
             made = self.source(kind, shape, depth)
-            if made is None and self.chance(0.3):
-                made = self.source("scaled", shape, depth)
-        return made
+        return made, kind
 
     # Beside multiplies
 

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from .multiplied_family import FAMILIES, Family
+from .multiplied_steps import Step
 from .program_views import LotOfViews, Value
 
 Shape = tuple[int, int]
@@ -42,6 +43,16 @@ class LotOfOperands(LotOfViews):
     total: str = "f32"
     sides: list[int] = field(default_factory=list)
     work: float = 0
+    steps: list[Step] = field(default_factory=list)
+
+    def step(self, kind: str, tile: Value, left: str = "", right: str = "") -> None:
+        """What a program does to a tile here, with the loop around it."""
+        inner = self.loops[-1] if self.loops else None
+        runs = inner is None or (inner.trips >= 2 and inner.at_run_time)
+        loop = "" if inner is None else inner.index
+        self.steps.append(
+            Step(kind, tile.name, (tile.shape or (1,))[0], loop if runs else None, left, right)
+        )
 
     # Places in tensors
 

@@ -50,6 +50,7 @@ class LotOfSpecials(LotOfOperands):
         view = self.output_view(value.shape, dtype)
         self.say(f"cute.copy({self.stored_text(value, dtype)}, {view})")
         self.features.add("stores")
+        self.step("store", value)
 
     def stored_text(self, value: Value, dtype: str) -> str:
         """A tile in the type of an output."""
@@ -168,7 +169,8 @@ class LotOfSpecials(LotOfOperands):
         self.call(self.lot.choice(('precision="tf32"', "fast_accum=False", "fast_accum=True")))
 
     def foreign_argument(self) -> None:
-        self.must_be_refused = True
+        # A loop of Python without a trip does not say it.
+        self.must_be_refused |= all(loop.trips or loop.at_run_time for loop in self.loops)
         self.call(self.lot.choice(_FOREIGN))
 
     # Places of maxima
@@ -244,6 +246,10 @@ class LotOfSpecials(LotOfOperands):
 
     # Arrays in two arguments
 
+    def goes_round(self) -> bool:
+        """Whether the loops around have a trip: without one, a refusal and a result are right."""
+        return all(loop.trips for loop in self.loops)
+
     def _aliases(self, shape: Shape, shift: int = 0) -> tuple[Argument, Argument, str]:
         """An input, an output over it, so many rows further on, and the place of a tile."""
         counts = [self.coords.get(name, 1) for name in "ij"]
@@ -270,7 +276,7 @@ class LotOfSpecials(LotOfOperands):
         shape = self.lot.choice(self.sides), self.lot.choice(self.sides)
         source, out, at = self._aliases(shape)
         count = self.coords.get("i", 1)
-        self.must_be_refused |= count > 1
+        self.must_be_refused |= count > 1 and self.goes_round()
         rows = f"(i + 1) % {count}" if count > 1 else "0"
         place = f"{rows}, {at.split(', ')[1]}"
         tile = self.add(f"cute.local_tile({source.name}, {shape}, ({place})).load()", shape, "f32")
@@ -280,7 +286,7 @@ class LotOfSpecials(LotOfOperands):
         """Arrays of which one begins some rows behind the other."""
         shape = self.lot.choice(self.sides), self.lot.choice(self.sides)
         source, out, at = self._aliases(shape, shift=4)
-        self.must_be_refused |= self.coords.get("i", 1) > 1
+        self.must_be_refused |= self.coords.get("i", 1) > 1 and self.goes_round()
         tile = self.add(f"cute.local_tile({source.name}, {shape}, ({at})).load()", shape, "f32")
         self.say(f"cute.copy({tile.name} * 2, cute.local_tile({out.name}, {shape}, ({at})))")
 

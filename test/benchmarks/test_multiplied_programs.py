@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import linecache
 from collections import Counter
 from dataclasses import replace
+from random import Random
 
 import numpy as np
 import pytest
 
 from benchmarks import multiplied_programs
 from benchmarks.multiplied_family import FAMILIES
+from benchmarks.multiplied_lot import _Lot, draw
+from benchmarks.multiplied_operands import TooLongError
 from benchmarks.multiplied_programs import TARGETS, judged, program_of
+from benchmarks.multiplied_steps import COMBINATIONS, Step, combinations
 from benchmarks.numpy_tiles import InexactError
 from benchmarks.program_outcome import Outcome, expected, outcome
 from benchmarks.program_refusals import lacks
+from benchmarks.program_views import LARGE
 from benchmarks.random_programs import _small, main
 from benchmarks.tile_program import Argument, Program
 
@@ -61,6 +67,50 @@ def test_what_programs_are_made_of() -> None:
     assert {each.schedule != "" for each in drawn} == {True, False}
     counts = Counter(sum("cute.gemm(" in line for line in each.lines) for each in drawn)
     assert {2, 3, 4, 5} <= set(counts)
+
+
+def test_combinations_that_raced_and_hung_are_drawn() -> None:
+    """Each in at least one program of fifty."""
+    drawn = []
+    for number, family in enumerate(list(FAMILIES) * 30):
+        with contextlib.suppress(TooLongError):
+            drawn.append(draw(number, family))
+    shares = Counter(feature for each in drawn for feature in each.features)
+    assert len(COMBINATIONS) == 6
+    assert {name for name in COMBINATIONS if shares[name] < len(drawn) / 50} == set()
+
+
+def test_what_trips_combine() -> None:
+    """A store, and behind it a multiply of 128 rows that is stored too: in one loop, not in two."""
+    multiply = Step("multiply", "p", 128, "t", "memory", "memory")
+    around = [Step("store", "x", 64, "t"), multiply, Step("store", "p", 128, "t")]
+    assert list(combinations(around)) == ["trips: stores around a multiply of 128 rows"]
+    assert list(combinations(around[1:])) == []
+    assert list(combinations([replace(around[0], loop="u"), *around[1:]])) == []
+    assert list(combinations([around[0], replace(multiply, rows=64), around[2]])) == []
+    chained = replace(multiply, left="result")
+    assert list(combinations([replace(chained, loop="")] * 3)) == [
+        "three multiplies in a row, one chained"
+    ]
+    computed = replace(multiply, left="result", right="scaled")
+    assert list(combinations([computed, Step("old sum", "x", 64, "t")])) == [
+        "trips: an old tile summed behind a computed right operand",
+        "trips: a chain whose right operand is computed",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "trips", "refused"),
+    [("unrolled", 0, False), ("unrolled", 1, True), ("loop", 0, True), ("loop", 1, True)],
+)
+def test_a_mistake_in_a_loop_without_trips(kind, trips, refused) -> None:
+    """A loop of Python does not say it; one that is traced does."""
+    lot = _Lot(Random(0), 0, LARGE)
+    lot.family = replace(FAMILIES["calls"], trips=(trips,))
+    lot.sides = [16, 16, 16]
+    with lot.loop(kind):
+        lot.foreign_argument()
+    assert lot.must_be_refused == refused
 
 
 @pytest.mark.parametrize("target", TARGETS)
