@@ -18,7 +18,7 @@ Precision = Literal["tf32", "3xtf32"]
 Spills = Literal["refuse", "warn", "allow"]
 
 Roles = Literal["uniform", "specialized", "alternate", "shifting", "corrected", "split"]
-# The roles of each plan; passes/analysis/role_plan.py says how they read.
+# The roles of each plan; plans.py says how they read.
 _BUILT_IN = "load 1+: loads; prepare 2: prepares; mma 1: tensor_multiplies; main *: rest"
 PLANS = {
     # Every warp does everything: what Ampere's multistage kernels do.

@@ -22,6 +22,7 @@ from cutedialect.choices import (
     Scheduler,
     Switch,
 )
+from cutedialect.plans import Plan, plan_of
 
 
 class ScheduleError(ValueError):
@@ -163,9 +164,21 @@ class Schedule:
             object.__setattr__(self, name, _checked(name, value))
 
     @property
-    def has_load_role(self) -> bool:
-        """Whether some warps load what others compute on."""
-        return self.roles not in (None, "uniform")
+    def plan(self) -> Plan:
+        """The role plan: the rows of `roles`, with as many teams as `instances` says where teams
+        take turns. Where it is open, all warps do all.
+        """
+        return plan_of(self.roles, self.instances)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether a role plan is chosen, and one in which all warps do all."""
+        return self.roles is not None and self.plan.loads is None
+
+    @property
+    def may_specialize(self) -> bool:
+        """Whether the role plan is open, or one in which one role computes that others serve."""
+        return self.roles is None or self.plan.is_specialized
 
     @property
     def leaves_multiplies(self) -> bool:
@@ -302,7 +315,11 @@ def _checked(name: str, value: object) -> object:
             )
         return value
     if name == "roles" and isinstance(value, str) and value.startswith("(") and value.endswith(")"):
-        return value  # Rows of a plan (passes/analysis/role_plan.py).
+        try:
+            plan_of(value)
+        except ValueError as error:
+            raise ScheduleError(str(error)) from None
+        return value
     if name in _WORDS and value not in [*_WORDS[name]]:
         near = difflib.get_close_matches(str(value), _WORDS[name], 1)
         hint = f"; did you mean '{near[0]}'?" if near else ""

@@ -190,7 +190,8 @@ def _changes(given: Schedule, done: Schedule) -> Iterator[dict[str, Any]]:
     if given.registers is not None:
         yield {"registers": None}
     if done.warps is not None:
-        yield from ({"warps": warps} for warps in _other_warps(done.warps, done.has_load_role))
+        shares_file = done.plan.loads is not None
+        yield from ({"warps": warps} for warps in _other_warps(done.warps, shares_file))
     if given.warps is not None:
         yield {"warps": None}
     if done.epilogue is not None:

@@ -500,7 +500,7 @@ class GemmCall:
 
     def schedule(self, given: Schedule | None, arch: str) -> Schedule | None:
         """`given`, on top of what suits the problem where warpgroups or tcgen05 multiply."""
-        if given is not None and (given.tile is not None or given.roles == "uniform"):
+        if given is not None and (given.tile is not None or given.is_uniform):
             return given
         problem = self.problem()
         if not self.takes_wgmma(arch):

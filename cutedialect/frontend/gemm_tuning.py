@@ -213,7 +213,7 @@ def _specialized(call: GemmCall, arch: str) -> list[Schedule]:
     few = [each for each in listed if _tiles(problem, each) < _PROCESSORS and not each.split_k]
     # One warpgroup loads and prepares where CTAs of a cluster add up.
     few = [
-        each.merged(Schedule(roles="specialized")) if each.roles == "shifting" else each
+        each.merged(Schedule(roles="specialized")) if each.plan.has_preparing_group else each
         for each in few[:_VARIED]
     ]
     shared = [each.merged(share) for each, share in product(few, _SHARES)]

@@ -299,7 +299,7 @@ def _prepared_with(
     check_types(first.a, first.b, target)
     specs = [_member([call.a.value for call in taking]), _member([call.b.value for call in taking])]
     if first.takes_wgmma(target, specs) and not (
-        chosen is not None and (chosen.tile is not None or chosen.roles == "uniform")
+        chosen is not None and (chosen.tile is not None or chosen.is_uniform)
     ):
         problems = [call.problem(specs) for call in taking]
         chosen = choose_schedule(*problems).merged(chosen)

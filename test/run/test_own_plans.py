@@ -10,7 +10,7 @@ from ml_dtypes import float8_e4m3fn
 
 import cutedialect as cute
 from cutedialect import choices
-from cutedialect.passes.analysis.role_plan import rows_of
+from cutedialect.plans import plan_of
 
 APART = "roles = (load 1 @40: loads; mma 4 @216: multiplies; main * @240: rest)"
 
@@ -112,7 +112,7 @@ def test_a_plan_is_a_row(monkeypatch):
     """What a project adds to the table is a plan like any other."""
     rows = "load 1 @40: loads; tensor_cores 4 @216: multiplies; main * @240: rest"
     monkeypatch.setitem(choices.PLANS, "apart", rows)
-    assert [row.name for row in rows_of("apart")] == ["load", "tensor_cores", "main"]
+    assert [row.name for row in plan_of("apart").rows] == ["load", "tensor_cores", "main"]
     kernel = compiled("roles = apart")
     assert 'role "tensor_cores"' in kernel.stages["cute-synchronize"]
 
@@ -125,6 +125,16 @@ def test_a_plan_is_a_row(monkeypatch):
         ("main *: rest; load 1: loads", "of which the last, 'main', takes the rest"),
         ("mma 4: multiplies; main *: rest", "expected a role that takes loads"),
         ("load 2/1: loads; main *: rest", "expected the last role alone to be split by rows"),
+    ],
+)
+def test_rows_that_do_not_parse_are_refused_where_they_are_given(rows, message):
+    with pytest.raises(cute.ScheduleError, match=message):
+        cute.Schedule(roles=f"({rows})")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
         (
             "load 1: loads; mma 8 @104: multiplies; main * @152: rest",
             "expected the 4 warps of the schedule in role 'mma', which has tiles in registers, got",

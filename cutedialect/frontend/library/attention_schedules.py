@@ -16,8 +16,6 @@ _WARPGROUP_TARGETS = ("sm_90a",)
 _MEETING_BYTES = 4096
 # A warp multiplies 16 rows at once, a warpgroup 64.
 _ROWS, _GROUP_ROWS = 16, 64
-# Rows of plans whose scores are in tensor memory: all lanes for each role that computes.
-_PLANNED_ROWS = {"specialized": 128, "corrected": 128, "split": 256}
 # The fewest keys of a block that are worth a loop.
 _LEAST_KEYS = 16
 # Keys and values of so many heads at a time that short problems, which wait for memory, read once.
@@ -168,8 +166,8 @@ def _choose(work: AttentionWork, arch: str, given: Schedule | None) -> Schedule:
     if is_half and _is_wide_and_short(work):
         # More stages than of larger blocks.
         keys = min(keys, _GROUP_ROWS)
-    if given is not None and target(arch).tmem_columns and given.roles in _PLANNED_ROWS:
-        bq = _PLANNED_ROWS[given.roles]
+    if given is not None and target(arch).tmem_columns and _takes_lanes(given):
+        bq = _LANES * given.plan.parts
     if not on_groups:
         is_named = given is not None and (given.tile, given.warps, given.roles) != (None,) * 3
         warps = None if is_named else _sharing_warps(work, bq, keys)
@@ -195,7 +193,7 @@ def _choose(work: AttentionWork, arch: str, given: Schedule | None) -> Schedule:
     elif _is_short(work):
         scheduler = "dynamic"
     is_clustered = given is not None and given.cluster not in (None, (1, 1))
-    if is_clustered or (given is not None and given.roles not in (None, "specialized")):
+    if is_clustered or (given is not None and not given.may_specialize):
         scheduler = None
     is_default = given is None or given.tile in (None, (bq, keys))
     # Tiles of little work are over before several threads have told each other which comes next.
@@ -225,6 +223,11 @@ def _choose(work: AttentionWork, arch: str, given: Schedule | None) -> Schedule:
         epilogue=None if work.stores_boxes else "direct",
     )
     return default.merged(_order(work, bq)).merged(given)
+
+
+def _takes_lanes(given: Schedule) -> bool:
+    """Whether a plan is given of which each role that computes has all lanes of tensor memory."""
+    return given.plan.taking("tensor_multiplies") is not None and given.plan.teams == 1
 
 
 def _may_share_processor(work: AttentionWork, arch: str, given: Schedule | None) -> bool:
@@ -398,7 +401,7 @@ def _scales_rarely(work: AttentionWork, chosen: Schedule) -> bool:
     meanwhile, results are wide, or another role scales them.
     """
     is_partial = work.has_window or work.is_packed
-    is_apart = max(work.dims) > WIDE or chosen.roles in _CORRECTING
+    is_apart = max(work.dims) > WIDE or chosen.plan.corrects is not None
     return _has_many_keys(work) and not is_partial and (chosen.overlaps_multiplies or is_apart)
 
 
@@ -410,7 +413,7 @@ def summed_by(work: AttentionWork, chosen: Schedule, arch: str) -> str:
     rows, block = chosen.tile or (_GROUP_ROWS, _UNIT_KEYS)
     groups = chosen.warps is None or (chosen.warps[0] % 4 == 0 and chosen.warps[1] == 1)
     groups = groups and rows % _GROUP_ROWS == 0 and block % _LEAST_KEYS == 0
-    is_open = chosen.atom is None and chosen.roles in (None, "specialized")
+    is_open = chosen.atom is None and chosen.may_specialize
     is_plain = _is_plain(work) and work.bits_q == 16 and not work.is_latent
     columns = work.dims[1]
     is_span = columns <= _SPAN and columns & (columns - 1) == 0

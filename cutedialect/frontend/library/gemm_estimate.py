@@ -155,7 +155,7 @@ def shifts_apart(schedule: Schedule, problem: Problem) -> bool:
     """Whether a warpgroup shifts operands, of 16 bits, and does nothing else: beside few
     accumulators.
     """
-    if not problem.shifts or problem.bits != _SHIFTED_BITS or schedule.roles == "alternate":
+    if not problem.shifts or problem.bits != _SHIFTED_BITS or schedule.plan.teams > 1:
         return False
     if problem.most_values < MOST_VALUES:
         # Some choice before had too few registers, of which threads start with fewer here.
@@ -196,7 +196,7 @@ def estimated(
         walk += waves * (_SUM + (_SUM_VALUE + _SUM_PART_VALUE * parts) * values)
     elif parts > 1:
         walk += waves * (_SHARE + (_SHARE_VALUE + _PART_VALUE * parts) * values)
-    if schedule.roles == "alternate":
+    if schedule.plan.teams > 1:
         walk += _LAST_VALUE * values
     walk *= (_CLUSTER if size > 1 else 1.0) * _factor(schedule)
     memory = memory_cycles(problems)
@@ -227,7 +227,7 @@ def memory_cycles(problems: tuple[Problem, ...]) -> float:
 def _factor(schedule: Schedule) -> float:
     assert schedule.tile is not None
     rows, columns, _ = schedule.tile
-    factors = _ALTERNATE_FACTORS if schedule.roles == "alternate" else _FACTORS
+    factors = _ALTERNATE_FACTORS if schedule.plan.teams > 1 else _FACTORS
     return _factor_of(rows, columns, factors)
 
 
@@ -267,7 +267,7 @@ def _tile_cycles(
     end = _end_cycles(schedule, problem)
     whole = steps + (_TILE + (end - _TILE) / parts if scattered else end)
     # Of two that take turns one stores while the other multiplies.
-    return _norm(_TEAMS_NORM, steps, whole / 2) if schedule.roles == "alternate" else whole
+    return _norm(_TEAMS_NORM, steps, whole / 2) if schedule.plan.teams > 1 else whole
 
 
 def _step_cycles(schedule: Schedule, problem: Problem, active: int) -> float:
@@ -310,7 +310,7 @@ def _step_cycles(schedule: Schedule, problem: Problem, active: int) -> float:
         found = max(found, own / groups + _READ + _READ_BLOCK * rows / (64 * groups))
     is_alone = groups == 1
     if is_alone:
-        found += _WAIT / 2 if schedule.roles == "alternate" else _WAIT
+        found += _WAIT / 2 if schedule.plan.teams > 1 else _WAIT
     if across * along > 1:
         found += _CLUSTER_WAITS[0 if is_alone else 1]
         found += _CLUSTER_DOUBLED * log2(across * along / 2)
@@ -325,7 +325,7 @@ def stages_of(schedule: Schedule, problem: Problem, others: int = 0) -> int:
     stage = (rows + columns + _transposed_extents(schedule, problem)) * line
     if problem.shifts:
         stage += (rows + columns) * (line + VECTOR)
-    teams = 2 if schedule.roles == "alternate" else 1
+    teams = 2 if schedule.plan.teams > 1 else 1
     staged = teams * rows * min(columns * problem.out_bits // 8, 4 * _CHUNK)
     if problem.out_align < VECTOR:
         # Lines that begin at any element have room for a vector more.
@@ -423,7 +423,7 @@ def facts_of(schedule: Schedule, problem: Problem, estimate: float) -> tuple[flo
         log(read / moved), step, (rows + columns) * line, step * active,
         ceil_div(ceil_div(problem.k, depth), parts), log(problem.k),
         rows, columns, rows * columns, rows * columns / (128 * warpgroups(schedule)), line // LINE,
-        is_swapped, schedule.roles == "alternate", schedule.early_launch == "yes",
+        is_swapped, schedule.plan.teams > 1, schedule.early_launch == "yes",
         -parts if is_shared else parts,
         segment % _SECTOR > 0, segment % LINE > 0,
         problem.bits, sum(across), width / max(8, gcd(columns, width)) - 1 if across[1] else 0,

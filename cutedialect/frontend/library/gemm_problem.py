@@ -63,7 +63,7 @@ class Problem:
         # Threads that copy operands bring them to one CTA, and leave teams that take turns too few
         # registers. So do large tiles that are stored few columns at a time, and the tallest ones.
         is_copied = self.align < VECTOR and (
-            schedule.roles == "alternate"
+            schedule.plan.teams > 1
             or (self.shifts and schedule.cluster != (1, 1))
             or (columns % _FEW_AT_ONCE != 0 and rows * columns > _MOST_COPIED)
         )
@@ -77,7 +77,7 @@ class Problem:
             if rows >= TALLEST:
                 most += _MORE_OF_TALLEST
             elif self.is_plain and self.out_bits <= _NARROW:
-                most += _MORE_IN_TURNS * (schedule.roles == "alternate" and rows == _IN_TURNS)
+                most += _MORE_IN_TURNS * (schedule.plan.teams > 1 and rows == _IN_TURNS)
         return (
             not is_copied
             and not (self.out_align < WORD and rows >= TALLEST)
@@ -114,7 +114,7 @@ class Problem:
 def warpgroups(schedule: Schedule) -> int:
     """Warpgroups that multiply one tile."""
     assert schedule.tile is not None
-    if schedule.roles == "alternate":
+    if schedule.plan.teams > 1:
         return 1
     if schedule.warps is not None:
         return schedule.warps[0] * schedule.warps[1] // 4

@@ -221,7 +221,7 @@ def choose_below(given: Schedule | None, problem: Problem) -> Schedule:
     if given is not None and any(getattr(given, name) is not None for name in _BESIDE_CLUSTERS):
         problem = replace(problem, takes_clusters=False)
     chosen = choose_schedule(problem)
-    if given is not None and chosen.roles == "shifting":
+    if given is not None and chosen.plan.has_preparing_group:
         # What is given may want the warps that shift.
         chosen = chosen.merged(_ONE_GROUP)
     if given is not None and given.reduction == "cluster":
@@ -240,7 +240,7 @@ def _ranked(
     if schedule.swap_ab == "yes" and problems[0].m > _MOST_SWAPPED and not problems[0].turns:
         margin *= _SWAPPED_MARGIN
     is_short = problems[0].k * problems[0].bits <= _FEW_STEPS * LINE * 8
-    if schedule.roles == "alternate" and problems[0].batch > 1 and is_short:
+    if schedule.plan.teams > 1 and problems[0].batch > 1 and is_short:
         margin *= _TURNS_MARGIN
     if len(problems) > 1:
         assert schedule.tile is not None
@@ -263,7 +263,7 @@ def _fitted(problem: Problem, least: float, within: float) -> Iterator[tuple[flo
             schedule = _schedule_of(tile, cluster, swap, roles)
             if not _fits_cluster(schedule, problem):
                 continue
-            if roles == "alternate" and cluster[0] * cluster[1] > 2:
+            if schedule.plan.teams > 1 and cluster[0] * cluster[1] > 2:
                 continue
             # Parts through memory are what the list has.
             whole: list[tuple[int, Reduction | None]] = [(1, None)]
@@ -324,7 +324,7 @@ def _parts(
     assert schedule.tile is not None
     assert schedule.cluster is not None
     yield 1, None
-    if len(problems) != 1 or schedule.roles == "alternate":
+    if len(problems) != 1 or schedule.plan.teams > 1:
         return
     problem = problems[0]
     steps = ceil_div(problem.k, schedule.tile[2])

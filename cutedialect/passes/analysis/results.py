@@ -92,9 +92,9 @@ def has_registers(schedule: Schedule, threads: int, taken: int) -> bool:
     """Whether so many computing threads, each of which holds tiles in so many registers, have room
     for two vectors, shifted, and for where lines begin.
     """
-    teams = schedule.instances or 2 if schedule.roles == "alternate" else 1
-    loading = GROUP_WARPS if schedule.roles not in (None, "uniform") else 0
-    warps = threads // _LANES * teams + loading
+    plan = schedule.plan
+    loading = GROUP_WARPS if plan.loads else 0
+    warps = threads // _LANES * plan.teams + loading
     at_start = registers_at_start(warps * (schedule.ctas or 1))
     most = _MOST_TAKEN if loading else at_start
     splits = (schedule.split_k or 1) > 1 and schedule.reduction != "cluster"

@@ -27,11 +27,12 @@ from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of
 from cutedialect.dialects.walks import ops_around, ops_of, walk
 from cutedialect.passes.analysis.memory_views import uses_of
 from cutedialect.passes.analysis.resource_plan import Buffer, room, stage_bytes, stages_of_results
-from cutedialect.passes.analysis.role_plan import MAIN, is_corrected, role_of
+from cutedialect.passes.analysis.role_plan import is_corrected, role_of
 from cutedialect.passes.analysis.tensor_columns import tensor_overlays, tensor_stages
 from cutedialect.passes.analysis.trips import STAGE
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import block_of
+from cutedialect.plans import MAIN
 
 FILLS = "fills"
 READS = "reads"

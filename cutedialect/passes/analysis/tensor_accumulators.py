@@ -17,7 +17,6 @@ from cutedialect.dialects.effects import written
 from cutedialect.dialects.walks import ops_around, ops_of
 from cutedialect.layout import Layout
 from cutedialect.passes.analysis.memory_views import is_zero
-from cutedialect.passes.analysis.role_plan import rows_of
 from cutedialect.passes.rewriting import block_of
 
 
@@ -117,13 +116,7 @@ def _is_narrow(op: cute.MapOp) -> bool:
 def corrects(op: Operation) -> bool:
     """Whether a role of the plan of the kernel around an op corrects accumulators there."""
     kernel = _kernel_of(op)
-    plan = kernel and kernel.schedule and kernel.schedule.data.roles
-    if not plan:
-        return False
-    try:
-        return any("corrects" in row.takes for row in rows_of(plan))
-    except ValueError:  # `cute-assign-warp-roles` says what is wrong with it.
-        return False
+    return kernel is not None and kernel.choices.plan.corrects is not None
 
 
 def _kernel_of(op: Operation) -> cute.KernelOp | None:

@@ -60,7 +60,7 @@ _COMBINED = ("add", "max", "min")
 def sum_in_registers(binding: KernelBinding) -> None:
     """Give each multiply into tensor memory whose own accumulator cannot be there another one."""
     schedule = binding.schedule
-    if schedule.roles == "uniform":
+    if schedule.plan.loads is None:
         return
     for op in ops_of(binding.kernel.body.block, cute.GemmOp):
         if not isinstance(op.acc.type, cute.FragmentType) or life_of(op.acc) is not None:

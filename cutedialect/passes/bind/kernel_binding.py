@@ -100,10 +100,10 @@ class KernelBinding:
         # Of a program without a multiply whose warps all do the same: the warps over its tiles.
         self.grid = (
             self.warps
-            if self.schedule.roles == "uniform" and not holds(kernel, cute.GemmOp)
+            if self.schedule.plan.loads is None and not holds(kernel, cute.GemmOp)
             else None
         )
-        self.is_specialized = self.schedule.has_load_role
+        self.is_specialized = self.schedule.plan.loads is not None
         # What was inserted in front of the program, in order.
         self.tops: list[Operation] = []
 

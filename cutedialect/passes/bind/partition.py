@@ -78,7 +78,6 @@ from cutedialect.passes.analysis.mma_choice import (
 from cutedialect.passes.analysis.multiply_pairs import pair_multiplies
 from cutedialect.passes.analysis.resource_plan import registers_beside, registers_for_tiles
 from cutedialect.passes.analysis.results import as_store, reduces_by_tma
-from cutedialect.passes.analysis.role_plan import rows_of
 from cutedialect.passes.analysis.tensor_maps import asks_tiles_around, is_joined
 from cutedialect.passes.analysis.thread_layouts import (
     accumulator_order,
@@ -424,8 +423,7 @@ class _Partition(StagedOperands):
         if not self.is_specialized or not by_groups or not shares or reader is None:
             return False
         # Teams that take turns cannot tell the role that loads what they decide on.
-        teams = rows_of(self.schedule.roles or "uniform")[-1].teams
-        if teams > 1 and asks_tiles_around(op, (LastArrivalOp,)):
+        if self.schedule.plan.teams > 1 and asks_tiles_around(op, (LastArrivalOp,)):
             return False
         if registers_beside(self.kernel, op.result) <= registers_for_tiles(self.kernel):
             return False

@@ -50,7 +50,7 @@ from cutedialect.passes.analysis.mma_choice import (
 )
 from cutedialect.passes.analysis.multiply_pairs import paired_type
 from cutedialect.passes.analysis.resource_plan import registers_at_start
-from cutedialect.passes.analysis.role_plan import PREPARING_WARPS, rows_of
+from cutedialect.passes.analysis.role_plan import PREPARING_WARPS
 from cutedialect.passes.analysis.smem_layouts import (
     OPERAND,
     operand_layout,
@@ -391,8 +391,8 @@ class StagedOperands(KernelBinding):
         """Those of the role that loads; where a plan lets it grow, those of a warpgroup, some of
         whose warps may have to transpose or convert operands.
         """
-        assert self.schedule.roles is not None
-        row = next(row for row in rows_of(self.schedule.roles) if "loads" in row.takes)
+        row = self.schedule.plan.loads
+        assert row is not None
         if not row.may_grow:
             return self.threads if row.warps is None else 32 * row.warps
         shares = any(
@@ -404,9 +404,8 @@ class StagedOperands(KernelBinding):
 
     def _preparing_threads(self) -> int:
         """Those of the role that transposes, converts or shifts operands in shared memory."""
-        assert self.schedule.roles is not None
-        rows = [row for row in rows_of(self.schedule.roles) if "prepares" in row.takes]
-        return 32 * (rows[0].warps or PREPARING_WARPS) if rows else self.threads
+        row = self.schedule.plan.taking("prepares")
+        return self.threads if row is None else 32 * (row.warps or PREPARING_WARPS)
 
     def load_by_tma(
         self,

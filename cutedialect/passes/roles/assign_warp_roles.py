@@ -1,6 +1,6 @@
 """`cute-assign-warp-roles`: every op that does something gets a role from the plan.
 
-A plan (`role_plan.py`) is rows: which ops a role takes, and its warps. An op has the role of the
+A plan (`plans.py`) is rows: which ops a role takes, and its warps. An op has the role of the
 first row that takes it, and the warps of rows that take something are laid out: roles of less than
 a warpgroup share the first one, those of whole warpgroups follow. Where one thread can issue all
 that a role of one warp does, one thread plays it. Where the innermost loop fills several rings by
@@ -47,18 +47,17 @@ from cutedialect.passes.analysis.memory_views import root_of
 from cutedialect.passes.analysis.resource_plan import most_accumulators
 from cutedialect.passes.analysis.ring_edges import depth, edges_of
 from cutedialect.passes.analysis.role_plan import (
-    MAIN,
     ROLES,
-    RoleRow,
+    accepts,
     corrections,
     give,
     is_load,
     role_of,
-    rows_of,
-    undivided,
 )
 from cutedialect.passes.roles.crossings import cross_numbers, cross_tiles, settle_owners
 from cutedialect.passes.roles.exchanges import join_exchanges, part_exchanges
+from cutedialect.plans import MAIN, UNIFORM, Plan, RoleRow, plan_of
+from cutedialect.schedule import Schedule
 
 _GROUP = 4
 _WARP = 32
@@ -106,6 +105,9 @@ class AssignWarpRolesPass(ModulePass):
 
     plan: str | None = None
 
+    def __post_init__(self) -> None:
+        Schedule(roles=self.plan)
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for kernel in op.ops:
             if isinstance(kernel, KernelOp):
@@ -113,25 +115,20 @@ class AssignWarpRolesPass(ModulePass):
 
     def _assign(self, module: ModuleOp, kernel: KernelOp) -> None:
         given = kernel.choices
-        plan = self.plan or given.roles or "uniform"
-        try:
-            rows = rows_of(plan)
-        except ValueError as error:
-            raise PassFailedException(kernel, str(error)) from error
-        if given.instances is not None:
-            if rows[-1].teams == 1:
-                raise PassFailedException(
-                    kernel,
-                    "expected the role plan alternate with instances = "
-                    f"{given.instances}, got {plan}; leave instances out",
-                )
-            rows = (*rows[:-1], replace(rows[-1], teams=given.instances))
+        plan = self.plan or given.roles or UNIFORM
+        rows = plan_of(plan, given.instances).rows
+        if given.instances is not None and plan_of(plan).teams == 1:
+            raise PassFailedException(
+                kernel,
+                "expected the role plan alternate with instances = "
+                f"{given.instances}, got {plan}; leave instances out",
+            )
         has_roles = len(rows) > 1
         exchanges = part_exchanges(kernel) if has_roles else []
         corrected = corrections(kernel)
         for inner in walk(kernel.body.block):
             if touches_tiles(inner):
-                give(next(row.name for row in rows if row.accepts(inner, corrected)), inner)
+                give(next(row.name for row in rows if accepts(row, inner, corrected)), inner)
         if not has_roles:
             return
         if not _has_tensor_memory(module):
@@ -219,7 +216,7 @@ def _work_of(part: Sequence[Operation]) -> int:
 
 def _advice(kernel: KernelOp, rows: tuple[RoleRow, ...]) -> str:
     """The nearest plan and tile where a tile's rows cannot be split."""
-    parts, nearest, tile = rows[-1].parts, undivided(rows), kernel.choices.tile
+    parts, nearest, tile = rows[-1].parts, Plan(rows).undivided(), kernel.choices.tile
     if nearest is None:
         return f"take a plan whose role '{rows[-1].name}' is one"
     if tile is None:

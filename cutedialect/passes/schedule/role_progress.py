@@ -24,10 +24,11 @@ from cutedialect.dialects.cute import AllocTmemOp, GemmOp, KernelOp
 from cutedialect.dialects.walks import common_block
 from cutedialect.passes.analysis.memory_views import uses_of
 from cutedialect.passes.analysis.ring_edges import Buffer, depth, edges_of, stages_of
-from cutedialect.passes.analysis.role_plan import MAIN, is_corrected, role_of
+from cutedialect.passes.analysis.role_plan import is_corrected, role_of
 from cutedialect.passes.analysis.tensor_columns import tensor_overlays, tensor_stages
 from cutedialect.passes.analysis.trips import order_of, stage_of
 from cutedialect.passes.rewriting import block_of
+from cutedialect.plans import MAIN
 
 
 @dataclass(frozen=True)

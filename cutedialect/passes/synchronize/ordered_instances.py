@@ -24,7 +24,7 @@ from cutedialect.dialects.effects import space_of
 from cutedialect.dialects.pipeline import CreateOp
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.analysis.memory_views import root_of
-from cutedialect.passes.analysis.role_plan import role_of, rows_of
+from cutedialect.passes.analysis.role_plan import role_of
 from cutedialect.passes.anchors import anchored
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.assign_warp_roles import Role
@@ -35,10 +35,7 @@ from cutedialect.passes.synchronize.ring_ends import ring_between
 @anchored(asked={"overlap": TURNS})
 def order_instances(kernel: KernelOp, roles: Sequence[Role]) -> None:
     """Let the instances of a role that share the rows of a tile compute operands in turns."""
-    plan = kernel.choices.roles
-    if plan is None:
-        return
-    names = [row.name for row in rows_of(plan) if row.parts > 1]
+    names = [row.name for row in kernel.choices.plan.rows if row.parts > 1]
     instances = [
         role for role in roles for name in names if re.fullmatch(rf"{name}(_\d+)?", role.name)
     ]

@@ -94,7 +94,7 @@ def flatten_tiles(kernel: cute.KernelOp, given: Schedule, of: str) -> bool:
 def _takes_runs(given: Schedule) -> bool:
     """Whether a schedule leaves open which elements a work item has."""
     return (
-        given.roles in (None, "uniform")
+        given.plan.loads is None
         and given.scheduler in (None, "single")
         and given.epilogue in (None, "direct")
         and given.cluster in (None, (1, 1))

@@ -102,7 +102,7 @@ def complete(kernel: cute.KernelOp, given: Schedule, arch: str) -> Schedule:
     gemms = ops_of(kernel, cute.GemmOp)
     # Programs without a multiply stream through rings only where a schedule asks for it.
     asks_for_roles = given.roles is not None or given.epilogue == "tma"
-    if given.roles != "uniform" and (gemms or asks_for_roles):
+    if not given.is_uniform and (gemms or asks_for_roles):
         choose = _multiplying if gemms else _streaming
         plan = choose(kernel, gemms, given, arch)
         if plan is not None:
@@ -160,7 +160,7 @@ def _multiplying(
     into tensor memory, which warpgroups only read.
     """
     acc = cute.fragment_of(gemms[0].acc)
-    teams = _teams(given)
+    teams = given.plan.teams
     grids = [given.warps] if given.warps is not None else _tensor_grids(acc.shape)
     choices = [MmaChoice(op, arch, given.atom) for op in gemms]
     taken = [grid for grid in grids if all(choice.takes(Tcgen05Atom, grid) for choice in choices)]
@@ -211,11 +211,11 @@ def _multiplying(
         meeting += summed_bytes(kernel, given, warps)
     if is_tensor:
         meeting += _computed_bytes(gemms)
-    if is_tensor and given.roles not in (None, "specialized"):
+    if is_tensor and not given.may_specialize:
         # Vectors of rows that cross roles, and through which layouts are exchanged.
         meeting += _VECTORS * acc.shape[0] * acc.bits // 8  # pyright: ignore[reportOperatorIssue]
     # Two buffers of what stays while a loop runs, unless the loop is left with one stage.
-    if is_tensor and given.roles in (None, "specialized"):
+    if is_tensor and given.may_specialize:
         meeting += _staged_result_bytes(kernel, in_turns=True) - _staged_result_bytes(kernel)
     meeting += 0 if is_tensor else _aligned_bytes(kernel, warps, given)
     plan = _plan(kernel, arch, warps, stage, given, 2 * once + meeting)
@@ -309,7 +309,7 @@ def _plan(
     free = target(arch).smem_of(given.ctas or 1) - _BARRIER_BYTES - once
     epilogue = given.epilogue or "tma"
     if epilogue == "tma":
-        free -= _teams(given) * _staged_result_bytes(kernel, is_least=least_results)
+        free -= given.plan.teams * _staged_result_bytes(kernel, is_least=least_results)
     return {
         "roles": "specialized",
         "scheduler": "persistent",
@@ -345,7 +345,7 @@ def _aligned_bytes(kernel: cute.KernelOp, warps: tuple[int, int], given: Schedul
     if given.epilogue == "direct":
         return 0
     # Teams that take turns have buffers of their own, which share no storage with operands.
-    teams = _teams(given)
+    teams = given.plan.teams
     if teams == 1 and not has_registers(loading, 32 * prod(warps), _sums(kernel, warps)):
         return 0
     return teams * sum(map(bytes_of_buffer, set(aligned_results(kernel))))
@@ -355,11 +355,6 @@ def _sums(kernel: cute.KernelOp, warps: tuple[int, int]) -> int:
     """Accumulators of a thread."""
     sizes = [prod(cute.shape_of(op.acc.type)) for op in ops_of(kernel, cute.GemmOp)]
     return max(sizes, default=0) // (32 * prod(warps))
-
-
-def _teams(given: Schedule) -> int:
-    """How many teams of warps take work items in turns."""
-    return given.instances or 2 if given.roles == "alternate" else 1
 
 
 def _group_warps(tile: tuple[int, ...], teams: int) -> tuple[int, int]:

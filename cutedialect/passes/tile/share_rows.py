@@ -91,7 +91,7 @@ def _takes_clusters(given: Schedule, arch: str) -> bool:
     """Whether clusters can be chosen for a schedule that does not ask for them."""
     return (
         target(arch).max_cluster > 1
-        and given.roles in (None, "uniform")
+        and given.plan.loads is None
         and given.scheduler in (None, "single")
         and given.cluster in (None, (1, 1))
     )

@@ -30,7 +30,6 @@ from xdsl.utils.exceptions import PassFailedException
 from cutedialect.atoms import target
 from cutedialect.dialects import cute
 from cutedialect.dialects.walks import holds, ops_around, ops_of
-from cutedialect.passes.analysis.role_plan import instances_of_rows
 from cutedialect.passes.launch_arguments import launches_of
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import ScalarBuilder, erase
@@ -102,9 +101,8 @@ class TilePass(ModulePass):
             _check_tile(kernel, given)
             given = _of_one_item(kernel, given)
             kernel.properties["schedule"] = cute.ScheduleAttr(given)
-            instances = instances_of_rows(kernel)
-            if instances > 1:
-                split_rows(kernel, instances)
+            if given.plan.parts > 1:
+                split_rows(kernel, given.plan.parts)
             schedule = complete(kernel, given, self.arch)
             _check_target(kernel, schedule, self.arch)
             assert schedule.warps is not None
@@ -183,11 +181,12 @@ def _check_target(kernel: cute.KernelOp, schedule: Schedule, arch: str) -> None:
     cancels = schedule.scheduler == "cancel"
     # Claims are of single CTAs.
     claims = "dynamic" if prod(cluster) == 1 else "persistent"
+    plan = schedule.plan
     shares, schedulers, roles = "reduction = cluster", ("single", "persistent"), "specialized"
-    instead = "reduction = ordered"
+    instead, has_other_roles = "reduction = ordered", not plan.is_specialized
     if shares_rows(kernel):
         schedulers, roles, instead = ("single",), "uniform", "split_k = 1"
-    has_roles = schedule.roles not in (None, "uniform")
+        has_other_roles = plan.loads is not None
     problems = [
         (
             prod(cluster) > most,
@@ -199,7 +198,7 @@ def _check_target(kernel: cute.KernelOp, schedule: Schedule, arch: str) -> None:
             f"{arch}; take scheduler = {claims}",
         ),
         (
-            cancels and not schedule.has_load_role,
+            cancels and plan.loads is None,
             "roles of which one loads with the scheduler cancel, got the role plan uniform; take "
             f"scheduler = {claims}",
         ),
@@ -211,7 +210,7 @@ def _check_target(kernel: cute.KernelOp, schedule: Schedule, arch: str) -> None:
             for is_wrong, what, got in (
                 ((schedule.split_k or 1) > most, f"split_k of at most {most}", schedule.split_k),
                 (cluster != (1, 1), "cluster = (1,1)", schedule.cluster),
-                (schedule.roles != roles, f"roles = {roles}", schedule.roles),
+                (has_other_roles, f"roles = {roles}", schedule.roles),
                 (
                     schedule.scheduler not in schedulers,
                     f"the scheduler {' or '.join(schedulers)}",
@@ -220,11 +219,11 @@ def _check_target(kernel: cute.KernelOp, schedule: Schedule, arch: str) -> None:
             )
         ),
         (
-            has_roles and number < _ROLES_TARGET and not holds(kernel, cute.GemmOp),
+            plan.loads is not None and number < _ROLES_TARGET and not holds(kernel, cute.GemmOp),
             f"the role plan uniform on {arch}, got {schedule.roles}; take roles = uniform",
         ),
         (
-            schedule.epilogue == "tma" and schedule.roles == "uniform",
+            schedule.epilogue == "tma" and plan.loads is None,
             "the role plan specialized or alternate with epilogue = tma, got uniform on "
             f"{arch}; take epilogue = smem",
         ),
