@@ -6,16 +6,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Literal, overload
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
-from cutedialect.backend.runtime.jax_arrays import call_on_views, uses_jax
-from cutedialect.backend.runtime.kernel import Kernel
-from cutedialect.backend.runtime.new_arrays import on_device_of
-from cutedialect.backend.runtime.torch_tensors import opaque
-from cutedialect.backend.runtime.tracebacks import concise, explained
-from cutedialect.choices import Arch, Backend
-from cutedialect.frontend.launch import compiler
 from cutedialect.schedule import Schedule
 
 from .attention_operands import (
@@ -32,9 +25,11 @@ from .attention_splits import Work, parts_of, processors_of, without_parts
 from .attention_views import (
     follow_each_other,
 )
+from .declarations import ATTENTION
+from .doors import Door
 from .dtypes import DType, as_dtype, bf16, f16, f32, i32
 from .fitting import allowed, fitting_default
-from .gemm_operands import Operand, as_number, as_operand, check_types, refuse_unknown, shown
+from .gemm_operands import Operand, as_number, as_operand, check_types, shown
 from .kernel import TensorSpec
 from .launch import Variants, as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.attention import attention as program
@@ -51,7 +46,7 @@ from .library.attention_work import AttentionWork
 from .library.exponential_model import polynomials
 from .library.split_attention import split_attention
 from .ready_attention import ReadyAttention
-from .ready_call import Calls, call_key
+from .ready_call import call_key
 
 _LOG2_E = math.log2(math.e)
 # Rows of heads that share keys are those of one tile where they are so many of a head, or so many
@@ -67,251 +62,6 @@ _UNBOUNDED = 1 << 29
 Window = tuple[int | None, int | None]
 
 
-@overload
-def attention(
-    q: Any,
-    k: Any,
-    v: Any,
-    *,
-    causal: bool = False,
-    scale: float | None = None,
-    window: tuple[int, int] | None = None,
-    softcap: float | None = None,
-    lengths: Any = None,
-    cu_seqlens: tuple[Any, Any] | None = None,
-    block_table: Any = None,
-    scale_q: Any = None,
-    scale_k: Any = None,
-    scale_v: Any = None,
-    return_lse: Literal[False] = False,
-    out: Any = None,
-    out_dtype: object = None,
-    arch: Arch | None = None,
-    schedule: Schedule | str | None = None,
-    backend: Backend = "auto",
-    stream: Any = None,
-) -> Any: ...
-
-
-@overload
-def attention(
-    q: Any,
-    k: Any,
-    v: Any,
-    *,
-    causal: bool = False,
-    scale: float | None = None,
-    window: tuple[int, int] | None = None,
-    softcap: float | None = None,
-    lengths: Any = None,
-    cu_seqlens: tuple[Any, Any] | None = None,
-    block_table: Any = None,
-    scale_q: Any = None,
-    scale_k: Any = None,
-    scale_v: Any = None,
-    return_lse: Literal[True],
-    out: Any = None,
-    out_dtype: object = None,
-    arch: Arch | None = None,
-    schedule: Schedule | str | None = None,
-    backend: Backend = "auto",
-    stream: Any = None,
-) -> tuple[Any, Any]: ...
-
-
-@overload
-def attention(
-    q: Any,
-    k: Any,
-    v: Any,
-    *,
-    causal: bool = False,
-    scale: float | None = None,
-    window: tuple[int, int] | None = None,
-    softcap: float | None = None,
-    lengths: Any = None,
-    cu_seqlens: tuple[Any, Any] | None = None,
-    block_table: Any = None,
-    scale_q: Any = None,
-    scale_k: Any = None,
-    scale_v: Any = None,
-    return_lse: bool,
-    out: Any = None,
-    out_dtype: object = None,
-    arch: Arch | None = None,
-    schedule: Schedule | str | None = None,
-    backend: Backend = "auto",
-    stream: Any = None,
-) -> Any: ...
-
-
-@opaque("call cutedialect.torch.attention, a custom operator")
-def attention(
-    q: Any,
-    k: Any,
-    v: Any,
-    *,
-    causal: bool = False,
-    scale: float | None = None,
-    window: tuple[int, int] | None = None,
-    softcap: float | None = None,
-    lengths: Any = None,
-    cu_seqlens: tuple[Any, Any] | None = None,
-    block_table: Any = None,
-    scale_q: Any = None,
-    scale_k: Any = None,
-    scale_v: Any = None,
-    return_lse: bool = False,
-    out: Any = None,
-    out_dtype: object = None,
-    arch: Arch | None = None,
-    schedule: Schedule | str | None = None,
-    backend: Backend = "auto",
-    stream: Any = None,
-    **unknown: Any,
-) -> Any:
-    """softmax(scale Q K^T) V for each head: q (B, H, Sq, D), k (B, Hk, Sk, D), v (B, Hk, Sk, Dv).
-
-    Elements are f16, bf16, e4m3 or e5m2, those of k and v of q's type or of 8 bits beside 16 of q.
-    The last dimension is contiguous, head dimensions are up to 256 (of 16 bits D up to 576 and Dv
-    up to 512), and H is a multiple of Hk: neighboring heads of q share a head of k and v. A `v`
-    that is a view of the first columns of k, or their number, is loaded once, as part of k. `scale`
-    is 1/sqrt(D) by default, `softcap` c makes the scores c tanh(score / c). `scale_q`, `scale_k`
-    and `scale_v` multiply the elements of q, k and v: positive numbers, or arrays of f32, one for
-    each head (H,), (Hk,), or for each head of each batch entry (B, H), (B, Hk).
-
-    Row i of q is aligned with key j = i + Sk - Sq. `causal` hides the keys behind j, `window=(left,
-    right)` those more than `left` before or `right` behind it; -1 is unbounded. `lengths` (B,), of
-    i32 or i64, says how many keys of each batch entry there are; the rest of k and v is padding,
-    and Sk above is that number. `cu_seqlens=(q_offsets, k_offsets)` packs sequences: arrays are
-    (1, H, total, D), and sequence s has the rows q_offsets[s] to q_offsets[s + 1] - 1 of q and
-    those of k_offsets of k and v. Rows outside of all sequences are not written.
-    `block_table` (B, pages) of i32 or i64 says where the keys are: k and v are (pages, Hk, page
-    size, D), and key j of batch entry b is row j mod the page size, a power of two from 8 on, of
-    page block_table[b, j // page size]. Without `lengths` all of its pages are full. Pages behind
-    the length are not looked at.
-
-    A row that sees no key gives 0. Padding, other sequences, and what a mask hides from a row may
-    hold NaN or Inf; a tile in which some row sees such a value of v takes a slow way. Returns
-    `out`, or a new array of `out_dtype` where q lives (q's type by default, bf16 where that has 8
-    bits); with `return_lse` also
-    the logarithms (natural, f32, (B, H, Sq)) of the sums of exponentials, -inf for a row that sees
-    no key. Wrong arguments, such as an `out` that shares memory with another array, raise TypeError
-    or ValueError naming the argument, and nothing is written.
-    """
-    if unknown:
-        refuse_unknown("attention", unknown)
-    is_packed = cu_seqlens is not None
-    offsets = cu_seqlens if isinstance(cu_seqlens, tuple | list) and len(cu_seqlens) == 2 else ()
-    scores = causal, scale, window, softcap
-    where = lengths, cu_seqlens, block_table
-    scales = scale_q, scale_k, scale_v
-    arrays, factors = split_scales(scales)
-    options = (*scores, *factors, return_lse, out_dtype, arch, schedule, backend, is_packed)
-    shapes = None
-    try:
-        shapes = q.shape, k.shape, options
-        repeats = _calls.repeats.get(shapes, ())
-    except (AttributeError, RuntimeError, TypeError, ValueError):  # no shapes, or no hashes
-        repeats = ()
-    try:
-        for _, repeat in repeats:
-            result = repeat(
-                None, stream, False, q, k, v, out, None, lengths, block_table, *arrays, *offsets
-            )
-            if result is not None:
-                return result
-    except Exception as error:
-        raise concise(error)  # noqa: B904
-    columns = None
-    while True:
-        key, addresses = call_key(
-            (q, k, v, out, lengths, block_table, *arrays, *offsets), (*options, columns)
-        )
-        # Columns of the keys begin where these do; host arrays are not known to begin elsewhere.
-        if v is None or (addresses[1] != addresses[2] and not isinstance(v, int)):
-            break
-        v, columns = columns_of(k, v)
-        if columns is None:
-            break
-    ready = _calls.known(key)
-    values = v if columns is None else columns
-    if ready is None:
-        given = {
-            "q": q, "k": k, "v": values, "out": out, "lengths": lengths,
-            "cu_seqlens": cu_seqlens, "block_table": block_table, "scale_q": scale_q,
-            "scale_k": scale_k, "scale_v": scale_v,
-        }  # fmt: skip
-        if uses_jax(given.values()):
-            more = {
-                "causal": causal, "scale": scale, "window": window, "softcap": softcap,
-                "return_lse": return_lse, "out_dtype": out_dtype, "arch": arch,
-                "schedule": schedule, "backend": backend,
-            }  # fmt: skip
-            with explained():
-                return call_on_views(partial(attention, **more), given, stream)
-        with explained():
-            call = AttentionCall(q, k, values, *scores, *where, scales, return_lse, out, out_dtype)
-            with on_device_of((q,)):
-                ready = call.prepare(out, arch, schedule, backend)
-        if key is not None:
-            _calls.keep(key, ready)
-    is_again = ready.repeat is not None and shapes is not None and columns is None
-    try:
-        keys = lengths, block_table
-        result = ready.run((q, k, v, out), arrays, keys, offsets, stream)
-        if is_again and _calls.wants(shapes):
-            made = result if return_lse else (result, None)
-            repeat = ready.repeat_of((q, k, v, *made, *keys, *arrays, *offsets), out is None)
-            _calls.remember(shapes, ready, repeat)
-        return result
-    except Exception as error:
-        raise concise(error)  # noqa: B904
-
-
-def specified_attention(
-    q: Any,
-    k: Any,
-    v: Any,
-    *,
-    causal: bool = False,
-    scale: float | None = None,
-    window: tuple[int, int] | None = None,
-    softcap: float | None = None,
-    lengths: Any = None,
-    cu_seqlens: tuple[Any, Any] | None = None,
-    block_table: Any = None,
-    scale_q: Any = None,
-    scale_k: Any = None,
-    scale_v: Any = None,
-    return_lse: bool = False,
-    out: Any = None,
-    out_dtype: object = None,
-    arch: Arch | None = None,
-    schedule: Schedule | str | None = None,
-    backend: Backend = "auto",
-) -> tuple[AttentionCall, ReadyAttention, Kernel]:
-    """The call of `attention` with arrays or `TensorSpec`s, what runs it, and its kernel."""
-    scores = causal, scale, window, softcap
-    where = lengths, cu_seqlens, block_table
-    scales = scale_q, scale_k, scale_v
-    array, columns = columns_of(k, v)
-    values = array if columns is None else columns
-    call = AttentionCall(q, k, values, *scores, *where, scales, return_lse, out, out_dtype)
-    ready = call.prepare(out, arch, schedule, backend)
-    if ready.kernel is None:
-        raise ValueError(f"q: expected an output with elements, got shape {shown(call.out_shape)}")
-    return call, ready, ready.kernel
-
-
-attention.compile = compiler(specified_attention)  # type: ignore[attr-defined]
-
-
-_CALLS_KEPT = 4096
-_calls: Calls[ReadyAttention] = Calls(_CALLS_KEPT)
-attention.forget = _calls.clear  # type: ignore[attr-defined]
-
-
 @dataclass(frozen=True)
 class _Packing:
     """Where packed sequences begin, in rows of q and of k."""
@@ -323,28 +73,16 @@ class _Packing:
 class AttentionCall:
     """The checked arguments of one call."""
 
-    def __init__(
-        self,
-        q: Any,
-        k: Any,
-        v: Any,
-        causal: bool,
-        scale: float | None,
-        window: tuple[int, int] | None,
-        softcap: float | None,
-        lengths: Any,
-        cu_seqlens: tuple[Any, Any] | None,
-        block_table: Any,
-        scales: tuple[Any, Any, Any],
-        return_lse: bool,
-        out: Any,
-        out_dtype: object,
-    ) -> None:
-        self.q, self.k = as_operand(q, "q"), as_operand(k, "k")
+    def __init__(self, given: SimpleNamespace) -> None:
+        self.given = given
+        self.q, self.k = as_operand(given.q, "q"), as_operand(given.k, "k")
+        array, columns = columns_of(given.k, given.v)
+        v = array if columns is None else columns
         if isinstance(v, bool):
             raise TypeError("v: expected an array, or how many columns of k it is, got bool")
         self.is_latent = isinstance(v, int)
         self.v = first_columns(self.k, v) if isinstance(v, int) else as_operand(v, "v")
+        block_table, causal, softcap = given.block_table, given.causal, given.softcap
         self.table = (
             None if block_table is None else page_table(block_table, self.q, self.k, self.v)
         )
@@ -354,26 +92,29 @@ class AttentionCall:
         if causal not in (True, False):
             raise TypeError(f"causal: expected True or False, got {causal!r}")
         self.causal = bool(causal)
-        self.window = _window(window, causal)
+        self.window = _window(given.window, causal)
         depth = self.q.shape[-1]
-        self.scale = 1 / math.sqrt(depth or 1) if scale is None else _number("scale", scale)
+        self.scale = (
+            1 / math.sqrt(depth or 1) if given.scale is None else _number("scale", given.scale)
+        )
         heads = self.q.shape[1], self.heads, self.heads
-        self.given_scales = scales
-        self.scales = head_scales(scales, self.q.shape[0], heads)
+        self.given_scales = given.scale_q, given.scale_k, given.scale_v
+        self.scales = head_scales(self.given_scales, self.q.shape[0], heads)
         self.softcap = None if not softcap else _number("softcap", softcap)
         if self.softcap is not None and self.softcap < 0:
             raise ValueError(f"softcap: expected a positive number, got {softcap}")
-        self.lengths = None if lengths is None else integers("lengths", lengths)
+        self.lengths = None if given.lengths is None else integers("lengths", given.lengths)
         self.packing = None
         if self.lengths is not None:
             check_extent("lengths", self.lengths, self.q.shape[0])
-        if cu_seqlens is not None:
-            self.packing = self._packed(cu_seqlens)
+        if given.cu_seqlens is not None:
+            self.packing = self._packed(given.cu_seqlens)
         default = self.q.dtype if self.q.dtype.bits > 8 else bf16
-        default = default if out is None else as_operand(out, "out").dtype
-        self.out_dtype = default if out_dtype is None else as_dtype(out_dtype, "out_dtype")
-        self._check_out(out)
-        self.returns_lse = return_lse
+        default = default if given.out is None else as_operand(given.out, "out").dtype
+        dtype = given.out_dtype
+        self.out_dtype = default if dtype is None else as_dtype(dtype, "out_dtype")
+        self._check_out(given.out)
+        self.returns_lse = given.return_lse
 
     def _packed(self, given: object) -> _Packing:
         if self.lengths is not None:
@@ -412,33 +153,28 @@ class AttentionCall:
         if given.dtype != self.out_dtype:
             raise TypeError(f"out: expected {self.out_dtype.name}, got {given.dtype.name}")
 
-    def prepare(
-        self,
-        out: Any,
-        arch: str | None,
-        schedule: Schedule | str | None,
-        backend: str,
-    ) -> ReadyAttention:
+    def prepare(self) -> ReadyAttention:
         """Compile (or find) the kernel; an empty output has none. Of a call without a schedule, one
         that spills gives way to one with fewer keys in a block.
         """
-        target = arch or default_arch(backend)
+        backend = self.given.backend
+        target = self.given.arch or default_arch(backend)
         check_arch(target)
         check_types(self.q, self.q, target)
-        given = as_schedule(schedule)
-        if given is not None:
-            return allowed(lambda each: self._prepared_with(out, target, each, backend), given)
+        schedule = as_schedule(self.given.schedule)
+        if schedule is not None:
+            return allowed(lambda each: self._prepared_with(target, each, backend), schedule)
         return fitting_default(
-            lambda spills: self._prepared_with(out, target, None, backend, spills), backend
+            lambda spills: self._prepared_with(target, None, backend, spills), backend
         )
 
     def _prepared_with(
-        self, out: Any, target: str, given: Schedule | None, backend: str, spills: int = 0
+        self, target: str, given: Schedule | None, backend: str, spills: int = 0
     ) -> ReadyAttention:
         """The call with a schedule, or with a default although so many others had too few
         registers.
         """
-        dims = self.dims(target)
+        out, dims = self.given.out, self.dims(target)
         if given is not None and given.tile is not None and len(given.tile) != 2:
             raise ValueError(f"schedule: expected a tile (rows, keys), got {given.tile}")
         heads = self.heads or 1
@@ -491,7 +227,7 @@ class AttentionCall:
             self.returns_lse,
             heads,
             group,
-            self.numbers(),
+            self.scalars(),
             self.scales,
             None if self.packing is None else self.items(rows, heads, group),
             folds,
@@ -515,12 +251,12 @@ class AttentionCall:
 
         lse = TensorSpec(self.out_shape[:-1], f32, align=4) if self.returns_lse else None
         values = None if self.is_latent else self.v.value
-        arrays = self.q.value, self.k.value, values, made, lse
         lengths = None if self.lengths is None else self.lengths.value
-        keys = lengths, None if self.table is None else self.table.value
+        table = None if self.table is None else self.table.value
         packing = self.packing
         offsets = () if packing is None else (packing.q_offsets.value, packing.k_offsets.value)
-        args = ready.arguments(arrays, self.given_scales, keys, offsets)
+        arrays = self.q.value, self.k.value, values, made, lse, lengths, table
+        args = ready.arguments((*arrays, *self.given_scales, *offsets))
         several = ready.parts is not None or gathers
         taken = split_attention if several else program
         kernel = compile_kernel(taken, args, options, Variants(given or Schedule(), near))
@@ -578,7 +314,7 @@ class AttentionCall:
         left, right = self.window
         return left, (None if self.q.shape[2] == 1 and not self.packing else right)
 
-    def numbers(self) -> tuple[Any, ...]:
+    def scalars(self) -> tuple[Any, ...]:
         """Scale, cap, the keys that a row sees, and v's scale, as the program takes them."""
         of_q, of_k, of_v = self.scales.numbers
         scale, cap = self.scale * of_q * of_k * _LOG2_E, None
@@ -672,3 +408,30 @@ def _number(name: str, value: object) -> float:
     if not math.isfinite(found):
         raise ValueError(f"{name}: expected a finite number, got {found}")
     return found
+
+
+def _look(
+    given: SimpleNamespace, arrays: tuple[Any, ...], options: tuple[object, ...]
+) -> tuple[Any, tuple[Any, ...], bool]:
+    """The key, and arrays without values that are columns of the keys."""
+    columns = None
+    while True:
+        key, addresses = call_key(arrays, (*options, columns))
+        v = arrays[2]
+        # Columns of the keys begin where these do; host arrays are not known to begin elsewhere.
+        if v is None or (addresses[1] != addresses[2] and not isinstance(v, int)):
+            break
+        v, columns = columns_of(arrays[1], v)
+        if columns is None:
+            break
+        arrays = *arrays[:2], v, *arrays[3:]
+        given.v = columns
+    return key, arrays, columns is None
+
+
+door: Door[AttentionCall, ReadyAttention] = Door(ATTENTION, AttentionCall, _look)
+
+if TYPE_CHECKING:
+    from .typed_calls import attention
+else:
+    attention = door.function(__name__, {"split_scales": split_scales})

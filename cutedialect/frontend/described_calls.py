@@ -13,7 +13,8 @@ from cutedialect.backend.runtime.description import DescribedCall
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.schedule import Schedule
 
-from .attention import AttentionCall, attention, specified_attention
+from .attention import AttentionCall, attention
+from .attention import door as attention_door
 from .attention_scales import NAMES
 from .dtypes import DType, f32
 from .gemm import GemmCall, gemm, specified_gemm
@@ -48,7 +49,7 @@ def described_call(
     if program is gemm:
         return _described_gemm(*specified_gemm(*args, **options), options)
     if program is attention:
-        return _described_attention(*specified_attention(*args, **options))
+        return _described_attention(*attention_door.specified(*args, **options))
     return None
 
 
@@ -139,7 +140,7 @@ def _described_attention(call: AttentionCall, ready: Any, kernel: Kernel) -> Des
     ready = replace(ready, out_shape=out.shape, items=items)
     values = None if call.is_latent else symbols[2]
     given = ready.arguments(
-        (symbols[0], symbols[1], values, out, lse), scales, (lengths, table), offsets
+        (symbols[0], symbols[1], values, out, lse, lengths, table, *scales, *offsets)
     )
     return arguments.described(_ATTENTION, kernel, given)
 

@@ -4,138 +4,74 @@ those it was made from, and holds none of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from cutedialect.backend.runtime.aliasing import Named, check_aliases
-from cutedialect.backend.runtime.kernel import Kernel
-from cutedialect.backend.runtime.new_arrays import maker, new_array
-from cutedialect.backend.runtime.repeats import Repeat
-from cutedialect.backend.runtime.warm_call import warm_call
+from cutedialect.backend.runtime.aliasing import Named
 
 from .attention_scales import NAMES as SCALES
 from .attention_scales import HeadScales
 from .attention_views import heads_as_rows, share_heads, split_heads, work_items
 from .dtypes import DType, f32
+from .ready_call import Ready
 
-# The arrays of a call, in the order of `ReadyAttention.run`.
-_ARRAYS = ("q", "k", "v", "out", "lengths", "block_table", *SCALES, "cu_seqlens", "cu_seqlens")
-# Places in the arrays of a kernel.
+# The arrays of a call.
+_ARRAYS = (
+    "q", "k", "v", "out", "lse", "lengths", "block_table", *SCALES, "cu_seqlens", "cu_seqlens",
+)  # fmt: skip
 _OUT, _LSE, _LENGTHS, _TABLE, *_SCALES, _OFFSETS = range(3, 11)
 
 
 @dataclass
-class ReadyAttention:
+class ReadyAttention(Ready):
     """What a warm call needs, and none of the arrays that it was made from.
 
-    `numbers` are the scale, the cap, and the keys before and behind that a row sees; `items` the
+    `scalars` are the scale, the cap, and the keys before and behind that a row sees; `items` the
     work items of packed sequences. With `folds` the rows of heads that share keys are those of one;
     they are gathered if no stride leads through those of q. `queries` is how many a head has, where
-    it matters, and `parts` how many the keys are split into. `repeat` is the call on device arrays
-    after the first one, of (q, k, v, out, lse, lengths, block_table, scales..., offsets...).
+    it matters, and `parts` how many the keys are split into.
     """
 
-    kernel: Kernel | None
-    out_shape: tuple[int | None, ...]
-    out_dtype: DType
+    OUT = _OUT
+
     returns_lse: bool
     heads: int
     group: int
-    numbers: tuple[Any, ...]
+    scalars: tuple[Any, ...]
     scales: HeadScales
     items: tuple[int | None, ...] | None
     folds: bool
     gathers: bool
     queries: Any
     parts: Any
-    repeat: Repeat | None = field(default=None, compare=False)
 
-    def run(
-        self,
-        arrays: tuple[Any, Any, Any, Any],
-        scales: Sequence[Any],
-        keys: tuple[Any, Any],
-        offsets: Sequence[Any],
-        stream: Any,
-    ) -> Any:
-        """Launch on arrays that look like those of `prepare`."""
-        q, k, v, out = arrays
-        if self.repeat is not None:
-            result = self.repeat(None, stream, True, *arrays, None, *keys, *scales, *offsets)
-            if result is not None:
-                return result
-        lse = None
-        if out is None:
-            out = new_array(q, self.out_shape, self.out_dtype.numpy, stream)
-        if self.returns_lse:
-            lse = new_array(q, self.out_shape[:-1], f32.numpy, stream)
-        if self.kernel is not None:
-            args = self.arguments((q, k, v, out, lse), scales, keys, offsets)
+    def new(self) -> dict[int, tuple[tuple[int | None, ...], DType]]:
+        results = {_OUT: (self.out_shape, self.out_dtype)}
+        return results | {_LSE: (self.out_shape[:-1], f32)} if self.returns_lse else results
 
-            def check() -> None:
-                given = zip(_ARRAYS, (*arrays, *keys, *scales, *offsets), strict=False)
-                check_aliases([Named(name, value, name == "out") for name, value in given])
+    def named(self, arrays: Sequence[Any]) -> list[Named]:
+        return [
+            Named(name, value, name == "out")
+            for name, value in zip(_ARRAYS, arrays, strict=False)
+            if name != "lse"
+        ]
 
-            self.kernel.launch(
-                *[value for value in args if value is not None],
-                stream=stream,
-                check=None if arrays[3] is None else check,
-            )
-            if self.repeat is None:
-                every = (q, k, v, out, lse, *keys, *scales, *offsets)
-                self.repeat = self.repeat_of(every, arrays[_OUT] is None, args)
-        return (out, lse) if self.returns_lse else out
-
-    def repeat_of(
-        self, every: tuple[Any, ...], is_new: bool, args: Sequence[Any] | None = None
-    ) -> Repeat | None:
-        """The launch for calls on other arrays that look like these, which include the results, as
-        one function for what torch is at just now. `args` are the kernel's arguments, if known.
-        """
-        assert self.kernel is not None
-        k, v = every[1:3]
-        if args is None:
-            args = self.arguments(
-                every[:_LENGTHS],
-                every[_SCALES[0] : _OFFSETS],
-                (every[_LENGTHS], every[_TABLE]),
-                every[_OFFSETS:],
-            )
-        makers: dict[int, Callable[[Any, Any], Any]] = {}
-        if is_new:
-            makers[_OUT] = maker(every[0], self.out_shape, self.out_dtype.numpy)
-        if self.returns_lse:
-            makers[_LSE] = maker(every[0], self.out_shape[:-1], f32.numpy)
-        # What `arguments` gives, in its order.
+    def places(self, arrays: Sequence[Any]) -> list[int]:
         places = [*range(_LENGTHS), *_SCALES, _LENGTHS]
         if self.items is not None:
             places += [_OFFSETS, _OFFSETS, _OFFSETS + 1]
-        places.append(_TABLE)
-        return warm_call(
-            self.kernel,
-            [value for value in args if value is not None],
-            every,
-            [place for place in places if place < len(every) and every[place] is not None],
-            makers,
-            [_OUT, _LSE] if self.returns_lse else [_OUT],
-            written=[] if is_new else [_OUT],
-            # Values that begin where keys do may be columns of these.
-            apart=[(1, 2)] if v is not None and v.shape[-1] < k.shape[-1] else [],
-        )
+        return [*places, _TABLE]
 
-    def arguments(
-        self,
-        arrays: Sequence[Any],
-        scales: Sequence[Any],
-        keys: tuple[Any, Any],
-        offsets: Sequence[Any],
-    ) -> list[Any]:
-        """The program's arguments: heads that share keys are a mode of their own. `keys` are their
-        lengths and the table of their pages.
-        """
-        lengths, table = keys
-        q, k, v, out, lse = arrays
+    def about(self, arrays: Sequence[Any]) -> dict[str, Any]:
+        # Values that begin where keys do may be columns of these.
+        k, v = arrays[1:3]
+        return {"apart": [(1, 2)] if v is not None and v.shape[-1] < k.shape[-1] else []}
+
+    def arguments(self, arrays: Sequence[Any], numbers: tuple[float, ...] = ()) -> list[Any]:
+        """The program's arguments: heads that share keys are a mode of their own."""
+        q, k, v, out, lse, lengths, table, *scales = arrays[:_OFFSETS]
+        offsets = arrays[_OFFSETS:]
         if self.folds:
             view = split_heads if self.gathers else heads_as_rows
             q, out = view(q, self.heads), heads_as_rows(out, self.heads)
@@ -150,7 +86,7 @@ class ReadyAttention:
         factors = self.scales.arguments(
             scales, self.out_shape[0], self.heads, 1 if self.folds else self.group
         )
-        given = [q, k, v, out, lse, *self.numbers, *factors, lengths]
+        given = [q, k, v, out, lse, *self.scalars, *factors, lengths]
         if self.parts is not None or self.gathers:
             return [*given, self.queries, table, self.parts]
         return [*given, *packing, self.queries, table]

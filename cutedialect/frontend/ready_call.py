@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from cutedialect.backend.runtime.aliasing import Named, check_aliases
 from cutedialect.backend.runtime.arrays import array_looks
@@ -89,6 +89,105 @@ def call_key(
     """
     seen = array_looks(arrays)
     return (None, (None,) * len(arrays)) if seen is None else ((*seen[0], *options), seen[1])
+
+
+@dataclass
+class Ready:
+    """What a warm call needs, and none of the arrays that it was made from. `repeat` is the call on
+    device arrays after the first one, of the arrays in the order of the declaration.
+    """
+
+    kernel: Kernel | None
+    out_shape: tuple[int | None, ...]
+    out_dtype: DType
+    repeat: Repeat | None = field(default=None, compare=False, kw_only=True)
+
+    OUT: ClassVar[int]
+
+    def numbers(self, *given: float) -> tuple[float, ...] | None:
+        """What the kernel takes of the numbers of the call; None for those of the first one."""
+        return None
+
+    def new(self) -> dict[int, tuple[tuple[int | None, ...], DType]]:
+        """The shapes and types of results by their places, those of the caller among them."""
+        return {self.OUT: (self.out_shape, self.out_dtype)}
+
+    def arguments(self, arrays: Sequence[Any], numbers: tuple[float, ...]) -> list[Any]:
+        """What the kernel takes; None is left out."""
+        raise NotImplementedError
+
+    def places(self, arrays: Sequence[Any]) -> list[int]:
+        """The arrays of which the tensors among the arguments are views, in their order."""
+        raise NotImplementedError
+
+    def named(self, arrays: Sequence[Any]) -> list[Named]:
+        """The arrays of the caller by their names, of which none overlaps one that is written."""
+        raise NotImplementedError
+
+    def written(self) -> tuple[int, ...]:
+        """The places of arrays of the caller that the kernel writes."""
+        return (self.OUT,)
+
+    def about(self, arrays: Sequence[Any]) -> dict[str, Any]:
+        """What else a repeated call has to know of the arrays."""
+        return {}
+
+    def run(self, arrays: Sequence[Any], numbers: tuple[float, ...], stream: Any) -> Any:
+        """Launch on arrays that look like those of the first call."""
+        if self.repeat is not None:
+            result = self.repeat(self.numbers(*numbers), stream, True, *arrays)
+            if result is not None:
+                return result
+        every = list(arrays)
+        for place, (shape, dtype) in self.new().items():
+            if every[place] is None:
+                every[place] = new_array(arrays[0], shape, dtype.numpy, stream)
+        if self.kernel is not None:
+            given = self.arguments(every, numbers)
+            is_checked = any(arrays[place] is not None for place in self.written())
+            self.kernel.launch(
+                *[value for value in given if value is not None],
+                stream=stream,
+                check=(lambda: check_aliases(self.named(arrays))) if is_checked else None,
+            )
+            if self.repeat is None:
+                self.repeat = self.repeat_of(every, arrays[self.OUT] is None, given)
+        results = [every[place] for place in self.new()]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def with_results(self, arrays: Sequence[Any], result: Any) -> list[Any]:
+        """The arrays with those that a call has made."""
+        every, places = list(arrays), list(self.new())
+        for place, value in zip(places, result if len(places) > 1 else (result,), strict=True):
+            every[place] = value
+        return every
+
+    def repeat_of(
+        self, every: Sequence[Any], is_new: bool, given: Sequence[Any] | None = None
+    ) -> Repeat | None:
+        """The launch for calls on other arrays that look like these, which include the results, as
+        one function for what torch is at just now. `given` are the kernel's arguments, if known.
+        """
+        assert self.kernel is not None
+        if given is None:
+            given = self.arguments(every, (1.0, 1.0))
+        new = self.new()
+        kept = [] if is_new else [self.OUT]
+        written = [each for each in self.written() if each != self.OUT and every[each] is not None]
+        return warm_call(
+            self.kernel,
+            [value for value in given if value is not None],
+            every,
+            [place for place in self.places(every) if every[place] is not None],
+            {
+                place: maker(every[0], shape, dtype.numpy)
+                for place, (shape, dtype) in new.items()
+                if place not in kept
+            },
+            list(new),
+            written=[*kept, *written],
+            **self.about(every),
+        )
 
 
 @dataclass

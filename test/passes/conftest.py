@@ -2,13 +2,13 @@
 
 import pytest
 
-from cutedialect.backend.runtime.kept import Kept
 from cutedialect.frontend import attention
 from cutedialect.frontend.library import attention_schedules
+from cutedialect.frontend.ready_call import Calls
 
 
 @pytest.fixture
 def looks_first(monkeypatch):
     """Attention looks for the largest scores before it counts exponentials from them."""
     monkeypatch.setattr(attention_schedules, "_guesses", lambda *_: False)
-    monkeypatch.setattr(attention, "_calls", Kept(1))
+    monkeypatch.setattr(attention.door, "calls", Calls(1))

@@ -1,0 +1,186 @@
+"""The functions of declared calls. What a call does that was made before is written out, as text
+made of its declaration: calls of Python functions cost more than all that it does.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, Generic, Protocol, TypeVar
+
+from cutedialect.backend.runtime.jax_arrays import call_on_views, uses_jax
+from cutedialect.backend.runtime.kernel import Kernel
+from cutedialect.backend.runtime.new_arrays import on_device_of
+from cutedialect.backend.runtime.torch_tensors import opaque
+from cutedialect.backend.runtime.tracebacks import concise, explained
+
+from .gemm_operands import refuse_unknown, shown
+from .instead import ARGUMENTS
+from .ready_call import Calls, Ready, call_key
+from .signature import Call
+
+_WARM = """\
+def {name}({parameters}):
+    {unknown}
+    {before}
+    options = ({key},)
+    shapes, repeats = None, ()
+    try:
+        shapes = {first}.shape, {second}.shape, options
+        repeats = _calls.repeats.get(shapes, ())
+    except (AttributeError, RuntimeError, TypeError, ValueError):  # no shapes, or no hashes
+        pass
+    try:
+        for ready, repeat in repeats:
+            result = repeat({repeated}, stream, False, {arrays})
+            if result is not None:
+                return result
+    except Exception as error:
+        raise concise(error)
+    return _first({{{given}}}, ({arrays},), options, shapes, {numbers})
+"""
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+
+
+class Checked(Protocol):
+    """The checked arguments of a call."""
+
+    out_shape: tuple[int | None, ...]
+
+    def prepare(self) -> Any:
+        """What runs the call, with its kernel."""
+        ...
+
+
+_C = TypeVar("_C", bound=Checked)
+_R = TypeVar("_R", bound=Ready)
+Arrays = tuple[Any, ...]
+Look = Callable[[SimpleNamespace, Arrays, tuple[object, ...]], tuple[Any, Arrays, bool]]
+"""The key of a call, its arrays as the prepared call takes them, and whether it may be one that is
+looked up by shapes.
+"""
+
+
+def _look(
+    given: SimpleNamespace, arrays: Arrays, options: tuple[object, ...]
+) -> tuple[Any, Arrays, bool]:
+    del given
+    return call_key(arrays, options)[0], arrays, True
+
+
+class Door(Generic[_C, _R]):
+    """What the functions of a declared call share."""
+
+    def __init__(self, call: Call, check: Callable[[SimpleNamespace], _C], look: Look = _look):
+        self.call = call
+        self.check = check
+        self.look = look
+        self.calls: Calls[_R] = Calls(4096)
+
+    def function(self, module: str, names: Mapping[str, Any], inside: str = "") -> Any:
+        """The function of arrays, of a module. `names` are those that the declaration's lines use,
+        `inside` is what is done for tiles of a kernel.
+        """
+        call = self.call
+        signature = call.signature(collects=call.name in ARGUMENTS)
+        text = self._text(signature, inside)
+        known = {"_calls": self.calls, "_first": self.first, "concise": concise, **names}
+        known |= {"__name__": module, "refuse_unknown": refuse_unknown}
+        file = os.path.join(_FOLDER, f"<{call.name}>")
+        linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+        exec(compile(text, file, "exec"), known)
+        function: Any = known[call.name]
+        function.__doc__ = call.doc
+        self.function_of_arrays = opaque(f"call cutedialect.torch.{call.name}, a custom operator")(
+            function
+        )
+        function.compile = self.compiled()
+        function.forget = self.calls.clear
+        return function
+
+    def _text(self, signature: Any, inside: str) -> str:
+        call = self.call
+        unknown = f"if unknown: refuse_unknown({call.name!r}, unknown)"
+        lines = [*inside.strip().splitlines(), *call.before.strip().splitlines()]
+        return _WARM.format(
+            name=call.name,
+            parameters=str(signature)[1:-1],
+            unknown=unknown if "unknown" in signature.parameters else "",
+            before="\n    ".join(lines),
+            key=", ".join(call.key()),
+            arrays=call.prepared,
+            first=call.operands[0],
+            second=call.operands[1],
+            numbers=call.numbers,
+            repeated=call.repeated,
+            given=", ".join(f"{each!r}: {each}" for each in call.by_name),
+        )
+
+    def first(
+        self,
+        named: dict[str, Any],
+        arrays: Arrays,
+        options: tuple[object, ...],
+        shapes: Any,
+        numbers: tuple[float, ...],
+    ) -> Any:
+        """A call that is not looked up by shapes: it is found by all of its looks, or checked."""
+        given = SimpleNamespace(**named)
+        stream = given.stream
+        key, arrays, may_repeat = self.look(given, arrays, options)
+        ready = self.calls.known(key)
+        if ready is None:
+            taken = {each.name: named[each.name] for each in self.call.arrays}
+            if uses_jax(taken.values()):
+                more = {
+                    name: value
+                    for name, value in named.items()
+                    if name not in taken and name != "stream"
+                }
+                with explained():
+                    return call_on_views(partial(self.function_of_arrays, **more), taken, stream)
+            with explained():
+                checked = self.check(given)
+                with on_device_of([named[name] for name in self.call.operands[:2]]):
+                    ready = checked.prepare()
+            if key is not None:
+                self.calls.keep(key, ready)
+        is_again = may_repeat and ready.repeat is not None and shapes is not None
+        try:
+            result = ready.run(arrays, numbers, stream)
+            if is_again and self.calls.wants(shapes):
+                every = ready.with_results(arrays, result)
+                self.calls.remember(shapes, ready, ready.repeat_of(every, given.out is None))
+            return result
+        except Exception as error:
+            raise concise(error)  # noqa: B904
+
+    def specified(self, *args: Any, **options: Any) -> tuple[_C, _R, Kernel]:
+        """The call with arrays or `TensorSpec`s, what runs it, and its kernel."""
+        call = self.call
+        try:
+            bound = call.signature("compiles").bind(*args, **options)
+        except TypeError as error:
+            raise TypeError(f"{call.name}.compile(): {error}") from None
+        bound.apply_defaults()
+        missing = {each.name: each.default for each in call.parameters}
+        checked = self.check(SimpleNamespace(**(missing | bound.arguments)))
+        ready = checked.prepare()
+        if ready.kernel is None:
+            raise ValueError(
+                f"{call.operands[0]}: expected an output with elements, got shape "
+                f"{shown(checked.out_shape)}"
+            )
+        return checked, ready, ready.kernel
+
+    def compiled(self) -> Callable[..., Kernel]:
+        """What gives the kernel alone of the same arguments, without running it."""
+
+        def kernel_of(*args: Any, **options: Any) -> Kernel:
+            return self.specified(*args, **options)[2]
+
+        kernel_of.__signature__ = self.call.signature("compiles")  # type: ignore[attr-defined]
+        return kernel_of

@@ -1,0 +1,146 @@
+"""A call of the library as data: its parameters, what decides a kernel, and what a kernel takes.
+The functions of arrays, of `cute.compile`, of torch and of JAX are made of it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
+
+from .gemm_operands import refuse_unknown
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a parameter takes: its type, `{tensor}` for an array of the library that is called, and
+    its types in a schema of torch, `{0}` for its name. An array is none of a key.
+    """
+
+    type: str
+    schema: tuple[str, ...] = ()
+    is_array: bool = False
+    is_written: bool = False
+    is_of_tiles: bool = False
+
+
+TENSOR = Kind("{tensor}", ("Tensor {0}",), is_array=True)
+OPTIONAL = Kind("{tensor} | None", ("Tensor? {0}=None",), is_array=True)
+SCALE = Kind("{tensor} | float | None", ("Tensor? {0}=None", "float? {1}=None"), is_array=True)
+OFFSETS = Kind("tuple[{tensor}, {tensor}] | None", ("Tensor? {0}=None",) * 2, is_array=True)
+OUTPUT = Kind("{tensor} | None", is_array=True, is_written=True)
+NUMBER = Kind("float", ("float {0}={1}",))
+SOME_NUMBER = Kind("float | None", ("float? {0}=None",))
+FLAG = Kind("bool", ("bool {0}={1}",))
+WINDOW = Kind("tuple[int, int] | None", ("int[]? {0}=None",))
+DTYPE = Kind("object", ("ScalarType? {0}=None",))
+ACTIVATION = Kind("Activation | Callable[..., Any] | None", ("str? {0}=None",))
+PRECISION = Kind("Precision | None", ("str? {0}=None",))
+ARCH = Kind("Arch | None", ("str? {0}=None",))
+SCHEDULE = Kind("Schedule | str | None", ("str? {0}=None",))
+BACKEND = Kind("Backend", ("str {0}={1!r}",))
+# What other calls ask of the result, what a launch takes, and what tiles of a kernel take.
+RESULT = Kind("bool")
+STREAM = Kind("Any")
+TILE = Kind("Tile", is_of_tiles=True)
+ATOM = Kind("str | None", is_of_tiles=True)
+NEGATED = Kind('Literal["a", "b", "ab"] | None', is_of_tiles=True)
+SUMS = Kind("bool", is_of_tiles=True)
+
+REQUIRED = inspect.Parameter.empty
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An argument. `key` is what it is of a key, in terms of the names of the function; None for
+    nothing. `inside` says what to write for it in a kernel.
+    """
+
+    name: str
+    kind: Kind
+    said: str
+    default: Any = None
+    key: str | None = ""
+    inside: str | None = None
+    is_positional: bool = False
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function of arrays.
+
+    prepared: the arrays in the order in which a prepared call takes them, as expressions. before:
+    the lines that normalize arguments in front of the key. numbers: those that the kernel may take,
+    as an expression, and repeated: what a call of the same look is given of them.
+    """
+
+    name: str
+    doc: str
+    parameters: tuple[Parameter, ...]
+    prepared: str
+    before: str = ""
+    numbers: str = "()"
+    repeated: str = "None"
+    result: str = "{tensor}"
+    # The results by the value of an argument, as (argument, {its literal: result}).
+    results: tuple[str, Mapping[str, str]] | None = None
+    not_jax: tuple[str, ...] = ()
+
+    @cached_property
+    def by_name(self) -> dict[str, Parameter]:
+        return {each.name: each for each in self.parameters}
+
+    @cached_property
+    def arrays(self) -> tuple[Parameter, ...]:
+        return tuple(each for each in self.parameters if each.kind.is_array)
+
+    @cached_property
+    def operands(self) -> tuple[str, ...]:
+        """The arrays that have to be given."""
+        return tuple(each.name for each in self.parameters if each.default is REQUIRED)
+
+    def taken(self, place: str) -> tuple[Parameter, ...]:
+        """The parameters of the function of a "frontend", of what "compiles" without running, and
+        of those of "torch" and "jax".
+        """
+        taken = self.parameters
+        if place != "frontend":
+            taken = tuple(x for x in taken if x.kind is not STREAM and not x.kind.is_of_tiles)
+        if place == "jax":
+            taken = tuple(x for x in taken if not x.kind.is_written and x.name not in self.not_jax)
+        return taken
+
+    def signature(self, place: str = "frontend", collects: bool = False) -> inspect.Signature:
+        """The signature of a function; with `collects` it takes any names."""
+        kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        made = [
+            inspect.Parameter(
+                each.name,
+                kinds[each.is_positional or each.default is REQUIRED],
+                default=each.default,
+            )
+            for each in self.taken(place)
+        ]
+        if collects:
+            made.append(inspect.Parameter("unknown", inspect.Parameter.VAR_KEYWORD))
+        return inspect.Signature(made)
+
+    def given(self, *args: Any, **options: Any) -> SimpleNamespace:
+        """The arguments of a call by name, with defaults; names that there are not are refused."""
+        unknown = [name for name in options if name not in self.by_name]
+        if unknown:
+            refuse_unknown(self.name, unknown)
+        bound = self.signature().bind(*args, **options)
+        bound.apply_defaults()
+        return SimpleNamespace(**bound.arguments)
+
+    def key(self) -> Iterator[str]:
+        """What decides the kernel and its checks beside the looks of the arrays, as expressions."""
+        for each in self.parameters:
+            is_part = not (each.kind.is_array or each.kind.is_of_tiles or each.kind is STREAM)
+            text = each.key if each.key != "" else each.name if is_part else None
+            if text is not None:
+                yield text

@@ -1,0 +1,52 @@
+"""Declared calls, as type checkers see them. Written by .ci/typed_calls.py."""
+
+# fmt: off
+# ruff: noqa: F401
+# pyright: reportMissingImports=false, reportUnusedImport=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from cutedialect.choices import Activation, Arch, Backend, Precision
+from cutedialect.schedule import Schedule
+
+if TYPE_CHECKING:
+    from .tile import Tile, View
+
+
+@overload
+def attention(
+    q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | None = None,
+    window: tuple[int, int] | None = None, softcap: float | None = None, lengths: Any = None,
+    cu_seqlens: tuple[Any, Any] | None = None, block_table: Any = None, scale_q: Any = None,
+    scale_k: Any = None, scale_v: Any = None, return_lse: Literal[False] = False, out: Any = None,
+    out_dtype: object = None, arch: Arch | None = None, schedule: Schedule | str | None = None,
+    backend: Backend = "auto", stream: Any = None,
+) -> Any: ...
+
+
+@overload
+def attention(
+    q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | None = None,
+    window: tuple[int, int] | None = None, softcap: float | None = None, lengths: Any = None,
+    cu_seqlens: tuple[Any, Any] | None = None, block_table: Any = None, scale_q: Any = None,
+    scale_k: Any = None, scale_v: Any = None, return_lse: Literal[True], out: Any = None,
+    out_dtype: object = None, arch: Arch | None = None, schedule: Schedule | str | None = None,
+    backend: Backend = "auto", stream: Any = None,
+) -> tuple[Any, Any]: ...
+
+
+@overload
+def attention(
+    q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | None = None,
+    window: tuple[int, int] | None = None, softcap: float | None = None, lengths: Any = None,
+    cu_seqlens: tuple[Any, Any] | None = None, block_table: Any = None, scale_q: Any = None,
+    scale_k: Any = None, scale_v: Any = None, return_lse: bool, out: Any = None,
+    out_dtype: object = None, arch: Arch | None = None, schedule: Schedule | str | None = None,
+    backend: Backend = "auto", stream: Any = None,
+) -> Any: ...
+
+
+def attention(*args: Any, **options: Any) -> Any: ...
