@@ -77,6 +77,9 @@ def _for(self: KernelLowering, op: scf.ForOp) -> None:
     if step is not None and step <= 0:
         raise ValueError(f"expected a positive step, got {step}")
     low, high = self.scalars[op.lb], self.scalars[op.ub]
+    first, end = self.builder.constant(low), self.builder.constant(high)
+    if first is not None and end is not None and first >= end:
+        return
     body = Block(arg_types=[ptx.reg("b32")])
     self.builder.push(body, repeats=True)
     if self.builder.is_nonnegative(low):

@@ -35,6 +35,7 @@ from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import ScalarBuilder, erase
 from cutedialect.passes.tile.coordinate_bounds import IN_BOUNDS, mark_coordinates
 from cutedialect.passes.tile.cut_tiles import cut_tiles, narrow_tiles
+from cutedialect.passes.tile.empty_loops import erase_empty_loops
 from cutedialect.passes.tile.flatten_tiles import flatten_tiles
 from cutedialect.passes.tile.join_tiles import join_tiles
 from cutedialect.passes.tile.pad_tiles import pad_tiles
@@ -82,6 +83,7 @@ class TilePass(ModulePass):
             given = Schedule() if kernel.schedule is None else kernel.schedule.data
             given = given.merged(asked)
             _expand_whole_problem(kernel, given)
+            given = _without_empty_loops(kernel, given)
             if not holds(kernel, cute.GemmOp):
                 cut_tiles(kernel, self.name)
                 if not flatten_tiles(kernel, given, self.name):
@@ -118,6 +120,19 @@ class TilePass(ModulePass):
                     _fill_in(launch, kernel, index, schedule)
             if index is not None:
                 lower_tile_index(kernel, index, schedule)
+
+
+def _without_empty_loops(kernel: cute.KernelOp, given: Schedule) -> Schedule:
+    """Erase the loops that make no trip; the schedule of what is left, which is not that of a
+    program with multiplies where these loops held all of them.
+    """
+    multiplied = holds(kernel, cute.GemmOp)
+    erase_empty_loops(kernel, TilePass.name)
+    if not multiplied or holds(kernel, cute.GemmOp) or not given.text():
+        return given
+    why = "the loops around all multiplies have no trip"
+    remark(TilePass.name, kernel, f"{given.text()} not taken: {why}")
+    return Schedule()
 
 
 def _of_one_item(kernel: cute.KernelOp, given: Schedule) -> Schedule:
