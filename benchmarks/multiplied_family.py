@@ -11,10 +11,12 @@ Weights = dict[str, float]
 # Where an operand of a multiply comes from: `LotOfOperands` has a method for each.
 _ANY: Weights = {
     "memory": 4, "scaled": 1, "masked": 0.7, "dequantized": 0.7, "result": 2.5, "constant": 0.3,
-    "triangle": 0.4, "known": 1,
+    "triangle": 0.4, "known": 1, "normalized": 0.6,
 }  # fmt: skip
 _REGISTERS: Weights = {name: weight for name, weight in _ANY.items() if name != "memory"}
-_COMPUTED: Weights = {name: _ANY[name] for name in ("scaled", "masked", "dequantized", "triangle")}
+_COMPUTED: Weights = {
+    name: _ANY[name] for name in ("scaled", "masked", "dequantized", "triangle", "normalized")
+}
 _CHAINS: Weights = {"result": 5, "memory": 1, "known": 0.5}
 _MEMORY: Weights = {"memory": 1}
 _LOOPS: Weights = {"loop": 4, "unrolled": 1, "nested": 1, "straight": 0.5, "condition": 0.7}

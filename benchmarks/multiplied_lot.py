@@ -149,7 +149,7 @@ class _Lot(LotOfSpecials):
             if fitting:
                 self.say(f"{self.lot.choice(fitting)} += cute.row_sum({early.name})")
                 if not early.mutable:
-                    self.step("old sum", early)
+                    self.step("sum", early)
         for _ in range(self.lot.choice(self.family.stores)):
             self.features.add("stores in a loop")
             found = self.tiles()
@@ -275,22 +275,43 @@ class _Lot(LotOfSpecials):
         self.work += x * y * k * items
         if self.work > family.work:
             raise TooLongError
-        left, kinds[0] = self._operand(kinds[0], (x, k), (1, at, extents[0]))
-        if x == y and self.chance(0.15):
-            self.features.add("an operand beside its transpose")
-            left = self.named(left)
-            right, kinds[1] = f"{left}.T", kinds[0]
-        elif x == k == y and self.chance(0.15):
-            self.features.add("the same operand twice")
-            right = left = self.named(left)
-            kinds[1] = kinds[0]
-        else:
-            right, kinds[1] = self._operand(kinds[1], (k, y), (0, at, extents[1]))
+        left, right = self._pair((x, k, y), kinds, at, extents)
         if acc is None:
             acc = self.fresh((x, y))
         self.say(f"cute.gemm({left}, {right}, {acc.name})")
         self.features.add("multiply")
         self.step("multiply", acc, *kinds)
+
+    def _pair(
+        self, extents: tuple[int, int, int], kinds: list[str], at: str, depths: list[int]
+    ) -> tuple[str, str]:
+        """Both operands of a multiply, from the sources `kinds`, which are told what they became:
+        the right one first, from the left one, or behind it.
+        """
+        x, k, y = extents
+
+        def left() -> str:
+            text, kinds[0] = self._operand(kinds[0], (x, k), (1, at, depths[0]))
+            return text
+
+        def right() -> str:
+            text, kinds[1] = self._operand(kinds[1], (k, y), (0, at, depths[1]))
+            return text
+
+        if kinds[1] not in ("memory", "known") and self.chance(0.5):
+            self.features.add("right operands first")
+            text = right()
+            return left(), text
+        text = left()
+        if x == y and self.chance(0.15):
+            self.features.add("an operand beside its transpose")
+            text, kinds[1] = self.named(text), kinds[0]
+            return text, f"{text}.T"
+        if x == k == y and self.chance(0.15):
+            self.features.add("the same operand twice")
+            text, kinds[1] = self.named(text), kinds[0]
+            return text, text
+        return text, right()
 
     def _fitted(
         self, kind: str, side: int, extents: tuple[int, int, int], is_open: bool
@@ -351,10 +372,6 @@ class _Lot(LotOfSpecials):
         else:
             scales = self.tensor((shape[0],), self.total, 0, 1)
             self.say(f"{name}.assign({name} * cute.column_vector({scales.name}, 0, {shape[0]}))")
-
-    def fetched(self, shape: Shape) -> Value:
-        """A tile from memory, in the type of sums."""
-        return self.add(f"{self.view_of(shape, self.total)}.load() * 2", shape, self.total)
 
     def fetch(self, value: Value) -> None:
         """A tile from memory beside multiplies: added, stored, or reduced."""

@@ -139,6 +139,10 @@ class LotOfOperands(LotOfViews):
             return f"{view}.to(cute.{'f32' if dtype == 'e4m3' else 'i32'})"
         return f"{view}.to(cute.f32)" if self.chance(0.3) else f"{view}.load()"
 
+    def fetched(self, shape: Shape) -> Value:
+        """A tile from memory, in the type of sums."""
+        return self.add(f"{self.view_of(shape, self.total)}.load() * 2", shape, self.total)
+
     def registers(self, text: str, shape: Shape) -> str:
         """A name for a tile of operands computed in registers."""
         return self.add(f"({text}).to(cute.{self.operand})", shape, self.operand).name
@@ -164,6 +168,16 @@ class LotOfOperands(LotOfViews):
             scales = self.tensor((shape[1],), dtype, 0, 1)
             text = f"{text} * cute.row_vector({scales.name}, 0, {shape[1]})"
         return self.registers(text, shape)
+
+    def from_normalized(self, shape: Shape, depth: tuple[int, str, int]) -> str:
+        """A tile by factors that are sums of its own rows or of another tile's."""
+        tile = self.named(self.loaded(shape, depth, self.operand))
+        summed = Value(tile, shape, self.operand)
+        if self.chance(0.6):
+            summed = self.fetched((shape[0], self.lot.choice(self.sides)))
+        sums = self.named(f"cute.row_sum({summed.name})")
+        self.step("sum", summed)
+        return self.registers(f"{tile} * cute.minimum(cute.maximum({sums}, -1), 1)", shape)
 
     def from_constant(self, shape: Shape, depth: tuple[int, str, int]) -> str:
         kind = self.operand if self.operand in ("f16", "bf16", "f32") else "f32"

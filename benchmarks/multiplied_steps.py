@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 # Sources of operands that threads compute from tiles in memory, or from nothing.
-_COMPUTED = ("scaled", "masked", "dequantized", "constant", "triangle")
+_COMPUTED = ("scaled", "masked", "dequantized", "constant", "triangle", "normalized")
 _WARPGROUP_PAIR_ROWS = 128
 
 
 @dataclass(frozen=True)
 class Step:
-    """A multiply, a store, or a sum of a tile from in front of the trip's multiplies.
+    """A multiply, a store, or a sum of the rows of a tile from memory.
 
     `loop` is the index of the loop around it, empty outside of every loop, and None in a loop that
     is unrolled or goes round less than twice. `left` and `right` are the sources of a multiply's
@@ -52,9 +52,8 @@ def _chain_stored_beside_another(trip: Trip) -> bool:
     return stored and any(step.computed for step in _of_kind(trip, "multiply"))
 
 
-def _old_tile_summed(trip: Trip) -> bool:
-    computed = [at for at, step in enumerate(trip) if step.right in _COMPUTED]
-    return any(step.kind == "old sum" for at in computed[:1] for step in trip[at:])
+def _rows_summed(trip: Trip) -> bool:
+    return any(step.right in _COMPUTED for step in trip) and bool(_of_kind(trip, "sum"))
 
 
 def _chain_with_computed_right(trip: Trip) -> bool:
@@ -84,7 +83,7 @@ def _chain_of_three(steps: Trip) -> bool:
 # What is shown of a program, by its name: something that a trip of one of its loops does.
 _OF_TRIPS: dict[str, Callable[[Trip], bool]] = {
     "trips: a chain stored, and a computed operand": _chain_stored_beside_another,
-    "trips: an old tile summed behind a computed right operand": _old_tile_summed,
+    "trips: rows summed beside a computed right operand": _rows_summed,
     "trips: a chain whose right operand is computed": _chain_with_computed_right,
     "trips: stores around a multiply of 128 rows": _stores_around_tall_multiply,
     "trips: a product of registers alone, and a store": _registers_alone_stored,

@@ -93,8 +93,8 @@ def test_what_trips_combine() -> None:
         "three multiplies in a row, one chained"
     ]
     computed = replace(multiply, left="result", right="scaled")
-    assert list(combinations([computed, Step("old sum", "x", 64, "t")])) == [
-        "trips: an old tile summed behind a computed right operand",
+    assert list(combinations([computed, Step("sum", "x", 64, "t")])) == [
+        "trips: rows summed beside a computed right operand",
         "trips: a chain whose right operand is computed",
     ]
 
