@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from math import inf, log2
 from typing import Any
 
-from cutedialect.frontend.library import attention as program
 from cutedialect.frontend.library import attention_schedules as schedules
+from cutedialect.frontend.library import online_softmax as program
 from cutedialect.frontend.library.attention_work import AttentionWork
 
 from .attention_case import Attention

@@ -33,17 +33,9 @@ from .gemm_operands import Operand, as_number, as_operand, check_types, shown
 from .kernel import TensorSpec
 from .launch import Variants, as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.attention import attention as program
-from .library.attention_schedules import (
-    WIDE,
-    choose_schedule,
-    maxima,
-    meets_at,
-    packed,
-    summed_by,
-    tile_columns,
-)
+from .library.attention_options import chosen_schedule, options_of
+from .library.attention_schedules import WIDE, tile_columns
 from .library.attention_work import AttentionWork
-from .library.exponential_model import polynomials
 from .library.split_attention import split_attention
 from .ready_attention import ReadyAttention
 from .ready_call import call_key
@@ -174,71 +166,22 @@ class AttentionCall:
         """The call with a schedule, or with a default although so many others had too few
         registers.
         """
-        out, dims = self.given.out, self.dims(target)
+        out = self.given.out
         if given is not None and given.tile is not None and len(given.tile) != 2:
             raise ValueError(f"schedule: expected a tile (rows, keys), got {given.tile}")
-        heads = self.heads or 1
-        group = (self.q.shape[1] or 0) // heads
-        queries = self.q.shape[2]
-        folds = self.folds(out)
-        gathers = folds and not follow_each_other(self.q.value, heads)
-        many = group * queries if folds and queries is not None else queries
         made = out
         if out is None:
             made = TensorSpec(self.out_shape, self.out_dtype, align=self._new_alignment())
-        left, right = self.masks()
-        sliced = (self.lengths, self.packing, self.table) != (None, None, None)
-        problem = AttentionWork(
-            dims,
-            rows=self.rows_each() if self.packing is not None else many,
-            keys=None if self.packing is not None else self.key_shape()[2],
-            bits=self.k.dtype.bits,
-            loads_boxes=self.loads_boxes() and not gathers,
-            is_uneven=(left, right) != (None, None) or sliced,
-            keeps_more=left is not None or sliced or self.returns_lse,
-            is_paged=self.table is not None,
-            bits_q=self.q.dtype.bits,
-            is_sliced=sliced,
-            is_packed=self.packing is not None,
-            group=group,
-            has_window=left is not None,
-            stores_boxes=_is_boxes(made, "out"),
-            bits_out=self.out_dtype.bits,
-            is_capped=self.softcap is not None,
-            spills=spills,
-            is_f16=self.q.dtype == f16,
-            returns_lse=self.returns_lse,
-            is_latent=self.is_latent,
-            sequences=self.sequences(heads if folds else self.q.shape[1]),
-            processors=processors_of(target, backend),
-            is_padded=dims != (self.q.shape[-1], self.v.shape[-1]),
-            sees=None if left is None or right is None else left + right + 1,
-            is_shifted=self.is_shifted(),
-        )
-        chosen = _chosen(problem, target, given)
-        rows = chosen.tile[0] if chosen.tile else 1
-        work = Work(self.key_shape(), many, 1 if folds else group, self.masks(), bool(self.packing))
-        parts = parts_of(work, chosen, target, backend)
+        folds = self.folds(out)
+        problem = self.work(made, folds, target, backend, spills)
+        chosen = chosen_schedule(problem, target, given)
+        parts = self._parts(chosen, folds, target, backend)
         chosen = without_parts(chosen)
-        ready = ReadyAttention(
-            None,
-            self.out_shape,
-            self.out_dtype,
-            self.returns_lse,
-            heads,
-            group,
-            self.scalars(),
-            self.scales,
-            None if self.packing is None else self.items(rows, heads, group),
-            folds,
-            gathers,
-            _scalar(queries, i32) if folds and self.masks() != (None, None) else None,
-            None if parts == 1 else _scalar(parts, i32),
-        )
+        ready = self._ready(chosen, folds, parts)
         if 0 in self.out_shape:
             return ready
-        options = _constants(problem, target, chosen) | {
-            "dims": dims,
+        options = options_of(problem, target, chosen) | {
+            "dims": problem.dims,
             "page_size": 0 if self.table is None else self.k.shape[2],
             # The largest score is that of the largest product only with a positive factor.
             "is_scaled_first": self.softcap is not None or self.scale <= 0,
@@ -247,8 +190,97 @@ class AttentionCall:
         }
 
         def near(other: Schedule) -> dict[str, Any]:
-            return _constants(problem, target, without_parts(_chosen(problem, target, other)))
+            return options_of(
+                problem, target, without_parts(chosen_schedule(problem, target, other))
+            )
 
+        args = self._program_arguments(ready, made)
+        taken = split_attention if parts > 1 or ready.gathers else program
+        kernel = compile_kernel(taken, args, options, Variants(given or Schedule(), near))
+        return replace(ready, kernel=kernel)
+
+    @property
+    def group(self) -> int:
+        """Heads of q that share one of k and v."""
+        return (self.q.shape[1] or 0) // (self.heads or 1)
+
+    def work(
+        self, made: Any, folds: bool, target: str, backend: str, spills: int = 0
+    ) -> AttentionWork:
+        """What the choice of a schedule depends on; `made` is the output or its spec."""
+        dims, sliced = self.dims(target), self._is_sliced
+        left, right = self.masks()
+        is_packed = self.packing is not None
+        return AttentionWork(
+            dims,
+            rows=self.rows_each() if is_packed else self._rows_of_tiles(folds),
+            keys=None if is_packed else self.key_shape()[2],
+            bits=self.k.dtype.bits,
+            loads_boxes=self.loads_boxes() and not self._gathers(folds),
+            is_uneven=(left, right) != (None, None) or sliced,
+            keeps_more=left is not None or sliced or self.returns_lse,
+            is_paged=self.table is not None,
+            bits_q=self.q.dtype.bits,
+            is_sliced=sliced,
+            is_packed=is_packed,
+            group=self.group,
+            has_window=left is not None,
+            stores_boxes=_is_boxes(made, "out"),
+            bits_out=self.out_dtype.bits,
+            is_capped=self.softcap is not None,
+            spills=spills,
+            is_f16=self.q.dtype == f16,
+            returns_lse=self.returns_lse,
+            is_latent=self.is_latent,
+            sequences=self.sequences((self.heads or 1) if folds else self.q.shape[1]),
+            processors=processors_of(target, backend),
+            is_padded=dims != (self.q.shape[-1], self.v.shape[-1]),
+            sees=None if left is None or right is None else left + right + 1,
+            is_shifted=self.is_shifted(),
+        )
+
+    @property
+    def _is_sliced(self) -> bool:
+        """Whether a sequence is a slice of k and v, or scattered over them."""
+        return (self.lengths, self.packing, self.table) != (None, None, None)
+
+    def _rows_of_tiles(self, folds: bool) -> int | None:
+        """The rows that tiles are made of."""
+        queries = self.q.shape[2]
+        return self.group * queries if folds and queries is not None else queries
+
+    def _gathers(self, folds: bool) -> bool:
+        """Whether rows of heads that share keys are brought together first."""
+        return folds and not follow_each_other(self.q.value, self.heads or 1)
+
+    def _parts(self, chosen: Schedule, folds: bool, target: str, backend: str) -> int:
+        """Into how many parts keys are split."""
+        rows, times = self._rows_of_tiles(folds), 1 if folds else self.group
+        work = Work(self.key_shape(), rows, times, self.masks(), self.packing is not None)
+        return parts_of(work, chosen, target, backend)
+
+    def _ready(self, chosen: Schedule, folds: bool, parts: int) -> ReadyAttention:
+        """What runs the call, without a kernel."""
+        heads, rows = self.heads or 1, chosen.tile[0] if chosen.tile else 1
+        queries = folds and self.masks() != (None, None)
+        return ReadyAttention(
+            None,
+            self.out_shape,
+            self.out_dtype,
+            self.returns_lse,
+            heads,
+            self.group,
+            self.scalars(),
+            self.scales,
+            None if self.packing is None else self.items(rows, heads, self.group),
+            folds,
+            self._gathers(folds),
+            _scalar(self.q.shape[2], i32) if queries else None,
+            None if parts == 1 else _scalar(parts, i32),
+        )
+
+    def _program_arguments(self, ready: ReadyAttention, made: Any) -> Any:
+        """The arguments of the tile program."""
         lse = TensorSpec(self.out_shape[:-1], f32, align=4) if self.returns_lse else None
         values = None if self.is_latent else self.v.value
         lengths = None if self.lengths is None else self.lengths.value
@@ -256,11 +288,7 @@ class AttentionCall:
         packing = self.packing
         offsets = () if packing is None else (packing.q_offsets.value, packing.k_offsets.value)
         arrays = self.q.value, self.k.value, values, made, lse, lengths, table
-        args = ready.arguments((*arrays, *self.given_scales, *offsets))
-        several = ready.parts is not None or gathers
-        taken = split_attention if several else program
-        kernel = compile_kernel(taken, args, options, Variants(given or Schedule(), near))
-        return replace(ready, kernel=kernel)
+        return ready.arguments((*arrays, *self.given_scales, *offsets))
 
     def dims(self, arch: str) -> tuple[int, int]:
         """The head dimensions as tiles have them."""
@@ -349,27 +377,6 @@ class AttentionCall:
         total, count = self.q.shape[2], self.packing.q_offsets.shape[0]
         number = None if total is None or count is None else total // rows + count - 1
         return (number, heads, group) if group > 1 else (number, heads)
-
-
-def _chosen(problem: AttentionWork, target: str, given: Schedule | None) -> Schedule:
-    """What a call computes with, on top of which is what it gives."""
-    chosen = choose_schedule(problem, target, given)
-    if chosen.polynomials is not None:
-        return chosen
-    share = polynomials(target, problem.dims, problem.bits_q, problem.is_f16, problem.returns_lse)
-    return chosen.merged(Schedule(polynomials=share))
-
-
-def _constants(problem: AttentionWork, target: str, chosen: Schedule) -> dict[str, Any]:
-    """The schedule, and the compile-time values of the program that go with it."""
-    return {
-        "tile": chosen.tile,
-        "maxima": maxima(problem, chosen),
-        "meets_at": meets_at(problem, chosen),
-        "sums": summed_by(problem, chosen, target),
-        "packed": packed(problem, chosen, target),
-        "schedule": chosen,
-    }
 
 
 def _is_boxes(value: object, name: str) -> bool:
