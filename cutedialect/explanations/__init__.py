@@ -14,6 +14,7 @@ FAMILIES = (
     "programs",
     "calls",
     "compiling",
+    "protocol",
     "running",
     "memory",
     "proxies",

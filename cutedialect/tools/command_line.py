@@ -45,6 +45,7 @@ class CommandLine:
     allow_unregistered: bool
     timing: bool
     remarks: bool
+    protocol_trace: bool
     style: PrintStyle
     dumps: DumpOptions
     running: RunOptions
@@ -99,6 +100,7 @@ def parse_command_line(argv: Sequence[str], passes: Mapping[str, object]) -> Com
         allow_unregistered=found.allow_unregistered_dialect,
         timing=found.timing,
         remarks=found.remarks,
+        protocol_trace=found.protocol_trace,
         style=PrintStyle(found.print_op_generic, found.print_debuginfo),
         dumps=DumpOptions(
             before=parser.pass_names(found.print_ir_before),
@@ -197,6 +199,11 @@ class _Parser(argparse.ArgumentParser):
         )
         group.add_argument(
             "--remarks", action="store_true", help="what passes declined and why, to stderr"
+        )
+        group.add_argument(
+            "--protocol-trace",
+            action="store_true",
+            help="what the roles of a synchronized stage do, and what each knows, to stderr",
         )
 
     def _add_run_flags(self) -> None:

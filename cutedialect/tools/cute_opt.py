@@ -223,6 +223,7 @@ class _Chunk:
         self.pipeline = pipeline
         self.target = target
         self.timing = timing
+        self.stderr = stderr
         self.output: str | None = None
         folder = options.dumps.tree
         if folder is not None and options.split_input_file:
@@ -246,6 +247,10 @@ class _Chunk:
                 else:
                     for one in self.pipeline:
                         self._apply(one, module)
+                if self.options.protocol_trace:
+                    from cutedialect.passes.protocol.check_protocol import traced
+
+                    self.stderr.writelines(traced(module))
                 with self.timing.measure("Output"):
                     self.output = self._emit(module)
             except ReportedError as error:

@@ -135,6 +135,41 @@ def test_a_stage_imports_no_later_one(stage):
     assert not faults, "\n".join(faults)
 
 
+# What the check of synchronized programs may know: it judges the passes, by a table of its own.
+OF_THE_PROTOCOL = (
+    "cutedialect.layout",
+    "cutedialect.dialects.cute",
+    "cutedialect.dialects.cute_nvgpu",
+    "cutedialect.dialects.pipeline",
+    "cutedialect.dialects.walks",
+    "cutedialect.dialects",
+    "cutedialect.passes.anchors",
+    "cutedialect.passes.remarks",
+)
+
+
+def test_the_check_of_synchronized_programs_shares_nothing_with_the_passes_that_it_judges():
+    own = "cutedialect.passes.protocol"
+    faults = [
+        f"{path.relative_to(ROOT)}:{line}: imports {module}"
+        for path in sorted((PACKAGE / "passes" / "protocol").rglob("*.py"))
+        for module, line, _ in imports(path)
+        if module.startswith("cutedialect")
+        and module not in OF_THE_PROTOCOL
+        and not module.startswith((f"{own}.", "cutedialect.layout."))
+    ]
+    assert not faults, "\n".join(faults)
+    # Nor do they use it.
+    users = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in sorted((PACKAGE / "passes").rglob("*.py"))
+        if not path.is_relative_to(PACKAGE / "passes" / "protocol")
+        for module, line, _ in imports(path)
+        if module.startswith(own)
+    ]
+    assert not users
+
+
 def test_cupy_is_imported_by_functions_of_the_runtime_only():
     faults = []
     for path in sorted(PACKAGE.rglob("*.py")):

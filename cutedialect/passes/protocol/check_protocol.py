@@ -1,0 +1,97 @@
+"""`cute-check-protocol`: proves what synchronizes a kernel, behind the last pass that orders.
+
+It runs the roles side by side on integers alone, with clocks, in cases of trips. It refuses a
+kernel in which two accesses meet that nothing orders, a fence is missing, bytes or arrivals do not
+add up, a wait never ends, or work is left in flight. A kernel with an op that `events.py` does not
+know is undecided: it gets a remark, and is neither proved nor refused. The pass changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import PassFailedException
+
+from cutedialect.dialects.cute import KernelOp
+from cutedialect.passes.anchors import KernelPass
+from cutedialect.passes.remarks import remark
+
+from .cases import check, first_case
+from .clocks import Team
+from .findings import Finding, place_of
+from .machine import Machine
+from .skeleton import Event, Skeleton, Undecided, skeleton_of
+
+
+@dataclass(frozen=True)
+class CheckProtocolPass(KernelPass):
+    """Prove the synchronization of kernels, or refuse them; change nothing."""
+
+    name = "cute-check-protocol"
+
+    def run(self, kernel: KernelOp) -> None:
+        try:
+            verdict = verdict_of(kernel)
+        except Undecided as undecided:
+            remark(self.name, undecided.op, f"undecided: {undecided}")
+            return
+        if verdict.findings:
+            first, *others = verdict.findings
+            more = "".join(
+                f"\n{other.op.name}{place_of(other.op)}: {other.text()}" for other in others
+            )
+            raise PassFailedException(first.op, first.text() + more)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was found in how many cases; no findings: the kernel is proved."""
+
+    findings: tuple[Finding, ...]
+    cases: int
+
+
+def verdict_of(kernel: KernelOp) -> Verdict:
+    """Check a kernel as it stands behind `cute-unroll-loops`.
+
+    Raises `Undecided` for one with an op that the table of events does not know.
+    """
+    findings, cases = check(skeleton_of(kernel))
+    return Verdict(tuple(findings), cases)
+
+
+def traced(module: ModuleOp) -> Iterator[str]:
+    """The events of each role of the kernels of a module in the first case, a line each: the role's
+    time, the event, and what the role knows of the times of the others.
+    """
+    for kernel in module.ops:
+        if not isinstance(kernel, KernelOp):
+            continue
+        try:
+            skeleton = skeleton_of(kernel)
+        except Undecided as undecided:
+            yield f"@{kernel.sym_name.data}: undecided: {undecided}{place_of(undecided.op)}\n"
+            continue
+        yield from _events_of(kernel, skeleton)
+
+
+def _events_of(kernel: KernelOp, skeleton: Skeleton) -> Iterator[str]:
+    case = first_case(skeleton)
+    yield f"@{kernel.sym_name.data}, {case.name}\n"
+    machine = Machine(skeleton, case)
+    lines: list[str] = []
+    names = [team.name for team in machine.teams]
+
+    def note(team: Team, event: Event) -> None:
+        others = zip(names, team.clock, strict=False)
+        known = [f"{name} {time}" for name, time in others if time and name != team.name]
+        lines.append(
+            f"  {team.name} {team.time}: {event.op.name}{place_of(event.op)}; knows "
+            f"{', '.join(known) or 'nothing of others'}\n"
+        )
+
+    machine.trace = note
+    machine.run()
+    yield from lines

@@ -1,0 +1,202 @@
+"""Who knows of what: clocks of teams (warps that run one program in step), accesses, and the shadow
+of a buffer that compares them.
+
+A clock is a list: how far its team knows each column, and then how far it knows them through the
+async proxy. A column is a team, the tensor core or the `cp.async` of a team, or the bulk loads of a
+ring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .events import Engine
+from .skeleton import Event
+
+Clock = list[int]
+
+
+class Team:
+    """Warps of a role, or of an instance or turn of it, that run in step."""
+
+    def __init__(self, column: int, columns: int, role: int, name: str, warps: int) -> None:
+        self.column, self.columns = column, columns
+        self.role, self.name, self.warps = role, name, warps
+        # The first warp among those of the instance, and the number of the instance and the turn.
+        self.offset, self.instance, self.turn, self.elected = 0, 0, 0, False
+        self.clock: Clock = [0] * (2 * columns)
+        self.time = 1
+        # The team's own time up to which neighboring warps know each other's accesses, and, of
+        # these, those that a proxy fence followed: by how many warps met. 0: all of the team.
+        self.met: dict[int, tuple[int, int]] = {0: (0, 0)}
+        self.fenced = 0
+        self.slots: list[Any] = []
+        self.counts: dict[Any, int] = {}
+        # Groups of asynchronous accesses by engine: those committed, and those since.
+        self.groups: dict[Engine, list[list[Access]]] = {}
+        self.open: dict[Engine, list[Access]] = {}
+        # Registers that a multiply at work uses: number of the register tile to its accesses.
+        self.busy: dict[int, list[Access]] = {}
+        self.unfenced: dict[int, Event] = {}
+        self.multiplies = 0
+        self.copies = 0
+        self.waits_for = ""
+
+    def step(self) -> int:
+        self.time += 1
+        return self.time
+
+    def published(self) -> Clock:
+        """What an arrival of all its warps passes on."""
+        clock = self.clock[:]
+        clock[self.column] = self.step()
+        clock[self.columns + self.column] = max(self.fenced, clock[self.columns + self.column])
+        return clock
+
+    def learn(self, clock: Clock) -> None:
+        """All warps get what a barrier passes on."""
+        mine = self.clock
+        for at, value in enumerate(clock):
+            if value > mine[at]:
+                mine[at] = value
+        own = self.column
+        # What comes back to all warps of what all of them had published.
+        known, fenced = self.met[0]
+        self.met[0] = max(known, mine[own]), max(fenced, mine[self.columns + own])
+
+    def fence(self) -> None:
+        """A proxy fence of every warp: what it knows is ordered in front of the async proxy."""
+        self.fenced = self.step()
+        half = self.columns
+        self.clock[half:] = self.clock[:half]
+        for size, (known, _) in self.met.items():
+            self.met[size] = known, known
+
+    def meet(self, warps: int) -> None:
+        """Every `warps` neighbors meet; 0: all of the team."""
+        warps = 0 if warps >= self.warps else warps
+        time = self.step()
+        _, fenced = self.met.get(warps, (0, 0))
+        self.met[warps] = time, max(fenced, self.fenced)
+
+
+@dataclass
+class Access:
+    """Granules that a team touches, by warp, at a time; `done` is when the team waited for it, or
+    when its barrier knows: a column and a time.
+    """
+
+    event: Event
+    team: Team
+    engine: Engine
+    writes: bool
+    mask: int
+    place: int
+    parts: tuple[int, ...] | None
+    time: int
+    column: int
+    is_done: bool = True
+
+    def part(self, warp: int) -> int:
+        """The granules of a warp of the team."""
+        if self.parts is None:
+            return self.mask
+        at = warp + self.team.offset
+        return (self.parts[at] << self.place) & self.mask if at < len(self.parts) else 0
+
+
+@dataclass
+class Shadow:
+    """What is known of a buffer: who wrote each granule last, and who has read it since."""
+
+    name: str
+    is_tensor_memory: bool = False
+    written: int = 0
+    writes: list[Access] = field(default_factory=list)
+    reads: dict[Any, Access] = field(default_factory=dict)
+
+    def access(self, now: Access, report: Callable[[Access, Access], None]) -> int:
+        """Compare an access with those before it; the granules that nobody has written."""
+        mask = now.mask
+        for before in self.writes:
+            if before.mask & mask:
+                report(before, now)
+        missing = 0
+        if now.writes:
+            for before in self.reads.values():
+                if before.mask & mask:
+                    report(before, now)
+            self._forget(mask)
+            self.writes.append(now)
+            self.written |= mask
+        else:
+            missing = mask & ~self.written
+            self.reads[now.team.column, now.engine, now.place, id(now.event)] = now
+        return missing
+
+    def _forget(self, mask: int) -> None:
+        kept = []
+        for before in self.writes:
+            before.mask &= ~mask
+            if before.mask:
+                kept.append(before)
+        self.writes = kept
+        gone = []
+        for key, before in self.reads.items():
+            before.mask &= ~mask
+            if not before.mask:
+                gone.append(key)
+        for key in gone:
+            del self.reads[key]
+
+
+def order(before: Access, now: Access, has_proxies: bool) -> str:
+    """What is missing between two accesses, one of them a write: "" (nothing), "order", "fence".
+    Tensor memory has no proxies.
+    """
+    team, other = now.team, before.team
+    through_async = has_proxies and before.engine.is_generic and not now.engine.is_generic
+    if before.engine is now.engine is Engine.TCGEN05 and other is team:
+        return ""  # in the order of their issue (PTX ISA 9.7.16.6)
+    if not before.is_done and before.column == other.column:
+        return "order"
+    if before.column != team.column:
+        if team.clock[before.column] < before.time:
+            return "order"
+        if through_async and team.clock[team.columns + before.column] < before.time:
+            return "fence"
+        return ""
+    return _within(before, now, team, through_async)
+
+
+def _within(before: Access, now: Access, team: Team, through_async: bool) -> str:
+    """The same of accesses of one team: each warp orders its own, barriers those of others."""
+    known, fenced = team.met[0]
+    if known >= before.time and (not through_async or fenced >= before.time):
+        return ""
+    own_fenced = team.fenced >= before.time
+    if team.elected:
+        return "" if own_fenced or not through_async else "fence"
+    missing = ""
+    for one in range(team.warps):
+        mine = before.part(one)
+        if not mine:
+            continue
+        for another in range(team.warps):
+            if not mine & now.part(another):
+                continue
+            if one == another:
+                if through_async and not own_fenced:
+                    missing = missing or "fence"
+                continue
+            knows = fences = 0
+            for size, (met, met_fenced) in team.met.items():
+                if not size or one // size == another // size:
+                    knows, fences = max(knows, met), max(fences, met_fenced)
+            if knows < before.time:
+                return "order"
+            if through_async and fences < before.time:
+                missing = "fence"
+    return missing

@@ -1,0 +1,196 @@
+"""Regions of shared and tensor memory as sets of granules, each set one integer: bit i is granule i
+of a buffer. Conflicts of accesses are intersections of such sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from itertools import product as combinations
+from math import prod
+from typing import NamedTuple
+
+from cutedialect.layout import Layout
+
+LANES_PER_WARP = 32
+# Elements of a tile up to which one that does not split into modes is counted one by one.
+_MOST_COUNTED = 1 << 16
+_WORD_BITS = 32
+# Words from one lane of tensor memory to the next in an address (PTX ISA 9.7.16.1.1), and the
+# lanes that one warp of a warpgroup reaches (9.7.16.2.1).
+_TMEM_LANE_WORDS = 1 << 16
+_TMEM_COLUMNS = 512
+_TMEM_LANES_PER_WARP = 32
+
+Place = Callable[[int], int]
+
+
+class Granules(NamedTuple):
+    """How elements of a buffer are numbered: each takes `count` granules of shared memory, or, in
+    tensor memory, is in a word of a column and a quarter of the lanes.
+    """
+
+    bits: int
+    granule_bits: int
+    is_tensor_memory: bool = False
+
+    @property
+    def count(self) -> int:
+        """Granules of an element."""
+        return 1 if self.is_tensor_memory else max(1, self.bits // self.granule_bits)
+
+    def place(self, offset: int) -> int:
+        """The first granule of the element at an offset."""
+        if not self.is_tensor_memory:
+            return offset * self.bits // self.granule_bits
+        lane, column = divmod(offset * self.bits // _WORD_BITS, _TMEM_LANE_WORDS)
+        return lane // _TMEM_LANES_PER_WARP * _TMEM_COLUMNS + column
+
+
+@lru_cache(maxsize=4096)
+def whole(layout: Layout, granules: Granules) -> int:
+    """The granules of all elements of a tile."""
+    mask = (1 << granules.count) - 1
+    for shape, stride in zip(*_flat(layout), strict=True):
+        mask = _spread(mask, [granules.place(index * stride) for index in range(shape)])
+    return mask
+
+
+@lru_cache(maxsize=4096)
+def by_warp(
+    tv: Layout, shape: tuple[int, ...], layout: Layout, granules: Granules, warps: int
+) -> tuple[int, ...] | None:
+    """The granules that each warp touches of a tile, by a thread-value layout into its column-major
+    coordinates; None where the layout does not say so for this many warps.
+    """
+    threads, values = _modes_of(tv, 0), _modes_of(tv, 1)
+    if prod(extent for extent, _ in threads) != warps * LANES_PER_WARP:
+        return None
+    lanes, others = _split(threads, LANES_PER_WARP)
+    if lanes is None:
+        return None
+    moves = [
+        [layout(index * stride) for index in range(extent)] for extent, stride in (*lanes, *values)
+    ]
+    steps = [[layout(index * stride) for index in range(extent)] for extent, stride in others]
+    if not _adds_up((*lanes, *values, *others), (*moves, *steps), layout):
+        return None
+    mask = (1 << granules.count) - 1
+    for offsets in moves:
+        mask = _spread(mask, map(granules.place, offsets))
+    # The first mode of threads runs fastest.
+    return tuple(
+        mask << sum(map(granules.place, offsets))
+        for offsets in (tuple(reversed(c)) for c in combinations(*reversed(steps)))
+    )
+
+
+@lru_cache(maxsize=4096)
+def split_rows(layout: Layout, granules: Granules, parts: int) -> tuple[int, ...] | None:
+    """The granules of equal parts of the first mode of a tile, in order."""
+    rows, *others = layout
+    if rows.size() % parts:
+        return None
+    each = rows.size() // parts
+    rest = (1 << granules.count) - 1
+    for mode in others:
+        for shape, stride in zip(*_flat(mode), strict=True):
+            rest = _spread(rest, [granules.place(index * stride) for index in range(shape)])
+    return tuple(
+        _spread(rest, [granules.place(rows(part * each + index)) for index in range(each)])
+        for part in range(parts)
+    )
+
+
+@lru_cache(maxsize=4096)
+def rows_by_warp(
+    tv: Layout, shape: tuple[int, ...], mode: int, layout: Layout, granules: Granules, warps: int
+) -> tuple[int, ...] | None:
+    """The granules of the rows of an operand that the warps need for what they hold of a product:
+    rows of the operand are coordinates along `mode` of the product.
+    """
+    threads, values = _modes_of(tv, 0), _modes_of(tv, 1)
+    if prod(extent for extent, _ in threads) != warps * LANES_PER_WARP:
+        return None
+    lanes, others = _split(threads, LANES_PER_WARP)
+    if lanes is None:
+        return None
+    rows, *columns = layout
+    width = (1 << granules.count) - 1
+    for column in columns:
+        for extent, stride in zip(*_flat(column), strict=True):
+            width = _spread(width, [granules.place(index * stride) for index in range(extent)])
+    inner = prod(shape[:mode])
+    reached = [
+        {index * stride // inner % shape[mode] for index in range(extent)}
+        for extent, stride in (*lanes, *values)
+    ]
+    own = {0}
+    for places in reached:
+        own = {one + other for one in own for other in places}
+    masks = []
+    for offsets in combinations(*(range(extent) for extent, _ in reversed(others))):
+        index = sum(at * stride for at, (_, stride) in zip(reversed(offsets), others, strict=True))
+        first = index // inner % shape[mode]
+        masks.append(
+            _spread(
+                width,
+                [granules.place(rows(first + row)) for row in own if first + row < rows.size()],
+            )
+        )
+    return tuple(masks)
+
+
+def _flat(layout: Layout) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shapes and strides of the innermost modes."""
+    flat = layout.flat_modes()
+    shape, stride = flat.shape, flat.stride
+    if isinstance(shape, tuple):
+        return shape, stride
+    return (shape,), (stride,)
+
+
+def _modes_of(tv: Layout, mode: int) -> list[tuple[int, int]]:
+    return [(extent, stride) for extent, stride in zip(*_flat(tv[mode]), strict=True)]
+
+
+def _split(
+    modes: Sequence[tuple[int, int]], size: int
+) -> tuple[list[tuple[int, int]] | None, list[tuple[int, int]]]:
+    """The modes of the first `size` indices, and those of the others."""
+    first: list[tuple[int, int]] = []
+    rest: list[tuple[int, int]] = []
+    for extent, stride in modes:
+        if size == 1:
+            rest.append((extent, stride))
+        elif extent <= size:
+            if size % extent:
+                return None, rest
+            first.append((extent, stride))
+            size //= extent
+        else:
+            if extent % size:
+                return None, rest
+            first.append((size, stride))
+            rest.append((extent // size, stride * size))
+            size = 1
+    return (first if size == 1 else None), rest
+
+
+def _spread(mask: int, offsets: Iterable[int]) -> int:
+    result = 0
+    for offset in sorted(set(offsets)):
+        result |= mask << offset
+    return result
+
+
+def _adds_up(
+    modes: Sequence[tuple[int, int]], moves: Sequence[Sequence[int]], layout: Layout
+) -> bool:
+    """Whether an element's offset is the sum of those along the modes: no mode of the tile carries
+    into the next one.
+    """
+    index = sum((extent - 1) * stride for extent, stride in modes)
+    if index >= layout.size() or index < 0:
+        return False
+    return layout(index) == sum(offsets[-1] for offsets in moves)

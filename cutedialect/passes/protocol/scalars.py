@@ -1,0 +1,120 @@
+"""Numbers of a role's control flow, computed on integers. What is no integer (an element of a
+tensor, a sum of floats) is a term: a tuple that names the op and its operands, equal where two
+roles compute the same. A term becomes an integer where control asks for one, as the case says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, IntegerType
+from xdsl.ir import Operation
+
+from cutedialect.dialects import cute
+
+Value = Any
+Numbers = Callable[[Value], int]
+"""Makes an integer of a value."""
+Step = Callable[[Sequence[Value], Numbers], Value]
+
+
+def _floor(one: int, other: int) -> int:
+    return one // other if other else 0
+
+
+def _ceil(one: int, other: int) -> int:
+    return -(-one // other) if other else 0
+
+
+def _truncated(one: int, other: int) -> int:
+    if not other:
+        return 0
+    quotient = abs(one) // abs(other)
+    return quotient if (one < 0) == (other < 0) else -quotient
+
+
+def _rest(one: int, other: int) -> int:
+    return one - other * _truncated(one, other)
+
+
+_BINARY: dict[type[Operation], Callable[[int, int], int]] = {
+    arith.AddiOp: lambda one, other: one + other,
+    arith.SubiOp: lambda one, other: one - other,
+    arith.MuliOp: lambda one, other: one * other,
+    arith.DivSIOp: _truncated,
+    arith.DivUIOp: _floor,
+    arith.CeilDivSIOp: _ceil,
+    arith.CeilDivUIOp: _ceil,
+    arith.FloorDivSIOp: _floor,
+    arith.RemSIOp: _rest,
+    arith.RemUIOp: lambda one, other: one % other if other else 0,
+    arith.MinSIOp: min,
+    arith.MinUIOp: min,
+    arith.MaxSIOp: max,
+    arith.MaxUIOp: max,
+    arith.AndIOp: lambda one, other: one & other,
+    arith.OrIOp: lambda one, other: one | other,
+    arith.XOrIOp: lambda one, other: one ^ other,
+    arith.ShLIOp: lambda one, other: one << (other & 63),
+    arith.ShRSIOp: lambda one, other: one >> (other & 63),
+    arith.ShRUIOp: lambda one, other: one >> (other & 63),
+}
+_SAME = (arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, arith.IndexCastOp)
+# By the predicate's number: eq, ne, slt, sle, sgt, sge, ult, ule, ugt, uge.
+_COMPARES: tuple[Callable[[int, int], bool], ...] = (
+    lambda one, other: one == other,
+    lambda one, other: one != other,
+    lambda one, other: one < other,
+    lambda one, other: one <= other,
+    lambda one, other: one > other,
+    lambda one, other: one >= other,
+    lambda one, other: one < other,
+    lambda one, other: one <= other,
+    lambda one, other: one > other,
+    lambda one, other: one >= other,
+)
+
+
+def step_of(op: Operation) -> Step:
+    """How the result of an op that gives a number, or a view of global memory, is computed."""
+    kind = type(op)
+    binary = _BINARY.get(kind)
+    if binary is not None:
+        return lambda values, number: binary(number(values[0]), number(values[1]))
+    if kind in _SAME:
+        return lambda values, _: values[0]
+    if isinstance(op, arith.ConstantOp):
+        constant = op.value
+        if isinstance(constant, IntegerAttr):
+            number = constant.value.data
+            return lambda values, _: number
+    if isinstance(op, arith.CmpiOp):
+        compare = _COMPARES[op.predicate.value.data]
+        return lambda values, number: int(compare(number(values[0]), number(values[1])))
+    if isinstance(op, arith.SelectOp):
+        return lambda values, number: values[1] if number(values[0]) else values[2]
+    if isinstance(op, cute.DimOp):
+        return _extent(op)
+    return _term(op)
+
+
+def _extent(op: cute.DimOp) -> Step:
+    type_ = op.memref.type
+    mode = op.mode.value.data
+    extent = type_.shape[mode] if isinstance(type_, cute.MemRefType) else None
+    if isinstance(extent, int):
+        return lambda values, _: extent
+    return lambda values, _: ("dim", mode, values[0])
+
+
+def _term(op: Operation) -> Step:
+    """A term of what the op is and what it takes; conditions are marked, to have two values."""
+    is_condition = bool(op.results) and op.results[0].type == IntegerType(1)
+    head = (
+        "condition" if is_condition else "number",
+        op.name,
+        tuple(str(value) for value in op.properties.values()),
+    )
+    return lambda values, _: (*head, *values)

@@ -1,0 +1,686 @@
+"""The skeleton of a kernel: numbers, control flow and events, without data. It is taken once and
+run in each case of trips (`machine.py`).
+
+Numbers live in slots of a role's list. Views of shared and tensor memory are no numbers: a view is
+an arena, a layout, and a place that is a sum of a constant and of slots with factors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
+
+from cutedialect.dialects import cute, cute_nvgpu, pipeline
+from cutedialect.dialects.cute import FragmentType, MemRefType
+from cutedialect.dialects.walks import walk
+from cutedialect.layout import Layout
+from cutedialect.layout.errors import LayoutError
+
+from . import regions
+from .events import Does, Engine, Row, operands_of, row_of
+from .regions import LANES_PER_WARP, Granules
+from .scalars import Step, step_of
+
+# The slot of the instance's number.
+INSTANCE = 0
+
+
+class Undecided(Exception):  # noqa: N818 - control flow of this package, never seen outside
+    """An op of which the table says nothing, or whose accesses it cannot place."""
+
+    def __init__(self, op: Operation, reason: str) -> None:
+        super().__init__(reason)
+        self.op = op
+
+
+class View(NamedTuple):
+    """A tile of an arena: layout in elements, and where it begins, in granules."""
+
+    arena: int
+    layout: Layout
+    granules: Granules
+    start: int
+    terms: tuple[tuple[int, int], ...]
+
+
+class Touch(NamedTuple):
+    """One access: granules of all warps and of each (None: each may touch all), from a place on.
+    What `keeps` is written and read, where the event says so.
+    """
+
+    arena: int
+    mask: int
+    parts: tuple[int, ...] | None
+    start: int
+    terms: tuple[tuple[int, int], ...]
+    writes: bool
+    keeps: bool = False
+
+
+@dataclass
+class Event:
+    """What an op does: accesses, registers (by number) that asynchronous multiplies use, and how it
+    synchronizes.
+    """
+
+    op: Operation
+    does: Does
+    engine: Engine
+    touches: tuple[Touch, ...] = ()
+    reads: tuple[int, ...] = ()
+    writes: tuple[int, ...] = ()
+    ring: int = -1
+    state: int = -1
+    pred: int = -1
+    count: int = 0
+    warps: int = 0
+    is_read: bool = False
+    value: int = -1
+    result: int = -1
+
+
+class Number(NamedTuple):
+    """A slot gets what a step makes of others."""
+
+    slot: int
+    step: Step
+    operands: tuple[int, ...]
+
+
+class Loop(NamedTuple):
+    """`scf.for`: bounds, and (argument, first, next, result) of what it carries."""
+
+    op: Operation
+    index: int
+    bounds: tuple[int, int, int]
+    carried: tuple[tuple[int, int, int, int], ...]
+    body: tuple[Any, ...]
+
+
+class Branch(NamedTuple):
+    """`scf.if`: sides, each with the slots that it gives and those that get them."""
+
+    op: Operation
+    condition: int
+    sides: tuple[tuple[tuple[Any, ...], tuple[tuple[int, int], ...]], ...]
+
+
+class While(NamedTuple):
+    """`scf.while`."""
+
+    op: Operation
+    firsts: tuple[tuple[int, int], ...]
+    before: tuple[Any, ...]
+    condition: int
+    passed: tuple[tuple[int, int], ...]
+    results: tuple[tuple[int, int], ...]
+    after: tuple[Any, ...]
+    nexts: tuple[tuple[int, int], ...]
+
+
+class Part(NamedTuple):
+    """The body of a role."""
+
+    role: int
+    body: tuple[Any, ...]
+
+
+Node = Number | Event | Loop | Branch | While | Part
+
+
+@dataclass
+class Skeleton:
+    """A kernel: its nodes, the number of slots, arenas and registers, and its rings and roles."""
+
+    kernel: cute.KernelOp
+    warps: int
+    cluster: int
+    nodes: tuple[Node, ...] = ()
+    slots: int = 0
+    arenas: list[tuple[str, bool]] = field(default_factory=list)
+    rings: list[pipeline.CreateOp] = field(default_factory=list)
+    roles: list[pipeline.RoleOp] = field(default_factory=list)
+    turns: dict[int, int] = field(default_factory=dict)
+    inputs: dict[int, Any] = field(default_factory=dict)
+    loops: list[Operation] = field(default_factory=list)
+    units: dict[tuple[int, int], int] = field(default_factory=dict)
+
+
+def skeleton_of(kernel: cute.KernelOp) -> Skeleton:
+    """The skeleton of a kernel behind the last pass that orders; raises `Undecided`."""
+    return _Extraction(kernel).run()
+
+
+class _Extraction:
+    """The state of one extraction."""
+
+    def __init__(self, kernel: cute.KernelOp) -> None:
+        threads = kernel.threads
+        cluster = kernel.properties.get("cluster") or kernel.attributes.get("cluster")
+        self.kernel = kernel
+        self.found = Skeleton(
+            kernel,
+            -(-threads.value.data // LANES_PER_WARP) if threads is not None else 1,
+            cluster.value.data if cluster is not None else 1,  # type: ignore[attr-defined]
+        )
+        self.slots: dict[SSAValue | None, int] = {None: INSTANCE}
+        self.views: dict[SSAValue, View] = {}
+        self.rings: dict[SSAValue, int] = {}
+        self.states: dict[SSAValue, tuple[int, int]] = {}
+        self.barriers: dict[SSAValue, tuple[int, int]] = {}
+        self.registers: dict[SSAValue, int] = {}
+        self.needed: set[SSAValue] = set()
+        self.role = -1
+        self.warps = self.found.warps
+
+    def run(self) -> Skeleton:
+        ops = list(walk(self.kernel.body))
+        self._find_registers(ops)
+        self._find_arenas(ops)
+        self._find_needed(ops)
+        self._find_units(ops)
+        for argument in self.kernel.body.block.args:
+            self.found.inputs[self.slot(argument)] = argument
+        self.found.nodes = self.block(self.kernel.body.block)
+        self.found.slots = len(self.slots)
+        return self.found
+
+    def slot(self, value: SSAValue) -> int:
+        return self.slots.setdefault(value, len(self.slots))
+
+    # What is asked of the whole kernel first.
+
+    def _find_registers(self, ops: Sequence[Operation]) -> None:
+        """Number the register tiles that asynchronous multiplies use."""
+        for op in ops:
+            if isinstance(op, cute.GemmOp) and isinstance(op.atom, cute_nvgpu.Sm90MmaType):
+                for value in (op.a, op.b, op.acc):
+                    if isinstance(value.type, FragmentType):
+                        self.registers.setdefault(_root(value), len(self.registers))
+
+    def _find_arenas(self, ops: Sequence[Operation]) -> None:
+        """Buffers that share storage are one arena, whose granule is their smallest element."""
+        shared = [op for op in ops if isinstance(op, cute.AllocSmemOp) and op.offset is not None]
+        bits = min((_type(op.result).bits for op in shared), default=8)
+        overlay = -1
+        for op in ops:
+            if isinstance(op, cute.AllocSmemOp):
+                type_ = _type(op.result)
+                if op.offset is None:
+                    at, start, granule = self._arena(op), 0, type_.bits
+                else:
+                    overlay = self._arena(op) if overlay < 0 else overlay
+                    at, start, granule = overlay, op.offset.value.data * 8 // bits, bits
+                granules = Granules(type_.bits, granule)
+                self.views[op.result] = View(at, type_.layout, granules, start, ())
+            elif isinstance(op, cute.AllocTmemOp):
+                type_ = _type(op.result)
+                under = None if op.over is None else self.views[op.over].arena
+                at = self._arena(op) if under is None else under
+                granules = Granules(type_.bits, type_.bits, True)
+                self.views[op.result] = View(at, type_.layout, granules, 0, ())
+
+    def _arena(self, op: Operation) -> int:
+        is_tensor_memory = isinstance(op, cute.AllocTmemOp)
+        name = "a buffer in tensor memory" if is_tensor_memory else "a buffer in shared memory"
+        hint = op.results[0].name_hint
+        self.found.arenas.append((f"%{hint}" if hint else name, is_tensor_memory))
+        return len(self.found.arenas) - 1
+
+    def _find_needed(self, ops: Sequence[Operation]) -> None:
+        """The values that control and places of accesses depend on."""
+        waiting: list[SSAValue] = []
+        for op in ops:
+            match op:
+                case scf.ForOp():
+                    waiting += (op.lb, op.ub, op.step)
+                case scf.IfOp():
+                    waiting.append(op.cond)
+                case scf.ConditionOp():
+                    waiting.append(op.condition)
+                case cute.StageOp() | pipeline.ReceiveOp() | pipeline.RequestOp():
+                    waiting.append(op.index)
+                case pipeline.ResponseOp():
+                    waiting += (op.index, op.otherwise)
+                case pipeline.SendOp():
+                    waiting += (op.index, op.value)
+                case pipeline.AdvanceOp():
+                    waiting += [] if op.count is None else [op.count]
+                case cute.CopyOp() | pipeline.ConsumerReleaseOp() | pipeline.TurnWaitOp():
+                    waiting += [] if op.pred is None else [op.pred]
+                case cute.GemmOp():
+                    waiting += [] if op.keeps is None else [op.keeps]
+                case pipeline.TurnPassOp():
+                    waiting += [] if op.pred is None else [op.pred]
+                case cute.ClaimOp() | cute.CancelLaunchOp():
+                    waiting.append(op.total)
+                case _:
+                    pass
+        while waiting:
+            value = waiting.pop()
+            if value not in self.needed:
+                self.needed.add(value)
+                waiting += _sources(value)
+
+    def _find_units(self, ops: Sequence[Operation]) -> None:
+        """Extents of arguments (argument, mode), and by what they are divided into tiles."""
+        for op in ops:
+            if not isinstance(op, cute.DimOp) or not isinstance(op.memref, BlockArgument):
+                continue
+            key = op.memref.index, op.mode.value.data
+            for use in op.result.uses:
+                user = use.operation
+                if isinstance(user, arith.CeilDivSIOp) and use.index == 0:
+                    divisor = user.operands[1].owner
+                    if isinstance(divisor, arith.ConstantOp):
+                        value = divisor.value
+                        assert isinstance(value, IntegerAttr)
+                        self.found.units[key] = value.value.data
+
+    # Blocks, in order.
+
+    def block(self, block: Block) -> tuple[Node, ...]:
+        nodes: list[Node] = []
+        for op in block.ops:
+            node = self.node(op)
+            if node is not None:
+                nodes.append(node)
+        return tuple(nodes)
+
+    def node(self, op: Operation) -> Node | None:
+        match op:
+            case scf.ForOp():
+                return self._loop(op)
+            case scf.IfOp():
+                return self._branch(op)
+            case scf.WhileOp():
+                return self._while(op)
+            case scf.YieldOp() | scf.ConditionOp():
+                return None
+            case pipeline.RoleOp():
+                return self._role(op)
+            case _:
+                pass
+        row = row_of(op)
+        if row is None:
+            raise Undecided(op, f"no row says what {op.name} does")
+        if row.does is Does.HOLDS:
+            return None
+        if row.does is Does.MAKES:
+            return self._made(op)
+        if row.does is Does.GIVES and not self._is_event(op):
+            return self._given(op)
+        return self._event(op, row)
+
+    def _is_event(self, op: Operation) -> bool:
+        """Whether an op that gives something reads registers in flight beside."""
+        return isinstance(op, cute.AnyOp) and _root(op.source) in self.registers
+
+    def _pairs(
+        self, values: Sequence[SSAValue], targets: Sequence[SSAValue]
+    ) -> tuple[tuple[int, int], ...]:
+        return tuple(
+            (self.slot(value), self.slot(target))
+            for value, target in zip(values, targets, strict=True)
+            if target in self.needed
+        )
+
+    def _loop(self, op: scf.ForOp) -> Loop:
+        block = op.body.block
+        index, *arguments = block.args
+        body = self.block(block)
+        last = block.last_op
+        assert last is not None
+        carried = tuple(
+            (self.slot(argument), self.slot(first), self.slot(following), self.slot(result))
+            for argument, first, following, result in zip(
+                arguments, op.iter_args, last.operands, op.results, strict=True
+            )
+            if argument in self.needed or result in self.needed
+        )
+        bounds = (self.slot(op.lb), self.slot(op.ub), self.slot(op.step))
+        self.found.loops.append(op)
+        return Loop(op, self.slot(index), bounds, carried, body)
+
+    def _branch(self, op: scf.IfOp) -> Branch:
+        sides = []
+        for region in op.regions:
+            if not region.blocks:
+                sides.append(((), ()))
+                continue
+            block = region.block
+            body = self.block(block)
+            last = block.last_op
+            given = last.operands if isinstance(last, scf.YieldOp) else ()
+            sides.append((body, self._pairs(given, op.results) if op.results else ()))
+        return Branch(op, self.slot(op.cond), tuple(sides))
+
+    def _while(self, op: scf.WhileOp) -> While:
+        before, after = op.before_region.block, op.after_region.block
+        first = self.block(before)
+        condition = before.last_op
+        assert isinstance(condition, scf.ConditionOp)
+        second = self.block(after)
+        last = after.last_op
+        assert last is not None
+        return While(
+            op,
+            self._pairs(op.arguments, before.args),
+            first,
+            self.slot(condition.condition),
+            self._pairs(condition.args, after.args),
+            self._pairs(condition.args, op.results),
+            second,
+            self._pairs(last.operands, before.args),
+        )
+
+    def _role(self, op: pipeline.RoleOp) -> Part:
+        outer = self.warps
+        self.role = len(self.found.roles)
+        self.found.roles.append(op)
+        self.warps = len(op.warp_range) // op.teams
+        body = self.block(op.body.block)
+        part = Part(self.role, body)
+        self.role, self.warps = -1, outer
+        return part
+
+    # Ops without accesses.
+
+    def _made(self, op: Operation) -> Number | None:
+        if isinstance(op, pipeline.CreateOp):
+            self.rings[op.ring] = len(self.found.rings)
+            self.found.rings.append(op)
+            return None
+        assert isinstance(op, pipeline.StateOp)
+        slot = self.slot(op.state)
+        self.states[op.state] = self.rings[op.ring], slot
+        # How far the state has gone: stage and phase are its rest and its quotient.
+        return Number(slot, lambda values, number: 0, ())
+
+    def _given(self, op: Operation) -> Number | None:
+        if isinstance(op, pipeline.BarrierOp):
+            self.barriers[op.barrier] = self.states[op.state]
+            return None
+        if isinstance(op, pipeline.InstanceOp):
+            return Number(self.slot(op.index), lambda values, _: values[0], (INSTANCE,))
+        if isinstance(op, pipeline.IndexOp):
+            ring, state = self.states[op.state]
+            stages = self.found.rings[ring].stages
+            return Number(self.slot(op.index), lambda values, _: values[0] % stages, (state,))
+        result = op.results[0]
+        if isinstance(result.type, MemRefType) and result.type.space != "gmem":
+            self._view(op)
+            return None
+        if result not in self.needed:
+            return None
+        operands = tuple(self.slot(value) for value in op.operands)
+        return Number(self.slot(result), step_of(op), operands)
+
+    def _view(self, op: Operation) -> None:
+        result = op.results[0]
+        if isinstance(op, cute.AllocSmemOp | cute.AllocTmemOp):
+            return
+        source = self.views.get(op.operands[0])
+        type_ = _type(result)
+        if source is None:
+            raise Undecided(op, "the buffer of its operand is not known")
+        arena, layout, granules, start, terms = source
+        if isinstance(op, cute.StageOp):
+            stride = _type(op.source).stride[-1]
+            terms = (*terms, (self.slot(op.index), granules.place(stride)))
+        elif isinstance(op, cute.SubviewOp):
+            start += granules.place(layout(*op.origin.get_values()))
+        elif not isinstance(op, cute.TransposeOp):
+            raise Undecided(op, f"no row says which part of a buffer {op.name} gives")
+        self.views[result] = View(arena, type_.layout, granules, start, terms)
+
+    # Events.
+
+    def _event(self, op: Operation, row: Row) -> Event | None:
+        assert row.engine is not None
+        event = Event(op, row.does, row.engine)
+        self._synchronizing(event)
+        read, written = operands_of(op, row.reads), operands_of(op, row.writes)
+        written += [value for value in op.results if isinstance(value.type, FragmentType)]
+        event.reads = self._in_registers(read)
+        event.writes = self._in_registers(written)
+        # A tile that is read and written counts as written; what it held is asked for beside.
+        both = set(read) & set(written)
+        event.touches = tuple(
+            touch._replace(keeps=value in both)
+            for values, writes in (([v for v in read if v not in both], False), (written, True))
+            for value in values
+            if (touch := self._touch(op, row, value, writes)) is not None
+        )
+        if event.does in (Does.NOTHING, Does.GIVES) and not (
+            event.touches or event.reads or event.writes
+        ):
+            return None
+        return event
+
+    def _in_registers(self, values: Sequence[Any]) -> tuple[int, ...]:
+        if not self.registers:
+            return ()
+        roots = (_root(value) for value in values)
+        return tuple(self.registers[root] for root in roots if root in self.registers)
+
+    def _synchronizing(self, event: Event) -> None:
+        """Fill in what an op names beside its tiles."""
+        op = event.op
+        if isinstance(
+            op,
+            pipeline.ProducerAcquireOp
+            | pipeline.ProducerCommitOp
+            | pipeline.ConsumerWaitOp
+            | pipeline.ConsumerReleaseOp
+            | pipeline.AdvanceOp,
+        ):
+            event.ring, event.state = self.states[op.state]
+        pred = getattr(op, "pred", None)
+        if pred is not None and event.does is not Does.GIVES:
+            event.pred = self.slot(pred)
+        warps = op.properties.get("warps")
+        if warps is not None:
+            event.warps = warps.value.data  # type: ignore[attr-defined]
+        match op:
+            case pipeline.AdvanceOp():
+                event.value = -1 if op.count is None else self.slot(op.count)
+            case pipeline.ConsumerReleaseOp():
+                event.count = 0 if op.back is None else op.back.value.data
+                event.is_read = op.commits is not None
+            case cute_nvgpu.WgmmaWaitOp() | cute_nvgpu.CpAsyncWaitOp():
+                event.count = op.pending.value.data
+            case cute_nvgpu.TmaStoreWaitOp():
+                event.count, event.is_read = op.pending.value.data, op.read is not None
+            case cute.GemmOp() if event.engine is Engine.TCGEN05:
+                event.value = -1 if op.keeps is None else self.slot(op.keeps)
+            case cute.ClaimOp() | cute.CancelLaunchOp():
+                event.value, event.result = self.slot(op.total), self.slot(op.result)
+            case pipeline.SendOp():
+                event.value = self.slot(op.value)
+            case pipeline.ReceiveOp():
+                event.result = self.slot(op.result)
+            case pipeline.RequestOp():
+                event.ring, event.state = self.barriers[op.barrier]
+            case pipeline.ResponseOp():
+                event.value, event.result = self.slot(op.otherwise), self.slot(op.result)
+            case cute.CopyOp() if event.engine is Engine.BULK_LOAD:
+                if op.barrier is None or op.barrier not in self.barriers:
+                    raise Undecided(op, "the barrier that the load signals is not known")
+                event.ring, event.state = self.barriers[op.barrier]
+                type_ = _type(op.destination)
+                event.count = type_.layout.size() * type_.bits // 8
+            case cute.CopyOp() if event.engine is Engine.BULK_STORE:
+                event.warps = getattr(op.atom, "warps", None) or 0
+            case pipeline.TurnWaitOp() | pipeline.TurnPassOp():
+                event.is_read = op.outside is not None
+                self.found.turns[self.role] = event.warps
+            case _:
+                pass
+
+    def _touch(self, op: Operation, row: Row, value: Any, writes: bool) -> Touch | None:
+        type_ = value.type
+        if not isinstance(type_, MemRefType) or type_.space == "gmem":
+            return None
+        view = self.views.get(value)
+        if view is None:
+            raise Undecided(op, "the buffer of its operand is not known")
+        start, terms = view.start, view.terms
+        if isinstance(
+            op, pipeline.SendOp | pipeline.ReceiveOp | pipeline.RequestOp | pipeline.ResponseOp
+        ):
+            stride = type_.stride[-1]
+            slot = Layout(type_.modes[:-1], type_.stride[:-1]) if type_.rank > 1 else Layout(1, 0)
+            mask = regions.whole(slot, view.granules)
+            terms = (*terms, (self.slot(op.index), view.granules.place(stride)))
+            first = (mask, *(0 for _ in range(self.warps - 1)))
+            parts = first if isinstance(op, pipeline.SendOp) else None
+            return Touch(view.arena, mask, parts, start, terms, writes)
+        mask = regions.whole(view.layout, view.granules)
+        parts = self._parts(op, row, value, view)
+        if parts is not None:
+            mask = 0
+            for part in parts:
+                mask |= part
+        return Touch(view.arena, mask, parts, start, terms, writes)
+
+    def _parts(
+        self, op: Operation, row: Row, value: SSAValue, view: View
+    ) -> tuple[int, ...] | None:
+        """What each warp touches of a tile; None where each may touch all of it."""
+        layout, granules, warps = view.layout, view.granules, self.warps
+        match op:
+            case cute.LoadOp():
+                return _held(op.result.type, layout, granules, warps)
+            case cute.CopyOp() if row.engine is Engine.BULK_STORE:
+                groups: int | None = getattr(op.atom, "warps", None)
+                rows = regions.split_rows(layout, granules, warps // groups) if groups else None
+                if rows is None or groups is None:
+                    return (regions.whole(layout, granules), *(0 for _ in range(warps - 1)))
+                idle = tuple(0 for _ in range(groups - 1))
+                return tuple(part for row_ in rows for part in (row_, *idle))
+            case cute.CopyOp():
+                other = op.source if value is op.destination else op.destination
+                held = _held(other.type, layout, granules, warps)
+                return held if held is not None else _tiled(op, layout, granules, warps)
+            case cute.GemmOp() if row.engine is Engine.WGMMA:
+                acc = op.acc.type
+                assert isinstance(acc, FragmentType)
+                if acc.tv is None:
+                    return None
+                mode = 0 if value is op.a else 1
+                rows = regions.rows_by_warp(acc.tv, acc.shape, mode, layout, granules, warps)
+                return None if rows is None else _by_warpgroup(rows)
+            case _:
+                return None
+
+
+_WARPGROUP = 4
+
+
+def _by_warpgroup(parts: tuple[int, ...]) -> tuple[int, ...]:
+    """What the warps of each warpgroup touch together."""
+    result: list[int] = []
+    for first in range(0, len(parts), _WARPGROUP):
+        group = parts[first : first + _WARPGROUP]
+        mask = 0
+        for part in group:
+            mask |= part
+        result += [mask] * len(group)
+    return tuple(result)
+
+
+def _held(type_: Any, layout: Layout, granules: Granules, warps: int) -> tuple[int, ...] | None:
+    """What each warp touches of a tile that it holds, or gets, as a register tile of a type."""
+    if not isinstance(type_, FragmentType) or type_.tv is None:
+        return None
+    return regions.by_warp(type_.tv, type_.shape, layout, granules, warps)
+
+
+def _tiled(
+    op: cute.CopyOp, layout: Layout, granules: Granules, warps: int
+) -> tuple[int, ...] | None:
+    """What each warp touches of a tile that threads copy between memories, by the thread-value
+    layout of the copy, which is repeated over the tile.
+    """
+    if isinstance(op.atom, cute_nvgpu.AlignedStoreType):
+        groups = op.atom.groups
+        # A group of warps reads whole lines, which run along the second mode.
+        if groups == 1 or warps % groups or _type(op.source).stride[-1] != 1:
+            return None
+        lines = regions.split_rows(layout, granules, groups)
+        return (
+            None if lines is None else tuple(part for part in lines for _ in range(warps // groups))
+        )
+    if op.tiled is None or isinstance(op.atom, cute_nvgpu.ShiftedCopyType):
+        return None
+    shape = _type(op.destination).shape
+    try:
+        tv = op.tiled.data.tv_layout(shape)
+    except LayoutError:
+        return None
+    return regions.by_warp(tv, shape, layout, granules, warps)
+
+
+def _root(value: Any) -> Any:
+    """The register tile that a value is a view of."""
+    while isinstance(value, OpResult) and isinstance(value.op, cute.TransposeOp):
+        value = value.op.source
+    return value
+
+
+def _type(value: SSAValue) -> MemRefType:
+    type_ = value.type
+    assert isinstance(type_, MemRefType)
+    return type_
+
+
+def _sources(value: SSAValue) -> list[SSAValue]:
+    """The values that a value is computed from, through loops and branches."""
+    if isinstance(value, OpResult):
+        op, at = value.op, value.index
+        match op:
+            case scf.ForOp():
+                last = op.body.block.last_op
+                assert last is not None
+                return [op.iter_args[at], last.operands[at], op.body.block.args[at + 1]]
+            case scf.IfOp():
+                return [region.block.last_op.operands[at] for region in op.regions]  # type: ignore[union-attr]
+            case scf.WhileOp():
+                last = op.before_region.block.last_op
+                assert isinstance(last, scf.ConditionOp)
+                return [last.args[at]]
+            case cute.MapOp() | cute.AnyOp() | pipeline.IndexOp():
+                return []
+            case _:
+                return [operand for operand in op.operands if not _is_state(operand)]
+    block = value.owner
+    assert isinstance(block, Block)
+    parent = block.parent_op()
+    at = value.index  # type: ignore[attr-defined]
+    match parent:
+        case scf.ForOp():
+            if at == 0:
+                return []
+            last = block.last_op
+            assert last is not None
+            return [parent.iter_args[at - 1], last.operands[at - 1]]
+        case scf.WhileOp():
+            if block is parent.before_region.block:
+                last = parent.after_region.block.last_op
+                assert last is not None
+                return [parent.arguments[at], last.operands[at]]
+            last = parent.before_region.block.last_op
+            assert isinstance(last, scf.ConditionOp)
+            return [last.args[at]]
+        case _:
+            return []
+
+
+def _is_state(value: SSAValue) -> bool:
+    return isinstance(value.type, pipeline.StateType | pipeline.RingType | FragmentType)

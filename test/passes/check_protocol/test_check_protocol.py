@@ -1,0 +1,129 @@
+"""`cute-check-protocol`: a right stage is proved, and each edit that breaks it is refused with its
+code, at the op at fault.
+"""
+
+from pathlib import Path
+
+import pytest
+from xdsl.context import Context
+from xdsl.parser import Parser
+
+from cutedialect.dialects import all_dialects
+from cutedialect.dialects.cute import KernelOp
+from cutedialect.passes.protocol.check_protocol import CheckProtocolPass, verdict_of
+from cutedialect.passes.protocol.skeleton import Undecided
+from cutedialect.remarks import collecting
+
+RING = (Path(__file__).parent / "ring.mlir").read_text()
+RELEASE = (
+    "pipeline.consumer_release %ring at %from if %later {back = 1 : i32} "
+    ": !pipeline.ring<2>, !pipeline.state<2>"
+)
+
+
+def parsed(text):
+    context = Context()
+    for name, load in all_dialects().items():
+        context.register_dialect(name, load)
+    return Parser(context, text).parse_module()
+
+
+def kernel_of(text):
+    return next(op for op in parsed(text).ops if isinstance(op, KernelOp))
+
+
+def test_the_ring_is_proved_in_trips_around_its_stages():
+    verdict = verdict_of(kernel_of(RING))
+    assert verdict.findings == ()
+    assert verdict.cases >= 6
+
+
+EDITS = {
+    # What is left out or altered: (text, its replacement, the code, the op that is refused).
+    "no wait for the stage": (
+        "pipeline.consumer_wait %ring at %from : !pipeline.ring<2>, !pipeline.state<2>",
+        "",
+        ("CD-R1", "cute.gemm"),
+    ),
+    "no acquire": (
+        "pipeline.producer_acquire %ring at %to : !pipeline.ring<2>, !pipeline.state<2>",
+        "",
+        ("CD-R3", "cute.copy"),
+    ),
+    "a release in front of the multiply's end": (
+        "wgmma_wait {pending = 1 : i32}",
+        "wgmma_wait {pending = 2 : i32}",
+        ("CD-R1", "cute.copy"),
+    ),
+    "a release of the stage at work": (
+        RELEASE,
+        RELEASE.replace(" if %later {back = 1 : i32}", ""),
+        ("CD-R1", "cute.copy"),
+    ),
+    "no release": (RELEASE, "", ("CD-R5", "pipeline.producer_acquire")),
+    "too many bytes expected": (
+        "bytes = 16384",
+        "bytes = 16400",
+        ("CD-R5", "pipeline.consumer_wait"),
+    ),
+    "too few bytes expected": ("bytes = 16384", "bytes = 8192", ("CD-R3", "cute.copy")),
+    "too many consumers": (
+        "consumers = 4",
+        "consumers = 5",
+        ("CD-R5", "pipeline.producer_acquire"),
+    ),
+    "too few consumers": ("consumers = 4", "consumers = 3", ("CD-R4", "pipeline.consumer_release")),
+    "a state that stays": (
+        "pipeline.advance %from : !pipeline.state<2>",
+        "",
+        ("CD-R5", "pipeline.producer_acquire"),
+    ),
+    "no fence in front of the multiply": ("cute_nvgpu.wgmma_fence", "", ("CD-R7", "cute.gemm")),
+    "the result used in flight": (
+        "      cute_nvgpu.wgmma_wait {pending = 0 : i32}\n",
+        "",
+        ("CD-R7", "cute.map"),
+    ),
+    "no proxy fence": ("cute_nvgpu.fence_proxy_async", "", ("CD-R2", "cute.copy")),
+    "no barrier in front of the store": ("      cute.barrier\n", "", ("CD-R1", "cute.copy")),
+    "a barrier of too few warps": (
+        "      cute.barrier\n",
+        "      cute.barrier {warps = 2 : i32}\n",
+        ("CD-R1", "cute.copy"),
+    ),
+    "a store at work at the end": (
+        "cute_nvgpu.tma_store_wait {pending = 0 : i32, read}",
+        "",
+        ("CD-R8", "cute.copy"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edit_that_breaks_the_ring_is_found(name):
+    old, new, (code, op) = EDITS[name]
+    assert old in RING
+    findings = verdict_of(kernel_of(RING.replace(old, new))).findings
+    assert (code, op) in {(found.code, found.op.name) for found in findings}
+
+
+def test_a_message_names_both_places_and_the_edge():
+    text = RING.replace("cute_nvgpu.fence_proxy_async", "")
+    found = verdict_of(kernel_of(text)).findings[0]
+    assert found.text().startswith(
+        "CD-R2: reads by bulk store %sC, which role 'main' wrote through the generic proxy: "
+        "expected fence.proxy.async behind that (the other access: cute.copy"
+    )
+    assert found.other is not None
+    assert "stsm" in str(found.other)
+
+
+def test_an_op_without_a_row_is_undecided_and_leaves_a_remark():
+    text = RING.replace("      cute.barrier\n", '      cute.barrier\n      cute.printf "x"\n')
+    with pytest.raises(Undecided, match=r"no row says what cute\.printf does"):
+        verdict_of(kernel_of(text))
+    with collecting() as remarks:
+        CheckProtocolPass().apply(Context(), parsed(text))
+    assert [remark.message for remark in remarks] == [
+        "undecided: no row says what cute.printf does"
+    ]
