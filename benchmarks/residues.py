@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from cutedialect.frontend.declarations import GEMM
 from cutedialect.frontend.gemm import GemmCall
 from cutedialect.frontend.library import gemm_residues
 from cutedialect.frontend.library.gemm_estimate import cycles, facts_of, knows
@@ -136,7 +137,7 @@ def problem_of(name: str) -> Problem:
     m, n, k = map(int, edges)
     ((a, b),) = Gemm("timed", dtype, (m, n, k), majors).specs
     out_dtype = TYPES[dtype][1]
-    return GemmCall(a, b, None, None, None, None, out_dtype, None, 0.0).problem()
+    return GemmCall.of(GEMM.given(a, b, out_dtype=out_dtype)).problem()
 
 
 def _is_choice(schedule: Schedule, problem: Problem) -> bool:

@@ -1,38 +1,167 @@
-"""The functions of arrays, declared: `cute.gemm`, `cute.grouped_gemm` and `cute.attention`."""
+"""The functions of arrays, declared."""
 
 from __future__ import annotations
 
 from .signature import (
+    ACTIVATION,
     ARCH,
+    ATOM,
     BACKEND,
     DTYPE,
     FLAG,
+    NEGATED,
+    NUMBER,
     OFFSETS,
     OPTIONAL,
     OUTPUT,
+    PRECISION,
     REQUIRED,
     RESULT,
     SCALE,
     SCHEDULE,
     SOME_NUMBER,
     STREAM,
+    SUMS,
     TENSOR,
+    TILE,
     WINDOW,
     Call,
     Parameter,
 )
 
-_RESULT = (
-    Parameter("out", OUTPUT, "the array that gets the result; it overlaps no other array"),
-    Parameter("out_dtype", DTYPE, "the element type of the result"),
-)
-_COMPILATION = (
-    Parameter("arch", ARCH, 'the target, such as "sm_90a"; that of the device by default'),
-    Parameter("schedule", SCHEDULE, "how it is computed, a `Schedule` or its text"),
-    Parameter("backend", BACKEND, "what runs it", default="auto"),
-)
-_LAUNCH = (*_COMPILATION, Parameter("stream", STREAM, "the stream of the launch"))
+_OF_THE_CALL = "that of the call of the kernel"
+_LAUNCH = (
+    Parameter("arch", ARCH, None, 'the target, such as "sm_90a"; that of the device by default',
+              _OF_THE_CALL),
+    Parameter("schedule", SCHEDULE, None, "how it is computed, a `Schedule` or its text",
+              "that of the call of the kernel, and atom= for one multiply"),
+    Parameter("backend", BACKEND, "auto", "what runs it", _OF_THE_CALL),
+    Parameter("stream", STREAM, None, "the stream of the launch", _OF_THE_CALL),
+)  # fmt: skip
+_OUT = "the array that gets the result; it overlaps no other array"
+_OUT_DTYPE = "the element type of the result"
 
+_OF_GEMM = (
+    Parameter("a", TENSOR, REQUIRED, "the left operand (..., M, K)"),
+    Parameter("b", TENSOR, REQUIRED, "the right operand (..., K, N)"),
+    Parameter("acc", TILE, None, "inside a kernel the tile that is added to", is_positional=True),
+    Parameter("c", OPTIONAL, None, "what is added, times beta (..., M, N)",
+              "acc to begin with what is added: acc.assign(c), or acc += c behind the multiply"),
+    Parameter("alpha", NUMBER, 1.0, "the factor of the product", "acc * alpha behind the multiply",
+              key="factor != 1"),
+    Parameter("beta", NUMBER, 0.0, "the factor of c", "acc *= beta in front of the multiply",
+              key="beta != 0"),
+    Parameter("bias", OPTIONAL, None, "what is added to each row (N,)",
+              "acc + cute.row_vector(bias, n, bn) behind the multiply"),
+    Parameter("activation", ACTIVATION, None,
+              "what the result goes through, a name or a function of the tile",
+              "a function of the tile behind the multiply, such as cute.relu(acc)"),
+    Parameter("scale_a", SCALE, None, "what multiplies a: one number, or one for each row or block",
+              "acc * scale behind the multiply, a column of scales for the rows of a",
+              key="is_scaled"),
+    Parameter("scale_b", SCALE, None,
+              "what multiplies b: one number, or one for each column or block",
+              "acc * scale behind the multiply, a row of scales for the columns of b"),
+    Parameter("acc_dtype", DTYPE, None, "the type of sums",
+              "the type of acc: cute.zeros(shape, dtype)"),
+    Parameter("fast_accum", FLAG, True, "whether tensor cores may sum fp8 products over all of K",
+              "an accumulator of its own for some trips of K, added to another one: total += acc"),
+    Parameter("precision", PRECISION, None, "of f32 operands how exact products are",
+              "None or 'tf32', as which tiles of f32 are multiplied (products of split operands "
+              "are of arrays alone)", key="splits"),
+    Parameter("aux", OUTPUT, None, "the array that gets what stands before the activation",
+              "cute.copy(acc, view) in front of the activation"),
+    Parameter("out", OUTPUT, None, _OUT,
+              "cute.copy(acc, view) behind the multiply"),
+    Parameter("out_dtype", DTYPE, None, _OUT_DTYPE,
+              "acc.to(dtype) behind the multiply"),
+    *_LAUNCH,
+    Parameter("atom", ATOM, None, "inside a kernel the MMA atom"),
+    Parameter("negate", NEGATED, None,
+              "inside a kernel the operands that count with the other sign"),
+    Parameter("sums", SUMS, False, "inside a kernel whether rows of a are added up, too"),
+)  # fmt: skip
+GEMM = Call(
+    "gemm",
+    """activation(alpha A B + beta C + bias) of a (..., M, K) and b (..., K, N), as numpy.matmul.
+
+    Inside a kernel, `gemm(a, b, acc)` accumulates tiles instead, and refuses the arguments of
+    arrays; there `atom` names the MMA atom
+    (`cute.atoms.mma()` lists them) and `negate` the operands ("a", "b", "ab") that count with the
+    other sign; with `sums` acc has 8 columns more than b, which add up the rows of a. Batch
+    dimensions broadcast. bias is (N,). Types: f16, bf16, f32 (as tf32), f64, e4m3 and e5m2, and
+    8-bit integers (into int32). Default `out_dtype` is a's type, bf16 for fp8 and for scaled
+    integers, int32 for 8-bit integers; e4m3 and e5m2 outputs saturate and keep NaN. Integer results
+    take no alpha, beta or gelu: only with an `out_dtype` of floats are sums of integers multiplied,
+    in f32. K = 0 gives beta C + bias; an empty output launches nothing.
+
+    `scale_a` multiplies a and `scale_b` multiplies b before the product: a host number, or an f32
+    array where the operands live. Of one element it scales the whole operand. (M,) or (M, 1) scale
+    the rows of a, (N,) or (1, N) the columns of b. (M, ceil(K / 128)) for a and (ceil(K / 128),
+    ceil(N / 128)) for b scale blocks of 128: with b the transposed view of weights (N, K), that is
+    the transposed view of DeepGEMM's (N / 128, K / 128). In all of them strides are free, 128 rows
+    of a or single columns of b may have blocks too, and batch dimensions broadcast.
+
+    With fast_accum the tensor cores may sum fp8 products over all of K, on Hopper to some 13 bits;
+    small tiles with K > 1024 add up every 128 or 256 of K in f32 registers all the same, since that
+    costs no time there. With fast_accum=False every 128 of K always are, and with block scales.
+
+    precision: of f32 operands "tf32", the default: they are rounded to 10 bits of mantissa and the
+    products summed in f32, so that an element is off by up to 2^-10 of the sum of the magnitudes of
+    its products. With "3xtf32" two more kernels split them into two numbers of tf32 each, in memory
+    of the call, and three products are summed: off by up to some 2^-20 of that sum. "ieee" is
+    refused; other types have None.
+
+    `activation` is "relu", "gelu", "silu", "tanh", "sigmoid" or a function of the tile
+    alpha A B + beta C + bias, written with the operators of tile programs. `aux` is an array
+    (..., M, N) of any element type that gets that tile as it is before the activation.
+
+    `out` and `aux` have memory of their own, which no other array of the call overlaps; one of them
+    may be c itself. Wrong arguments raise TypeError or ValueError naming the argument, and nothing
+    is written. Returns the output: `out`, or a new array where `a` lives.
+    """,
+    _OF_GEMM,
+    prepared="a, b, c, bias, out, array_a, array_b, aux",
+    inside="""
+if acc is not None:
+    return of_tiles({given})
+if atom is not None or negate is not None or sums:
+    refuse_of_tiles(atom, negate)
+""",
+    before="""
+splits = precision is not None and check_precision(precision, a)
+if type(alpha) is not float or type(beta) is not float:
+    alpha, beta = as_number("alpha", alpha), as_number("beta", beta)
+is_scaled = scale_a is not None or scale_b is not None
+factor, array_a, array_b = alpha, None, None
+if is_scaled:
+    factor, array_a, array_b = fold_numbers(alpha, scale_a, scale_b)
+""",
+    numbers="(factor, beta)",
+    repeated="ready.numbers(factor, beta) if factor != 1 or beta != 0 else None",
+)
+
+_OF_ATTENTION = (
+    Parameter("q", TENSOR, REQUIRED, "queries (B, H, Sq, D)"),
+    Parameter("k", TENSOR, REQUIRED, "keys (B, Hk, Sk, D), or pages of them"),
+    Parameter("v", TENSOR, REQUIRED, "values (B, Hk, Sk, Dv), or a number of columns"),
+    Parameter("causal", FLAG, False, "whether a row sees no key behind its own"),
+    Parameter("scale", SOME_NUMBER, None, "the factor of the scores, 1/sqrt(D) by default"),
+    Parameter("window", WINDOW, None,
+              "how many keys (before, behind) its own a row sees, -1 for all"),
+    Parameter("softcap", SOME_NUMBER, None, "c of scores c tanh(score / c)"),
+    Parameter("lengths", OPTIONAL, None, "how many keys a batch entry has (B,)"),
+    Parameter("cu_seqlens", OFFSETS, None, "where packed sequences begin, (q_offsets, k_offsets)",
+              key="cu_seqlens is not None"),
+    Parameter("block_table", OPTIONAL, None, "where the pages of keys are (B, pages)"),
+    Parameter("scale_q", SCALE, None, "what multiplies q, for all or each head", key="*factors"),
+    Parameter("scale_k", SCALE, None, "what multiplies k"),
+    Parameter("scale_v", SCALE, None, "what multiplies v"),
+    Parameter("return_lse", RESULT, False, "whether sums are returned, too"),
+    Parameter("out", OUTPUT, None, _OUT),
+    Parameter("out_dtype", DTYPE, None, _OUT_DTYPE),
+    *_LAUNCH,
+)  # fmt: skip
 ATTENTION = Call(
     "attention",
     """softmax(scale Q K^T) V for each head: q (B, H, Sq, D), k (B, Hk, Sk, D), v (B, Hk, Sk, Dv).
@@ -64,31 +193,7 @@ ATTENTION = Call(
     no key. Wrong arguments, such as an `out` that shares memory with another array, raise TypeError
     or ValueError naming the argument, and nothing is written.
     """,
-    (
-        Parameter("q", TENSOR, "queries (B, H, Sq, D)", default=REQUIRED),
-        Parameter("k", TENSOR, "keys (B, Hk, Sk, D), or pages of them", default=REQUIRED),
-        Parameter("v", TENSOR, "values (B, Hk, Sk, Dv), or a number of columns", default=REQUIRED),
-        Parameter("causal", FLAG, "whether a row sees no key behind its own", default=False),
-        Parameter("scale", SOME_NUMBER, "the factor of the scores, 1/sqrt(D) by default"),
-        Parameter(
-            "window", WINDOW, "how many keys (before, behind) its own a row sees, -1 for all"
-        ),
-        Parameter("softcap", SOME_NUMBER, "c of scores c tanh(score / c)"),
-        Parameter("lengths", OPTIONAL, "how many keys a batch entry has (B,)"),
-        Parameter(
-            "cu_seqlens",
-            OFFSETS,
-            "where packed sequences begin, (q_offsets, k_offsets)",
-            key="cu_seqlens is not None",
-        ),
-        Parameter("block_table", OPTIONAL, "where the pages of keys are (B, pages)"),
-        Parameter("scale_q", SCALE, "what multiplies q, for all or each head", key="*factors"),
-        Parameter("scale_k", SCALE, "what multiplies k"),
-        Parameter("scale_v", SCALE, "what multiplies v"),
-        Parameter("return_lse", RESULT, "whether sums are returned, too", default=False),
-        *_RESULT,
-        *_LAUNCH,
-    ),
+    _OF_ATTENTION,
     prepared="q, k, v, out, None, lengths, block_table, *arrays, *offsets",
     before="""
 offsets = cu_seqlens if isinstance(cu_seqlens, tuple | list) and len(cu_seqlens) == 2 else ()
@@ -97,4 +202,4 @@ arrays, factors = split_scales((scale_q, scale_k, scale_v))
     results=("return_lse", {"False": "{tensor}", "True": "tuple[{tensor}, {tensor}]"}),
 )
 
-CALLS = (ATTENTION,)
+CALLS = (GEMM, ATTENTION)

@@ -17,7 +17,8 @@ from .attention import AttentionCall, attention
 from .attention import door as attention_door
 from .attention_scales import NAMES
 from .dtypes import DType, f32
-from .gemm import GemmCall, gemm, specified_gemm
+from .gemm import GemmCall, gemm
+from .gemm import door as gemm_door
 from .gemm_operands import Operand, as_operand
 from .gemm_scales import BLOCK, Scale, fold_numbers
 from .symbolic_arrays import Extent, SymbolicArray
@@ -47,7 +48,7 @@ def described_call(
     Raises CompileError for views that have no words.
     """
     if program is gemm:
-        return _described_gemm(*specified_gemm(*args, **options), options)
+        return _described_gemm(*gemm_door.specified(*args, **options), options)
     if program is attention:
         return _described_attention(*attention_door.specified(*args, **options))
     return None
@@ -195,7 +196,7 @@ def _described_gemm(
         ready, broadcasts=broadcasts, scales=tuple(wholes) if ready.scales is not None else None
     )
     alpha, beta = numbers.get("alpha"), numbers.get("beta")
-    given = ready.arguments(a, b, c, bias, out, alpha, beta, *scales, aux)
+    given = ready.arguments((a, b, c, bias, out, *scales, aux), (alpha, beta))
     return arguments.described(_SWAPPED if ready.swapped else _PRODUCT, kernel, given)
 
 

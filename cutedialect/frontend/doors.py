@@ -40,7 +40,7 @@ def {name}({parameters}):
                 return result
     except Exception as error:
         raise concise(error)
-    return _first({{{given}}}, ({arrays},), options, shapes, {numbers})
+    return _first({given}, ({arrays},), options, shapes, {numbers})
 """
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 
@@ -80,13 +80,11 @@ class Door(Generic[_C, _R]):
         self.look = look
         self.calls: Calls[_R] = Calls(4096)
 
-    def function(self, module: str, names: Mapping[str, Any], inside: str = "") -> Any:
-        """The function of arrays, of a module. `names` are those that the declaration's lines use,
-        `inside` is what is done for tiles of a kernel.
-        """
+    def function(self, module: str, names: Mapping[str, Any]) -> Any:
+        """The function of arrays. `names` are those that the lines of the declaration use."""
         call = self.call
         signature = call.signature(collects=call.name in ARGUMENTS)
-        text = self._text(signature, inside)
+        text = self._text(signature)
         known = {"_calls": self.calls, "_first": self.first, "concise": concise, **names}
         known |= {"__name__": module, "refuse_unknown": refuse_unknown}
         file = os.path.join(_FOLDER, f"<{call.name}>")
@@ -101,10 +99,13 @@ class Door(Generic[_C, _R]):
         function.forget = self.calls.clear
         return function
 
-    def _text(self, signature: Any, inside: str) -> str:
+    def _text(self, signature: Any) -> str:
         call = self.call
-        unknown = f"if unknown: refuse_unknown({call.name!r}, unknown)"
-        lines = [*inside.strip().splitlines(), *call.before.strip().splitlines()]
+        operands = f", ({', '.join(call.operands)})" if call.inside else ""
+        unknown = f"if unknown: refuse_unknown({call.name!r}, unknown{operands})"
+        given = f"{{{', '.join(f'{each!r}: {each}' for each in call.by_name)}}}"
+        inside = call.inside.strip().replace("{given}", given)
+        lines = [*inside.splitlines(), *call.before.strip().splitlines()]
         return _WARM.format(
             name=call.name,
             parameters=str(signature)[1:-1],
@@ -116,7 +117,7 @@ class Door(Generic[_C, _R]):
             second=call.operands[1],
             numbers=call.numbers,
             repeated=call.repeated,
-            given=", ".join(f"{each!r}: {each}" for each in call.by_name),
+            given=given,
         )
 
     def first(

@@ -34,10 +34,10 @@ from cutedialect.dialects.cute_nvgpu import NEGATIONS
 
 from .accuracy import documented
 from .arithmetic import Number, convert_value, is_number, joined, literal, promote
+from .declarations import GEMM
 from .dtypes import DType, as_dtype, f32
 from .dtypes import i32 as i32_dtype
 from .group import Group
-from .instead import IN_A_KERNEL
 from .local_tiles import as_extent, local_tile
 from .reductions import any_, column_max, column_sum, row_max, row_sum
 from .scalar import Scalar, as_i32
@@ -205,12 +205,13 @@ def tile_gemm(
 def _check_arguments_of_arrays(given: Mapping[str, object], is_tf32: bool) -> None:
     """Refuse arguments of `cute.gemm` that arrays alone take, unless they are the defaults."""
     for name, value in given.items():
-        default, instead = IN_A_KERNEL[name]
+        row = GEMM.by_name[name]
+        default = row.default
         is_default = value is default or (type(value) is type(default) and value == default)
         if not (is_default or (name == "precision" and value == "tf32" and is_tf32)):
             raise error(
-                f"{name}: expected {instead}, got it as an argument of cute.gemm(a, b, acc), which "
-                "takes atom, negate and sums beside tiles",
+                f"{name}: expected {row.inside}, got it as an argument of cute.gemm(a, b, acc), "
+                "which takes atom, negate and sums beside tiles",
                 code="CD-P11",
             )
 

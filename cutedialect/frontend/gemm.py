@@ -6,21 +6,19 @@ The array call checks its arguments, makes the output, and runs the tile program
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal, overload
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from cutedialect.backend.runtime.jax_arrays import call_on_views, uses_jax
 from cutedialect.backend.runtime.kernel import Kernel
-from cutedialect.backend.runtime.new_arrays import on_device_of
-from cutedialect.backend.runtime.torch_tensors import opaque
-from cutedialect.backend.runtime.tracebacks import concise, explained
-from cutedialect.choices import Activation, Arch, Backend, Precision
+from cutedialect.backend.runtime.tracebacks import explained
 from cutedialect.schedule import Schedule
 
 from .captured import exact
+from .declarations import GEMM
+from .doors import Door
 from .dtypes import DType, as_dtype, f16, f32, f64, i32
 from .fitting import allowed, prepared_by_default
 from .gemm_operands import (
@@ -40,7 +38,6 @@ from .gemm_operands import (
     has_wgmma,
     pitch_of,
     refuse_array,
-    refuse_unknown,
     result_dtype,
     shown,
     transposed,
@@ -48,280 +45,21 @@ from .gemm_operands import (
 from .gemm_scales import BLOCK, check_tile, fold_numbers, scale_of
 from .gemm_tile import default_tile
 from .kernel import ScalarSpec, TensorSpec
-from .launch import as_schedule, check_arch, compile_kernel, compiler, default_arch, spec_of
+from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.gemm_problem import Problem, warpgroups
 from .library.gemm_schedules import choose_below
 from .library.split_gemm import DEPTH
 from .library.tensor_memory_schedules import tensor_schedule
-from .ready_call import Calls, ReadyCall, call_key
-
-if TYPE_CHECKING:
-    from .tile import Tile, View
-
-
-@overload
-def gemm(
-    a: Tile | View,
-    b: Tile | View,
-    acc: Tile,
-    *,
-    atom: str | None = None,
-    negate: Literal["a", "b", "ab"] | None = None,
-    sums: bool = False,
-) -> None: ...
-
-
-@overload
-def gemm(
-    a: Any,
-    b: Any,
-    acc: None = None,
-    *,
-    c: Any = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    bias: Any = None,
-    activation: Activation | Callable[..., Any] | None = None,
-    scale_a: Any = None,
-    scale_b: Any = None,
-    acc_dtype: object = None,
-    fast_accum: bool = True,
-    precision: Precision | None = None,
-    aux: Any = None,
-    out: Any = None,
-    out_dtype: object = None,
-    arch: Arch | None = None,
-    schedule: Schedule | str | None = None,
-    backend: Backend = "auto",
-    stream: Any = None,
-) -> Any: ...
-
-
-@opaque("call cutedialect.torch.gemm, a custom operator")
-def gemm(
-    a: Any,
-    b: Any,
-    acc: Any = None,
-    *,
-    c: Any = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    bias: Any = None,
-    activation: Activation | Callable[..., Any] | None = None,
-    scale_a: Any = None,
-    scale_b: Any = None,
-    acc_dtype: object = None,
-    fast_accum: bool = True,
-    precision: Precision | None = None,
-    aux: Any = None,
-    out: Any = None,
-    out_dtype: object = None,
-    arch: Arch | None = None,
-    schedule: Schedule | str | None = None,
-    backend: Backend = "auto",
-    stream: Any = None,
-    atom: str | None = None,
-    negate: Literal["a", "b", "ab"] | None = None,
-    sums: bool = False,
-    **unknown: Any,
-) -> Any:
-    """activation(alpha A B + beta C + bias) of a (..., M, K) and b (..., K, N), as numpy.matmul.
-
-    Inside a kernel, `gemm(a, b, acc)` accumulates tiles instead, and refuses the arguments of
-    arrays; there `atom` names the MMA atom
-    (`cute.atoms.mma()` lists them) and `negate` the operands ("a", "b", "ab") that count with the
-    other sign; with `sums` acc has 8 columns more than b, which add up the rows of a. Batch
-    dimensions broadcast. bias is (N,). Types: f16, bf16, f32 (as tf32), f64, e4m3 and e5m2, and
-    8-bit integers (into int32). Default `out_dtype` is a's type, bf16 for fp8 and for scaled
-    integers, int32 for 8-bit integers; e4m3 and e5m2 outputs saturate and keep NaN. Integer results
-    take no alpha, beta or gelu: only with an `out_dtype` of floats are sums of integers multiplied,
-    in f32. K = 0 gives beta C + bias; an empty output launches nothing.
-
-    `scale_a` multiplies a and `scale_b` multiplies b before the product: a host number, or an f32
-    array where the operands live. Of one element it scales the whole operand. (M,) or (M, 1) scale
-    the rows of a, (N,) or (1, N) the columns of b. (M, ceil(K / 128)) for a and (ceil(K / 128),
-    ceil(N / 128)) for b scale blocks of 128: with b the transposed view of weights (N, K), that is
-    the transposed view of DeepGEMM's (N / 128, K / 128). In all of them strides are free, 128 rows
-    of a or single columns of b may have blocks too, and batch dimensions broadcast.
-
-    With fast_accum the tensor cores may sum fp8 products over all of K, on Hopper to some 13 bits;
-    small tiles with K > 1024 add up every 128 or 256 of K in f32 registers all the same, since that
-    costs no time there. With fast_accum=False every 128 of K always are, and with block scales.
-
-    precision: of f32 operands "tf32", the default: they are rounded to 10 bits of mantissa and the
-    products summed in f32, so that an element is off by up to 2^-10 of the sum of the magnitudes of
-    its products. With "3xtf32" two more kernels split them into two numbers of tf32 each, in memory
-    of the call, and three products are summed: off by up to some 2^-20 of that sum. "ieee" is
-    refused; other types have None.
-
-    `activation` is "relu", "gelu", "silu", "tanh", "sigmoid" or a function of the tile
-    alpha A B + beta C + bias, written with the operators of tile programs. `aux` is an array
-    (..., M, N) of any element type that gets that tile as it is before the activation.
-
-    `out` and `aux` have memory of their own, which no other array of the call overlaps; one of them
-    may be c itself. Wrong arguments raise TypeError or ValueError naming the argument, and nothing
-    is written. Returns the output: `out`, or a new array where `a` lives.
-    """
-    if unknown:
-        refuse_unknown("gemm", unknown, (a, b))
-    if acc is not None:
-        refuse_array("acc", acc, "an array that is added is c=..., with beta=1.0")
-        from .functions import tile_gemm
-
-        of_arrays = {
-            "c": c, "alpha": alpha, "beta": beta, "bias": bias, "activation": activation,
-            "scale_a": scale_a, "scale_b": scale_b, "acc_dtype": acc_dtype,
-            "fast_accum": fast_accum, "precision": precision, "aux": aux, "out": out,
-            "out_dtype": out_dtype, "arch": arch, "schedule": schedule, "backend": backend,
-            "stream": stream,
-        }  # fmt: skip
-        return tile_gemm(a, b, acc, atom, negate, sums, of_arrays)
-    if atom is not None or negate is not None or sums:
-        name = "atom" if atom is not None else "sums" if negate is None else "negate"
-        instead = {"atom": "schedule='atom = ...'", "negate": "alpha=-1", "sums": "a.sum(-1)"}[name]
-        with explained():
-            raise TypeError(f"{name}: expected it inside a kernel only; here take {instead}")
-    splits = precision is not None and check_precision(precision, a)
-    if type(alpha) is not float or type(beta) is not float:
-        alpha, beta = as_number("alpha", alpha), as_number("beta", beta)
-    is_scaled = scale_a is not None or scale_b is not None
-    factors = alpha, scale_a, scale_b
-    if is_scaled:
-        alpha, scale_a, scale_b = fold_numbers(*factors)
-    options = (
-        alpha != 1, beta != 0, activation, acc_dtype, out_dtype, arch, schedule, backend,
-        fast_accum, is_scaled, splits,
-    )  # fmt: skip
-    shapes, repeats = None, ()
-    try:
-        shapes = a.shape, b.shape, options
-        repeats = _calls.repeats.get(shapes, ())
-    except (AttributeError, RuntimeError, TypeError, ValueError):  # no shapes, or no hashes
-        pass
-    try:
-        for ready, repeat in repeats:
-            numbers = ready.numbers(alpha, beta) if options[0] or options[1] else None
-            result = repeat(numbers, stream, False, a, b, c, bias, out, scale_a, scale_b, aux)
-            if result is not None:
-                return result
-    except Exception as error:
-        raise concise(error)  # noqa: B904
-    arrays = (a, b, c, bias, out, scale_a, scale_b, aux)
-    key, _ = call_key(arrays, (*options[:2], _key_of(activation), *options[3:]))
-    ready = _calls.known(key)
-    if ready is None:
-        if uses_jax(arrays):
-            given = {
-                "a": a, "b": b, "c": c, "bias": bias, "scale_a": factors[1],
-                "scale_b": factors[2], "aux": aux, "out": out,
-            }  # fmt: skip
-            more = {
-                "alpha": factors[0], "beta": beta, "activation": activation, "acc_dtype": acc_dtype,
-                "fast_accum": fast_accum, "out_dtype": out_dtype, "arch": arch,
-                "schedule": schedule, "backend": backend, "precision": precision,
-            }  # fmt: skip
-            with explained():
-                return call_on_views(partial(gemm, **more), given, stream)
-        with explained():
-            call = GemmCall(
-                a, b, c, bias, out, acc_dtype, out_dtype, activation, beta,
-                scale_a, scale_b, aux, fast_accum, is_scaled, splits,
-            )  # fmt: skip
-            with on_device_of((a, b)):
-                ready = call.prepare(alpha, beta, arch, schedule, backend)
-        if key is not None:
-            _calls.keep(key, ready)
-    is_again = ready.repeat is not None and shapes is not None and not callable(activation)
-    try:
-        result = ready.run(a, b, c, bias, out, alpha, beta, stream, scale_a, scale_b, aux)
-        if is_again and _calls.wants(shapes):
-            made = ready.repeat_of((*arrays[:4], result, *arrays[5:]), out is None)
-            _calls.remember(shapes, ready, made)
-        return result
-    except Exception as error:
-        raise concise(error)  # noqa: B904
-
-
-def _key_of(activation: Any) -> object:
-    if not callable(activation):
-        return activation
-    with explained():
-        return exact(activation)
-
-
-_calls: Calls[ReadyCall] = Calls(4096)
-
-
-def specified_gemm(
-    a: Any,
-    b: Any,
-    *,
-    c: Any = None,
-    bias: Any = None,
-    activation: Activation | Callable[..., Any] | None = None,
-    acc_dtype: object = None,
-    out_dtype: object = None,
-    out: Any = None,
-    arch: Arch | None = None,
-    schedule: Schedule | str | None = None,
-    backend: Backend = "auto",
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    scale_a: Any = None,
-    scale_b: Any = None,
-    fast_accum: bool = True,
-    precision: Precision | None = None,
-    aux: Any = None,
-) -> tuple[GemmCall, ReadyCall, Kernel]:
-    """The call of `gemm` with arrays or `TensorSpec`s, what runs it, and its kernel."""
-    splits = precision is not None and check_precision(precision, a)
-    is_scaled = scale_a is not None or scale_b is not None
-    if is_scaled:
-        alpha, scale_a, scale_b = fold_numbers(alpha, scale_a, scale_b)
-    call = GemmCall(
-        a, b, c, bias, out, acc_dtype, out_dtype, activation, beta,
-        scale_a, scale_b, aux, fast_accum, is_scaled, splits,
-    )  # fmt: skip
-    ready = call.prepare(alpha, beta, arch, schedule, backend)
-    if ready.kernel is None:
-        raise ValueError(f"a: expected an output with elements, got shape {call.out_shape}")
-    return call, ready, ready.kernel
-
-
-def tunable_gemm(args: tuple[Any, ...], options: dict[str, Any], timer: Any) -> Any:
-    """The call as `cute.autotune` takes it."""
-    from .gemm_tuning import TunableGemm
-
-    return TunableGemm(args, options, timer)
-
-
-gemm.compile = compiler(specified_gemm)  # type: ignore[attr-defined]
-gemm.tunable = tunable_gemm  # type: ignore[attr-defined]
-gemm.forget = _calls.clear  # type: ignore[attr-defined]
+from .ready_call import ReadyCall, call_key
 
 
 class GemmCall:
     """The checked arguments of one call."""
 
-    def __init__(
-        self,
-        a: Any,
-        b: Any,
-        c: Any,
-        bias: Any,
-        out: Any,
-        acc_dtype: object,
-        out_dtype: object,
-        activation: object,
-        beta: float,
-        scale_a: Any = None,
-        scale_b: Any = None,
-        aux: Any = None,
-        fast_accum: bool = True,
-        is_scaled: bool = False,
-        splits: bool = False,
-    ) -> None:
-        self.a, self.b = as_operand(a, "a"), as_operand(b, "b")
+    def __init__(self, given: SimpleNamespace) -> None:
+        """`given` are the arguments of a declared call, as `normalized` leaves them."""
+        self.given = given
+        self.a, self.b = as_operand(given.a, "a"), as_operand(given.b, "b")
         for operand in (self.a, self.b):
             if len(operand.shape) < 2:
                 raise ValueError(
@@ -336,29 +74,30 @@ class GemmCall:
         self.k = k
         batch = broadcast(self.a.shape[:-2], self.b.shape[:-2])
         self.out_shape = (*batch, self.a.shape[-2], self.b.shape[-1])
-        self.is_scaled = is_scaled
-        self.splits = splits
-        if splits and (scale_a is not None or scale_b is not None):
+        self.is_scaled, self.splits = given.is_scaled, given.splits
+        scale_a, scale_b = given.scale_a, given.scale_b
+        if self.splits and (scale_a is not None or scale_b is not None):
             raise ValueError("precision: expected 'tf32' with arrays of scales, got '3xtf32'")
-        self._check_types(acc_dtype, out_dtype, out)
+        self._check_types(given.acc_dtype, given.out_dtype, given.out)
         self.scale_values = scale_a, scale_b
         scale_of_a = None if scale_a is None else scale_of(scale_a, "scale_a", self.a, batch, 1)
         scale_of_b = None if scale_b is None else scale_of(scale_b, "scale_b", self.b, batch, 0)
         self.scales = scale_of_a, scale_of_b
-        self.promotes = not fast_accum and self.a.dtype in EIGHT_BIT_FLOATS
+        self.promotes = not given.fast_accum and self.a.dtype in EIGHT_BIT_FLOATS
         for scale, mode in ((scale_of_a, 1), (scale_of_b, 0)):
             if scale is not None and scale.spans[mode] == BLOCK:
                 self.promotes = True
+        c, beta, bias = given.c, given.beta, given.bias
         self.c = self._addend("c", c, self.out_shape) if c is not None and beta != 0 else None
         if c is None and beta != 0:
             raise ValueError(f"c: expected an array with beta = {beta}, got None")
         self.bias = self._addend("bias", bias, self.out_shape[-1:]) if bias is not None else None
         # Where a result of integers takes no factor, the epilogue computes in its type.
-        check_activation(activation, self.epilogue_dtype)
-        self._check_out("out", out, self.out_dtype)
-        self._check_out("aux", aux, None)
-        self.out, self.aux = out, aux
-        self.activation = activation
+        self.activation = given.activation
+        check_activation(self.activation, self.epilogue_dtype)
+        self.out, self.aux = given.out, given.aux
+        self._check_out("out", self.out, self.out_dtype)
+        self._check_out("aux", self.aux, None)
         self.swapped = False
         # How many schedules that were chosen spill.
         self.spills = 0
@@ -413,19 +152,19 @@ class GemmCall:
         if operand.array is not None and not operand.array.writeable:
             raise ValueError(f"{name}: expected a writable array, got a read-only one")
 
-    def prepare(
-        self,
-        alpha: float,
-        beta: float,
-        arch: str | None,
-        schedule: Schedule | str | None,
-        backend: str,
-    ) -> ReadyCall:
+    @classmethod
+    def of(cls, given: SimpleNamespace) -> GemmCall:
+        """The call with the arguments of `cute.gemm`, scales that are numbers among them."""
+        return cls(normalized(given))
+
+    def prepare(self) -> ReadyCall:
         """Compile (or find) the kernel; without a schedule, with the default."""
-        arch, given = arch or default_arch(backend), as_schedule(schedule)
-        if given is None:
+        given = self.given
+        alpha, beta, backend = given.alpha, given.beta, given.backend
+        arch, schedule = given.arch or default_arch(backend), as_schedule(given.schedule)
+        if schedule is None:
             return prepared_by_default(self, alpha, beta, arch, backend)
-        return allowed(lambda each: self.prepared_with(each, alpha, beta, arch, backend), given)
+        return allowed(lambda each: self.prepared_with(each, alpha, beta, arch, backend), schedule)
 
     def prepared_with(
         self, given: Schedule | None, alpha: float, beta: float, arch: str, backend: str
@@ -698,3 +437,68 @@ _LONG_SUM = 1024
 _LEAST_TRANSPOSED_ALIGN = {8: 4, 32: 16}
 _SUMMED_BITS = 32  # of the sums that the CTAs of a cluster add up
 _LARGE = 4096  # what a run-time extent counts as
+
+
+def normalized(given: SimpleNamespace) -> SimpleNamespace:
+    """The arguments with scales that are numbers as factors of alpha, and what is asked of them."""
+    precision = given.precision
+    given.splits = precision is not None and check_precision(precision, given.a)
+    given.alpha, given.beta = as_number("alpha", given.alpha), as_number("beta", given.beta)
+    given.is_scaled = given.scale_a is not None or given.scale_b is not None
+    folded = fold_numbers(given.alpha, given.scale_a, given.scale_b)
+    given.alpha, given.scale_a, given.scale_b = folded
+    return given
+
+
+def _look(
+    given: SimpleNamespace, arrays: tuple[Any, ...], options: tuple[object, ...]
+) -> tuple[Any, tuple[Any, ...], bool]:
+    """The key, of a function what it computes."""
+    if not callable(given.activation):
+        return call_key(arrays, options)[0], arrays, True
+    with explained():
+        activation = exact(given.activation)
+    options = tuple(activation if each is given.activation else each for each in options)
+    return call_key(arrays, options)[0], arrays, False
+
+
+def _of_tiles(given: dict[str, Any]) -> None:
+    """`gemm` inside a kernel."""
+    from .functions import tile_gemm
+
+    acc = given["acc"]
+    refuse_array("acc", acc, "an array that is added is c=..., with beta=1.0")
+    of_arrays = {each.name: given[each.name] for each in GEMM.of_arrays}
+    tile_gemm(given["a"], given["b"], acc, given["atom"], given["negate"], given["sums"], of_arrays)
+
+
+def _refuse_of_tiles(atom: object, negate: object) -> NoReturn:
+    name = "atom" if atom is not None else "sums" if negate is None else "negate"
+    instead = {"atom": "schedule='atom = ...'", "negate": "alpha=-1", "sums": "a.sum(-1)"}[name]
+    with explained():
+        raise TypeError(f"{name}: expected it inside a kernel only; here take {instead}")
+
+
+def tunable_gemm(args: tuple[Any, ...], options: dict[str, Any], timer: Any) -> Any:
+    """The call as `cute.autotune` takes it."""
+    from .gemm_tuning import TunableGemm
+
+    return TunableGemm(args, options, timer)
+
+
+door: Door[GemmCall, ReadyCall] = Door(GEMM, GemmCall.of, _look)
+
+if TYPE_CHECKING:
+    from .typed_calls import gemm
+else:
+    gemm = door.function(
+        __name__,
+        {
+            "as_number": as_number,
+            "check_precision": check_precision,
+            "fold_numbers": fold_numbers,
+            "of_tiles": _of_tiles,
+            "refuse_of_tiles": _refuse_of_tiles,
+        },
+    )
+    gemm.tunable = tunable_gemm

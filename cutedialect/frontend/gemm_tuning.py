@@ -18,9 +18,8 @@ from cutedialect.backend.runtime.timing import Timer
 from cutedialect.backend.runtime.tunings import has_tunings, read_tuning, tuning_key
 from cutedialect.schedule import Schedule
 
-from .gemm import GemmCall
-from .gemm_operands import check_precision, refuse_unknown
-from .gemm_scales import fold_numbers
+from .declarations import GEMM
+from .gemm import GemmCall, normalized
 from .library.gemm_estimate import cycles
 from .library.gemm_problem import Problem
 from .library.gemm_schedules import (
@@ -73,33 +72,13 @@ class TunableGemm:
         self._out = held(made, "out", timer) if call.out is None else call.out
 
     def _checked(self, args: tuple[Any, ...], timer: Timer) -> tuple[float, float, GemmCall]:
-        import inspect
-
-        from .gemm import gemm
-
-        given = inspect.signature(gemm).bind(*args, **self._options)
-        given.apply_defaults()
-        named = dict(given.arguments)
-        if named["unknown"]:
-            refuse_unknown("gemm", named["unknown"])
-        if named["acc"] is not None:
+        given = GEMM.given(*args, **self._options)
+        if given.acc is not None:
             raise TypeError("acc: expected no tile to tune cute.gemm with, got one")
-        arrays = ("a", "b", "c", "bias", "out", "scale_a", "scale_b", "aux")
-        is_scaled = named["scale_a"] is not None or named["scale_b"] is not None
-        alpha, named["scale_a"], named["scale_b"] = fold_numbers(
-            named["alpha"], named["scale_a"], named["scale_b"]
-        )
-        precision = named["precision"]
-        for name in arrays:
-            named[name] = held(named[name], name, timer)
-        call = GemmCall(
-            **{name: named[name] for name in arrays},
-            beta=named["beta"],
-            is_scaled=is_scaled,
-            splits=precision is not None and check_precision(precision, named["a"]),
-            **{n: named[n] for n in ("acc_dtype", "out_dtype", "activation", "fast_accum")},
-        )
-        return alpha, named["beta"], call
+        given = normalized(given)
+        for each in GEMM.arrays:
+            setattr(given, each.name, held(getattr(given, each.name), each.name, timer))
+        return given.alpha, given.beta, GemmCall(given)
 
     @property
     def problem(self) -> str:
@@ -127,7 +106,7 @@ class TunableGemm:
         scale_a, scale_b = call.scale_values
         ready = self._ready(schedule)
         given = ready.arguments(
-            a, b, c, bias, self._out, self._alpha, self._beta, scale_a, scale_b, call.aux
+            (a, b, c, bias, self._out, scale_a, scale_b, call.aux), (self._alpha, self._beta)
         )
         return tuple(value for value in given if value is not None)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 from cutedialect.backend.runtime.aliasing import Named, check_aliases
@@ -223,8 +224,11 @@ def _call(
             if len(operand.shape) != 2:
                 raise ValueError(f"{name}: expected 2 dimensions, got shape {operand.shape}")
         return GemmCall(
-            a, b, c, bias, out, acc_dtype, out_dtype, activation, beta,
-            scale_a, scale_b, aux, fast_accum, is_scaled,
+            SimpleNamespace(
+                a=a, b=b, c=c, bias=bias, out=out, acc_dtype=acc_dtype, out_dtype=out_dtype,
+                activation=activation, beta=beta, scale_a=scale_a, scale_b=scale_b, aux=aux,
+                fast_accum=fast_accum, is_scaled=is_scaled, splits=False,
+            )
         )  # fmt: skip
     except (TypeError, ValueError) as error:
         name, colon, rest = str(error).partition(":")
@@ -369,7 +373,7 @@ class _ReadyGroup:
                 None if values is None else values[number] for values in lists.values()
             )
             row = self.calls[number].arguments(
-                a, b, c, bias, results[number], alpha, beta, scale_a, scale_b, aux
+                (a, b, c, bias, results[number], scale_a, scale_b, aux), (alpha, beta)
             )
             rows.append([value for value in row if value is not None])
         # alpha and beta are the same in all rows.

@@ -1,6 +1,6 @@
 """What to write in the place of names that other libraries have: of methods of tiles, views and
-tensors, of functions of the module, and of arguments of those that take arrays; and in a kernel in
-that of arguments that arrays alone take. Data alone, so that a misspelled name imports nothing.
+tensors, of functions of the module, and of arguments of those that take arrays. Data alone, so that
+a misspelled name imports nothing.
 """
 
 from __future__ import annotations
@@ -184,34 +184,4 @@ ARGUMENTS = {
         "use_fast_accum": "fast_accum=",
         "scale_result": "alpha=",
     },
-}
-
-_OF_THE_CALL = "that of the call of the kernel"
-# Of `cute.gemm(a, b, acc)` inside a kernel: what says there what an argument says of arrays, by its
-# name and its default.
-IN_A_KERNEL: dict[str, tuple[object, str]] = {
-    "c": (None, "acc to begin with what is added: acc.assign(c), or acc += c behind the multiply"),
-    "alpha": (1.0, "acc * alpha behind the multiply"),
-    "beta": (0.0, "acc *= beta in front of the multiply"),
-    "bias": (None, "acc + cute.row_vector(bias, n, bn) behind the multiply"),
-    "activation": (None, "a function of the tile behind the multiply, such as cute.relu(acc)"),
-    "scale_a": (None, "acc * scale behind the multiply, a column of scales for the rows of a"),
-    "scale_b": (None, "acc * scale behind the multiply, a row of scales for the columns of b"),
-    "acc_dtype": (None, "the type of acc: cute.zeros(shape, dtype)"),
-    "fast_accum": (
-        True,
-        "an accumulator of its own for some trips of K, added to another one: total += acc",
-    ),
-    "precision": (
-        None,
-        "None or 'tf32', as which tiles of f32 are multiplied (products of split operands are of "
-        "arrays alone)",
-    ),
-    "aux": (None, "cute.copy(acc, view) in front of the activation"),
-    "out": (None, "cute.copy(acc, view) behind the multiply"),
-    "out_dtype": (None, "acc.to(dtype) behind the multiply"),
-    "arch": (None, _OF_THE_CALL),
-    "schedule": (None, f"{_OF_THE_CALL}, and atom= for one multiply"),
-    "backend": ("auto", _OF_THE_CALL),
-    "stream": (None, _OF_THE_CALL),
 }

@@ -1,5 +1,5 @@
-"""`ReadyCall`: a call of `cute.gemm` after its checks. It runs on arrays that look like those it
-was made from, and holds none of them.
+"""`Ready`: a call after its checks. It runs on arrays that look like those it was made from, and
+holds none of them. `ReadyCall` is one of `cute.gemm`.
 """
 
 from __future__ import annotations
@@ -132,6 +132,10 @@ class Ready:
         """What else a repeated call has to know of the arrays."""
         return {}
 
+    def output(self, a: Any, stream: Any = None) -> Any:
+        """A new array of the library that `a` comes from, for a launch on a stream."""
+        return new_array(a, self.out_shape, self.out_dtype.numpy, stream)
+
     def run(self, arrays: Sequence[Any], numbers: tuple[float, ...], stream: Any) -> Any:
         """Launch on arrays that look like those of the first call."""
         if self.repeat is not None:
@@ -191,115 +195,50 @@ class Ready:
 
 
 @dataclass
-class ReadyCall:
-    """What a warm call needs, and none of the arrays that it was made from.
+class ReadyCall(Ready):
+    """A call of `cute.gemm` after its checks.
 
     `broadcasts` are the operands (0 a, 1 b, 2 c) whose batch dimensions broadcast to a shape.
-    With `turns_b` the kernel takes B^T. `repeat` is the call on device arrays after the first one,
-    of (a, b, c, bias, out, scale_a, scale_b, aux), by whether `out` is one of the caller's.
+    With `turns_b` the kernel takes B^T.
     """
 
-    kernel: Kernel | None
-    out_shape: tuple[int | None, ...]
-    out_dtype: DType
+    OUT = _OUT
+
     broadcasts: tuple[tuple[int, tuple[int | None, ...]], ...] = ()
     swapped: bool = False
     takes_alpha: bool = True
     takes_c: bool = False
     scales: tuple[Scale | None, Scale | None] | None = None
     turns_b: bool = False
-    repeat: Repeat | None = field(default=None, compare=False)
 
-    def run(
-        self,
-        a: Any,
-        b: Any,
-        c: Any,
-        bias: Any,
-        out: Any,
-        alpha: float,
-        beta: float,
-        stream: Any,
-        scale_a: Any,
-        scale_b: Any,
-        aux: Any,
-    ) -> Any:
-        """Launch on arrays that look like those of `prepare`."""
-        if self.repeat is not None:
-            numbers = self.numbers(alpha, beta)
-            result = self.repeat(numbers, stream, True, a, b, c, bias, out, scale_a, scale_b, aux)
-            if result is not None:
-                return result
-        result = self.output(a, stream) if out is None else out
-        if self.kernel is None:
-            return result
-        given = self.arguments(a, b, c, bias, result, alpha, beta, scale_a, scale_b, aux)
-
-        def check() -> None:
-            inputs = (a, b, c if self.takes_c else None, bias, scale_a, scale_b)
-            check_aliases(named_arrays(inputs, out, aux))
-
-        self.kernel.launch(
-            *[value for value in given if value is not None],
-            stream=stream,
-            check=None if out is None and aux is None else check,
-        )
-        if self.repeat is None:
-            arrays = (a, b, c, bias, result, scale_a, scale_b, aux)
-            self.repeat = self.repeat_of(arrays, out is None, given)
-        return result
-
-    def numbers(self, alpha: float, beta: float) -> tuple[float, ...]:
-        """What the kernel takes of them."""
+    def numbers(self, *given: float) -> tuple[float, ...]:
+        alpha, beta = given
         if self.takes_c:
             return (alpha, beta) if self.takes_alpha else (beta,)
         return (alpha,) if self.takes_alpha else ()
 
-    def repeat_of(
-        self, arrays: Sequence[Any], is_new: bool, given: Sequence[Any] | None = None
-    ) -> Repeat | None:
-        """The launch for calls on other arrays that look like these, which include the output, as
-        one function for what torch is at just now. `given` are the kernel's arguments, if known.
-        """
-        assert self.kernel is not None
-        a, b, c, bias, result, scale_a, scale_b, aux = arrays
-        if given is None:
-            given = self.arguments(a, b, c, bias, result, 1.0, 1.0, scale_a, scale_b, aux)
-        # The order of `arguments`.
+    def written(self) -> tuple[int, ...]:
+        return _OUT, _AUX
+
+    def named(self, arrays: Sequence[Any]) -> list[Named]:
+        a, b, c, bias, out, *scales, aux = arrays
+        return named_arrays((a, b, c if self.takes_c else None, bias, *scales), out, aux)
+
+    def about(self, arrays: Sequence[Any]) -> dict[str, Any]:
+        return {"updated": _C if self.takes_c else None}
+
+    def places(self, arrays: Sequence[Any]) -> list[int]:
         places = [_A, _B] if not self.swapped else [_B, _A]
         if self.takes_c:
             places.append(_C)
         places += [_BIAS, _OUT]
         if self.scales is not None:
             places += [_SCALE_B, _SCALE_A] if self.swapped else [_SCALE_A, _SCALE_B]
-        places += [_AUX]
-        written = [place for place in (_OUT, _AUX) if not (is_new and place == _OUT)]
-        make = maker(arrays[_A], self.out_shape, self.out_dtype.numpy)
-        return warm_call(
-            self.kernel,
-            [value for value in given if value is not None],
-            arrays,
-            [place for place in places if arrays[place] is not None],
-            {_OUT: make} if is_new else {},
-            [_OUT],
-            written=[place for place in written if arrays[place] is not None],
-            updated=_C if self.takes_c else None,
-        )
+        return [*places, _AUX]
 
-    def arguments(
-        self,
-        a: Any,
-        b: Any,
-        c: Any,
-        bias: Any,
-        result: Any,
-        alpha: float,
-        beta: float,
-        scale_a: Any,
-        scale_b: Any,
-        aux: Any,
-    ) -> list[Any]:
-        """What the kernel takes; None is left out."""
+    def arguments(self, arrays: Sequence[Any], numbers: tuple[float, ...]) -> list[Any]:
+        a, b, c, bias, result, scale_a, scale_b, aux = arrays
+        alpha, beta = numbers
         given = [a, b, c if self.takes_c else None]
         for position, shape in self.broadcasts:
             given[position] = expanded(given[position], shape)
@@ -322,7 +261,3 @@ class ReadyCall:
         if aux is not None:
             given.append(transposed(aux) if self.swapped else aux)
         return given
-
-    def output(self, a: Any, stream: Any = None) -> Any:
-        """A new array of the library that `a` comes from, for a launch on a stream."""
-        return new_array(a, self.out_shape, self.out_dtype.numpy, stream)

@@ -11,8 +11,6 @@ from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
-from .gemm_operands import refuse_unknown
-
 
 @dataclass(frozen=True)
 class Kind:
@@ -55,16 +53,16 @@ REQUIRED = inspect.Parameter.empty
 
 @dataclass(frozen=True)
 class Parameter:
-    """An argument. `key` is what it is of a key, in terms of the names of the function; None for
-    nothing. `inside` says what to write for it in a kernel.
+    """An argument: what is `said` of it, and what to write for it `inside` a kernel. `key` is what
+    it is of a key, in terms of the names of the function, where that is not its value.
     """
 
     name: str
     kind: Kind
+    default: Any
     said: str
-    default: Any = None
-    key: str | None = ""
     inside: str | None = None
+    key: str = ""
     is_positional: bool = False
 
 
@@ -72,15 +70,17 @@ class Parameter:
 class Call:
     """A function of arrays.
 
-    prepared: the arrays in the order in which a prepared call takes them, as expressions. before:
-    the lines that normalize arguments in front of the key. numbers: those that the kernel may take,
-    as an expression, and repeated: what a call of the same look is given of them.
+    prepared: the arrays in the order in which a prepared call takes them, as expressions. inside:
+    the lines for tiles of a kernel, `{given}` for all arguments by name. before: the lines that
+    normalize arguments in front of the key. numbers: those that the kernel may take, as an
+    expression, and repeated: what a call of the same look is given of them.
     """
 
     name: str
     doc: str
     parameters: tuple[Parameter, ...]
     prepared: str
+    inside: str = ""
     before: str = ""
     numbers: str = "()"
     repeated: str = "None"
@@ -96,6 +96,11 @@ class Call:
     @cached_property
     def arrays(self) -> tuple[Parameter, ...]:
         return tuple(each for each in self.parameters if each.kind.is_array)
+
+    @cached_property
+    def of_arrays(self) -> tuple[Parameter, ...]:
+        """The parameters that tiles of a kernel do not have."""
+        return tuple(each for each in self.parameters if each.inside is not None)
 
     @cached_property
     def operands(self) -> tuple[str, ...]:
@@ -130,6 +135,8 @@ class Call:
 
     def given(self, *args: Any, **options: Any) -> SimpleNamespace:
         """The arguments of a call by name, with defaults; names that there are not are refused."""
+        from .gemm_operands import refuse_unknown
+
         unknown = [name for name in options if name not in self.by_name]
         if unknown:
             refuse_unknown(self.name, unknown)
@@ -141,6 +148,5 @@ class Call:
         """What decides the kernel and its checks beside the looks of the arrays, as expressions."""
         for each in self.parameters:
             is_part = not (each.kind.is_array or each.kind.is_of_tiles or each.kind is STREAM)
-            text = each.key if each.key != "" else each.name if is_part else None
-            if text is not None:
-                yield text
+            if each.key or is_part:
+                yield each.key or each.name

@@ -17,6 +17,27 @@ if TYPE_CHECKING:
 
 
 @overload
+def gemm(
+    a: Tile | View, b: Tile | View, acc: Tile, *, atom: str | None = None,
+    negate: Literal["a", "b", "ab"] | None = None, sums: bool = False,
+) -> None: ...
+
+
+@overload
+def gemm(
+    a: Any, b: Any, acc: None = None, *, c: Any = None, alpha: float = 1.0, beta: float = 0.0,
+    bias: Any = None, activation: Activation | Callable[..., Any] | None = None,
+    scale_a: Any = None, scale_b: Any = None, acc_dtype: object = None, fast_accum: bool = True,
+    precision: Precision | None = None, aux: Any = None, out: Any = None, out_dtype: object = None,
+    arch: Arch | None = None, schedule: Schedule | str | None = None, backend: Backend = "auto",
+    stream: Any = None,
+) -> Any: ...
+
+
+def gemm(*args: Any, **options: Any) -> Any: ...
+
+
+@overload
 def attention(
     q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | None = None,
     window: tuple[int, int] | None = None, softcap: float | None = None, lengths: Any = None,

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
-from cutedialect.frontend.instead import IN_A_KERNEL
+from cutedialect.frontend.declarations import GEMM
 
 OF_TILES = {"a", "b", "acc", "atom", "negate", "sums", "unknown"}
 VALUES = {
@@ -22,6 +22,7 @@ VALUES = {
     "schedule": "stages = 77", "backend": "emulator", "stream": 0,
 }  # fmt: skip
 SHAPE = (16, 16)
+IN_A_KERNEL = {row.name: (row.default, row.inside or "") for row in GEMM.of_arrays}
 
 
 def tiles(*tensors):

@@ -23,6 +23,7 @@ from cutedialect.frontend import autotune as autotune_module
 from cutedialect.frontend import fitting, gemm_tuning
 from cutedialect.frontend import gemm as gemm_module
 from cutedialect.frontend.autotune import tune
+from cutedialect.frontend.declarations import GEMM as DECLARED
 from cutedialect.frontend.gemm_tuning import TunableGemm
 from cutedialect.frontend.tunable import extent_class, extents_and_strides
 
@@ -414,7 +415,7 @@ def test_a_default_that_wins_stays_the_default(monkeypatch):
 def test_a_warm_call_hears_of_the_result(monkeypatch):
     """Calls are kept ready by the look of their arguments: tuning has to forget them."""
     a = np.ones((64, 64), np.float16)
-    ready = gemm_module._calls
+    ready = gemm_module.door.calls
     ready.clear()
     cute.gemm(a, a, backend="emulator", arch="sm_80")
     assert len(ready) == 1
@@ -503,7 +504,7 @@ def test_gemm_tries_the_list_first_what_the_estimate_likes():
     assert {schedule.order for schedule in tried[1:]} == {None, "snake", "hilbert"}
     assert "alternate" in {schedule.roles for schedule in tried[1:]}
     # The default is among them: what is tuned is never worse.
-    default = gemm_module.GemmCall(A, B, *[None] * 6, 0.0).schedule(None, "sm_90a")
+    default = gemm_module.GemmCall.of(DECLARED.given(A, B)).schedule(None, "sm_90a")
     assert default in tried
     skinny = tunable(cute.TensorSpec((16, 4096), "bf16"), cute.TensorSpec((4096, 14336), "bf16"))
     assert any(schedule.swap_ab == "yes" for schedule in skinny.candidates()[1:])

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
+from cutedialect.frontend.declarations import GEMM
 from cutedialect.frontend.gemm import GemmCall
 from cutedialect.frontend.library import gemm_estimate
 from cutedialect.frontend.library.gemm_estimate import cycles, knows
@@ -203,7 +204,7 @@ def test_large_problems_and_groups_share_nothing():
 
 def test_a_problem_knows_the_pitch_of_its_rows():
     def pitches(a, b):
-        call = GemmCall(a, b, None, None, None, None, None, None, 0.0)
+        call = GemmCall.of(GEMM.given(a, b))
         return call.problem().pitches
 
     a = np.zeros((64, 96), np.float16)  # 192 bytes
@@ -345,11 +346,8 @@ def test_a_call_that_adds_to_its_product_says_so():
     a, b = np.zeros((64, 96), np.float16), np.zeros((96, 72), np.float16)
 
     def problem(**given):
-        options = {"c": None, "bias": None, "activation": None} | given
-        beta = 1.0 if options["c"] is not None else 0.0
-        call = GemmCall(a, b, options["c"], options["bias"], None, None, None,
-                        options["activation"], beta)  # fmt: skip
-        return call.problem()
+        beta = 1.0 if "c" in given else 0.0
+        return GemmCall.of(GEMM.given(a, b, beta=beta, **given)).problem()
 
     assert problem().is_plain
     assert problem(activation="relu").is_plain
