@@ -76,6 +76,34 @@ def test_folds_of_integers(dtype, backend):
     assert np.array_equal(y[:, 0], [reduce(lambda a, b: a ^ b, map(int, row)) for row in x])
 
 
+@pytest.mark.parametrize("backend", ["emulator", "interpreter"])
+@pytest.mark.parametrize("dtype", [np.float16, np.int32, np.int64])
+@pytest.mark.parametrize("tile", [(1, 9001), (5, 25), (1, 31), (2, 777), (40, 3), (3000, 1)])
+def test_folds_of_what_lanes_do_not_share_evenly(tile, dtype, backend):
+    """Lanes and warps hold more of a row than there is, some of them nothing of it: a function does
+    not see it, and the text has no thread with all of a row.
+    """
+
+    @cute.kernel
+    def both(X, R, C):
+        x = cute.local_tile(X, tile, (0, 0)).load()
+        cute.copy(
+            cute.reduce(x, 1, lambda a, b: a + b + 1), cute.local_tile(R, (tile[0], 1), (0, 0))
+        )
+        cute.copy(
+            cute.reduce(x, 0, lambda a, b: a + b + 1), cute.local_tile(C, (1, tile[1]), (0, 0))
+        )
+
+    x = np.random.default_rng(5).integers(-2, 1, tile).astype(dtype)
+    rows, columns = np.zeros((tile[0], 1), dtype), np.zeros((1, tile[1]), dtype)
+    both(x, rows, columns, arch="sm_90a", backend=backend)
+    wide = x.astype(np.int64)
+    np.testing.assert_array_equal(rows[:, 0], (wide.sum(1) + tile[1] - 1).astype(dtype))
+    np.testing.assert_array_equal(columns[0], (wide.sum(0) + tile[0] - 1).astype(dtype))
+    kernel = cute.compile(both, x, rows, columns, arch="sm_90a")
+    assert len(kernel.ptx.splitlines()) < 3000
+
+
 @pytest.mark.parametrize(
     ("function", "message"),
     [

@@ -323,7 +323,7 @@ def _fold(op: cute.ReduceOp, block: Block) -> Step:
     def step(cta: Cta) -> None:
         array = cta.values[source].array.astype(wide)
         total = array.take([0], axis=mode)
-        for at in range(1, array.shape[mode]):
+        for at in range(1, op.folded):
             cta.values[args[0]], cta.values[args[1]] = total, array.take([at], axis=mode)
             code.finish(cta)
             total = np.broadcast_to(np.asarray(cta.values[value]), shape)

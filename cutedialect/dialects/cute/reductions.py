@@ -50,7 +50,8 @@ class ReduceOp(IRDLOperation):
     thread modes with stride 0. A `local` result is that of a part of the tile which holds the
     thread's own elements, whichever is found cheapest; or it keeps an element along the mode for
     each thread along it, the result of that thread's own elements. A `fold` combines two elements as
-    its body says (16-bit floats in f32), in an order that the layout fixes.
+    its body says (16-bit floats in f32), in an order that the layout fixes; of a padded tile those
+    in front of number `extent` alone, since nothing is known that a function would not notice.
 
     A sum of 16-bit floats may be of f32. With `packed` a thread may then add up to so many of its
     elements in their own type first, two sums at a time where the target has such an instruction.
@@ -68,6 +69,10 @@ class ReduceOp(IRDLOperation):
             %c = arith.mulf %a, %b : f32
             cute.yield %c : f32
           }
+          %g = cute.reduce "fold", %t {mode = 1 : i64, extent = 27 : i64} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,1)"> {
+          ^bb0(%a: f32, %b: f32):
+            cute.yield %a : f32
+          }
           %h = cute.alloc_fragment : !cute.fragment<bf16, "(64,32)">
           %s = cute.reduce "add", %h {mode = 1 : i64, packed = 4 : i64} : !cute.fragment<bf16, "(64,32)"> -> !cute.fragment<f32, "(64,1)">
         }
@@ -80,6 +85,7 @@ class ReduceOp(IRDLOperation):
     local = opt_prop_def(UnitAttr)
     body = opt_region_def("single_block")
     packed = opt_prop_def(IntegerAttr)
+    extent = opt_prop_def(IntegerAttr)
     result = result_def(FragmentType)
     traits = traits_def(MemoryReadEffect())
     irdl_options = (ParsePropInAttrDict(),)
@@ -117,6 +123,11 @@ class ReduceOp(IRDLOperation):
         """How many elements give one."""
         return shape_of(self.source.type)[self.mode.value.data]
 
+    @property
+    def folded(self) -> int:
+        """How many of them are there, where the tile is padded."""
+        return self.length if self.extent is None else self.extent.value.data
+
     def effects(self) -> Effects:
         return Effects(reads=(self.source,), team=self._warps())
 
@@ -152,6 +163,10 @@ class ReduceOp(IRDLOperation):
         shape = shape_of(self.source.type)
         mode = self.mode.value.data
         check(0 <= mode < len(shape), f"expected a mode in 0..{len(shape) - 1}, got {mode}")
+        check(
+            self.extent is None or (self.body is not None and 0 < self.folded <= self.length),
+            f"expected an extent in 1..{self.length} with '{FOLD}', got {self.folded}",
+        )
         result = shape_of(self.result.type)
         parts = 1
         if self.local is not None and len(result) == len(shape):

@@ -14,10 +14,10 @@ from xdsl.ir import Block, SSAValue
 
 from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import FragmentType, ReduceOp, YieldOp
-from cutedialect.passes.analysis.coordinates import Digit, split_digits, thread_value
+from cutedialect.passes.analysis.coordinates import Digit, ThreadValue, split_digits, thread_value
 from cutedialect.passes.analysis.resource_plan import scratch_across_warps
 
-from .addresses import Address, digit_value, memory_op, weighted_sum
+from .addresses import Address, digit_value, memory_op, thread_coord, weighted_sum
 from .context import Context, array_class, fail, number_name
 from .elementwise import Fragment, from_elements
 from .narrow_floats import from_f32, to_f32
@@ -59,7 +59,11 @@ def lower_reduce(
         values, rows = _added_in_pairs(context, values, rows, op.packed.value.data, name)
     if half:
         values = _widened(context, values, name)
-    accumulator = _within_threads(context, values, rows, combine)
+    present = None if op.folded == op.length else _Presence(context, source.layout, mode, op.folded)
+    if present is None:
+        accumulator = _within_threads(context, values, rows, combine)
+    else:
+        accumulator = _of_present(context, values, rows, combine, present)
     if op.local is None:
         for digit in digits:
             if digit.steps[mode] and digit.divisor < _WARP:
@@ -68,12 +72,63 @@ def lower_reduce(
                         f"expected a power of two of lanes along mode {mode}, got {digit}"
                     )
                 for bit in range(digit.extent.bit_length() - 1):
-                    _shuffle(context, accumulator, combine, digit.divisor << bit)
-        _across_warps(context, accumulator, combine, digits, mode)
+                    _shuffle(context, accumulator, combine, digit.divisor << bit, present)
+        _across_warps(context, accumulator, combine, digits, mode, op.folded)
     if half and not op.is_wide:
         narrow = context.mapped(accumulator, "b16", lambda x: from_f32(builder, x, name))
         return from_elements(context, narrow, type_)
     return Fragment(type_, accumulator)
+
+
+class _Presence:
+    """Which elements of a padded tile there are: those whose coordinate along a mode, the sum of
+    its thread's and its value's, is below an extent.
+    """
+
+    def __init__(self, context: Context, layout: ThreadValue, mode: int, extent: int) -> None:
+        builder = context.builder
+        self.of_values = [coord[mode] for coord in layout.value_coords()]
+        # The coordinates of values below this are there in all threads.
+        self.certain = extent - max(coord[mode] for coord in layout.thread_coords())
+        thread = thread_coord(builder, layout.threads, mode, context.threads)
+        self.left = builder.pure("sub.s32", extent, thread)
+        # Whether a thread, or a lane that it has met, has any element; None where each has.
+        self.some: Scalar | None = None
+        if self.certain <= 0:
+            self.some = builder.pure("selp.b32", 1, 0, builder.pure("setp.gt.s32", self.left, 0))
+
+    def meet(self, context: Context, offset: int) -> tuple[Scalar, Scalar]:
+        """Whether a thread has an element, and whether the lane has that it meets."""
+        builder, mine = context.builder, self.some
+        assert mine is not None
+        other = _from_lane(context, builder.value(mine, "b32"), offset)
+        self.some = builder.pure("or.b32", mine, other)
+        return builder.pure("setp.ne.s32", mine, 0), builder.pure("setp.ne.s32", other, 0)
+
+
+def _of_present(
+    context: Context, values: SSAValue, rows: list[list[int]], combine: Combine, present: _Presence
+) -> SSAValue:
+    """One register for each row of a thread, of the elements that there are: those that all threads
+    have first, the others with a look at each. A thread without any has what it is given.
+    """
+    builder, cls = context.builder, array_class(values)
+    ordered = [sorted(row, key=present.of_values.__getitem__) for row in rows]
+    count = sum(present.of_values[v] < present.certain for v in ordered[0]) or 1
+    accumulator = _within_threads(context, values, [row[:count] for row in ordered], combine)
+    rest = [(u, row[at]) for at in range(count, len(ordered[0])) for u, row in enumerate(ordered)]
+    if not rest:
+        return accumulator
+
+    def step(args: list[SSAValue]) -> list[Scalar]:
+        is_there = builder.pure("setp.lt.s32", args[2], present.left)
+        return [builder.pure(f"selp.{cls}", combine(args[0], args[1]), args[0], is_there)]
+
+    target = accumulator, [u for u, _ in rest]
+    sources = [target, (values, [v for _, v in rest])]
+    coords = [present.of_values[v] for _, v in rest]
+    context.foreach(len(rest), sources, [target], step, [coords])
+    return accumulator
 
 
 @lru_cache(maxsize=256)
@@ -232,29 +287,58 @@ def _folder(context: Context, op: ReduceOp, block: Block, outer: Values | None) 
     return combine
 
 
-def _shuffle(context: Context, accumulator: SSAValue, combine: Combine, offset: int) -> None:
-    """Combine with the lane whose number differs in one bit."""
+def _from_lane(context: Context, value: SSAValue, offset: int) -> SSAValue:
+    """What the lane has whose number differs in one bit."""
+    builder = context.builder
+    operands = (builder.imm(each, "b32") for each in (offset, 31, _ALL_LANES))
+    return builder.result(ptx.ShflOp("sync.bfly.b32", value, *operands))
+
+
+def _shuffle(
+    context: Context,
+    accumulator: SSAValue,
+    combine: Combine,
+    offset: int,
+    present: _Presence | None = None,
+) -> None:
+    """Combine with the lane whose number differs in one bit; where one of both has no element, take
+    the other's.
+    """
     builder, cls = context.builder, array_class(accumulator)
     every = range(array_type(accumulator).count)
+    some = None if present is None or present.some is None else present.meet(context, offset)
 
-    def exchange(value: SSAValue) -> SSAValue:
-        operands = (builder.imm(each, "b32") for each in (offset, 31, _ALL_LANES))
-        return builder.result(ptx.ShflOp("sync.bfly.b32", value, *operands))
+    def exchanged(value: SSAValue) -> SSAValue:
+        if cls in ("b32", "f32"):
+            return _from_lane(context, value, offset)
+        parts = builder.emit(ptx.UnpackOp(value, 2, "b32")).results
+        return builder.result(
+            ptx.PackOp([_from_lane(context, part, offset) for part in parts], cls)
+        )
 
     def body(args: list[SSAValue]) -> list[Scalar]:
-        if cls in ("b32", "f32"):
-            return [combine(args[0], exchange(args[0]))]
-        parts = builder.emit(ptx.UnpackOp(args[0], 2, "b32")).results
-        other = builder.result(ptx.PackOp([exchange(part) for part in parts], cls))
-        return [combine(args[0], other)]
+        mine, other = args[0], exchanged(args[0])
+        total = combine(mine, other)
+        if some is None:
+            return [total]
+        has_mine, has_other = some
+        alone = builder.pure(f"selp.{cls}", mine, other, has_mine)
+        return [builder.pure(f"selp.{cls}", total, alone, builder.both(has_mine, has_other))]
 
     context.foreach(len(every), [(accumulator, every)], [(accumulator, every)], body)
 
 
 def _across_warps(
-    context: Context, accumulator: SSAValue, combine: Combine, digits: tuple[Digit, ...], mode: int
+    context: Context,
+    accumulator: SSAValue,
+    combine: Combine,
+    digits: tuple[Digit, ...],
+    mode: int,
+    extent: int,
 ) -> None:
-    """Combine what warps hold of one row: [row of the thread][warp part][other threads] in smem."""
+    """Combine what warps hold of one row: [row of the thread][warp part][other threads] in smem.
+    Warps whose first lane is behind the extent of the row hold nothing of it.
+    """
     parts = [d for d in digits if d.steps[mode] and d.divisor >= _WARP]
     if not parts:
         return
@@ -288,6 +372,11 @@ def _across_warps(
     places = [Address(first, offset) for offset in offsets]
     memory_op(context, ptx.LdOp, shared, found, places, range(rows * warps))
     context.move(found, range(0, rows * warps, warps), accumulator, range(rows))
-    order = [(u, u * warps + w) for w in range(1, warps) for u in range(rows)]
+    begins = [0]
+    for digit in parts:
+        steps = range(0, digit.extent * digit.steps[mode], digit.steps[mode])
+        begins = [begin + step for step in steps for begin in begins]
+    there = [w for w in range(1, warps) if begins[w] < extent]
+    order = [(u, u * warps + w) for w in there for u in range(rows)]
     sums = [u for u, _ in order]
     _combine(context, combine, accumulator, sums, found, [place for _, place in order])

@@ -1,4 +1,4 @@
-"""Tiles of any extents for programs without a multiply: a step of `cute-tile`.
+"""Tiles of any extents, of programs without a multiply and beside one: a step of `cute-tile`.
 
     x = load local_tile(X, [4, 264], (i, 0)) : (4,264)       x = load local_tile(X, [4, 320], (i, 0)
     s = reduce "add", x                                              of [4, 264]) : (4,320)
@@ -8,20 +8,22 @@
 The lanes of a warp take vectors of neighboring elements, as many for each, so that a tile of 264
 columns (33 vectors) would leave one lane with all of a row. It is padded to what some power of two
 of lanes shares with the least waste: 8 lanes with 5 vectors, 4 rows at a time. What is padded is as
-if outside of the tensor, and reductions do not see it. Extents that lanes share already stay.
+if outside of the tensor, and reductions do not see it; a fold by a function says how many elements
+there are. Extents that lanes share already stay. Beside multiplies tiles are padded that have no
+extent of theirs, and of which a thread would hold far more than its share.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import prod
+from math import gcd, prod
 
+from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import SSAValue
 
 from cutedialect.dialects import cute
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.layout import Dyn
-from cutedialect.passes.remarks import remark
 from cutedialect.passes.tile.resized_tiles import (
     RESIZABLE,
     View,
@@ -42,11 +44,15 @@ _GOOD = 0.85
 _MORE_ROWS = 1.25
 
 
-def pad_tiles(kernel: cute.KernelOp, of: str) -> None:
-    """Pad the tiles of a kernel without a multiply as its lanes share them; `of` is the pass that
-    says what it leaves.
-    """
-    padded = _padded_extents(kernel, of)
+# Threads that share a tile beside multiplies, and elements up to which one may hold more than its
+# share of that.
+_GROUP_THREADS = 128
+_FEW_HELD = 64
+
+
+def pad_tiles(kernel: cute.KernelOp) -> None:
+    """Pad the tiles of a kernel as its lanes share them."""
+    padded = _padded_extents(kernel)
     if not padded or not _can_pad(kernel, padded):
         return
 
@@ -66,7 +72,9 @@ def pad_tiles(kernel: cute.KernelOp, of: str) -> None:
         shape = fragment_shape(op.source)
         modes = (op.mode.value.data,) if isinstance(op, cute.ReduceOp) else range(len(shape))
         limits = {mode: there[shape[mode]] for mode in modes if shape[mode] in there}
-        if limits:
+        if limits and isinstance(op, cute.ReduceOp) and op.body is not None:
+            op.properties["extent"] = IntegerAttr(limits[op.mode.value.data], i64)
+        elif limits:
             hide(op, limits)
 
 
@@ -109,7 +117,7 @@ def vector_elements(type_: cute.MemRefType, mode: int, widest_bits: int) -> int:
     return max(1, min(best * 8 // type_.bits, _VECTOR_BYTES * 8 // widest_bits))
 
 
-def _padded_extents(kernel: cute.KernelOp, of: str) -> dict[int, int]:
+def _padded_extents(kernel: cute.KernelOp) -> dict[int, int]:
     """The extents of tiles that lanes do not share, and to what they are padded: the largest tiles
     decide.
     """
@@ -133,23 +141,17 @@ def _padded_extents(kernel: cute.KernelOp, of: str) -> dict[int, int]:
     # What a tile was padded from is told by its extent, so that no other one may have that.
     taken = {extent for type_ in moved for extent in type_.shape}
     taken.update(*(shape for op in walk(kernel) for shape in fragment_shapes(op)))
+    multiplies = ops_of(kernel, cute.GemmOp)
+    if multiplies:
+        crowded = {extent for type_ in moved for extent in _crowded_extents(type_)}
+        units = {extent: unit for extent, unit in units.items() if extent in crowded}
+    for op in multiplies:
+        for value in op.operands:
+            for extent in cute.shape_of(value.type):
+                units.pop(extent, None)
     for op in ops_of(kernel, cute.IndexedTileOp):
         # Of a row that is padded there is no number.
         units.pop(int(op.tile.get_values()[op.mode]), None)
-    for op in ops_of(kernel, cute.ReduceOp):
-        if op.body is None:
-            continue
-        # What a fold would not notice is not known.
-        unit = units.pop(op.length, 1)
-        if op.length % unit:
-            shared = -(-op.length // unit) * unit
-            remark(
-                of,
-                op,
-                f"a function folds {op.length} elements, which lanes do not share evenly, so that "
-                f"each computes with more of them; take a tile of {shared} and set those from "
-                f"{op.length} on to what the function does not notice (cute.where, cute.coord)",
-            )
     padded: dict[int, int] = {}
     for extent, unit in units.items():
         more = -(-extent // unit) * unit
@@ -175,6 +177,18 @@ def _units(type_: cute.MemRefType, widest: int) -> Iterable[tuple[int, int]]:
         if mode != along and extent != columns and extent > 1:
             across = min(max(1, _LANES // lanes), _power_of_two(extent))
             yield extent, max(across, _shared_rows(extent))
+
+
+def _crowded_extents(type_: cute.MemRefType) -> tuple[int, ...]:
+    """The extents of a tile of which a thread would hold far more than its share: that is where the
+    threads do not share its vectors evenly.
+    """
+    along = next((mode for mode, stride in enumerate(type_.stride) if stride == 1), type_.rank - 1)
+    size, columns = prod(type_.shape), type_.shape[along]
+    vectors = columns // gcd(columns, vector_elements(type_, along, type_.bits))
+    sharing = min(_GROUP_THREADS, prod(gcd(n, _GROUP_THREADS) for n in (vectors, size // columns)))
+    held = size // sharing
+    return type_.shape if held > max(_FEW_HELD, 2 * size // _GROUP_THREADS) else ()
 
 
 def _shared_rows(rows: int) -> int:

@@ -285,7 +285,12 @@ def residence_for(traffic: Traffic, arch: str = "sm_90a") -> Residence:
         grid = (min(on_line, most, _power_of_two(along // _LANES)), on_rows)
     else:
         on_line = min(total, most, _power_of_two(along // _LANES))
-        grid = (on_line, _divisor(turns, total // on_line, _MOST_WARPS // on_line))
+        most_rows = _MOST_WARPS // on_line
+        if 1 - mode in traffic.reduced:
+            # Warps that share columns exchange a number of each through shared memory.
+            line_bytes = traffic.shape[mode] * max(traffic.bits, 32) // 8
+            most_rows = min(most_rows, max(1, target(arch).smem_per_cta // line_bytes))
+        grid = (on_line, _divisor(turns, total // on_line, most_rows))
     ctas = _ctas(traffic, _LANES * prod(grid), arch)
     return Residence(grid if mode == 0 else (grid[1], grid[0]), ctas)
 

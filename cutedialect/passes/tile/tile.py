@@ -93,7 +93,9 @@ class TilePass(ModulePass):
                     given = given.merged(Schedule(split_k=parts, reduction="cluster"))
                 walk_rows(kernel, self.name)
                 join_tiles(kernel, self.name)
-                pad_tiles(kernel, self.name)
+                pad_tiles(kernel)
+            elif holds(kernel, cute.LoadOp):
+                pad_tiles(kernel)
             if IN_BOUNDS not in kernel.attributes:
                 mark_coordinates(kernel)
             waits = target(self.arch).number >= _EARLY_TARGET and not holds(kernel, cute.GemmOp)

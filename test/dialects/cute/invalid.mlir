@@ -301,6 +301,14 @@ cute.kernel @packed_sum_of_f32() {
 
 // -----
 
+cute.kernel @extent_of_a_sum() {
+  %t = cute.alloc_fragment : !cute.fragment<f32, "(64,32)">
+  // expected-error @+1 {{expected an extent in 1..32 with 'fold', got 27}}
+  %s = cute.reduce "add", %t {mode = 1 : i64, extent = 27 : i64} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,1)">
+}
+
+// -----
+
 cute.kernel @packed_sum_of_none() {
   %t = cute.alloc_fragment : !cute.fragment<bf16, "(64,32)">
   // expected-error @+1 {{expected packed to be 1 or more, got 0}}

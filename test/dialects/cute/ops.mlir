@@ -348,7 +348,8 @@ cute.kernel @k() {
 // CHECK-NEXT:   cute.fill %t, %x : !cute.fragment<f32, "(64,32)">
 // CHECK-NEXT:   %m = cute.reduce "max", %t {mode = 1 : i64} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,1)">
 // CHECK-NEXT:   %p = cute.reduce "add", %t {mode = 1 : i64, local} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,4)">
-// CHECK-NEXT:   %h = cute.alloc_fragment : !cute.fragment<bf16, "(64,32)">
+// CHECK-NEXT:   %g = cute.reduce "fold", %t {mode = 1 : i64, extent = 27 : i64} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,1)"> {
+// CHECK:   %h = cute.alloc_fragment : !cute.fragment<bf16, "(64,32)">
 // CHECK-NEXT:   %s = cute.reduce "add", %h {mode = 1 : i64, packed = 4 : i64} : !cute.fragment<bf16, "(64,32)"> -> !cute.fragment<f32, "(64,1)">
 // CHECK-NEXT: }
 cute.kernel @k(%x: f32) {
@@ -356,6 +357,10 @@ cute.kernel @k(%x: f32) {
   cute.fill %t, %x : !cute.fragment<f32, "(64,32)">
   %m = cute.reduce "max", %t {mode = 1 : i64} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,1)">
   %p = cute.reduce "add", %t {mode = 1 : i64, local} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,4)">
+  %g = cute.reduce "fold", %t {mode = 1 : i64, extent = 27 : i64} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,1)"> {
+  ^bb0(%a: f32, %b: f32):
+    cute.yield %a : f32
+  }
   %h = cute.alloc_fragment : !cute.fragment<bf16, "(64,32)">
   %s = cute.reduce "add", %h {mode = 1 : i64, packed = 4 : i64} : !cute.fragment<bf16, "(64,32)"> -> !cute.fragment<f32, "(64,1)">
 }
