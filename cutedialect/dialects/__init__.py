@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 DialectLoader = Callable[[], "Dialect"]
 
 OURS = ("cute", "cute_nvgpu", "pipeline", "ptx")
+# With the custom syntax of MLIR that xDSL's dialect of the name lacks.
+REPLACED = ("gpu",)
 FROM_XDSL = ("builtin", "arith", "math", "scf", "func", "cf", "llvm", "ub")
 
 
@@ -25,7 +27,9 @@ def our_dialects() -> dict[str, DialectLoader]:
 
 def all_dialects() -> dict[str, DialectLoader]:
     """Name to loader of every dialect that `cute-opt` reads."""
-    return {name: _loader(name, f"xdsl.dialects.{name}") for name in FROM_XDSL} | our_dialects()
+    known = {name: _loader(name, f"xdsl.dialects.{name}") for name in FROM_XDSL}
+    known |= {name: _loader(name, f"{__name__}.{name}") for name in REPLACED}
+    return known | our_dialects()
 
 
 def _loader(name: str, module: str) -> DialectLoader:

@@ -29,7 +29,6 @@ PINNED = "7107b05535f8977f5ecb9d01ee203205b1fd9bc4"
 _COMPARES_AGAIN = (
     "wants a comparison of each leaf; ours leaves out those that are known to be the same"
 )
-_NO_GPU = "needs gpu.module, gpu.func and gpu.launch in MLIR's custom syntax, which xDSL lacks"
 UNSUPPORTED: dict[str, str] = {
     "Conversion/CuteExpandOps/Accessors/get.mlir": (
         "pip's filecheck 1.0.6 finds the text of a CHECK-NOT in the match of the CHECK after it"
@@ -42,8 +41,6 @@ UNSUPPORTED: dict[str, str] = {
     "Conversion/CuteToBase/func_signature.mlir": (
         "wants `call` where xDSL prints the whole name, `func.call`"
     ),
-    "Conversion/CuteToBase/pipeline_full.mlir": _NO_GPU,
-    "Conversion/CuteToBase/print_gpu.mlir": _NO_GPU,
 }
 """Path below the test folder to why the file cannot pass."""
 

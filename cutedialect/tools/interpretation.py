@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from cutedialect.backend.interpreter import Validation
 
 _SHAPE = re.compile(r"\d+(x\d+)*")
+_LEAVES = re.compile(r"[-+]?\d+(x[-+]?\d+)*")
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 # Elements of an array that is shown whole.
 _SHOWN = 64
@@ -44,7 +46,7 @@ class RunOptions:
 def named_value(text: str) -> tuple[str, str]:
     """Name and value of `A=64x32`, `A=a.npy` or `alpha=0.5`; raises ValueError for others."""
     name, equals, value = text.partition("=")
-    is_known = value.endswith(".npy") or _SHAPE.fullmatch(value) or _NUMBER.fullmatch(value)
+    is_known = value.endswith(".npy") or _LEAVES.fullmatch(value) or _NUMBER.fullmatch(value)
     if not (name and equals and is_known):
         raise ValueError(f"expected NAME=64x32, NAME=FILE.npy or NAME=0.5, got '{text}'")
     return name, value
@@ -77,11 +79,15 @@ def validations(module: ModuleOp, options: RunOptions) -> list[Validation]:
 
 
 def run(module: ModuleOp, options: RunOptions) -> str:
-    """Run a module, and return as text what it left in the tensors that it changed.
+    """Run a module, and return as text what it left in the tensors that it changed; of a module
+    without kernels run `@main`, or its one function, and return what it printed and its results.
 
     Raises ValueError for arguments that do not fit and for results other than those expected.
     """
     import numpy as np
+
+    if _has_functions_only(module):
+        return _run_function(module, options)
 
     from cutedialect.backend.interpreter import Program, copies
 
@@ -109,6 +115,43 @@ def run(module: ModuleOp, options: RunOptions) -> str:
         known = ", ".join(_names(program.arguments))
         raise ValueError(f"expected a tensor of the module ({known}), got '{next(iter(expected))}'")
     return "".join(lines) or "no tensor changed\n"
+
+
+def _has_functions_only(module: ModuleOp) -> bool:
+    """Whether a module has functions, and neither kernels of tiles nor their host part."""
+    functions = [op for op in module.ops if op.name == "func.func"]
+    return (
+        bool(functions)
+        and not any(op.name == "cute.kernel" for op in module.ops)
+        and not any(getattr(op, "sym_name").data == "launch" for op in functions)  # noqa: B009
+    )
+
+
+def _run_function(module: ModuleOp, options: RunOptions) -> str:
+    """What a function prints and returns. Arguments are `n=4`, and `l=4x8` for the run-time leaves
+    of a value of the layout algebra.
+    """
+    from cutedialect.backend.interpreter.functions import Function, leaf_types
+
+    function = Function(module)
+    arguments, given = function.op.body.block.args, dict(options.arguments or {})
+    values: list[Any] = []
+    for name, argument in zip(_names(arguments), arguments, strict=True):
+        leaves = leaf_types(argument.type)
+        text = given.pop(name, "" if not leaves else None)
+        if text is None or (text and not _LEAVES.fullmatch(text)):
+            example = "x".join("4" for _ in leaves)
+            got = "none" if text is None else f"'{text}'"
+            raise ValueError(f"expected --arg {name}={example} ({', '.join(leaves)}), got {got}")
+        numbers = [int(part) for part in text.split("x") if text]
+        values.append(numbers if len(numbers) != 1 else numbers[0])
+    if given:
+        known = ", ".join(_names(arguments)) or "none"
+        raise ValueError(f"expected an argument ({known}), got '{next(iter(given))}'")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        results = function(*values)
+    return printed.getvalue() + function.text_of(results)
 
 
 def _arguments(module: ModuleOp, options: RunOptions, kind: Any) -> list[Any]:

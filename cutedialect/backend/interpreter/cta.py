@@ -144,6 +144,8 @@ class Cta:
     item: tuple[int, ...] = ()
     mask: np.ndarray | None = None
     launcher: Any = field(default=None, repr=False)
+    # Calls of functions that have not returned yet.
+    depth: int = 0
 
     def number(self, value: int) -> int:
         """An integer scalar."""

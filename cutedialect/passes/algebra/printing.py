@@ -1,5 +1,5 @@
-"""`cute.print` on the host: a call of C's `printf` with the text of the type, in which each `?` is
-a number of the value.
+"""`cute.print` as `gpu.printf` on the device, on the host as a call of C's `printf`: the text of a
+type, in which each `?` is a number of the value.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from xdsl.dialects import llvm
 from xdsl.dialects.builtin import ModuleOp, StringAttr, i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from cutedialect.dialects import gpu
 from cutedialect.dialects.cute import ComposedLayoutType
 from cutedialect.dialects.cute.algebra import is_static_type
 
@@ -29,6 +30,12 @@ def format_of(type_: Attribute) -> str:
     text = re.search(r'"(.*)"', str(type_))
     assert text is not None
     return _LEAF.sub(lambda leaf: "%lld" if "i64" in leaf.group() else "%d", text[1]) + "\n"
+
+
+def print_on_device(emitter: Emitter, type_: Attribute, struct: SSAValue) -> None:
+    """Append `gpu.printf` of a value."""
+    arguments = _printed(emitter, type_, struct)
+    emitter.ops.append(gpu.PrintfOp(format_of(type_), arguments))
 
 
 def call_printf(emitter: Emitter, module: ModuleOp, type_: Attribute, struct: SSAValue) -> None:

@@ -25,11 +25,13 @@ from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute.algebra import AlgebraOp, is_value, value_of
+from cutedialect.dialects.gpu import FuncOp as GpuFuncOp
+from cutedialect.dialects.gpu import runs_on_device
 from cutedialect.dialects.walks import walk
 from cutedialect.layout.expression import dynamic_leaves
 
 from .arithmetic import Emitter, located
-from .printing import call_printf
+from .printing import call_printf, print_on_device
 from .structs import filled, made, numbers, poison, struct_of
 
 _TUPLES = tuple(f"make_{kind}" for kind in ("int_tuple", "shape", "stride", "coord", "tile"))
@@ -68,7 +70,7 @@ def _convert(op: Operation) -> None:
     for value in values:
         if is_value(value.type):
             Rewriter.replace_value_with_new_type(value, struct_of(value.type))
-    if isinstance(op, FuncOp):
+    if isinstance(op, FuncOp | GpuFuncOp):
         type_ = op.function_type
         op.function_type = FunctionType.from_lists(
             _converted(type_.inputs.data), _converted(type_.outputs.data)
@@ -86,7 +88,10 @@ def lower(
     emitter = Emitter({})
     name = op.ROW.name
     if name == "print":
-        call_printf(emitter, module, types[0], op.operands[0])
+        if runs_on_device(op):
+            print_on_device(emitter, types[0], op.operands[0])
+        else:
+            call_printf(emitter, module, types[0], op.operands[0])
         values: list[SSAValue] = []
     elif name == "get_scalars":
         values = numbers(emitter, types[0], op.operands[0], "only_dynamic" in op.properties)

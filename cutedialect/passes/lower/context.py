@@ -26,7 +26,9 @@ def fail(op: Operation, message: str) -> PassFailedException:
 
 
 def scalar_class(element: Attribute) -> str:
-    """Register class of one scalar of an element type."""
+    """Register class of one scalar of an element type, or of a pointer."""
+    if element.name == "llvm.ptr":
+        return "b64"
     name = float_name(element)
     if name in ("f32", "f64"):
         return name

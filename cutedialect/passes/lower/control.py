@@ -71,7 +71,10 @@ def _counts(self: KernelLowering, loop: scf.WhileOp) -> Set[SSAValue]:
 
 def _for(self: KernelLowering, op: scf.ForOp) -> None:
     if op.iter_args:
-        raise ValueError("expected no iter_args: state of a loop lives in fragments")
+        from .structs import for_with_results
+
+        for_with_results(self, op)
+        return
     by = self.scalars[op.step]
     step = self.builder.constant(by)
     if step is not None and step <= 0:
@@ -136,7 +139,10 @@ def _while(self: KernelLowering, op: scf.WhileOp) -> None:
 def _if(self: KernelLowering, op: scf.IfOp) -> None:
     """What the sides give are registers that each of them sets."""
     if any(result.type != i32 for result in op.results):
-        raise ValueError("expected scf.if with results of i32 alone")
+        from .structs import if_with_results
+
+        if_with_results(self, op)
+        return
     builder = self.builder
     kept = self.context.registers("b32", max(1, len(op.results)))
     counts = [True for _ in op.results]

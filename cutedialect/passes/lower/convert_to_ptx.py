@@ -1,4 +1,5 @@
-"""The pass `convert-to-ptx`: each thread-level `cute.kernel` becomes a `ptx.kernel` of its name.
+"""The pass `convert-to-ptx`: each thread-level `cute.kernel` becomes a `ptx.kernel` of its name,
+and so does each kernel of a `gpu.module`.
 
     cute.kernel @k(%x: !cute.memref<f32, gmem, align<16>, "(?):(1)">) attributes {...}
 
@@ -91,6 +92,12 @@ class ConvertToPtxPass(ModulePass):
             Rewriter.insert_op(lowered, InsertPoint.before(kernel))
             # Nothing outside of it knows of what it holds, which goes with it.
             kernel.detach()
+        for device in [each for each in op.body.block.ops if each.name == "gpu.module"]:
+            from .device_functions import lower_module
+
+            lowered = lower_module(device, lambda kernel: lower_kernel(kernel, self.arch))
+            Rewriter.insert_op(lowered, InsertPoint.before(device))
+            device.detach()
         for host in op.body.block.ops:
             for launch in () if isinstance(host, ptx.KernelOp) else ops_of(host, cute.LaunchOp):
                 if launch.kernel.string_value() in smem:
@@ -166,6 +173,10 @@ def _is_erasable(kind: type[Operation]) -> bool:
 def _types(arg: SSAValue) -> list[Attribute]:
     """The types of the parameters that an argument of a kernel becomes."""
     type_ = arg.type
+    if type_.name == "llvm.struct":
+        from .structs import class_of_leaf, leaves_of
+
+        return [ptx.reg(class_of_leaf(leaf)) for _, leaf in leaves_of(type_)]
     if isinstance(type_, TmaDescriptorType):
         return [ptx.TENSOR_MAP]
     if isinstance(type_, cute.GroupType):

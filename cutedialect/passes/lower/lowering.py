@@ -72,6 +72,8 @@ class KernelLowering:
         self.context = context
         self.builder = context.builder
         self.scalars: dict[SSAValue, Scalar] = {}
+        # The fields of structs of scalars, by their path.
+        self.structs: dict[SSAValue, dict[tuple[int, ...], Scalar]] = {}
         self.views: dict[SSAValue, View] = {}
         self.joined: dict[SSAValue, JoinedTile] = {}
         self.indexed: dict[SSAValue, IndexedTile] = {}
@@ -106,6 +108,11 @@ class KernelLowering:
             return value
 
         for arg in self.kernel.body.block.args:
+            if arg.type.name == "llvm.struct":
+                from .structs import bind, leaves_of
+
+                bind(self, arg, [next(rest) for _ in leaves_of(arg.type)])
+                continue
             first = next(rest)
             if isinstance(arg.type, cute.MemRefType):
                 self.views[arg] = memref_view(arg.type, first, following)
@@ -132,9 +139,18 @@ class KernelLowering:
                 if handler is not None:
                     handler(self, op)
                 elif not lower_scalar(self.context, op, self.scalars):
-                    raise fail(op, "expected an op of the thread level, which this is not")
+                    self._lower_other(op)
             except (ValueError, TypeError, VerifyException) as error:
                 raise fail(op, str(error)) from error
+
+    def _lower_other(self, op: Operation) -> None:
+        """Lower an op of another dialect, of those that few kernels have."""
+        from .structs import HANDLERS
+
+        handler = HANDLERS.get(type(op))
+        if handler is None:
+            raise fail(op, "expected an op of the thread level, which this is not")
+        handler(self, op)
 
     def _settle(self, accumulator: FreshAccumulator) -> None:
         """Write the zeros that no trip of the loop has accounted for."""

@@ -452,6 +452,13 @@ def _floor_divide(builder: ScalarBuilder, op: Operation, args: list[Scalar]) -> 
     return builder.pure("cvt.u16.u32", floor) if bits < 32 else floor
 
 
+def _absolute(builder: ScalarBuilder, op: Operation, args: list[Scalar]) -> Scalar:
+    bits = _width(op.results[0].type)
+    if bits not in (32, 64):
+        raise ValueError(f"expected an integer of 32 or 64 bits, got {op.results[0].type}")
+    return builder.pure(f"abs.s{bits}", *args)
+
+
 _RULES: dict[type, Callable[[ScalarBuilder, Operation, list[Scalar]], Scalar]] = {
     **dict.fromkeys(_INTEGER, _integer),
     arith.ConstantOp: _constant,
@@ -472,6 +479,7 @@ _RULES: dict[type, Callable[[ScalarBuilder, Operation, list[Scalar]], Scalar]] =
     arith.UIToFPOp: _int_to_float,
     arith.FPToSIOp: _float_to_int,
     arith.FPToUIOp: _float_to_int,
+    mathd.AbsIOp: _absolute,
     mathd.ExpOp: _natural,
     mathd.LogOp: _natural,
 }
