@@ -1,6 +1,6 @@
 """`cutedialect <command>` or `python -m cutedialect <command>`: doctor, explain, cache, compile,
-model, schedules, timeline, tmem, tune. A command's module is imported when it is asked for; usage
-errors exit with 2, anything else that a user can mend with one line and 1, Ctrl-C with 130.
+layout, model, schedules, timeline, tmem, tune. A command's module is imported when it is asked for;
+usage errors exit with 2, anything else that a user can mend with one line and 1, Ctrl-C with 130.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ COMMANDS = {
     "compile": (
         "cutedialect.tools.compile_command",
         "write a kernel's PTX, cubin, JSON description and stages",
+    ),
+    "layout": (
+        "cutedialect.tools.layout_command",
+        "find what gives a layout, and count a copy's bank conflicts",
     ),
     "model": (
         "cutedialect.tools.model_command",
