@@ -12,8 +12,8 @@ import ml_dtypes
 import numpy as np
 
 import cutedialect as cute
-from cutedialect.frontend.library.gemm_problem import Problem as CostProblem
-from cutedialect.frontend.library.gemm_schedules import choose_schedule, gemm_schedules
+from cutedialect.choosing.gemm_problem import Problem as CostProblem
+from cutedialect.choosing.gemm_schedules import choose_schedule, gemm_schedules
 
 from .probe import Place, Probe
 

@@ -24,12 +24,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from cutedialect.choosing import gemm_residues
+from cutedialect.choosing.gemm_estimate import cycles, facts_of, knows
+from cutedialect.choosing.gemm_problem import Problem
+from cutedialect.choosing.gemm_schedules import raster_for
 from cutedialect.frontend.declarations import GEMM
 from cutedialect.frontend.gemm import GemmCall
-from cutedialect.frontend.library import gemm_residues
-from cutedialect.frontend.library.gemm_estimate import cycles, facts_of, knows
-from cutedialect.frontend.library.gemm_problem import Problem
-from cutedialect.frontend.library.gemm_schedules import raster_for
 from cutedialect.schedule import Schedule
 
 from .gemm_case import Gemm

@@ -28,7 +28,7 @@ from .attention_views import (
 from .declarations import ATTENTION
 from .doors import Door
 from .dtypes import DType, as_dtype, bf16, f16, f32, i32
-from .fitting import allowed, fitting_default
+from .fitting import allowed, searched
 from .gemm_operands import Operand, as_number, as_operand, check_types, shown
 from .kernel import TensorSpec
 from .launch import Variants, as_schedule, check_arch, compile_kernel, default_arch, spec_of
@@ -156,8 +156,8 @@ class AttentionCall:
         schedule = as_schedule(self.given.schedule)
         if schedule is not None:
             return allowed(lambda each: self._prepared_with(target, each, backend), schedule)
-        return fitting_default(
-            lambda spills: self._prepared_with(target, None, backend, spills), backend
+        return searched(
+            len, lambda spills: self._prepared_with(target, None, backend, spills), backend
         )
 
     def _prepared_with(

@@ -1,35 +1,34 @@
-"""Schedules for which a thread has the registers, as the assembler says. Where one has not, the
-first of a row of others that has is looked for: of a call without a schedule the next choices, of
-which the call takes that; of a schedule that was given those near it, and the error names that.
-Where a pass refuses a schedule that was given, its error names the nearest one that compiles; where
-it refuses what was chosen for a program without a schedule, the first of a few others that passes
-take is taken, with a remark: no more than three compilations.
+"""Schedules that passes take and for which a thread has the registers, as the assembler says. What
+is chosen (`choosing`) is compiled; where that is not right, the next choice is, no more than three
+in all. A schedule that was given whole stays: the error names the nearest one that is right.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from itertools import chain, combinations, islice
 from math import prod
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from cutedialect import environment
 from cutedialect.backend.runtime.driver import gpu_available
-from cutedialect.backend.runtime.errors import REFUSED, CompileError
+from cutedialect.backend.runtime.errors import REFUSED, SPILL, CompileError
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.program import CompiledProgram, collections_held_back
+from cutedialect.backend.runtime.rejections import (
+    has_rejections,
+    keep_rejection,
+    read_rejections,
+    rejections_key,
+)
+from cutedialect.choosing.choose import MOST_COMPILED, Lack, NoScheduleError, Rejection, choose
+from cutedialect.choosing.program_space import PROGRAM_SPACE
 from cutedialect.remarks import Remark
 from cutedialect.schedule import Schedule, ScheduleError, replace_set
 
-if TYPE_CHECKING:
-    from .gemm import GemmCall
-    from .ready_call import ReadyCall
-
-# How often a schedule is chosen for the same call.
-_ATTEMPTS = 4
 # Schedules that are tried near one that spills, and the least extents of a tile among them.
 _MOST_TRIED = 24
 _LEAST_ROWS, _LEAST_COLUMNS, _LEAST_DEPTH = 64, 16, 16
@@ -38,15 +37,6 @@ _KEYS, _KEY_STEPS = 16, 8
 # Warps up to which a thread has as many registers as an instruction can name.
 _FREE_WARPS = 8
 _EPILOGUES = ("direct", "smem", "tma")
-# Without roles, tiles of a multiply share memory one after the other, and all warps the registers.
-# A row of warps has the rows of its tiles to itself: neither operands nor sums made of them go
-# through memory to other warps.
-_UNIFORM = Schedule(roles="uniform")
-_ROWS_ALONE = Schedule(roles="uniform", warps=(4, 1))
-# Results that leave from registers take no shared memory.
-_FROM_REGISTERS = Schedule(epilogue="direct")
-_OTHERS = {True: (_FROM_REGISTERS, _ROWS_ALONE), False: (_UNIFORM, _ROWS_ALONE)}
-"""The schedules that are tried, by whether it is shared memory that lacks."""
 _MEMORY = "bytes of shared memory"
 # Schedules that are tried near one that a pass refuses.
 _MOST_ALLOWED = 24
@@ -63,27 +53,86 @@ _Ready = TypeVar("_Ready", bound=Ready)
 _Result = TypeVar("_Result")
 
 
-def fitting_default(prepared: Callable[[int], _Ready], backend: str) -> _Ready:
-    """What `prepared` makes of a call that names no schedule. `prepared(n)` chooses one although n
-    choices before it had too few registers.
+def searched(
+    choice: Callable[[Sequence[Rejection]], Any],
+    prepared: Callable[[Any], _Ready],
+    backend: str,
+    memory: Memory | None = None,
+) -> _Ready:
+    """What `prepared` makes of the first choice that passes take and whose kernel has no spill.
+    `choice` names one although some were rejected, and raises `NoScheduleError`, or names one of
+    those again, where none is left; no more than three are compiled.
 
-    Where a GPU will run it, it is assembled at once; of the last choice, and of whatever else the
-    assembler says, the launch tells.
+    Where a GPU will run it, a kernel is assembled at once. Raises the first refusal of a pass, or
+    an error of all choices where the registers of each spill.
     """
-    asked = environment.backend() if backend == "auto" else backend
-    if asked in ("emulator", "interpreter") or not gpu_available():
-        return prepared(0)
+    assembles = runs_on_device(backend)
+    rejected: list[Rejection] = []
+    refusal: CompileError | None = None
+    compiled = 0
     with collections_held_back():
-        made = [prepared(0)]
+        while compiled < MOST_COMPILED:
+            try:
+                schedule = choice(rejected)
+            except NoScheduleError as error:
+                raise (refusal or CompileError(str(error), code=SPILL)) from None
+            if any(schedule == each.schedule for each in rejected):
+                break
+            known = None if memory is None else memory.rejection_of(schedule)
+            if known is not None:
+                rejected.append(known)
+                continue
+            compiled += 1
+            try:
+                ready = prepared(schedule)
+            except CompileError as error:
+                if error.code != REFUSED:
+                    raise
+                refusal = refusal or error
+                rejection = Rejection(schedule, _lacks(error), error.message)
+            else:
+                if not assembles or ready.kernel is None or ready.kernel.fits:
+                    return ready
+                rejection = Rejection(schedule, "registers", f"{ready.kernel.schedule} spills")
+            rejected.append(rejection)
+            if memory is not None:
+                memory.keep(rejection)
+    if refusal is not None:
+        raise refusal
+    tried = "; ".join(each.why for each in rejected)
+    raise CompileError(f"expected a schedule without spills, got none: {tried}", code=SPILL)
 
-        def choices() -> Iterator[_Ready]:
-            yield made[0]
-            for number in range(1, _ATTEMPTS):
-                made[0] = prepared(number)
-                yield made[0]
 
-        found = _first_that_fits(choices(), lambda ready: ready.kernel)
-    return made[0] if found is None else found
+def runs_on_device(backend: str) -> bool:
+    """Whether a GPU will run what is compiled."""
+    asked = environment.backend() if backend == "auto" else backend
+    return asked not in ("emulator", "interpreter") and gpu_available()
+
+
+class Memory:
+    """The rejections of a class of problems on a target, which other processes know too."""
+
+    def __init__(self, problem: str, arch: str) -> None:
+        self._key = partial(rejections_key, problem, arch)
+        self._known: dict[str, Rejection] | None = None
+
+    def rejection_of(self, schedule: Schedule | None) -> Rejection | None:
+        """What is known against a schedule."""
+        if self._known is None:
+            kept = read_rejections(self._key()) if has_rejections() else ()
+            self._known = {
+                text: Rejection(Schedule.parse(text) if text else None, lacks, why)  # type: ignore[arg-type]
+                for text, lacks, why in kept
+            }
+        return self._known.get(_text(schedule))
+
+    def keep(self, rejection: Rejection) -> None:
+        """Remember a rejection."""
+        keep_rejection(self._key(), (_text(rejection.schedule), rejection.lacks, rejection.why))
+
+
+def _text(schedule: Schedule | None) -> str:
+    return "" if schedule is None else schedule.text()
 
 
 def allowed(prepared: Callable[[Schedule], _Result], given: Schedule) -> _Result:
@@ -255,28 +304,6 @@ def _first_that_fits(
     return None
 
 
-def prepared_by_default(
-    call: GemmCall, alpha: float, beta: float, arch: str, backend: str
-) -> ReadyCall:
-    """Compile (or find) the kernel of a call that names no schedule: where the one that is chosen
-    spills, with one of fewer accumulators in a thread.
-    """
-    if backend not in ("emulator", "interpreter") and gpu_available():
-        from .gemm_tuning import kept_schedule
-
-        kept = kept_schedule(call, arch)
-        # A class of problems may hold one whose blocks of scales the schedule does not fit.
-        if kept is not None:
-            with suppress(CompileError, ValueError):
-                return call.prepared_with(kept, alpha, beta, arch, backend)
-
-    def prepared(spills: int) -> ReadyCall:
-        call.spills = spills
-        return call.prepared_with(None, alpha, beta, arch, backend)
-
-    return fitting_default(prepared, backend)
-
-
 def compiled_by_default(
     lowered: Callable[[Schedule | None], CompiledProgram], given: Schedule | None
 ) -> CompiledProgram:
@@ -285,19 +312,31 @@ def compiled_by_default(
 
     Raises `CompileError`: that of the schedule, or of the default where no other one is taken.
     """
-    try:
-        return lowered(given)
-    except CompileError as error:
-        if error.code != REFUSED or (given is not None and given != Schedule()):
-            raise
-        for other in _OTHERS[_MEMORY in error.message]:
-            try:
-                program = lowered(other)
-            except CompileError:
-                continue
-            remarks = (*program.remarks, _why(other, error))
-            return replace(program, remarks=remarks, instead=other.text())
-        raise
+    rejected: list[Rejection] = []
+    refusals: list[CompileError] = []
+    while len(rejected) < MOST_COMPILED:
+        try:
+            schedule = choose(PROGRAM_SPACE, None, given, rejected)
+        except NoScheduleError:
+            break
+        try:
+            program = lowered(schedule if refusals else given)
+        except CompileError as error:
+            if error.code != REFUSED and not refusals:
+                raise
+            refusals.append(error)
+            rejected.append(Rejection(schedule, _lacks(error), error.message))
+            continue
+        if not refusals:
+            return program
+        remarks = (*program.remarks, _why(schedule, refusals[0]))
+        return replace(program, remarks=remarks, instead=schedule.text())
+    raise refusals[0]
+
+
+def _lacks(refusal: CompileError) -> Lack:
+    """Of what a pass found too little."""
+    return "memory" if _MEMORY in refusal.message else "registers"
 
 
 def _why(taken: Schedule, refused: CompileError) -> Remark:

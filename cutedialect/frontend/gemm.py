@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.tracebacks import explained
+from cutedialect.choosing.gemm_problem import Problem, warpgroups
 from cutedialect.schedule import Schedule
 
 from .captured import exact
 from .declarations import GEMM
 from .doors import Door
 from .dtypes import DType, as_dtype, f16, f32, f64, i32
-from .fitting import allowed, prepared_by_default
+from .gemm_choice import prepared_call, schedule_of
 from .gemm_operands import (
     ACCUMULATORS,
     EIGHT_BIT_FLOATS,
@@ -46,10 +47,7 @@ from .gemm_scales import BLOCK, check_tile, fold_numbers, scale_of
 from .gemm_tile import default_tile
 from .kernel import ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
-from .library.gemm_problem import Problem, warpgroups
-from .library.gemm_schedules import choose_below
 from .library.split_gemm import DEPTH
-from .library.tensor_memory_schedules import tensor_schedule
 from .ready_call import ReadyCall, call_key
 
 
@@ -99,8 +97,6 @@ class GemmCall:
         self._check_out("out", self.out, self.out_dtype)
         self._check_out("aux", self.aux, None)
         self.swapped = False
-        # How many schedules that were chosen spill.
-        self.spills = 0
 
     def _check_types(self, acc_dtype: object, out_dtype: object, out: Any) -> None:
         a, b = self.a.dtype, self.b.dtype
@@ -158,13 +154,11 @@ class GemmCall:
         return cls(normalized(given))
 
     def prepare(self) -> ReadyCall:
-        """Compile (or find) the kernel; without a schedule, with the default."""
+        """Compile (or find) the kernel; what a schedule leaves open is chosen."""
         given = self.given
         alpha, beta, backend = given.alpha, given.beta, given.backend
         arch, schedule = given.arch or default_arch(backend), as_schedule(given.schedule)
-        if schedule is None:
-            return prepared_by_default(self, alpha, beta, arch, backend)
-        return allowed(lambda each: self.prepared_with(each, alpha, beta, arch, backend), schedule)
+        return prepared_call(self, alpha, beta, arch, schedule, backend)
 
     def prepared_with(
         self, given: Schedule | None, alpha: float, beta: float, arch: str, backend: str
@@ -175,7 +169,7 @@ class GemmCall:
         made = self.out if self.out is not None else self.new_output()
         check_arch(arch)
         check_types(self.a, self.b, arch)
-        chosen = self.schedule(given, arch)
+        chosen = schedule_of(self, given, arch)
         self.swapped = chosen is not None and chosen.swap_ab == "yes"
         args = self.arguments(as_operand(made, "out"), alpha, beta)
         options = self.constants(chosen, arch) | {
@@ -237,15 +231,6 @@ class GemmCall:
         has_tail = single and (self.out_shape[-1] is None or row % 16 != 0)
         return TensorSpec(self.out_shape, self.out_dtype, align=align, has_tail=has_tail)
 
-    def schedule(self, given: Schedule | None, arch: str) -> Schedule | None:
-        """`given`, on top of what suits the problem where warpgroups or tcgen05 multiply."""
-        if given is not None and (given.tile is not None or given.is_uniform):
-            return given
-        problem = self.problem()
-        if not self.takes_wgmma(arch):
-            return tensor_schedule(problem, given) if self.takes_tcgen05(arch) else given
-        return choose_below(given, problem)
-
     def takes_tcgen05(self, arch: str) -> bool:
         """Whether accumulators are in tensor memory, with the schedules chosen for that."""
         types = self.a.dtype, self.b.dtype, self.acc_dtype
@@ -275,8 +260,10 @@ class GemmCall:
                 takes_clusters=False,
             )  # fmt: skip
         elif self.promotes:
-            problem = replace(problem, most_values=_MOST_PROMOTED, blocks=self._blocks())
-        return replace(problem, most_values=problem.most_values - self.spills * _LESS)
+            problem = replace(
+                problem, most_values=_MOST_PROMOTED, blocks=self._blocks(), may_shift=False
+            )
+        return problem
 
     def specs(self) -> tuple[TensorSpec, TensorSpec]:
         """What is known of a and b."""
@@ -430,8 +417,6 @@ class GemmCall:
 _MOST_PROMOTED = 96
 # The same for as many stages of four tiles as hide their loads.
 _MOST_SPLIT = 64
-# By so many accumulators fewer is a schedule chosen again where one spills.
-_LESS = 24
 _FREELY_PROMOTED = 32
 _LONG_SUM = 1024
 _LEAST_TRANSPOSED_ALIGN = {8: 4, 32: 16}

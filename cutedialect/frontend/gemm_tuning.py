@@ -16,18 +16,19 @@ from cutedialect.backend.runtime.fingerprint import FingerprintError, fingerprin
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.timing import Timer
 from cutedialect.backend.runtime.tunings import has_tunings, read_tuning, tuning_key
+from cutedialect.choosing.choose import choose
+from cutedialect.choosing.gemm_estimate import cycles
+from cutedialect.choosing.gemm_problem import Problem
+from cutedialect.choosing.gemm_schedules import (
+    GEMM_SPACE,
+    completed,
+    gemm_schedules,
+)
+from cutedialect.choosing.tensor_memory_schedules import tensor_schedules
 from cutedialect.schedule import Schedule
 
 from .declarations import GEMM
 from .gemm import GemmCall, normalized
-from .library.gemm_estimate import cycles
-from .library.gemm_problem import Problem
-from .library.gemm_schedules import (
-    choose_schedule,
-    completed,
-    gemm_schedules,
-)
-from .library.tensor_memory_schedules import tensor_schedules
 from .ready_call import ReadyCall
 from .tunable import extent_class, held, tensor_class
 from .tuned_options import Candidate, Options
@@ -130,8 +131,8 @@ def kept_schedule(call: GemmCall, arch: str) -> Schedule | None:
     return Schedule.parse(best.schedule) if best is not None and best.schedule else None
 
 
-def problem_class(call: GemmCall) -> str:
-    """Sizes, types, majors, alignment classes and the epilogue of a call."""
+def problem_class(call: GemmCall, extents: bool = True) -> str:
+    """Sizes (if not left out), types, majors, alignment classes and the epilogue of a call."""
     *batch, m, n = (extent_class(extent) for extent in call.out_shape)
     k = extent_class(call.k)
     sizes = "x".join(str(extent) for extent in (*batch, m, n, k))
@@ -144,8 +145,10 @@ def problem_class(call: GemmCall) -> str:
         "out": out,
         "aux": call.aux,
     }
-    parts = [sizes, f"acc {call.acc_dtype.name}"]
-    parts += [f"{name} {tensor_class(v, name)}" for name, v in given.items() if v is not None]
+    parts = [*([sizes] if extents else []), f"acc {call.acc_dtype.name}"]
+    parts += [
+        f"{name} {tensor_class(v, name, extents)}" for name, v in given.items() if v is not None
+    ]
     if call.is_scaled:
         spans = [None if scale is None else scale.spans for scale in call.scales]
         parts.append(f"scales {spans[0]} {spans[1]}")
@@ -168,7 +171,7 @@ def _specialized(call: GemmCall, arch: str) -> list[Schedule]:
     equals; the first of them walked in other orders, by warpgroups in turns, and shared by CTAs.
     """
     problem = call.problem()
-    chosen = choose_schedule(problem)
+    chosen = choose(GEMM_SPACE, (problem,))
     swap = chosen.swap_ab
     ranked = sorted(
         (each for each in gemm_schedules(problem.bits) if problem.takes(each)),

@@ -22,16 +22,19 @@ from cutedialect.backend.runtime.new_arrays import on_device_of
 from cutedialect.backend.runtime.torch_tensors import check_modes, mark_written, opaque, record_use
 from cutedialect.backend.runtime.tracebacks import concise, explained
 from cutedialect.choices import Activation, Arch, Backend
+from cutedialect.choosing.choose import choose
+from cutedialect.choosing.gemm_problem import Problem
+from cutedialect.choosing.gemm_schedules import GEMM_SPACE
 from cutedialect.schedule import Schedule
 
 from .captured import exact
-from .fitting import allowed, fitting_default
+from .fitting import Memory, allowed, searched
 from .gemm import GemmCall
+from .gemm_choice import kernel_class
 from .gemm_operands import as_number, as_operand, check_types
 from .gemm_scales import fold_numbers
 from .kernel import GroupSpec, ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
-from .library.gemm_schedules import choose_schedule
 from .ready_call import ReadyCall, call_key, named_arrays
 
 
@@ -268,45 +271,64 @@ def _prepare(
     schedule: Schedule | str | None,
     backend: str,
 ) -> _ReadyGroup:
-    """Compile (or find) the kernel; problems without an output take no part. Without a schedule,
-    one that spills gives way to one with fewer accumulators in a thread.
-    """
-    given = as_schedule(schedule)
-    if given is not None:
-        return allowed(lambda each: _prepared_with(calls, alpha, beta, arch, each, backend), given)
+    """Compile (or find) the kernel; problems without an output take no part."""
+    given, target = as_schedule(schedule), arch or default_arch(backend)
 
-    def prepared(spills: int) -> _ReadyGroup:
-        for call in calls:
-            call.spills = spills
-        return _prepared_with(calls, alpha, beta, arch, None, backend)
+    def prepared(chosen: Schedule | None) -> _ReadyGroup:
+        return _prepared_with(calls, alpha, beta, target, chosen, backend)
 
-    return fitting_default(prepared, backend)
+    def found(given: Schedule | None) -> _ReadyGroup:
+        problems = _chosen_for(calls, given, target)
+        if problems is None:
+            return prepared(given)
+        memory = Memory(f"grouped {kernel_class(calls[0])}", target)
+        choice = partial(choose, GEMM_SPACE, problems, given)
+        return searched(choice, prepared, backend, memory)
+
+    return found(None) if given is None else allowed(found, given)
+
+
+def _chosen_for(
+    calls: Sequence[GemmCall], given: Schedule | None, arch: str
+) -> tuple[Problem, ...] | None:
+    """The problems that a schedule is chosen for; None where it stays as it is given."""
+    taking = _taking(calls)
+    if not taking or (given is not None and (given.tile is not None or given.is_uniform)):
+        return None
+    check_arch(arch)
+    check_types(taking[0].a, taking[0].b, arch)
+    specs = _members(taking)
+    if not taking[0].takes_wgmma(arch, specs):
+        return None
+    return tuple(call.problem(specs) for call in taking)
+
+
+def _taking(calls: Sequence[GemmCall]) -> list[GemmCall]:
+    """The problems with an output. The longest first: what is left at the end is then short."""
+    taking = [call for call in calls if 0 not in call.out_shape]
+    return sorted(taking, key=lambda call: -(call.k or 0))
+
+
+def _members(calls: Sequence[GemmCall]) -> list[TensorSpec]:
+    """What is known of a and b of all problems."""
+    return [_member([call.a.value for call in calls]), _member([call.b.value for call in calls])]
 
 
 def _prepared_with(
     calls: Sequence[GemmCall],
     alpha: float,
     beta: float,
-    arch: str | None,
+    target: str,
     chosen: Schedule | None,
     backend: str,
 ) -> _ReadyGroup:
-    # The longest first: what is left at the end is then short.
-    parts = [number for number, call in enumerate(calls) if 0 not in call.out_shape]
-    parts.sort(key=lambda number: -(calls[number].k or 0))
-    if not parts:
+    taking = _taking(calls)
+    if not taking:
         return _ReadyGroup(None, tuple(call.ready(None) for call in calls), ())
-    target = arch or default_arch(backend)
     check_arch(target)
-    taking = [calls[number] for number in parts]
     first = taking[0]
     check_types(first.a, first.b, target)
-    specs = [_member([call.a.value for call in taking]), _member([call.b.value for call in taking])]
-    if first.takes_wgmma(target, specs) and not (
-        chosen is not None and (chosen.tile is not None or chosen.is_uniform)
-    ):
-        problems = [call.problem(specs) for call in taking]
-        chosen = choose_schedule(*problems).merged(chosen)
+    specs = _members(taking)
     for call in calls:
         call.swapped = chosen is not None and chosen.swap_ab == "yes"
     rows: list[list[Any]] = []
@@ -326,7 +348,9 @@ def _prepared_with(
     from .library.gemm import program_for
 
     kernel = compile_kernel(program_for(first.activation), columns, options)
-    return _ReadyGroup(kernel, tuple(call.ready(None) for call in calls), tuple(parts))
+    numbers = {id(call): number for number, call in enumerate(calls)}
+    parts = tuple(numbers[id(call)] for call in taking)
+    return _ReadyGroup(kernel, tuple(call.ready(None) for call in calls), parts)
 
 
 def _largest(extents: Sequence[int | None]) -> int | None:

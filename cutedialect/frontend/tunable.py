@@ -143,8 +143,8 @@ def extents_and_strides(spec: TensorSpec, name: str) -> tuple[tuple[int, ...], t
     return shape, tuple(strides)
 
 
-def tensor_class(value: object, name: str = "an argument") -> str:
-    """Type, major, alignment class and rough extents of an argument."""
+def tensor_class(value: object, name: str = "an argument", has_extents: bool = True) -> str:
+    """Type, major, alignment class and rough extents (if not left out) of an argument."""
     if value is None:
         return "none"
     spec = spec_of(value, name)
@@ -153,7 +153,7 @@ def tensor_class(value: object, name: str = "an argument") -> str:
         return spec.dtype.name
     tensor = tensor_argument(value)
     shape = spec.shape if tensor is None else tensor.shape
-    extents = "x".join(str(extent_class(extent)) for extent in shape)
+    extents = "x".join(str(extent_class(extent) if has_extents else "?") for extent in shape)
     major = "" if spec.contiguous == len(shape) - 1 else f" contiguous {spec.contiguous}"
     align = "" if spec.align == 16 else f" align {spec.align}"
     return f"{extents} {spec.dtype.name}{major}{align}"

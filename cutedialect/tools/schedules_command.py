@@ -14,11 +14,11 @@ from importlib import import_module
 from math import prod
 from typing import Any
 
+from cutedialect.choosing.gemm_estimate import cycles
+from cutedialect.choosing.gemm_problem import Problem
+from cutedialect.choosing.gemm_schedules import gemm_schedules
 from cutedialect.frontend.dtypes import as_dtype
 from cutedialect.frontend.launch import check_arch
-from cutedialect.frontend.library.gemm_estimate import cycles
-from cutedialect.frontend.library.gemm_problem import Problem
-from cutedialect.frontend.library.gemm_schedules import gemm_schedules
 from cutedialect.schedule import Schedule
 
 # Element widths of operands with a list, and the type that stands for each.

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from benchmarks.residues import Timings, Trees, problem_of
-from cutedialect.frontend.library import gemm_estimate
-from cutedialect.frontend.library.gemm_estimate import cycles
-from cutedialect.frontend.library.gemm_schedules import completed, gemm_schedules
+from cutedialect.choosing import gemm_estimate
+from cutedialect.choosing.gemm_estimate import cycles
+from cutedialect.choosing.gemm_schedules import completed, gemm_schedules
 
 
 def made_up(seed: int, error) -> list[str]:

@@ -24,6 +24,7 @@ from cutedialect.frontend import fitting, gemm_tuning
 from cutedialect.frontend import gemm as gemm_module
 from cutedialect.frontend.autotune import tune
 from cutedialect.frontend.declarations import GEMM as DECLARED
+from cutedialect.frontend.gemm_choice import schedule_of
 from cutedialect.frontend.gemm_tuning import TunableGemm
 from cutedialect.frontend.tunable import extent_class, extents_and_strides
 
@@ -504,7 +505,7 @@ def test_gemm_tries_the_list_first_what_the_estimate_likes():
     assert {schedule.order for schedule in tried[1:]} == {None, "snake", "hilbert"}
     assert "alternate" in {schedule.roles for schedule in tried[1:]}
     # The default is among them: what is tuned is never worse.
-    default = gemm_module.GemmCall.of(DECLARED.given(A, B)).schedule(None, "sm_90a")
+    default = schedule_of(gemm_module.GemmCall.of(DECLARED.given(A, B)), None, "sm_90a")
     assert default in tried
     skinny = tunable(cute.TensorSpec((16, 4096), "bf16"), cute.TensorSpec((4096, 14336), "bf16"))
     assert any(schedule.swap_ab == "yes" for schedule in skinny.candidates()[1:])

@@ -13,17 +13,19 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
-from cutedialect.frontend.declarations import GEMM
-from cutedialect.frontend.gemm import GemmCall
-from cutedialect.frontend.library import gemm_estimate
-from cutedialect.frontend.library.gemm_estimate import cycles, knows
-from cutedialect.frontend.library.gemm_problem import Problem
-from cutedialect.frontend.library.gemm_schedules import (
-    choose_below,
+from cutedialect.choosing import gemm_estimate
+from cutedialect.choosing import gemm_schedules as listed_schedules
+from cutedialect.choosing.choose import Rejection, choose
+from cutedialect.choosing.gemm_estimate import cycles, knows
+from cutedialect.choosing.gemm_problem import Problem
+from cutedialect.choosing.gemm_schedules import (
+    GEMM_SPACE,
     choose_schedule,
     gemm_schedules,
     raster_for,
 )
+from cutedialect.frontend.declarations import GEMM
+from cutedialect.frontend.gemm import GemmCall
 
 PROCESSORS = 132
 
@@ -174,9 +176,10 @@ def test_a_warpgroup_shifts_operands_beside_few_accumulators_alone():
             assert problem.align < 4
             assert math.prod(chosen.tile[:2]) <= 64 * 128 * min(2, chosen.tile[0] // 64)
             assert chosen.reduction != "cluster"
-            again = choose_schedule(replace(problem, most_values=104))
+            spill = Rejection(chosen, "registers", "spills")
+            again = choose(GEMM_SPACE, (problem,), None, [spill])
             assert again.roles != "shifting", "a choice before had too few registers"
-        given = choose_below(cute.Schedule(stages=2), problem)
+        given = choose(GEMM_SPACE, (problem,), cute.Schedule(stages=2))
         assert given.roles != "shifting", "what is given may want the warps"
     assert shifted > 3
 
@@ -384,12 +387,12 @@ def test_trees_are_asked_where_they_were_fitted():
 def test_of_near_schedules_the_one_with_the_least_error_is_chosen(monkeypatch):
     """Trees that expect all clusters to be slower leave none among those that are near."""
     problem = Problem(4096, 4096, 4096, 1, 16, 16)
-    choose_schedule.cache_clear()
+    listed_schedules._ranking.cache_clear()
     try:
         monkeypatch.setattr(gemm_estimate, "TREES", ((((2, 1.5),), (0, 3000)),))
         assert choose_schedule(problem).cluster == (1, 1)
-        choose_schedule.cache_clear()
+        listed_schedules._ranking.cache_clear()
         monkeypatch.setattr(gemm_estimate, "TREES", ((((2, 1.5),), (3000, 0)),))
         assert choose_schedule(problem).cluster != (1, 1)
     finally:
-        choose_schedule.cache_clear()
+        listed_schedules._ranking.cache_clear()

@@ -12,8 +12,8 @@ import pytest
 
 import cutedialect as cute
 from cutedialect.backend.runtime import ptxas
-from cutedialect.frontend.library.gemm_problem import Problem
-from cutedialect.frontend.library.gemm_schedules import choose_schedule, gemm_schedules
+from cutedialect.choosing.gemm_problem import Problem
+from cutedialect.choosing.gemm_schedules import choose_schedule, gemm_schedules
 
 TYPES = {
     16: (np.float16, ml_dtypes.bfloat16),

@@ -54,13 +54,38 @@ def test_a_default_that_spills_gives_way_to_fewer_accumulators(refusing):
     assert tried == sorted(tried, reverse=True)
 
 
-def test_attempts_end(refusing):
+def test_no_more_than_three_are_compiled(refusing):
+    """The error lists each, and what is known of it is not compiled again."""
     tried = refusing(0)
-    cute.compile(cute.gemm, *operands(2048, 4096, 1024), arch="sm_90a")
-    assert len(tried) == 4
+    with pytest.raises(cute.CompileError, match="without spills, got none: ") as caught:
+        cute.compile(cute.gemm, *operands(2048, 4096, 1024), arch="sm_90a")
+    assert len(tried) == len(set(tried)) == 3
+    assert caught.value.code == "CD-SPILL"
+    assert str(caught.value).count("tile = ") == 3
     tried = refusing(128)
     cute.compile(cute.gemm, *operands(2048, 4096, 1032), arch="sm_90a")
-    assert len(tried) == 5
+    assert len(tried) == 4
+
+
+def test_what_is_known_to_spill_is_not_compiled_again(refusing, monkeypatch, tmp_path):
+    monkeypatch.delenv("CUTEDIALECT_NO_CACHE", raising=False)
+    monkeypatch.setenv("CUTEDIALECT_CACHE_DIR", str(tmp_path))
+    tried = refusing(80)
+    first = cute.compile(cute.gemm, *operands(4096, 4096, 4096), arch="sm_90a")
+    count = len(tried)
+    assert count > 1
+    again = cute.compile(cute.gemm, *operands(4096, 4096, 4096), arch="sm_90a")
+    assert again.schedule == first.schedule
+    assert tried[count:] == [values(first)]
+
+
+def test_fields_that_are_given_stay_where_others_give_way(refusing):
+    tried = refusing(80)
+    options = {"arch": "sm_90a", "schedule": "stages = 3, raster = 2"}
+    kernel = cute.compile(cute.gemm, *operands(4096, 4096, 4096), **options)
+    assert tried[0] > 80 >= tried[-1] == values(kernel)
+    assert "stages = 3" in kernel.schedule
+    assert "raster = 2" in kernel.schedule
 
 
 def test_a_schedule_that_is_given_stays(refusing):

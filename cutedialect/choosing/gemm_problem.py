@@ -22,6 +22,8 @@ _FEWER_SWAPPED, _MORE_OF_TALLEST = 32, 32
 # is added to sums, and results of so many bits are stored.
 _MORE_IN_TURNS, _IN_TURNS, _NARROW = 48, 128, 16
 MOST_VALUES = 128
+# And where a warpgroup does nothing but shift operands, since threads start with fewer registers.
+MOST_BESIDE = 64
 _FEW_AT_ONCE, _MOST_COPIED, TALLEST, SWAPPED_AT_ONCE = 32, 128 * 128, 256, 16
 
 
@@ -35,7 +37,8 @@ class Problem:
     dimension than the depth. align, out_align: bytes, up to 16, of which the rows of the operands
     and of the output begin at multiples. pitches: the same, up to 128, of A and B. takes_clusters:
     whether the CTAs of a cluster can share tiles. is_plain: whether sums are stored as they are, or
-    after what takes no registers.
+    after what takes no registers. may_shift: whether warps may have fewer registers so that others
+    do nothing but shift operands.
     """
 
     m: int
@@ -53,12 +56,12 @@ class Problem:
     pitches: tuple[int, int] = (128, 128)
     takes_clusters: bool = True
     is_plain: bool = True
+    may_shift: bool = True
 
-    def takes(self, schedule: Schedule) -> bool:
-        """Whether a schedule keeps within the limits."""
+    def takes(self, schedule: Schedule, registers: float = 0.0) -> bool:
+        """Whether a schedule keeps within the limits, and leaves so many registers of a thread."""
         assert schedule.tile is not None
         rows, columns, depth = schedule.tile
-        groups = warpgroups(schedule)
         extents = (columns, rows) if schedule.swap_ab == "yes" else (rows, columns)
         # Threads that copy operands bring them to one CTA, and leave teams that take turns too few
         # registers. So do large tiles that are stored few columns at a time, and the tallest ones.
@@ -67,27 +70,36 @@ class Problem:
             or (self.shifts and schedule.cluster != (1, 1))
             or (columns % _FEW_AT_ONCE != 0 and rows * columns > _MOST_COPIED)
         )
-        most = self.most_values - (_FEWER_OF_THREE if groups == 3 else 0)
-        if groups == 3 and self.bits == 8 * WORD and any(self.transposed):
-            most -= _FEWER_READ
-        most -= _FEWER_ALIGNED if self.out_align < VECTOR else 0
-        if schedule.swap_ab == "yes" and columns % SWAPPED_AT_ONCE:
-            most -= _FEWER_SWAPPED
-        elif self.most_values == MOST_VALUES and not any(self.transposed):
-            if rows >= TALLEST:
-                most += _MORE_OF_TALLEST
-            elif self.is_plain and self.out_bits <= _NARROW:
-                most += _MORE_IN_TURNS * (schedule.plan.teams > 1 and rows == _IN_TURNS)
         return (
             not is_copied
             and not (self.out_align < WORD and rows >= TALLEST)
-            and rows * columns <= most * 128 * groups
+            and self.room(schedule, registers == 0) - values_of(schedule) >= registers
             and all(
                 block % extent == 0
                 for block, extent in zip(self.blocks, (*extents, depth), strict=True)
             )
             and self.transposes(schedule)
         )
+
+    def room(self, schedule: Schedule, has_more: bool) -> float:
+        """Accumulators that a thread of a schedule may hold; where nothing is added to sums, some
+        were found to have room for more.
+        """
+        assert schedule.tile is not None
+        rows, columns, _ = schedule.tile
+        groups = warpgroups(schedule)
+        most = self.most_values - (_FEWER_OF_THREE if groups == 3 else 0)
+        if groups == 3 and self.bits == 8 * WORD and any(self.transposed):
+            most -= _FEWER_READ
+        most -= _FEWER_ALIGNED if self.out_align < VECTOR else 0
+        if schedule.swap_ab == "yes" and columns % SWAPPED_AT_ONCE:
+            most -= _FEWER_SWAPPED
+        elif has_more and self.most_values == MOST_VALUES and not any(self.transposed):
+            if rows >= TALLEST:
+                most += _MORE_OF_TALLEST
+            elif self.is_plain and self.out_bits <= _NARROW:
+                most += _MORE_IN_TURNS * (schedule.plan.teams > 1 and rows == _IN_TURNS)
+        return min(most, MOST_BESIDE) if schedule.plan.has_preparing_group else most
 
     @property
     def turns(self) -> bool:
@@ -119,6 +131,12 @@ def warpgroups(schedule: Schedule) -> int:
     if schedule.warps is not None:
         return schedule.warps[0] * schedule.warps[1] // 4
     return next((groups for groups in (2, 3) if schedule.tile[0] % (64 * groups) == 0), 1)
+
+
+def values_of(schedule: Schedule) -> float:
+    """Accumulators of a thread."""
+    assert schedule.tile is not None
+    return schedule.tile[0] * schedule.tile[1] / (128 * warpgroups(schedule))
 
 
 def blocks_of(schedule: Schedule, problem: Problem) -> int:

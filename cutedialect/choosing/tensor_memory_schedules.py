@@ -16,7 +16,10 @@ from math import ceil
 
 from cutedialect.schedule import Schedule
 
+from .choose import choose
 from .gemm_problem import Problem
+from .need import Limits, Need
+from .space import in_order
 
 _LINE = 128
 _TMA_ALIGN = 16
@@ -46,39 +49,61 @@ _LEAST_STEPS = 4
 _MARGIN = 1.05
 
 
-def tensor_schedule(problem: Problem, given: Schedule | None) -> Schedule | None:
-    """`given`, on top of the choice for a problem whose operands TMA brings; as it is where threads
-    copy them, or where it says itself how they are multiplied.
+class TensorMemorySpace:
+    """The schedules of one product whose operands TMA brings."""
+
+    name = "gemm in tensor memory"
+
+    def ranked(
+        self, problem: Problem, given: Schedule | None, limits: Limits
+    ) -> Iterator[Schedule]:
+        """The schedules by their cycles, plainer ones first among equals."""
+        # Only CTAs by themselves claim tiles from a counter, and those of a cluster that adds up a
+        # tile are the cluster.
+        alone = given is not None and (
+            given.cluster is not None
+            or given.scheduler == "dynamic"
+            or given.reduction == "cluster"
+        )
+        for schedule in _ranking(problem, alone):
+            if self.need(problem, schedule).spare >= limits.registers:
+                yield schedule.merged(given)
+
+    def need(self, problem: Problem, schedule: Schedule) -> Need:
+        """The columns of an accumulator, of which a thread has those of a row of the tile where it
+        leaves.
+        """
+        assert schedule.tile is not None
+        columns = schedule.tile[1]
+        return Need(registers=columns, room=_COLUMNS[0], columns=columns)
+
+
+TENSOR_SPACE = TensorMemorySpace()
+
+
+def takes_tensor_schedules(problem: Problem, given: Schedule | None) -> bool:
+    """Whether the choice is that of the space: not where threads copy operands, nor where it is
+    given how they are multiplied.
     """
-    if problem.align < _TMA_ALIGN:
-        return given
-    if given is None:
-        return choose_tensor_schedule(problem)
-    if not given.leaves_multiplies:
-        return given
-    # Only CTAs by themselves claim tiles from a counter, and those of a cluster that adds up a tile
-    # are the cluster.
-    is_summed = given.reduction == "cluster"
-    alone = given.cluster is not None or given.scheduler == "dynamic" or is_summed
-    return choose_tensor_schedule(problem, alone).merged(given)
+    return problem.align >= _TMA_ALIGN and (given is None or given.leaves_multiplies)
 
 
-@lru_cache(maxsize=512)
-def choose_tensor_schedule(problem: Problem, alone: bool = False) -> Schedule:
-    """The schedule with the fewest cycles; `alone`: CTAs make no pairs.
+def choose_tensor_schedule(problem: Problem) -> Schedule:
+    """The schedule with the fewest cycles.
 
     >>> print(choose_tensor_schedule(Problem(8192, 8192, 8192, 1, 16, 16)).text())
     tile = (128,256,64), cluster = (2,1), swap_ab = no
     >>> print(choose_tensor_schedule(Problem(100, 100, 100, 1, 16, 16)).text())
     tile = (128,32,64), cluster = (1,1), swap_ab = no
     """
-    best, least = None, 0.0
-    for schedule in tensor_schedules(problem, alone):
-        found = tensor_cycles(schedule, problem)
-        if best is None or found * _MARGIN < least:
-            best, least = schedule, found
-    assert best is not None
-    return best
+    return choose(TENSOR_SPACE, problem)
+
+
+@lru_cache(maxsize=512)
+def _ranking(problem: Problem, alone: bool) -> tuple[Schedule, ...]:
+    """All that is compared; `alone`: CTAs make no pairs."""
+    priced = [(tensor_cycles(each, problem), each) for each in tensor_schedules(problem, alone)]
+    return tuple(in_order(priced, _MARGIN))
 
 
 def tensor_schedules(problem: Problem, alone: bool = False) -> Iterator[Schedule]:

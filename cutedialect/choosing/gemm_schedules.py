@@ -12,16 +12,17 @@ round of tiles, two warpgroups may take such of 128 rows in turns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from math import exp
+from math import exp, inf
 from operator import itemgetter
 from typing import TypeAlias
 
 from cutedialect.choices import Reduction, Roles, Switch
 from cutedialect.schedule import Schedule
 
+from .choose import choose
 from .gemm_estimate import (
     CLUSTER_PARTS,
     LINE,
@@ -36,7 +37,17 @@ from .gemm_estimate import (
     shifts_apart,
     stages_of,
 )
-from .gemm_problem import SWAPPED_AT_ONCE, Problem, block_of, blocks_of, ceil_div, extents_of
+from .gemm_problem import (
+    SWAPPED_AT_ONCE,
+    Problem,
+    block_of,
+    blocks_of,
+    ceil_div,
+    extents_of,
+    values_of,
+    warpgroups,
+)
+from .need import Limits, Need
 
 # (rows, columns) of CTA tiles, each with the clusters that it is tried in; best first among equals.
 # A tile is one line of 128 bytes deep, the widest swizzle. 192 rows are three warpgroups.
@@ -163,35 +174,80 @@ def gemm_schedules(bits: int) -> tuple[Schedule, ...]:
     return tuple(listed)
 
 
-@lru_cache(maxsize=4096)
-def choose_schedule(*problems: Problem) -> Schedule:
-    """The schedule with the lowest estimate for all problems together, its raster set for L2; where
-    it is known what estimates miss, of the lowest ones that with the lowest of both.
-
-    Several problems are one launch, which walks over the tiles of all; they have one element type
-    and the same limits, and CTAs share none of their tiles.
+class GemmSpace:
+    """The schedules of one product, or of several in one launch, which have one element type and
+    the same limits: their CTAs walk over the tiles of all, and share none.
     """
+
+    name = "gemm"
+
+    def ranked(
+        self, problem: Sequence[Problem], given: Schedule | None, limits: Limits
+    ) -> Iterator[Schedule]:
+        """The schedules by their estimates for all problems together, the raster set for L2; where
+        it is known what estimates miss, the lowest ones by both.
+        """
+        problems = tuple(problem)
+        if limits.registers > 0:
+            # Threads start with fewer where some do nothing but shift operands.
+            problems = tuple(replace(each, may_shift=False) for each in problems)
+        if given is not None and any(getattr(given, name) is not None for name in _BESIDE_CLUSTERS):
+            problems = tuple(replace(each, takes_clusters=False) for each in problems)
+        first, rest = _ranking(problems, limits.registers)
+        largest = _largest(problems)
+        yield from (_below(given, schedule) for schedule in first)
+        yield from (_below(given, _whole(choice, problems, largest)) for choice in rest)
+
+    def need(self, problem: Sequence[Problem], schedule: Schedule) -> Need:
+        """The accumulators of a thread, and how many it has room for."""
+        values, threads = values_of(schedule), 128 * warpgroups(schedule)
+        room = min(each.room(schedule, False) for each in problem)
+        if values > room:
+            room = min(each.room(schedule, True) for each in problem)
+        return Need(values, room, threads=threads)
+
+
+def choose_schedule(*problems: Problem) -> Schedule:
+    """What is chosen for a problem, or for several in one launch."""
+    return choose(GEMM_SPACE, problems)
+
+
+GEMM_SPACE = GemmSpace()
+
+
+@lru_cache(maxsize=1024)
+def _ranking(
+    problems: tuple[Problem, ...], registers: float
+) -> tuple[tuple[Schedule, ...], tuple[_Choice, ...]]:
+    """The best, whole, and the others, that leave so many registers of a thread over."""
     ranked: list[tuple[float, _Choice]] = [
-        (_ranked(*each, problems), each) for each in _choices(problems)
+        (_ranked(*each, problems), each) for each in _choices(problems, registers)
     ]
-    problem = max(problems, key=lambda each: each.m * each.n * each.k)
-    if len(problems) > 1:
-        return _whole(min(ranked, key=itemgetter(0))[1], problems, problem)
-    within = _NEAR if knows(problem) else 1.0
-    ranked += _fitted(problem, min(ranked, key=itemgetter(0))[0], within)
+    problem = _largest(problems)
+    within = _NEAR if len(problems) == 1 and knows(problem) else 1.0
+    if len(problems) == 1:
+        least = min(ranked, key=itemgetter(0), default=(inf, None))[0]
+        ranked += _fitted(problem, least, within, registers)
     ranked.sort(key=itemgetter(0))
-    if within == 1.0:
-        return _whole(ranked[0][1], problems, problem)
     # A tile of the list may fit as well.
-    known = dict.fromkeys(each for each in ranked if each[0] <= within * ranked[0][0])
-    near = list(known)[:_MOST_NEAR]
-    corrected = [
-        (rank * exp(residue(whole, problem, estimated(*each, problems))), whole)
-        for rank, each in near
-        for whole in (_whole(each, problems, problem),)
-    ]
-    best = min(corrected, key=itemgetter(0))
-    return (best if best[0] < _GAIN * corrected[0][0] else corrected[0])[1]
+    entries = tuple(dict.fromkeys(entry for _, entry in ranked))
+    if within == 1.0 or not ranked:
+        return (), entries
+    near = [each for each in ranked if each[0] <= within * ranked[0][0]]
+    known = {entry: rank for rank, entry in reversed(near)}
+    corrected: list[tuple[float, Schedule]] = []
+    for entry in entries[: min(len(known), _MOST_NEAR)]:
+        whole = _whole(entry, problems, problem)
+        estimate = estimated(*entry, problems)
+        corrected.append((known[entry] * exp(residue(whole, problem, estimate)), whole))
+    # The plainest by the estimate alone stays where others gain less.
+    corrected[0] = _GAIN * corrected[0][0], corrected[0][1]
+    corrected.sort(key=itemgetter(0))
+    return tuple(schedule for _, schedule in corrected), entries[len(corrected) :]
+
+
+def _largest(problems: Sequence[Problem]) -> Problem:
+    return max(problems, key=lambda each: each.m * each.n * each.k)
 
 
 def _whole(choice: _Choice, problems: tuple[Problem, ...], largest: Problem) -> Schedule:
@@ -216,18 +272,17 @@ def completed(
     return schedule.merged(Schedule(raster=raster, roles=roles, early_launch=early))
 
 
-def choose_below(given: Schedule | None, problem: Problem) -> Schedule:
-    """A schedule of which some fields are given, on top of what is chosen for a problem."""
-    if given is not None and any(getattr(given, name) is not None for name in _BESIDE_CLUSTERS):
-        problem = replace(problem, takes_clusters=False)
-    chosen = choose_schedule(problem)
-    if given is not None and chosen.plan.has_preparing_group:
+def _below(given: Schedule | None, chosen: Schedule) -> Schedule:
+    """A schedule of which some fields are given, on top of what is chosen."""
+    if given is None:
+        return chosen
+    if chosen.plan.has_preparing_group:
         # What is given may want the warps that shift.
         chosen = chosen.merged(_ONE_GROUP)
-    if given is not None and given.reduction == "cluster":
+    if given.reduction == "cluster":
         # The CTAs that share a tile are the cluster, of one warpgroup or team each.
         chosen = chosen.merged(_ONE_GROUP.merged(Schedule(cluster=(1, 1))))
-    if given is not None and given.scheduler is not None:
+    if given.scheduler is not None:
         chosen = chosen.merged(_BELOW_SCHEDULERS.get(given.scheduler))
     return chosen.merged(given)
 
@@ -249,7 +304,9 @@ def _ranked(
     return estimated(schedule, parts, reduction, problems) * margin
 
 
-def _fitted(problem: Problem, least: float, within: float) -> Iterator[tuple[float, _Choice]]:
+def _fitted(
+    problem: Problem, least: float, within: float, registers: float
+) -> Iterator[tuple[float, _Choice]]:
     """By what they are compared, tiles whose width fits the problem, in all clusters, that may be
     estimated to take no more than `within` times the least of all that there is.
     """
@@ -257,7 +314,7 @@ def _fitted(problem: Problem, least: float, within: float) -> Iterator[tuple[flo
     for bound, tile, swap, roles in sorted(fitted_tiles(problem, least_cycles)):
         if bound * margin >= within * least:
             break
-        if not problem.takes(_schedule_of(tile, (1, 1), swap, roles)):
+        if not problem.takes(_schedule_of(tile, (1, 1), swap, roles), registers):
             continue
         for cluster in _CLUSTERS:
             schedule = _schedule_of(tile, cluster, swap, roles)
@@ -296,12 +353,12 @@ def _fits_cluster(schedule: Schedule, problem: Problem) -> bool:
     return size <= 2 or blocks_of(schedule, problem) * size <= RESIDENT[size]
 
 
-def _choices(problems: tuple[Problem, ...]) -> Iterator[_Choice]:
+def _choices(problems: tuple[Problem, ...], registers: float) -> Iterator[_Choice]:
     """What suits some problems: entries of the list, into how many parts they split tiles, and how
     these are added.
     """
     widest = max(problems, key=lambda each: each.m)
-    listed = [each for each in gemm_schedules(widest.bits) if widest.takes(each)]
+    listed = [each for each in gemm_schedules(widest.bits) if widest.takes(each, registers)]
     for schedule in listed:
         if schedule.swap_ab == "yes" and not _may_swap(widest):
             continue

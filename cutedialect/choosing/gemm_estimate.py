@@ -18,7 +18,7 @@ from cutedialect.choices import Reduction
 from cutedialect.schedule import Schedule
 
 from .gemm_problem import (
-    MOST_VALUES,
+    MOST_BESIDE,
     VECTOR,
     WORD,
     Problem,
@@ -27,6 +27,7 @@ from .gemm_problem import (
     ceil_div,
     extents_of,
     sides_of,
+    values_of,
     warpgroups,
 )
 from .gemm_residues import LEAF_UNIT, TREES
@@ -63,7 +64,7 @@ _COPIES = {
 # So many times as long where a warpgroup does nothing but shift, beside so many accumulators of a
 # thread and warpgroups that multiply; cycles for each byte of a tile's last step, elsewhere and
 # there.
-_SHIFTED_APART, _MOST_BESIDE, _GROUPS_BESIDE = 0.9, 64, 2
+_SHIFTED_APART, _GROUPS_BESIDE = 0.9, 2
 _SHIFTED_EDGE, _SHIFTED_BITS = (0.15, 0.04), 16
 # How many times as long they take from L2 as rows at multiples of 128 bytes.
 _COPIED_PITCH = 2.0
@@ -121,11 +122,6 @@ _ALTERNATE_FACTORS = {
 _RING = 226 * 1024
 _CHUNK = 64
 _SUM_BYTES = 4
-# By so many where columns of the transposed product are no multiple of those that leave at once; by
-# so many more has one where the tallest tiles are stored as they are.
-_FEWER_SWAPPED, _MORE_OF_TALLEST = 32, 24
-_FEW_AT_ONCE, _MOST_COPIED, _TALLEST, _SWAPPED_AT_ONCE = 32, 128 * 128, 256, 16
-
 # Bits of operands and results of which the trees know, and bytes of memory that are written at
 # once. Beyond the others a fact is taken to be as large.
 _WIDEST = 16
@@ -157,10 +153,9 @@ def shifts_apart(schedule: Schedule, problem: Problem) -> bool:
     """
     if not problem.shifts or problem.bits != _SHIFTED_BITS or schedule.plan.teams > 1:
         return False
-    if problem.most_values < MOST_VALUES:
-        # Some choice before had too few registers, of which threads start with fewer here.
+    if not problem.may_shift:
         return False
-    return _values(schedule) <= _MOST_BESIDE and warpgroups(schedule) <= _GROUPS_BESIDE
+    return values_of(schedule) <= MOST_BESIDE and warpgroups(schedule) <= _GROUPS_BESIDE
 
 
 def cycles(schedule: Schedule, *problems: Problem) -> float:
@@ -189,7 +184,7 @@ def estimated(
         waves = 1
         work = sum(count * each for count, each in zip(items, tiles, strict=True))
         walk = work / resident + max(tiles) / 2
-    values = _values(schedule)
+    values = values_of(schedule)
     if parts > 1 and scattered:
         walk += waves * (_SCATTER + _SCATTER_VALUE * values)
     elif parts > 1 and reduction == "cluster":
@@ -234,12 +229,6 @@ def _factor(schedule: Schedule) -> float:
 def _factor_of(rows: int, columns: int, factors: Mapping[tuple[int, int], float]) -> float:
     band = next((each for each in _BANDS if columns <= each), _BANDS[-1])
     return factors.get((rows, band), 1.0)
-
-
-def _values(schedule: Schedule) -> float:
-    """Accumulators of a thread."""
-    assert schedule.tile is not None
-    return schedule.tile[0] * schedule.tile[1] / (128 * warpgroups(schedule))
 
 
 def _norm(exponent: float, *parts: float) -> float:
@@ -337,7 +326,7 @@ def _end_cycles(schedule: Schedule, problem: Problem) -> float:
     """Cycles of a tile besides its steps."""
     assert schedule.tile is not None
     rows, columns, _ = schedule.tile
-    values, swapped = _values(schedule), schedule.swap_ab == "yes"
+    values, swapped = values_of(schedule), schedule.swap_ab == "yes"
     each = _VALUE * (_SWAPPED_VALUE if swapped else 1.0)
     if problem.out_align < VECTOR:
         return _TILE + (each + _ALIGNED_VALUE) * values + _ALIGNED * rows * columns

@@ -1,0 +1,101 @@
+"""One call chooses: the first schedule by price that has what is given and was not rejected."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from itertools import pairwise
+
+import pytest
+
+from cutedialect.atoms import target
+from cutedialect.choosing.choose import NoScheduleError, Rejection, choose
+from cutedialect.choosing.gemm_problem import Problem
+from cutedialect.choosing.gemm_schedules import GEMM_SPACE
+from cutedialect.choosing.need import NONE, Limits, Need
+from cutedialect.choosing.program_space import PROGRAM_SPACE
+from cutedialect.choosing.space import in_order
+from cutedialect.choosing.tensor_memory_schedules import TENSOR_SPACE
+from cutedialect.schedule import Schedule
+
+
+def problems(count):
+    rng = random.Random(count)
+    for _ in range(count):
+        sizes = (rng.choice((8, 100, 640, 2048, 5000)) for _ in range(3))
+        yield Problem(*sizes, 1, rng.choice((8, 16, 32)), 16)
+
+
+def spilling(schedule):
+    return Rejection(schedule, "registers", "it spills")
+
+
+@pytest.mark.parametrize("space", [GEMM_SPACE, TENSOR_SPACE], ids=lambda each: each.name)
+def test_what_lacked_registers_gives_way_to_what_needs_fewer(space):
+    for problem in problems(12):
+        problem = (problem,) if space is GEMM_SPACE else problem
+        rejected = []
+        spare = []
+        for _ in range(3):
+            with suppress(NoScheduleError):
+                schedule = choose(space, problem, None, rejected)
+                spare.append(space.need(problem, schedule).spare)
+                rejected.append(spilling(schedule))
+        assert all(later >= sooner + 24 for sooner, later in pairwise(spare))
+
+
+@pytest.mark.parametrize("space", [GEMM_SPACE, TENSOR_SPACE], ids=lambda each: each.name)
+def test_what_is_given_stays_through_rejections(space):
+    given = Schedule(stages=3, raster=2)
+    problem = Problem(2048, 4096, 1024, 1, 16, 16)
+    problem = (problem,) if space is GEMM_SPACE else problem
+    rejected = []
+    for _ in range(4):
+        schedule = choose(space, problem, given, rejected)
+        assert schedule == schedule.merged(given)
+        assert all(schedule != each.schedule for each in rejected)
+        rejected.append(Rejection(schedule, "", "a pass refuses it"))
+
+
+def test_where_none_is_left_each_is_told_with_its_need():
+    problem = (Problem(2048, 8, 64, 1, 16, 16),)
+    rejected = [spilling(choose(GEMM_SPACE, problem))]
+    while GEMM_SPACE.need(problem, rejected[-1].schedule).registers > 8:
+        rejected.append(spilling(choose(GEMM_SPACE, problem, None, rejected)))
+    match = "expected a schedule of gemm that fits"
+    with pytest.raises(NoScheduleError, match=match) as caught:
+        choose(GEMM_SPACE, problem, None, rejected)
+    assert caught.value.rejected == tuple(rejected)
+    for each in rejected:
+        need = GEMM_SPACE.need(problem, each.schedule)
+        assert f"'{each.schedule.text()}' needs {need.text()}: it spills" in str(caught.value)
+
+
+def test_a_program_that_lacks_memory_takes_what_needs_less():
+    memory = Rejection(Schedule(), "memory", "")
+    registers = Rejection(Schedule(), "registers", "")
+    assert choose(PROGRAM_SPACE, None, None, [memory]) == Schedule(epilogue="direct")
+    assert choose(PROGRAM_SPACE, None, None, [registers]) == Schedule(roles="uniform")
+    direct = Rejection(Schedule(epilogue="direct"), "registers", "")
+    assert choose(PROGRAM_SPACE, None, None, [memory, direct]).warps == (4, 1)
+    given = Schedule(stages=2)
+    assert choose(PROGRAM_SPACE, None, given) == given
+    with pytest.raises(NoScheduleError):
+        choose(PROGRAM_SPACE, None, given, [Rejection(given, "registers", "")])
+
+
+def test_a_need_fits_within_the_target_and_the_limits():
+    chip = target("sm_90a")
+    need = Need(registers=100, room=128, smem=chip.smem_per_cta, threads=384)
+    assert need.fits(chip, NONE)
+    assert not need.fits(chip, Limits(registers=29))
+    assert not need.fits(chip, Limits(smem=chip.smem_per_cta))
+    assert not need.fits(target("sm_80"), NONE)
+    assert not Need(columns=256).fits(chip, NONE)
+    assert need.text() == "100 registers of 128, 232448 bytes of shared memory, 384 threads"
+
+
+def test_plain_entries_come_first_unless_others_gain():
+    priced = [(103.0, "plain"), (100.0, "odd"), (90.0, "odder")]
+    assert list(in_order(priced)) == ["odder", "odd", "plain"]
+    assert list(in_order(priced, 1.2)) == ["plain", "odd", "odder"]
