@@ -5,10 +5,11 @@ accumulated, how they lie there, and how much of it they take.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from math import prod
 
 from xdsl.dialects import scf
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
 from cutedialect.atoms.tmem_layouts import LANES, operand_layout
@@ -22,26 +23,25 @@ from cutedialect.passes.rewriting import block_of
 
 @dataclass
 class Life:
-    """The life of one accumulator: the fill that begins it, the loop in whose body it is multiplied
-    into (None without one), the multiplies in order, the maps that change it there before them with
-    the copies that keep what these give, the ops that use it afterwards in order, and whether one
-    of those writes it.
+    """The life of one accumulator: the fill that begins it, the multiplies into it in order, by the
+    loops in whose bodies they are (None for those beside loops), the maps that change it there
+    before them with the copies that keep what these give, the ops that use it afterwards in order,
+    and whether one of those writes it.
     """
 
     fill: cute.FillOp
-    loop: scf.ForOp | None
-    multiplies: list[cute.GemmOp]
+    multiplies: list[tuple[scf.ForOp | None, list[cute.GemmOp]]]
     updates: list[tuple[cute.MapOp, cute.CopyOp]]
     readers: list[Operation]
     is_rewritten: bool
 
 
 def life_of(accumulator: SSAValue) -> Life | None:
-    """The life of a register tile that is filled with 0 and then only multiplied into, in one loop
-    or without one, until it is read or written otherwise; or that each trip of the loop changes
-    element by element before it multiplies, and that is only read behind, where a role of the plan
-    corrects such accumulators in tensor memory. None for any other, for one that nothing reads, and
-    for one from which a multiply subtracts.
+    """The life of a register tile that is filled with 0 and then only multiplied into, in loops
+    that follow each other and beside them, until it is read or written otherwise; or that each trip
+    of one loop changes element by element before it multiplies, and that is only read behind, where
+    a role of the plan corrects such accumulators in tensor memory. None for any other, for one that
+    nothing reads, and for one from which a multiply subtracts.
     """
     alloc = accumulator.owner
     if not isinstance(alloc, cute.AllocFragmentOp):
@@ -59,24 +59,38 @@ def life_of(accumulator: SSAValue) -> Life | None:
         return None
     if any(op.negate is not None or accumulator in (op.a, op.b) for op in multiplies):
         return None
-    inner = block_of(multiplies[0])
-    loop = None if inner is block else inner.parent_op()
-    if loop is not None and not (isinstance(loop, scf.ForOp) and loop.parent is block):
+    parts = _by_loops(multiplies, block)
+    if parts is None:
         return None
-    if any(op.parent is not inner for op in multiplies):
-        return None
-    multiplies.sort(key=inner.get_operation_index)
-    last = order[multiplies[-1]]
+    last = max(order[op] for op in multiplies)
     readers = sorted((op for op, place in order.items() if place > last), key=order.__getitem__)
     is_rewritten = any(accumulator in written(op) for op in readers)
     changes = [op for op in order if op not in (fill, *multiplies, *readers)]
     updates: list[tuple[cute.MapOp, cute.CopyOp]] | None = []
     if changes:
-        may_change = loop is not None and not is_rewritten and corrects(alloc)
-        updates = _updates(accumulator, changes, multiplies[0]) if may_change else None
+        (loop, (first, *_)), *others = parts
+        may_change = loop is not None and not others and not is_rewritten and corrects(alloc)
+        updates = _updates(accumulator, changes, first) if may_change else None
     if updates is None or not readers or not (updates or is_zero(fill.value)):
         return None
-    return Life(fill, loop, multiplies, updates, readers, is_rewritten)
+    return Life(fill, parts, updates, readers, is_rewritten)
+
+
+def _by_loops(
+    multiplies: list[cute.GemmOp], block: Block
+) -> list[tuple[scf.ForOp | None, list[cute.GemmOp]]] | None:
+    """Multiplies in order, by the loops of a block that hold them; None where other ops do."""
+    places: dict[cute.GemmOp, tuple[int, int]] = {}
+    loops: dict[cute.GemmOp, scf.ForOp | None] = {}
+    for op in multiplies:
+        inner = block_of(op)
+        loop = None if inner is block else inner.parent_op()
+        if loop is not None and not (isinstance(loop, scf.ForOp) and loop.parent is block):
+            return None
+        loops[op] = loop
+        places[op] = block.get_operation_index(loop or op), inner.get_operation_index(op)
+    ordered = sorted(multiplies, key=places.__getitem__)
+    return [(loop, [*part]) for loop, part in groupby(ordered, loops.__getitem__)]
 
 
 def _updates(

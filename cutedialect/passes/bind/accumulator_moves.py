@@ -4,6 +4,7 @@
     =>
     for k { gemm a, b, t keeps k != first }; if any trip { copy t', y } else { fill y, 0 }
 
+Of several loops that follow each other, one keeps what t holds where one before it had a trip.
 Everything that reads the tile after the loop gets the part that it reads copied to registers. Where
 a role of the plan corrects accumulators that change between multiplies, they change in place, some
 columns at a time; `cute-synchronize` hands the buffer from one role to the other and back:
@@ -122,29 +123,38 @@ class _Move:
 
     def run(self) -> None:
         life = self.life
-        first = life.multiplies[0]
-        keeps: Operation | None = None
         if life.updates:
             self._correct()
-        elif life.loop is None:
-            keeps = arith.ConstantOp(IntegerAttr(0, i1))
-        else:
-            # The first multiply of the first trip ignores what tensor memory holds.
-            keeps = arith.CmpiOp(life.loop.body.block.args[0], life.loop.lb, "ne")
-            assert life.loop.next_op is not None
-            any_trip = arith.CmpiOp(life.loop.lb, life.loop.ub, "slt")
-            self.ran = self.insert(any_trip, life.loop.next_op).result
-        if keeps is not None:
-            self.insert(keeps, first)
-        for gemm in life.multiplies:
-            kept = keeps.results[0] if keeps is not None and gemm is first else None
-            self.insert(cute.GemmOp(gemm.a, gemm.b, self.tensor, gemm.atom, keeps=kept), gemm)
-            erase(gemm)
+        for at, (loop, multiplies) in enumerate(life.multiplies):
+            kept = None if life.updates else self._keeps(loop, multiplies[0], at == 0)
+            for gemm in multiplies:
+                keeps = kept if gemm is multiplies[0] else None
+                self.insert(cute.GemmOp(gemm.a, gemm.b, self.tensor, gemm.atom, keeps=keeps), gemm)
+                erase(gemm)
         if not life.is_rewritten or self._rewrite():
             self._read()
             owner = self.accumulator.owner
             assert isinstance(owner, Operation)
             erase(life.fill, owner)
+
+    def _keeps(self, loop: scf.ForOp | None, first: cute.GemmOp, begins: bool) -> SSAValue | None:
+        """Whether a first multiply, of a loop or beside loops, adds to what tensor memory holds:
+        the first one of all that run does not. None where it surely does.
+        """
+        before = self.ran
+        if before is None and not begins:
+            return None
+        if loop is None:
+            self.ran = None
+            return before or self.insert(arith.ConstantOp(IntegerAttr(0, i1)), first).result
+        keeps = self.insert(arith.CmpiOp(loop.body.block.args[0], loop.lb, "ne"), first).result
+        behind = loop.next_op
+        assert behind is not None
+        self.ran = self.insert(arith.CmpiOp(loop.lb, loop.ub, "slt"), behind).result
+        if before is not None:
+            keeps = self.insert(arith.OrIOp(keeps, before), first).result
+            self.ran = self.insert(arith.OrIOp(before, self.ran), behind).result
+        return keeps
 
     def _place(self, op: Operation) -> Operation:
         """The op of the accumulator's block that holds an op."""
