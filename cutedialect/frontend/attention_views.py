@@ -7,12 +7,13 @@ from typing import Any
 
 from cutedialect.backend.runtime.arrays import tensor_argument
 
-from .gemm_operands import expanded
+from .gemm_operands import expanded, viewable
 from .kernel import TensorSpec
 
 
 def split_heads(value: Any, heads: int) -> Any:
     """(B, H, ...) as (B, heads, H / heads, ...): a view."""
+    value = viewable(value)
     shape = tuple(value.shape)
     split = (shape[0], heads, shape[1] // heads, *shape[2:])
     if isinstance(value, TensorSpec):
@@ -28,6 +29,7 @@ def heads_as_rows(value: Any, heads: int) -> Any:
     """(B, H, S, ...) as (B, heads, H / heads * S, ...): a view in which the rows of heads that
     share keys are those of one, head by head.
     """
+    value = viewable(value)
     shape = tuple(value.shape)
     rows = (shape[0], heads, shape[1] // heads * shape[2], *shape[3:])
     if isinstance(value, TensorSpec):
@@ -41,6 +43,7 @@ def follow_each_other(value: Any, heads: int) -> bool:
     """Whether an array (B, H, S, ...) can be seen as `heads_as_rows`: the rows of a head follow
     those of the head before, or there is one row or one head.
     """
+    value = viewable(value)
     shape = tuple(value.shape)
     if shape[1] == heads or shape[2] == 1:
         return True
@@ -55,6 +58,7 @@ def follow_each_other(value: Any, heads: int) -> bool:
 
 def share_heads(value: Any, group: int) -> Any:
     """(B, Hk, ...) as (B, Hk, group, ...) with stride 0 along the group: a view."""
+    value = viewable(value)
     shape = tuple(value.shape)
     wide = (*shape[:2], group, *shape[2:])
     if isinstance(value, TensorSpec):
@@ -67,7 +71,7 @@ def work_items(value: Any, shape: Sequence[int | None]) -> Any:
     """A view of any shape on the first element of an array: only its extents are looked at."""
     if isinstance(value, TensorSpec):
         return TensorSpec(shape, value.dtype, (None,) * len(shape), 4)
-    return expanded(value[:1].reshape((1,) * len(shape)), shape)
+    return expanded(viewable(value)[:1].reshape((1,) * len(shape)), shape)
 
 
 def _strides(spec: TensorSpec) -> tuple[int | None, ...]:

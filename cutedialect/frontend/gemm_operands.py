@@ -231,7 +231,23 @@ def transposed(value: Any) -> Any:
             value.align,
             value.has_tail,
         )
-    return value.swapaxes(-1, -2)
+    return viewable(value).swapaxes(-1, -2)
+
+
+def viewable(value: Any) -> Any:
+    """An array that has views of itself: `value`, or for an object that one of the protocols of
+    exchange is all there is of, what that hands out.
+    """
+    if hasattr(value, "swapaxes"):
+        return value
+    array = tensor_argument(value)
+    if array is None:
+        return value
+    if array.array is not None:
+        return array.array
+    from cutedialect.backend.runtime.buffers import DeviceTensor
+
+    return DeviceTensor(array)
 
 
 def expanded(value: Any, shape: Sequence[int | None]) -> Any:
@@ -241,6 +257,7 @@ def expanded(value: Any, shape: Sequence[int | None]) -> Any:
         missing = len(shape) - len(given)
         strides = (None,) * missing + tuple(given)
         return TensorSpec(shape, value.dtype, strides, value.align, value.has_tail)
+    value = viewable(value)
     if hasattr(value, "expand"):
         return value.expand(shape)
     array = tensor_argument(value)

@@ -12,7 +12,7 @@ from numbers import Real
 from typing import Any
 
 from .dtypes import f32
-from .gemm_operands import Operand, as_operand, expanded, shown, transposed
+from .gemm_operands import Operand, as_operand, expanded, shown, transposed, viewable
 from .kernel import TensorSpec
 
 BLOCK = 128
@@ -32,7 +32,8 @@ class Scale:
     def view(self, value: Any, swapped: bool) -> Any:
         """The array as the tile program takes it."""
         if self.rank == 0:
-            return TensorSpec((1,), f32) if isinstance(value, TensorSpec) else value.reshape(1)
+            is_spec = isinstance(value, TensorSpec)
+            return TensorSpec((1,), f32) if is_spec else viewable(value).reshape(1)
         if self.shape is not None:
             value = expanded(value, self.shape)
         return transposed(value) if swapped and self.rank > 1 else value

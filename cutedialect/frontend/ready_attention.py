@@ -14,6 +14,7 @@ from .attention_scales import NAMES as SCALES
 from .attention_scales import HeadScales
 from .attention_views import heads_as_rows, share_heads, split_heads, work_items
 from .dtypes import DType, f32
+from .gemm_operands import viewable
 from .ready_call import Ready
 
 # The arrays of a call.
@@ -66,7 +67,8 @@ class ReadyAttention(Ready):
     def about(self, arrays: Sequence[Any]) -> dict[str, Any]:
         # Values that begin where keys do may be columns of these.
         k, v = arrays[1:3]
-        return {"apart": [(1, 2)] if v is not None and v.shape[-1] < k.shape[-1] else []}
+        depth = viewable(k).shape[-1]
+        return {"apart": [(1, 2)] if v is not None and viewable(v).shape[-1] < depth else []}
 
     def arguments(self, arrays: Sequence[Any], numbers: tuple[float, ...] = ()) -> list[Any]:
         """The program's arguments: heads that share keys are a mode of their own."""
