@@ -43,6 +43,7 @@ from cutedialect.passes.analysis.memory_views import (
     Access,
     Expression,
     constant_of,
+    depends_on,
     expression_of,
     may_see,
     root_of,
@@ -311,7 +312,7 @@ def _needs(
         # Other work items are elsewhere along such a mode; else no two store to one tile.
         if any(_counted(coord) is item.coord for coord in coords):
             continue
-        if is_one_tile and any(_depends(coord, item.coord) for coord in coords):
+        if is_one_tile and any(depends_on(coord, item.coord) for coord in coords):
             continue
         if item.of is None:
             return None
@@ -331,15 +332,6 @@ def _counted(coord: SSAValue) -> SSAValue:
             break
         coord = op.lhs
     return coord
-
-
-def _depends(value: SSAValue, item: SSAValue) -> bool:
-    """Whether a number is computed from another one."""
-    if value is item:
-        return True
-    return isinstance(value.owner, Operation) and any(
-        _depends(operand, item) for operand in value.owner.operands
-    )
 
 
 def _writers(kernel: KernelOp) -> dict[SSAValue, list[Operation]]:

@@ -2,6 +2,7 @@
 everything behind the product once.
 """
 
+import linecache
 import re
 from functools import partial
 
@@ -182,6 +183,55 @@ def test_the_largest_tile_does_not_spill(mode):
     schedule = f"tile = (128,256,64), cluster = (2,1), {MODES[mode]}"
     kernel = cute.compile(cute.gemm, a, b, arch="sm_90a", schedule=schedule)
     assert kernel.resources.spills == 0
+
+
+def tile(tensor, *place):
+    return cute.local_tile(tensor, (64, 64), place)
+
+
+@pytest.mark.parametrize(
+    ("front", "trip", "message"),
+    [
+        ("", "cute.copy(tile(R, 0, t).load(), tile(Y, m, t))", ""),
+        ("cute.copy(tile(R, 0, 0).load(), tile(Y, m, n))", "", ""),
+        ("", "cute.atomic_add(tile(R, 0, t).load(), tile(Y, m, n))", ""),
+        ("", "cute.copy(tile(R, 0, t).load(), tile(Y, m, n))", "expected a store at another place"),
+        ("cute.atomic_add(tile(R, 0, 0).load(), tile(Y, m, n))", "", "expected no atomic in front"),
+        ("cute.copy(tile(Y, m, n).load() + 1, tile(Y, m, n))", "", "expected nothing but the"),
+        (
+            "r = tile(Y, 0, 0).load()",
+            "cute.copy(r, tile(Y, m, t))",
+            "expected nothing but the store in a loop .* got another access in front of it",
+        ),
+    ],
+)  # fmt: skip
+def test_what_each_part_does_in_memory(front, trip, message):
+    """CTAs do what stands in front of the loop each, and know nothing of each other's trips."""
+    source = (
+        "def program(X, W, R, Y, Z):",
+        "    m, n = cute.tile_index(Z, (64, 64))",
+        "    acc = cute.zeros((64, 64))",
+        f"    {front}",
+        "    for t in cute.range(3):",
+        "        cute.gemm(tile(X, m, t), tile(W, t, n), acc)",
+        f"        {trip}",
+        "    cute.copy(acc, tile(Z, m, n))",
+    )
+    file, scope = f"parts_{front}_{trip}.py", {"cute": cute, "tile": tile}
+    linecache.cache[file] = (0, None, [line + "\n" for line in source], file)
+    exec(compile("\n".join(source), file, "exec"), scope)
+    program = cute.kernel(scope["program"])
+    x, w, r = integers((64, 192)), integers((192, 64)), integers((64, 192), np.float32)
+    given = [x, w, r, np.zeros((64, 192), np.float32), np.zeros((64, 64), np.float32)]
+    wanted = [each.copy() for each in given]
+    if message:
+        with pytest.raises(cute.CompileError, match=message):
+            program(*given, arch="sm_80", schedule="split_k = 2", backend="emulator")
+        return
+    program(*given, arch="sm_80", schedule="split_k = 2", backend="emulator")
+    program(*wanted, backend="interpreter")
+    for got, want in zip(given, wanted, strict=True):
+        np.testing.assert_array_equal(got, want)
 
 
 def test_only_sums_from_zero_are_shared():

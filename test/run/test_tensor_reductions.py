@@ -130,3 +130,25 @@ def test_a_type_that_tensor_copies_do_not_add() -> None:
     wanted = x + y
     assert "red.relaxed.gpu.global.add.u64" in run(add, x, y)
     assert np.array_equal(y, wanted)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_90a"])
+def test_pairs_that_share_no_register(arch, monkeypatch) -> None:
+    """Threads hold columns of what is added in rows: vectors of single elements begin with sm_90
+    (PTX ISA 9.7.13.6).
+    """
+    # Else another schedule is taken where a text is not legal.
+    monkeypatch.delenv("CUTEDIALECT_VERIFY")
+
+    @cute.kernel
+    def add_turned(X, Y, Z):
+        x = cute.local_tile(X, (9, 9), (0, 0)).T.load()
+        cute.atomic_add(x.to(cute.f16), cute.local_tile(Y, (9, 9), (0, 0)))
+        cute.copy(x, cute.local_tile(Z, (9, 9), (0, 0)))
+
+    x, y = given((8, 8), np.float32), given((8, 8), np.float16, 1)
+    wanted = y + x.T.astype(np.float16)
+    kernel = cute.compile(add_turned, x, y, np.zeros_like(x), arch=arch, backend="emulator")
+    assert (".v2.f16" in kernel.ptx) == (arch == "sm_90a")
+    kernel.launch(x, y, np.zeros_like(x))
+    np.testing.assert_array_equal(y, wanted)

@@ -255,6 +255,15 @@ def varies(value: SSAValue, loop: Operation) -> bool:
     return any(varies(operand, loop) for operand in owner.operands)
 
 
+def depends_on(value: SSAValue, other: SSAValue) -> bool:
+    """Whether a number or a view is computed from another one."""
+    if value is other:
+        return True
+    return isinstance(value.owner, Operation) and any(
+        depends_on(operand, other) for operand in value.owner.operands
+    )
+
+
 @dataclass(frozen=True)
 class Access:
     """An op that reads or writes a tile of a tensor, and its place in program order."""

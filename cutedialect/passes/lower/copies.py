@@ -29,8 +29,8 @@ _MAX_BYTES = 16
 # What L2 is to bring from memory where a load wants a part of it, and from which target on.
 _PREFETCH = ".L2::256B"
 _PREFETCH_TARGET = 80
-# From which target on atomics combine vectors.
-_VECTOR_RED_TARGET = 90
+# From which target on atomics combine vectors, and of how many units.
+_VECTOR_RED_TARGET, _VECTOR_UNITS = 90, 4
 
 
 def load_tile(
@@ -61,19 +61,19 @@ def reduce_tile(
     context: Context, view: View, array: SSAValue, tv: Layout, operation: str, type_: str
 ) -> None:
     """Combine the registers of `array` with memory atomically (`red`), each element once."""
-    limit = reduced_bytes(context, view, operation, type_)
-    access = TileAccess(context, view, tv, pack_factor(view.element), limit)
+    most_units = reduced_units(context, operation, type_)
+    access = TileAccess(context, view, tv, pack_factor(view.element), most_units=most_units)
     Transfer(access, array, ptx.RedOp, operation, type_).run()
 
 
-def reduced_bytes(context: Context, view: View, operation: str, type_: str) -> int:
-    """Bytes that one instruction combines with memory: vectors of floats from sm_90 on (PTX ISA
+def reduced_units(context: Context, operation: str, type_: str) -> int:
+    """Units that one instruction combines with memory: vectors of floats from sm_90 on (PTX ISA
     9.7.13.6), each element atomically by itself.
     """
     has_vectors = operation == "add" and type_ in ("f32", "f16", "bf16")
     if has_vectors and target(context.arch).number >= _VECTOR_RED_TARGET:
-        return _MAX_BYTES
-    return max(4, view.element_bytes)
+        return _VECTOR_UNITS
+    return 1
 
 
 @dataclass

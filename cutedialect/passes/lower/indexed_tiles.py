@@ -14,12 +14,7 @@ from cutedialect.dialects import cute, ptx
 from cutedialect.passes.analysis.coordinates import Digit, ThreadValue, thread_value
 
 from .context import Context, array_class, fail, pack_factor
-from .copies import (
-    Transfer,
-    merge_units,
-    reduced_bytes,
-    split_units,
-)
+from .copies import Transfer, merge_units, reduced_units, split_units
 from .elementwise import Fragment
 from .lowering import Handler, KernelLowering, integers
 from .scalar_builder import Scalar, ScalarBuilder
@@ -106,8 +101,9 @@ def move_rows(
     loads = kind is ptx.LdOp
     if mask is not None:
         limit_bytes = tile.tensor.element_bytes
+    most_units = TileAccess.most_units
     if kind is ptx.RedOp:
-        limit_bytes = reduced_bytes(context, tile.tensor, operation, type_)
+        most_units = reduced_units(context, operation, type_)
     values: dict[int, list[int]] = {}
     for value, (row, _) in enumerate(layout.value_coords()):
         values.setdefault(row, []).append(value)
@@ -137,6 +133,7 @@ def move_rows(
             pack,
             limit_bytes,
             chosen,
+            most_units,
             whole=layout,
             columns=tuple(columns[value] for value in held),
         )

@@ -30,6 +30,8 @@ from .scalar_builder import Scalar
 from .views import View
 
 _LANES = 32
+# Units that a load or store moves (PTX ISA 9.7.9).
+_MOST_UNITS = 4
 # Bytes of a line of L1, of which L2 keeps two together.
 _LINE = 128
 
@@ -46,8 +48,9 @@ class Vector:
 class TileAccess:
     """A memory tile seen through a thread-value layout.
 
-    `pack` values share a register; `limit_bytes` is the widest instruction allowed. `mask` is an
-    array with a predicate for each value, where only some elements are stored.
+    `pack` values share a register; `limit_bytes` is the widest instruction allowed, of up to
+    `most_units` units. `mask` is an array with a predicate for each value, where only some elements
+    are stored.
     """
 
     context: Context
@@ -56,6 +59,7 @@ class TileAccess:
     pack: int = 1
     limit_bytes: int = 16
     mask: SSAValue | None = None
+    most_units: int = _MOST_UNITS
 
     @property
     def is_uniform(self) -> bool:
@@ -116,7 +120,7 @@ class TileAccess:
         size = self.view.element_bytes
         unit = self.unit
         order = sorted(range(0, len(self.offsets), unit), key=lambda v: self.offsets[v])
-        widest = min(4, max(1, self.aligned_to // (unit * size)))
+        widest = min(self.most_units, max(1, self.aligned_to // (unit * size)))
         result = []
         at = 0
         while at < len(order):

@@ -51,6 +51,7 @@ from cutedialect.passes.tile.resized_tiles import (
     resize_tiles,
     resize_view,
 )
+from cutedialect.passes.tile.shared_effects import check_shared_effects
 from cutedialect.schedule import Schedule
 
 _ALIGNMENT = 16
@@ -118,6 +119,7 @@ def reduction_of(kernel: cute.KernelOp) -> Reduction:
         if isinstance(value.owner, Operation) and not loop.is_ancestor(value.owner):
             _check_sum(value, loop)
             found.append(value)
+    check_shared_effects(kernel, loop)
     return Reduction(loop, tuple(found))
 
 
