@@ -171,6 +171,14 @@ class Schedule:
         return plan_of(self.roles, self.instances)
 
     @property
+    def is_complete(self) -> bool:
+        """Whether it is what a kernel prints: each field that a default fills in has a value, so
+        that those without one are not wanted.
+        """
+        filled = self.warps, self.stages, self.roles, self.scheduler, self.raster, self.epilogue
+        return None not in filled
+
+    @property
     def is_uniform(self) -> bool:
         """Whether a role plan is chosen, and one in which all warps do all."""
         return self.roles is not None and self.plan.loads is None

@@ -351,7 +351,8 @@ def lower(
             if verify_each:
                 module.verify()
                 check_dominance(module)
-            if step.name == "cute-tile":
+            if step.name == "cute-schedule-loops":
+                # The last of the passes that fill in what was open.
                 schedule = _schedule_text(module)
             if after is not None:
                 after(step.name, module)

@@ -22,6 +22,7 @@ ALLOWED = {
     "atoms": {"atoms", "layout"},
     "choices": set(),
     "plans": {"choices"},
+    "allocation": set(),
     "notebook": set(),
     "explanations": {"explanations"},
     "schedule": {"schedule", "choices", "plans", "notebook", "layout", "atoms"},
@@ -30,8 +31,8 @@ ALLOWED = {
     "choosing": {"choosing", "choices", "schedule", "atoms"},
     "dialects": {"dialects", "layout", "atoms", "schedule", "xdsl"},
     "passes": {
-        "passes", "dialects", "layout", "atoms", "schedule", "choices", "plans", "environment",
-        "remarks", "xdsl",
+        "passes", "dialects", "layout", "atoms", "schedule", "choices", "plans", "allocation",
+        "environment", "remarks", "xdsl",
     },
     "backend/ptx": {"backend/ptx", "dialects/ptx", "atoms", "environment", "xdsl"},
     "backend/emulator": {"backend/emulator", "numpy", "ml_dtypes"},

@@ -109,6 +109,8 @@ _BESIDE, _MORE_BESIDE = 10, 24
 def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = None) -> Schedule:
     """The default, with what is given on top and what does not go with that left open."""
     # Nothing gives way to what is given of registers.
+    if given is not None and given.is_complete:
+        return given
     named = ("tile", "warps", "registers", "ctas")
     is_open = given is None or all(getattr(given, name) is None for name in named)
     is_asked = given is None or given.unroll != 1
@@ -166,7 +168,7 @@ def _choose(work: AttentionWork, arch: str, given: Schedule | None) -> Schedule:
     if is_half and _is_wide_and_short(work):
         # More stages than of larger blocks.
         keys = min(keys, _GROUP_ROWS)
-    if given is not None and target(arch).tmem_columns and _takes_lanes(given):
+    if given is not None and target(arch).tmem_columns and given.plan.taking("tensor_multiplies"):
         bq = _LANES * given.plan.parts
     if not on_groups:
         is_named = given is not None and (given.tile, given.warps, given.roles) != (None,) * 3
@@ -223,11 +225,6 @@ def _choose(work: AttentionWork, arch: str, given: Schedule | None) -> Schedule:
         epilogue=None if work.stores_boxes else "direct",
     )
     return default.merged(_order(work, bq)).merged(given)
-
-
-def _takes_lanes(given: Schedule) -> bool:
-    """Whether a plan is given of which each role that computes has all lanes of tensor memory."""
-    return given.plan.taking("tensor_multiplies") is not None and given.plan.teams == 1
 
 
 def _may_share_processor(work: AttentionWork, arch: str, given: Schedule | None) -> bool:

@@ -12,6 +12,14 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
 
+from cutedialect.allocation import (
+    MOST_RING_STAGES,
+    RESERVED_BYTES,
+    Ring,
+    SharedUse,
+    registers_at_entry,
+    registers_at_start,
+)
 from cutedialect.atoms import target
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
@@ -37,28 +45,16 @@ from cutedialect.passes.analysis.role_plan import ROLES, role_of
 
 Buffer = AllocSmemOp | AllocTmemOp
 """What makes a tile in memory of a CTA."""
-RESERVED_BYTES = 2048
-"""What barriers and the places where threads meet take at most."""
-ONES_BYTES = 2048
-"""A tile of ones beside B, where a multiply adds up the rows of A: 16 of its depth."""
-# What such a kernel reserves: its buffers lie without gaps, and no reduction crosses warps.
-_BESIDE_ONES = 760
-# What a kernel reserves beside what its reductions over warps take.
-_BESIDE_SCRATCH = 512
-_REGISTER_FILE = 65536
-_MOST_REGISTERS = 255
 # Bytes to which what a reduction takes is rounded, and of a word and of a long one.
 _CHUNK, _WORD, _LONG = 16, 4, 8
 # Where a role's numbers say how many teams it has, if several.
 _TEAMS = 3
-_WARP, _QUARTERS = 32, 4
+_WARP = 32
 # Where a role's numbers say how many instances it has, if several.
 _INSTANCES = 3
 _LOADING_THREADS = 128
 # What a thread needs beside its tiles in a loop of several multiplies of warpgroups.
 _BESIDE_TILES = 26
-LEAST_RESERVED_BYTES = 1024
-"""What they take where no reduction or vote crosses warps."""
 
 
 def buffer_bytes(alloc: Buffer) -> int:
@@ -81,31 +77,53 @@ def stage_bytes(alloc: Buffer) -> int:
     return max(buffer_bytes(alloc), alloc.bytes)
 
 
-def room(
-    kernel: KernelOp,
-    staged: Iterable[tuple[Buffer, int]],
-    reserved: int = RESERVED_BYTES,
-) -> int:
+def room(kernel: KernelOp, staged: Iterable[tuple[Buffer, int]]) -> int:
     """Bytes of shared memory that are left beside all buffers, some of which have so many stages;
     negative where they do not fit. 0 for a module that names no target.
+    """
+    use = shared_use(kernel, staged)
+    return 0 if use is None else use.left(reserved=RESERVED_BYTES)
+
+
+def shared_use(
+    kernel: KernelOp,
+    staged: Iterable[tuple[Buffer, int]],
+    rings: Sequence[tuple[Buffer, int]] = (),
+    signaled: int = 0,
+    waiting: Iterable[Buffer] = (),
+) -> SharedUse | None:
+    """What a kernel takes of shared memory: buffers, some of which have so many stages, and those
+    of `rings`, whose stages are open, each with the most that it has; so many rings have mbarriers,
+    and buffers that stay while a loop runs are `waiting` for a second stage. None for a module that
+    names no target.
     """
     module = kernel.parent_op()
     arch = None if module is None else module.attributes.get("cute.arch")
     if not isinstance(arch, StringAttr):
-        return 0
-    stages = dict(staged)
-    used = sum(
-        stage_bytes(op) * stages.get(op, 1) * _instances_with(op, kernel)
-        for op in kernel.body.block.ops
-        if isinstance(op, AllocSmemOp)
+        return None
+    stages, most = dict(staged), dict(rings)
+    allocs = [op for op in kernel.body.block.ops if isinstance(op, AllocSmemOp)]
+    taken = {op: stage_bytes(op) * _instances_with(op, kernel) for op in allocs}
+    kept = sum(taken[op] * stages.get(op, 1) for op in allocs if op not in most)
+    return SharedUse(
+        capacity=target(arch.data).smem_of(kernel.choices.ctas or 1),
+        kept=kept + sum(op.bytes for op in ops_of(kernel, ClusterSumOp, ClusterScatterOp)),
+        rings=tuple(Ring(taken[op], most[op]) for op in allocs if op in most),
+        signaled=signaled,
+        second_bytes=sum(map(stage_bytes, waiting)),
+        scratch=scratch_bytes(kernel),
+        adds_rows=any(op.sums is not None for op in ops_of(kernel, GemmOp)),
     )
-    used += sum(op.bytes for op in ops_of(kernel, ClusterSumOp, ClusterScatterOp))
-    if any(op.sums is not None for op in ops_of(kernel, GemmOp)):
-        used += ONES_BYTES
-        reserved = min(reserved, _BESIDE_ONES)
-    else:
-        reserved = max(reserved, _BESIDE_SCRATCH + scratch_bytes(kernel))
-    return target(arch.data).smem_of(kernel.choices.ctas or 1) - reserved - used
+
+
+def use_of_loops(kernel: KernelOp) -> SharedUse | None:
+    """What a kernel in which every warp does everything takes of shared memory: the buffers that
+    loops fill are rings.
+    """
+    copies = [op for op in ops_of(kernel.body.block, CopyOp) if type(op.parent_op()) is scf.ForOp]
+    filled = {op.destination.owner for op in copies}
+    rings = [op for op in filled if isinstance(op, AllocSmemOp) and "scratch" not in op.attributes]
+    return shared_use(kernel, (), [(op, MOST_RING_STAGES) for op in rings])
 
 
 def _instances_with(alloc: AllocSmemOp, kernel: KernelOp) -> int:
@@ -222,26 +240,15 @@ def registers_beside(kernel: KernelOp, value: SSAValue) -> int:
     return max(held.values())
 
 
-def registers_at_start(warps: int) -> int:
-    """Registers of a thread where an SM has so many warps: a quarter of it has a quarter of the
-    register file for its own warps, and gives them a multiple of 8 each.
-
-    >>> [registers_at_start(warps) for warps in (4, 8, 12, 13)]
-    [255, 255, 168, 128]
-    """
-    file = _REGISTER_FILE // _QUARTERS // (-(-warps // _QUARTERS) * _WARP)
-    return min(_MOST_REGISTERS, file // 8 * 8)
-
-
-def registers_of_readers(kernel: KernelOp) -> int:
-    """Registers of a thread that reads what tcgen05 has multiplied: those of the schedule, or as
+def registers_of_readers(kernel: KernelOp, registers: tuple[int, int] | None) -> int:
+    """Registers of a thread that reads what tcgen05 has multiplied: those that roles get, or as
     many as it starts with. Beside the computing warps there is a warpgroup that loads; where
     threads copy operands, the warp that multiplies comes on top.
     """
     assert kernel.threads is not None
     schedule = kernel.choices
-    if schedule.registers is not None:
-        return schedule.registers[1]
+    if registers is not None:
+        return registers[1]
     copies = any(
         isinstance(op.destination.owner, AllocSmemOp)
         and effects_of(op).unit is not Unit.TMA_LOAD
@@ -252,14 +259,13 @@ def registers_of_readers(kernel: KernelOp) -> int:
     return registers_at_start(warps * (schedule.ctas or 1))
 
 
-def registers_for_tiles(kernel: KernelOp) -> int:
+def registers_for_tiles(kernel: KernelOp, registers: tuple[int, int] | None) -> int:
     """Registers of a thread that computes, of a kernel whose threads load in a role of their own,
     but for addresses and places in rings.
     """
     assert kernel.threads is not None
-    given = kernel.choices.registers
     threads = kernel.threads.value.data + _LOADING_THREADS
-    return (given[1] if given else min(255, _REGISTER_FILE // threads)) - _BESIDE_TILES
+    return (registers[1] if registers else registers_at_entry(threads)) - _BESIDE_TILES
 
 
 def _span(op: Operation, value: SSAValue, places: dict[Operation, int]) -> list[int]:

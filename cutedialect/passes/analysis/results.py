@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from cutedialect.allocation import registers_at_start
 from cutedialect.atoms.tensor_map import check_reduction
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import SHIFTED_BITS
@@ -37,7 +38,6 @@ from cutedialect.passes.analysis.layout_inference import (
     vector_bytes,
 )
 from cutedialect.passes.analysis.memory_views import root_of, uses_of
-from cutedialect.passes.analysis.resource_plan import registers_at_start
 from cutedialect.passes.analysis.smem_layouts import columns_at_once
 from cutedialect.passes.analysis.tensor_maps import has_tensor_map, is_exception, tile_of_tensor
 from cutedialect.passes.analysis.thread_layouts import (

@@ -34,7 +34,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import AnyFloat, IntegerAttr, i1
+from xdsl.dialects.builtin import AnyFloat, IntegerAttr, UnitAttr, i1
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
@@ -45,6 +45,7 @@ from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.analysis.mma_choice import MmaChoice
 from cutedialect.passes.analysis.resource_plan import registers_of_readers
 from cutedialect.passes.analysis.results import type_of_columns
+from cutedialect.passes.analysis.role_use import ADDS_PRODUCTS
 from cutedialect.passes.analysis.tensor_accumulators import Life, life_of, tensor_layout
 from cutedialect.passes.bind.kernel_binding import KernelBinding, TileColumns
 from cutedialect.passes.rewriting import block_of, erase
@@ -68,6 +69,7 @@ def sum_in_registers(binding: KernelBinding) -> None:
             continue
         if MmaChoice(op, binding.arch, schedule.atom).takes(Tcgen05Atom, binding.warps):
             _sum(op, binding)
+            binding.kernel.attributes[ADDS_PRODUCTS] = UnitAttr()
 
 
 def _sum(op: cute.GemmOp, binding: KernelBinding) -> None:
@@ -277,7 +279,8 @@ class _Move:
         stay. False where it is a register tile like any other from here on.
         """
         life = self.life
-        rewrites = _rewrites_of(life, registers_of_readers(self.binding.kernel))
+        registers = registers_of_readers(self.binding.kernel, self.binding.registers)
+        rewrites = _rewrites_of(life, registers)
         place = self._place(life.readers[0])
         if rewrites is None:
             self._load(self.tensor, self.accumulator, place)

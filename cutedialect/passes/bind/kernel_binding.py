@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import UnitAttr, i1
@@ -54,6 +54,7 @@ from cutedialect.passes.analysis.thread_layouts import (
 from cutedialect.passes.launch_arguments import add_argument, launched_with
 from cutedialect.passes.rewriting import as_bytes, as_conditions, block_of, erase, insert_before
 from cutedialect.passes.tile.split_rows import shift_coordinates
+from cutedialect.schedule import Choices, replace_set
 
 _OpT = TypeVar("_OpT", bound=Operation)
 
@@ -82,6 +83,9 @@ class KernelBinding:
         self.arch = arch
         self.schedule = kernel.schedule.data
         self.warps = kernel.schedule.data.warps
+        # Those of threads that load and that compute: of the schedule, or as many as roles will
+        # get, once atoms say how operands come.
+        self.registers = self.schedule.registers
         self.threads = kernel.threads.value.data
         self.atoms: dict[cute.GemmOp, BoundMma] = {}
         # The tiled copies that register tiles have their layouts from.
@@ -106,6 +110,11 @@ class KernelBinding:
         self.is_specialized = self.schedule.plan.loads is not None
         # What was inserted in front of the program, in order.
         self.tops: list[Operation] = []
+
+    def choose(self, **choices: Unpack[Choices]) -> None:
+        """Fill in what the schedule has left open."""
+        self.schedule = replace_set(self.schedule, {**choices})
+        self.kernel.properties["schedule"] = cute.ScheduleAttr(self.schedule)
 
     def insert(self, op: _OpT, before: Operation) -> _OpT:
         op.location = before.location

@@ -18,6 +18,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
+from cutedialect.allocation import registers_of_roles
 from cutedialect.atoms import MmaAtom, target
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
@@ -78,6 +79,7 @@ from cutedialect.passes.analysis.mma_choice import (
 from cutedialect.passes.analysis.multiply_pairs import pair_multiplies
 from cutedialect.passes.analysis.resource_plan import registers_beside, registers_for_tiles
 from cutedialect.passes.analysis.results import as_store, reduces_by_tma
+from cutedialect.passes.analysis.role_use import use_of_operands
 from cutedialect.passes.analysis.tensor_maps import asks_tiles_around, is_joined
 from cutedialect.passes.analysis.thread_layouts import (
     accumulator_order,
@@ -154,6 +156,10 @@ class _Partition(StagedOperands):
             self._choose_atom(op, inference)
         if has_tensor_memory:
             pair_multiplies(self.atoms, self.schedule)
+        if self.is_specialized and self.atoms and self.registers is None:
+            atoms = [bound.atom for bound in self.atoms.values()]
+            in_tensor_memory = any(isinstance(atom, Tcgen05Atom) for atom in atoms)
+            self.registers = registers_of_roles(use_of_operands(self.kernel, in_tensor_memory))
         layouts = inference.run()
         for value, layout in layouts.items():
             assert isinstance(value.type, FragmentType)
@@ -425,7 +431,8 @@ class _Partition(StagedOperands):
         # Teams that take turns cannot tell the role that loads what they decide on.
         if self.schedule.plan.teams > 1 and asks_tiles_around(op, (LastArrivalOp,)):
             return False
-        if registers_beside(self.kernel, op.result) <= registers_for_tiles(self.kernel):
+        room = registers_for_tiles(self.kernel, self.registers)
+        if registers_beside(self.kernel, op.result) <= room:
             return False
         # All lanes read the same row: no two of them two words of a bank, so no swizzle.
         extents, along = shape_of(source), contiguous_mode(source)

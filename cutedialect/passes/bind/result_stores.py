@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from xdsl.dialects import scf
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from cutedialect.allocation import MOST_STAGES_OF_ALL, stages_that_fit
 from cutedialect.atoms import MmaAtom, target
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
@@ -40,11 +42,13 @@ from cutedialect.passes.analysis.layout_inference import (
     vector_bytes,
 )
 from cutedialect.passes.analysis.memory_views import root_of
-from cutedialect.passes.analysis.resource_plan import registers_of_readers
+from cutedialect.passes.analysis.resource_plan import registers_of_readers, use_of_loops
 from cutedialect.passes.analysis.results import (
     Pieces,
     aligned_copy,
+    aligned_results,
     bits_of_results,
+    bytes_of_buffer,
     can_part,
     columns_of_part,
     find_cut,
@@ -78,6 +82,7 @@ from cutedialect.passes.bind.kernel_binding import KernelBinding, TileColumns
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import block_of, erase
 from cutedialect.passes.tile.streaming import is_common
+from cutedialect.schedule import Schedule
 
 # A store whose first vectors fill less than this share of their sectors goes through smem first.
 _MIN_SECTOR_EFFICIENCY = 0.5
@@ -85,6 +90,8 @@ _MIN_SECTOR_EFFICIENCY = 0.5
 # needs.
 _OTHER_REGISTERS = 60
 _LANES = 32
+# CTAs that a processor holds where all warps do the same.
+_BESIDE = 2
 
 
 @dataclass
@@ -116,6 +123,9 @@ class ResultStores:
 
     def bind(self, stores: Sequence[cute.CopyOp]) -> None:
         """Bind stores of register tiles, in program order."""
+        schedule = self.binding.schedule
+        if schedule.epilogue is None and schedule.plan.loads is None and self.binding.atoms:
+            self.binding.choose(epilogue="smem" if self._has_room_for_lines() else "direct")
         pending: list[cute.CopyOp] = []
         for op in stores:
             if pending and not _belongs(pending, op):
@@ -124,6 +134,21 @@ class ResultStores:
             pending.append(op)
         if pending:
             self._bind_group(pending)
+
+    def _has_room_for_lines(self) -> bool:
+        """Whether results may go through shared memory in aligned words, where all warps do all:
+        they cost a second CTA no place on a processor, and loops over work items keep registers.
+        """
+        binding = self.binding
+        lines = sum(map(bytes_of_buffer, set(aligned_results(binding.kernel))))
+        use = use_of_loops(binding.kernel)
+        if not lines or use is None or binding.schedule.scheduler not in (None, "single"):
+            return False
+        rings = use.buffer_bytes(stages_that_fit(use, MOST_STAGES_OF_ALL))
+        sums = max(prod(cute.shape_of(op.acc.type)) for op in binding.atoms) // binding.threads
+        return lines <= target(binding.arch).smem_of(_BESIDE) - rings and has_registers(
+            Schedule(roles="uniform"), binding.threads, sums
+        )
 
     def _bind_group(self, ops: Sequence[cute.CopyOp]) -> None:
         schedule = self.binding.schedule
@@ -306,8 +331,8 @@ class ResultStores:
     def _registers(self) -> int:
         """Registers of a thread that stores results."""
         if self._is_tensor():
-            return registers_of_readers(self.binding.kernel)
-        return (self.binding.schedule.registers or (0, 256))[1]
+            return registers_of_readers(self.binding.kernel, self.binding.registers)
+        return (self.binding.registers or (0, 256))[1]
 
     def _is_tensor(self) -> bool:
         return any(isinstance(bound.atom, Tcgen05Atom) for bound in self.binding.atoms.values())

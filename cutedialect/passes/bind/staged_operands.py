@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import Float32Type, FloatTF32Type
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
+from cutedialect.allocation import registers_at_start
 from cutedialect.atoms import target
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
@@ -49,7 +50,6 @@ from cutedialect.passes.analysis.mma_choice import (
     untransposed,
 )
 from cutedialect.passes.analysis.multiply_pairs import paired_type
-from cutedialect.passes.analysis.resource_plan import registers_at_start
 from cutedialect.passes.analysis.role_plan import PREPARING_WARPS
 from cutedialect.passes.analysis.smem_layouts import (
     OPERAND,

@@ -25,6 +25,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import BFloat16Type, Float16Type
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from cutedialect.allocation import ONES_BYTES
 from cutedialect.atoms.matrix_descriptor import (
     MatrixDescriptor,
     matrix_descriptor,
@@ -36,7 +37,6 @@ from cutedialect.dialects.cute import FillOp, GemmOp, element_of, memref_of
 from cutedialect.dialects.cute_nvgpu import Sm90MmaType, WgmmaFenceOp
 from cutedialect.dialects.walks import ops_ahead, ops_of
 from cutedialect.layout import Layout, coalesce
-from cutedialect.passes.analysis.resource_plan import ONES_BYTES
 from cutedialect.passes.analysis.smem_layouts import in_order
 from cutedialect.passes.anchors import anchored
 from cutedialect.passes.rewriting import block_of

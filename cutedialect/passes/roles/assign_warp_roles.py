@@ -30,9 +30,17 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
+from cutedialect.allocation import registers_at_entry, registers_of_roles
 from cutedialect.atoms import target
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
-from cutedialect.dialects.cute import AllocFragmentOp, FragmentType, GemmOp, KernelOp, LaunchOp
+from cutedialect.dialects.cute import (
+    AllocFragmentOp,
+    FragmentType,
+    GemmOp,
+    KernelOp,
+    LaunchOp,
+    ScheduleAttr,
+)
 from cutedialect.dialects.cute_nvgpu import Sm80MmaType, Sm90MmaType
 from cutedialect.dialects.effects import (
     RMEM,
@@ -42,7 +50,7 @@ from cutedialect.dialects.effects import (
     space_of,
     touches_tiles,
 )
-from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.dialects.walks import holds, ops_of, walk
 from cutedialect.passes.analysis.memory_views import root_of
 from cutedialect.passes.analysis.resource_plan import most_accumulators
 from cutedialect.passes.analysis.ring_edges import depth, edges_of
@@ -54,16 +62,16 @@ from cutedialect.passes.analysis.role_plan import (
     is_load,
     role_of,
 )
+from cutedialect.passes.analysis.role_use import use_of_copies
 from cutedialect.passes.roles.crossings import cross_numbers, cross_tiles, settle_owners
 from cutedialect.passes.roles.exchanges import join_exchanges, part_exchanges
 from cutedialect.plans import MAIN, UNIFORM, Plan, RoleRow, plan_of
-from cutedialect.schedule import Schedule
+from cutedialect.schedule import Schedule, replace_set
 
 _GROUP = 4
 _WARP = 32
 # Rows of an accumulator in tensor memory.
 _LANES = 128
-_REGISTER_FILE = 65536
 # What ptxas wants at kernel entry for a wgmma beside its accumulators (seen as C7602).
 _BESIDE_ACCUMULATORS = 26
 
@@ -276,10 +284,7 @@ def _placed(
     """
     assert kernel.threads is not None
     computing = kernel.threads.value.data // _WARP
-    narrow, wide = kernel.choices.registers or (0, 0)
-    if sum(row.warps is None or row.warps >= _GROUP for row in rows) > 1:
-        # Those of a schedule are for one role that computes.
-        narrow = wide = 0
+    narrow, wide = _allocated(kernel, rows)
     counts = {row: row.teams * (row.warps or computing) for row in rows}
     small = [
         row
@@ -315,6 +320,23 @@ def _placed(
     return roles, first * _WARP
 
 
+def _allocated(kernel: KernelOp, rows: Sequence[RoleRow]) -> tuple[int, int]:
+    """Registers of threads of the warpgroup that loads and of those that compute, where the plan
+    does not say: of the schedule, or by what they do, which the schedule then says. 0 where they
+    have what they start with.
+    """
+    if sum(not row.is_narrow for row in rows) > 1:
+        # Those of a schedule are for one role that computes.
+        return 0, 0
+    registers = kernel.choices.registers
+    if registers is None and holds(kernel, GemmOp):
+        registers = registers_of_roles(use_of_copies(kernel))
+        if registers is not None and any(row.registers is None for row in rows):
+            taken = replace_set(kernel.choices, {"registers": registers})
+            kernel.properties["schedule"] = ScheduleAttr(taken)
+    return registers or (0, 0)
+
+
 def _check_registers(
     kernel: KernelOp, rows: Sequence[RoleRow], roles: Mapping[str, Role], threads: int
 ) -> None:
@@ -324,7 +346,7 @@ def _check_registers(
         for at in range(each.first, each.first + each.warps):
             groups[at // _GROUP] = max(each.registers, groups.get(at // _GROUP, 0))
     ctas = kernel.choices.ctas or 1
-    entry = _entry_registers(threads, ctas)
+    entry = registers_at_entry(threads, ctas)
     pool = entry * threads
     # Warps that ask for none keep what they started with, and others wait for it in vain.
     held = [groups.get(warp // _GROUP, 0) or entry for warp in range(threads // _WARP)]
@@ -424,18 +446,11 @@ def _part_loads(kernel: KernelOp) -> None:
     _write(kernel, roles.values())
 
 
-def _entry_registers(threads: int, ctas: int) -> int:
-    """Registers of each thread before any `setmaxnreg`: what a CTA's threads share from then on,
-    of which so many are on an SM.
-    """
-    return min(255, _REGISTER_FILE // (threads * ctas)) // 8 * 8
-
-
 def _check_accumulators(kernel: KernelOp, threads: int, roles: Mapping[str, Role]) -> None:
     """A warpgroup's multiply has to fit what the kernel starts with, and all accumulators what the
     role gets.
     """
-    entry = _entry_registers(threads, kernel.choices.ctas or 1)
+    entry = registers_at_entry(threads, kernel.choices.ctas or 1)
     for op in ops_of(kernel.body.block, GemmOp):
         if not isinstance(op.atom, Sm90MmaType):
             continue

@@ -25,7 +25,7 @@ what completes its copies, so that no multiply waits for shared memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -34,6 +34,12 @@ from xdsl.dialects.builtin import DenseArrayBase, i32, i64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
+from cutedialect.allocation import (
+    MOST_RING_STAGES,
+    MOST_STAGES_OF_ALL,
+    SharedUse,
+    stages_that_fit,
+)
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
     AllocSmemOp,
@@ -55,10 +61,7 @@ from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.analysis.memory_views import constant_of, root_of
 from cutedialect.passes.analysis.resource_plan import (
-    LEAST_RESERVED_BYTES,
-    Buffer,
-    room,
-    scratch_bytes,
+    shared_use,
     stages_of_results,
 )
 from cutedialect.passes.analysis.ring_edges import depth, edges_of, stages_of
@@ -84,62 +87,66 @@ class ScheduleLoopsPass(KernelPass):
     def run(self, kernel: KernelOp) -> None:
         if self.stages is not None and kernel.schedule is not None:
             _set_stages(kernel, self.stages)
-        stages = self.stages or kernel.choices.stages or 2
+        asked = self.stages or kernel.choices.stages
         if roles_of(kernel):
-            edges = edges_of(kernel)
-            deepest = max((depth(edge.block) for edge in edges), default=0)
-            filled = [edge for edge in edges if depth(edge.block) == deepest]
-            stages = self._fit(
-                kernel,
-                lambda count: [(a, stages_of(e, count)) for e in filled for a in e.buffers],
-                len(filled),
-                stages,
-            )
+            stages = self._allocate(kernel, _ring_use(kernel), asked, MOST_RING_STAGES)
             if kernel.choices.overlaps_multiplies:
                 schedule_chains(kernel, stages)
             if kernel.choices.overlap != "no":
                 schedule_tensor_chains(kernel, stages)
             return
         loops = _filled_loops(kernel)
-        buffers = [_buffer(writer) for _, writers in loops for writer in writers]
-        stages = self._fit(kernel, lambda count: [(each, count) for each in buffers], 0, stages)
+        rings = [(_buffer(writer), MOST_RING_STAGES) for _, writers in loops for writer in writers]
+        use = shared_use(kernel, stages_of_results(kernel).items(), rings)
+        most = MOST_STAGES_OF_ALL if ops_of(kernel, GemmOp) else _UNASKED
+        stages = self._allocate(kernel, use, asked, most)
         for loop, writers in loops:
             if stages > 1:
                 _run_ahead(kernel, loop, writers, stages)
 
-    def _fit(
-        self,
-        kernel: KernelOp,
-        staged: Callable[[int], list[tuple[Buffer, int]]],
-        rings: int,
-        stages: int,
+    def _allocate(
+        self, kernel: KernelOp, use: SharedUse | None, asked: int | None, most: int
     ) -> int:
-        """As many stages of what is `staged`, in so many rings with mbarriers, as shared memory
-        holds, up to those asked for; said in the schedule.
+        """As many stages as shared memory holds, up to those asked for, or to the most that serve;
+        said in the schedule.
         """
-        results = stages_of_results(kernel).items()
-        fitting = stages
-        others = max(_OTHERS, _BESIDE_SCRATCH + scratch_bytes(kernel))
-        while fitting > 1:
-            # Two mbarriers for each stage of a ring, which few rings find in what is reserved.
-            barriers = _RING_BARRIERS * fitting * rings + others
-            reserved = max(LEAST_RESERVED_BYTES, barriers)
-            if room(kernel, [*results, *staged(fitting)], reserved) >= 0:
-                break
-            fitting -= 1
-        if fitting < stages:
+        if use is None:
+            return asked or _UNASKED
+        fitting = stages_that_fit(use, asked or most, is_asked=asked is not None)
+        if asked is not None and fitting < asked:
+            why = "shared memory holds no more"
+            remark(self.name, kernel, f"{fitting} stages instead of {asked}: {why}")
+        elif asked is None and fitting == 1 and use.rings:
             remark(
                 self.name,
-                kernel,
-                f"{fitting} stages instead of {stages}: shared memory holds no more",
+                next(iter(ops_of(kernel, GemmOp)), kernel),
+                "one stage, so that nothing is loaded ahead: shared memory of "
+                f"{use.capacity} bytes has no room for a second one",
             )
+        if fitting != asked and kernel.schedule is not None:
             _set_stages(kernel, fitting)
         return fitting
 
 
-# Bytes of the mbarriers of a stage, and of what else a kernel of many rings has: beside what its
-# reductions over warps take.
-_RING_BARRIERS, _OTHERS, _BESIDE_SCRATCH = 16, 512, 128
+# Stages where nothing says how many there may be.
+_UNASKED = 2
+
+
+def _ring_use(kernel: KernelOp) -> SharedUse | None:
+    """What a kernel with roles takes of shared memory; rings of its innermost loops are open."""
+    edges = edges_of(kernel)
+    depths = {edge: depth(edge.block) for edge in edges}
+    deepest = max(depths.values(), default=0)
+    filled = [edge for edge, at in depths.items() if at == deepest]
+    return shared_use(
+        kernel,
+        stages_of_results(kernel).items(),
+        [(alloc, stages_of(e, MOST_RING_STAGES)) for e in filled for alloc in e.buffers],
+        signaled=len(filled),
+        waiting=[
+            alloc for edge, at in depths.items() if 0 < at < deepest for alloc in edge.buffers
+        ],
+    )
 
 
 def _set_stages(kernel: KernelOp, stages: int) -> None:

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i32
@@ -188,11 +187,9 @@ def hoisted(build: ScalarBuilder, value: SSAValue, before: Operation) -> SSAValu
     return build.value(clone)
 
 
-def is_scattered(
-    reduction: Reduction, schedule: Schedule, warps: tuple[int, int] | None = None
-) -> bool:
+def is_scattered(reduction: Reduction, schedule: Schedule) -> bool:
     """Whether each CTA of a cluster that shares tiles goes on with a part of their columns."""
-    warps = warps or schedule.warps
+    warps = schedule.warps
     # Warps side by side have columns of their own.
     return (
         warps is not None
@@ -200,16 +197,6 @@ def is_scattered(
         and len(reduction.accumulators) == 1
         and _is_cut(_following(reduction.loop), reduction.accumulators[0], schedule.split_k or 1)
     )
-
-
-def summed_bytes(kernel: cute.KernelOp, schedule: Schedule, warps: tuple[int, int]) -> int:
-    """Bytes of shared memory in which the CTAs of a cluster send each other parts of a tile."""
-    reduction = reduction_of(kernel)
-    if not reduction.accumulators:
-        return 0
-    acc = reduction.accumulators[0]
-    tiles = 1 if is_scattered(reduction, schedule, warps) else (schedule.split_k or 1) - 1
-    return tiles * prod(cute.fragment_of(acc).shape) * cute.fragment_of(acc).bits // 8
 
 
 def share_reduction(

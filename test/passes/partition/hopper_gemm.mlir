@@ -2,7 +2,7 @@
 
 // BLESSED SPLIT
 // SPLIT: builtin.module attributes {cute.arch = "sm_90a"} {
-// SPLIT-NEXT:   cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(1,?{i64 div=8})">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32, %tA: !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>>, %tB: !cute_nvgpu.tma_descriptor<f16, (64,128), S<3,4,3>>, %tD: !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>>) attributes {schedule = #cute.schedule<"warps = (8,1), cluster = (2,1), stages = 4, roles = specialized, registers = (40,232), scheduler = persistent, raster = 8, epilogue = tma">, threads = 256 : i32, cluster = 2 : i32} {
+// SPLIT-NEXT:   cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(1,?{i64 div=8})">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32, %tA: !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>>, %tB: !cute_nvgpu.tma_descriptor<f16, (64,128), S<3,4,3>>, %tD: !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>>) attributes {schedule = #cute.schedule<"warps = (8,1), cluster = (2,1), roles = specialized, scheduler = persistent, raster = 8, epilogue = tma">, threads = 256 : i32, cluster = 2 : i32} {
 // SPLIT-NEXT:     %sA = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
 // SPLIT-NEXT:     %s = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64):(64,1)">
 // SPLIT-NEXT:     %sD = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">

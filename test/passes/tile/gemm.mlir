@@ -4,7 +4,7 @@
 
 // BLESSED CHECK
 // CHECK: builtin.module attributes {cute.arch = "sm_80"} {
-// CHECK-NEXT:   cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32) attributes {schedule = #cute.schedule<"tile = (64,64,32), warps = (2,2), stages = 3, roles = uniform, scheduler = single, raster = 8, epilogue = direct">, threads = 128 : i32} {
+// CHECK-NEXT:   cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32) attributes {schedule = #cute.schedule<"tile = (64,64,32), warps = (2,2), stages = 3, roles = uniform, scheduler = single, raster = 8">, threads = 128 : i32} {
 // CHECK-NEXT:     %0 = cute.block_idx x
 // CHECK-NEXT:     %1 = cute.dim %D, 0 : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
 // CHECK-NEXT:     %2 = arith.constant 64 : i32

@@ -2,7 +2,7 @@
 
 // BLESSED SPLIT
 // SPLIT: builtin.module attributes {cute.arch = "sm_90a"} {
-// SPLIT-NEXT:   cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(1,?{i64 div=8})">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32) attributes {schedule = #cute.schedule<"warps = (8,1), cluster = (2,1), stages = 4, roles = specialized, registers = (40,232), scheduler = persistent, raster = 8, epilogue = tma">, threads = 256 : i32, cluster = 2 : i32} {
+// SPLIT-NEXT:   cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(1,?{i64 div=8})">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32) attributes {schedule = #cute.schedule<"warps = (8,1), cluster = (2,1), roles = specialized, scheduler = persistent, raster = 8, epilogue = tma">, threads = 256 : i32, cluster = 2 : i32} {
 // SPLIT-NEXT:     %0 = cute.block_idx x
 // SPLIT-NEXT:     %1 = cute.dim %D, 0 : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
 // SPLIT-NEXT:     %2 = arith.constant 128 : i32

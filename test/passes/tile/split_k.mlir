@@ -14,7 +14,7 @@
 
 // BLESSED ORDERED
 // ORDERED: builtin.module attributes {cute.arch = "sm_80"} {
-// ORDERED-NEXT:   cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32, %arrivals: !cute.memref<i32, gmem, align<16>, "(?):(1)">, %partials: !cute.memref<f32, gmem, align<16>, "(?,(8,2,4),(2,4,8)):(4096,(16,2,1024),(1,4,128))">) attributes {schedule = #cute.schedule<"warps = (2,2), stages = 4, roles = uniform, scheduler = single, raster = 8, split_k = 4, epilogue = direct">, threads = 128 : i32} {
+// ORDERED-NEXT:   cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32, %arrivals: !cute.memref<i32, gmem, align<16>, "(?):(1)">, %partials: !cute.memref<f32, gmem, align<16>, "(?,(8,2,4),(2,4,8)):(4096,(16,2,1024),(1,4,128))">) attributes {schedule = #cute.schedule<"warps = (2,2), roles = uniform, scheduler = single, raster = 8, split_k = 4">, threads = 128 : i32} {
 // ORDERED-NEXT:     %0 = cute.block_idx x
 // ORDERED-NEXT:     %1 = cute.dim %D, 0 : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
 // ORDERED-NEXT:     %2 = arith.constant 64 : i32
@@ -151,7 +151,7 @@
 
 // BLESSED ATOMIC
 // ATOMIC: builtin.module attributes {cute.arch = "sm_80"} {
-// ATOMIC-NEXT:   cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32, %arrivals: !cute.memref<i32, gmem, align<16>, "(?):(1)">, %partials: !cute.memref<f32, gmem, align<16>, "(?,(8,2,4),(2,4,8)):(4096,(16,2,1024),(1,4,128))">) attributes {schedule = #cute.schedule<"warps = (2,2), stages = 4, roles = uniform, scheduler = single, raster = 8, split_k = 4, reduction = atomic, epilogue = direct">, threads = 128 : i32} {
+// ATOMIC-NEXT:   cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32, %arrivals: !cute.memref<i32, gmem, align<16>, "(?):(1)">, %partials: !cute.memref<f32, gmem, align<16>, "(?,(8,2,4),(2,4,8)):(4096,(16,2,1024),(1,4,128))">) attributes {schedule = #cute.schedule<"warps = (2,2), roles = uniform, scheduler = single, raster = 8, split_k = 4, reduction = atomic">, threads = 128 : i32} {
 // ATOMIC-NEXT:     %0 = cute.block_idx x
 // ATOMIC-NEXT:     %1 = cute.dim %D, 0 : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
 // ATOMIC-NEXT:     %2 = arith.constant 64 : i32
