@@ -6,16 +6,18 @@ that what belongs together in the program does in the case.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Mapping
 from typing import Any
+
+from xdsl.ir import Operation
 
 from .findings import Finding
 from .machine import Case, Machine, TooLong
 from .skeleton import Skeleton
 
-_UNIT = 64
 _WORK_ITEMS = "work_items"
-_MOST_CASES = 48
+Trips = Mapping[Operation, set[int]]
+"""The trips that loops had."""
 
 
 class Inputs:
@@ -42,7 +44,7 @@ class Inputs:
             return self.values[term]
         if term[0] == "dim" and term[2][0] == "input":
             key = term[2][1], term[1]
-            unit = self.skeleton.units.get(key, _UNIT)
+            unit = self.skeleton.units.get(key, 1)
             return unit * self.tiles.get(key, self.tiles.get("all", 1))
         if term[0] == "input":
             return self.tiles.get(term, 1)
@@ -69,16 +71,22 @@ class Inputs:
 def check(skeleton: Skeleton) -> tuple[list[Finding], int]:
     """Run all cases; the findings of the first that has some, and how many cases ran."""
     count = 0
-    for name, inputs in _cases(skeleton):
+    running = _cases(skeleton)
+    trips: Trips = {}
+    while True:
+        try:
+            name, inputs = running.send(trips) if count else next(running)
+        except StopIteration:
+            return [], count
         machine = Machine(skeleton, Case(name, inputs))
         try:
             found = machine.run()
         except TooLong:
-            continue
+            found = []
         count += 1
         if found:
             return found, count
-    return [], count
+        trips = machine.trips
 
 
 def first_case(skeleton: Skeleton) -> Case:
@@ -87,14 +95,15 @@ def first_case(skeleton: Skeleton) -> Case:
     return Case(name, inputs)
 
 
-def _cases(skeleton: Skeleton) -> Iterator[tuple[str, Inputs]]:
-    """Cases by their names, those that look for inputs first."""
+def _cases(skeleton: Skeleton) -> Generator[tuple[str, Inputs], Trips, None]:
+    """Cases by their names, those that look for inputs first; each is told how often the loops of
+    the one before ran.
+    """
     base, asked = _with_two_items(skeleton)
-    yield "one tile of each extent", base
+    usual = _inner(skeleton, (yield "one tile of each extent", base))
     stages = sorted({ring.stages for ring in skeleton.rings} | {2, 3})
     counts = sorted({0, 1} | {n for s in stages for n in (s - 1, s, s + 1, 2 * s + 1)})
     yield "no tiles", base.but(tiles={"all": 0})
-    left = _MOST_CASES
     for term in asked:
         if term[0] == "dim" and term[2][0] == "input":
             key: Any = (term[2][1], term[1])
@@ -102,16 +111,24 @@ def _cases(skeleton: Skeleton) -> Iterator[tuple[str, Inputs]]:
             key = term
         else:
             continue
-        for tiles in counts:
-            if left:
-                left -= 1
-                yield _name(skeleton, term, tiles), base.but(tiles={key: tiles})
+        # What changes only how many work items there are is done with two numbers of them.
+        many = yield _name(skeleton, term, counts[-1]), base.but(tiles={key: counts[-1]})
+        others = counts[:-1] if _inner(skeleton, many) != usual else (0, 2)
+        for tiles in others:
+            yield _name(skeleton, term, tiles), base.but(tiles={key: tiles})
     if any(term[0] == "condition" for term in asked):
         yield "conditions that hold", base.but(holds=True)
     if any(term[0] == "number" for term in asked):
         for data in (1, 3):
             yield f"elements of {data}", base.but(data=data)
         yield "the next block", base.but(block=skeleton.cluster)
+
+
+def _inner(skeleton: Skeleton, trips: Trips) -> dict[Operation, frozenset[int]]:
+    """How often loops ran that are not over work items."""
+    return {
+        op: frozenset(counts) for op, counts in trips.items() if _WORK_ITEMS not in op.attributes
+    }
 
 
 def _name(skeleton: Skeleton, term: Any, tiles: int) -> str:

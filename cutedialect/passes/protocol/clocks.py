@@ -8,8 +8,9 @@ ring.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
 from typing import Any
 
 from .events import Engine
@@ -34,9 +35,10 @@ class Team:
         self.fenced = 0
         self.slots: list[Any] = []
         self.counts: dict[Any, int] = {}
-        # Groups of asynchronous accesses by engine: those committed, and those since.
-        self.groups: dict[Engine, list[list[Access]]] = {}
-        self.open: dict[Engine, list[Access]] = {}
+        # Groups of asynchronous accesses by engine and the warp that issues them, -1 where all do:
+        # those committed, and those since.
+        self.groups: dict[tuple[Engine, int], list[list[Access]]] = {}
+        self.open: dict[tuple[Engine, int], list[Access]] = {}
         # Registers that a multiply at work uses: number of the register tile to its accesses.
         self.busy: dict[int, list[Access]] = {}
         self.unfenced: dict[int, Event] = {}
@@ -57,10 +59,7 @@ class Team:
 
     def learn(self, clock: Clock) -> None:
         """All warps get what a barrier passes on."""
-        mine = self.clock
-        for at, value in enumerate(clock):
-            if value > mine[at]:
-                mine[at] = value
+        mine = self.clock = list(map(max, self.clock, clock))
         own = self.column
         # What comes back to all warps of what all of them had published.
         known, fenced = self.met[0]
@@ -99,6 +98,11 @@ class Access:
     column: int
     is_done: bool = True
 
+    def of_warp(self, warp: int) -> Access | None:
+        """What a warp does of it; None for nothing."""
+        mask = self.part(warp) if self.parts is not None else self.mask if warp == 0 else 0
+        return replace(self, mask=mask) if mask else None
+
     def part(self, warp: int) -> int:
         """The granules of a warp of the team."""
         if self.parts is None:
@@ -133,7 +137,7 @@ class Shadow:
             self.written |= mask
         else:
             missing = mask & ~self.written
-            self.reads[now.team.column, now.engine, now.place, id(now.event)] = now
+            self.reads[now.team.column, id(now.event), now.mask] = now
         return missing
 
     def _forget(self, mask: int) -> None:
@@ -180,23 +184,56 @@ def _within(before: Access, now: Access, team: Team, through_async: bool) -> str
     if team.elected:
         return "" if own_fenced or not through_async else "fence"
     missing = ""
-    for one in range(team.warps):
-        mine = before.part(one)
-        if not mine:
-            continue
-        for another in range(team.warps):
-            if not mine & now.part(another):
-                continue
-            if one == another:
-                if through_async and not own_fenced:
-                    missing = missing or "fence"
-                continue
-            knows = fences = 0
-            for size, (met, met_fenced) in team.met.items():
-                if not size or one // size == another // size:
-                    knows, fences = max(knows, met), max(fences, met_fenced)
-            if knows < before.time:
-                return "order"
-            if through_async and fences < before.time:
-                missing = "fence"
+    for one, another in _meetings(before, now, team.warps):
+        if one == another:
+            lacks = "fence" if through_async and not own_fenced else ""
+        else:
+            lacks = _between(team, before.time, through_async, one, another)
+        # The warps' whole tiles meet; what is left of the first access may not.
+        if lacks and before.part(one) & now.part(another):
+            missing = lacks
+            if lacks == "order":
+                break
     return missing
+
+
+def _between(team: Team, time: int, through_async: bool, one: int, another: int) -> str:
+    """What is missing between an access of a warp and one of another warp of its team."""
+    knows = fences = 0
+    for size, (met, met_fenced) in team.met.items():
+        if not size or one // size == another // size:
+            knows, fences = max(knows, met), max(fences, met_fenced)
+    if knows < time:
+        return "order"
+    return "fence" if through_async and fences < time else ""
+
+
+def _meetings(before: Access, now: Access, warps: int) -> Sequence[tuple[int, int]]:
+    """The pairs of warps whose tiles share granules."""
+    if before.parts is None or now.parts is None:
+        return _all_pairs(warps)
+    offset = now.team.offset
+    return _pairs(
+        before.parts[offset : offset + warps],
+        now.parts[offset : offset + warps],
+        now.place - before.place,
+    )
+
+
+@cache
+def _all_pairs(warps: int) -> Sequence[tuple[int, int]]:
+    return [(one, another) for one in range(warps) for another in range(warps)]
+
+
+@lru_cache(maxsize=4096)
+def _pairs(
+    first: tuple[int, ...], second: tuple[int, ...], distance: int
+) -> Sequence[tuple[int, int]]:
+    if distance < 0:
+        first, distance = tuple(part << -distance for part in first), 0
+    return [
+        (one, another)
+        for another, part in enumerate(second)
+        for one, other in enumerate(first)
+        if other & (part << distance)
+    ]

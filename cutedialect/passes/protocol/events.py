@@ -63,6 +63,8 @@ class Does(Enum):
     REQUEST = "request"
     RESPOND = "respond"
     CLAIM = "claim"
+    GATHER = "gather"
+    """All threads meet, with those of other CTAs; one of the CTAs goes on in a way of its own."""
 
 
 class Row(NamedTuple):
@@ -118,12 +120,18 @@ ROWS: dict[type[Operation], Row] = {
     pipeline.BarrierOp: _GIVES,
     cute.ClaimOp: Row("9.7.13.6", does=Does.CLAIM),
     cute.CancelLaunchOp: Row("9.7.13.17", does=Does.CLAIM),
+    cute.LastArrivalOp: Row("9.7.13.6", does=Does.GATHER),
+    cute.ClusterSumOp: Row("9.7.13.3", reads=("acc",), writes=("acc",), does=Does.GATHER),
+    cute.ClusterScatterOp: Row("9.7.13.3", reads=("acc",), does=Does.GATHER),
+    cute.PrintfOp: Row(""),
+    cute.AssertOp: Row(""),
     # Registers.
     cute.FillOp: Row("", writes=("fragment",)),
     cute.MapOp: Row("", reads=("inputs",)),
     cute.ExtractOp: Row("", reads=("source",)),
     cute.ConvertOp: Row("9.7.9.6", reads=("source",)),
     cute.ReduceOp: Row("9.7.9.6", reads=("source",)),
+    cute.ClusterReduceOp: Row("9.7.9.12", reads=("source",)),
     cute.AnyOp: Row("9.7.13.1", reads=("source",), does=Does.GIVES),
     # Memory.
     cute.LoadOp: Row("9.7.9.8", reads=("source",)),

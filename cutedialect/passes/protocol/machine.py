@@ -212,7 +212,11 @@ class Machine:
             for engine in (Engine.WGMMA, Engine.CP_ASYNC, Engine.BULK_STORE):
                 left = [
                     access
-                    for group in (*team.groups.get(engine, ()), team.open.get(engine, []))
+                    for issuer in range(-1, team.warps)
+                    for group in (
+                        *team.groups.get((engine, issuer), ()),
+                        team.open.get((engine, issuer), []),
+                    )
                     for access in group
                     if not access.is_done
                 ]
@@ -239,34 +243,56 @@ class Machine:
     def touch(
         self, team: Team, event: Event, is_done: bool, column: int, time: int
     ) -> list[Access]:
-        made = []
+        """The accesses of an event, each compared with those before."""
+        made: list[Access] = []
         for each in event.touches:
-            place = _place(each, team.slots, self.number)
-            shadow = self.shadows[each.arena]
-            access = Access(
-                event, team, event.engine, each.writes, each.mask << place, place, each.parts,
-                time, column, is_done,
-            )  # fmt: skip
-            if team.offset or (each.parts is not None and team.warps < len(each.parts)):
-                mine = 0
-                for warp in range(team.warps):
-                    mine |= access.part(warp)
-                access.mask = mine
-            if not access.mask:
-                continue
-            known = shadow.written
-            missing = shadow.access(access, partial(self.compare, shadow))
-            if each.keeps and (event.value < 0 or self.number(team.slots[event.value])):
-                missing = access.mask & ~known
-            if missing:
-                self.report(
-                    findings.UNWRITTEN,
-                    event,
-                    f"reads {shadow.name}, of which nothing has written a part: expected a write "
-                    "of it, or a wait for one, in front",
-                )
-            made.append(access)
+            access = self.access_of(team, event, each, is_done, column, time)
+            if access.mask:
+                self.meet(access, each)
+                made.append(access)
         return made
+
+    def access_of(
+        self, team: Team, event: Event, each: Touch, is_done: bool, column: int, time: int
+    ) -> Access:
+        """The access that a touch is where the team stands."""
+        place = _place(each, team.slots, self.number)
+        access = Access(
+            event, team, event.engine, each.writes, each.mask << place, place, each.parts, time,
+            column, is_done,
+        )  # fmt: skip
+        if team.offset or (each.parts is not None and team.warps < len(each.parts)):
+            mine = 0
+            for warp in range(team.warps):
+                mine |= access.part(warp)
+            access.mask = mine
+        return access
+
+    def meet(self, access: Access, each: Touch) -> None:
+        """Compare an access with those before it."""
+        shadow, event, team = self.shadows[each.arena], access.event, access.team
+        known = shadow.written
+        missing = shadow.access(access, partial(self.compare, shadow))
+        if each.keeps and (event.value < 0 or self.number(team.slots[event.value])):
+            missing = access.mask & ~known
+        if missing:
+            self.report(
+                findings.UNWRITTEN,
+                event,
+                f"reads {shadow.name}, of which nothing has written a part: expected a write of "
+                "it, or a wait for one, in front",
+            )
+
+    def store(self, team: Team, event: Event) -> None:
+        """Each thread that issues bulk stores has groups of its own."""
+        time = team.step()
+        for each in event.touches:
+            whole = self.access_of(team, event, each, False, team.column, time)
+            for issuer in range(team.warps):
+                access = whole.of_warp(issuer)
+                if access is not None:
+                    self.meet(access, each)
+                    team.open.setdefault((Engine.BULK_STORE, issuer), []).append(access)
 
     def absent(self, team: Team, event: Event) -> None:
         """What a copy that does not take place would have written nobody counts on."""
@@ -303,10 +329,9 @@ def perform_accesses(self: Machine, team: Team, event: Event) -> bool:
         case Engine.CP_ASYNC:
             team.copies += 1
             made = self.touch(team, event, False, team.column, team.step())
-            team.open.setdefault(engine, []).extend(made)
+            team.open.setdefault((engine, -1), []).extend(made)
         case Engine.BULK_STORE:
-            made = self.touch(team, event, False, team.column, team.step())
-            team.open.setdefault(engine, []).extend(made)
+            self.store(team, event)
         case Engine.WGMMA:
             _multiply(self, team, event)
         case Engine.TCGEN05:
@@ -337,7 +362,7 @@ def _multiply(self: Machine, team: Team, event: Event) -> None:
     for register in set(event.reads) - set(event.writes):
         at_work = [access for access in team.busy.get(register, ()) if not access.is_done]
         team.busy[register] = [*at_work, reads]
-    team.open.setdefault(Engine.WGMMA, []).extend((*made, uses, reads))
+    team.open.setdefault((Engine.WGMMA, -1), []).extend((*made, uses, reads))
 
 
 def _load(self: Machine, team: Team, event: Event) -> None:
@@ -438,7 +463,7 @@ def _commit(self: Machine, team: Team, event: Event) -> bool:
         _arrive(self, event, ring, barrier, arrivals, team.published())
     if "cp_async" in kinds:
         column = 2 * len(self.teams) + team.column
-        for access in team.open.pop(Engine.CP_ASYNC, []):
+        for access in team.open.pop((Engine.CP_ASYNC, -1), []):
             # Its mbarrier tells of it (`cp.async.mbarrier.arrive.noinc`).
             access.column, access.time, access.is_done = column, team.copies, True
         clock = team.published()
@@ -500,6 +525,16 @@ def _barrier(self: Machine, team: Team, event: Event) -> bool:
     return True
 
 
+def _gather(self: Machine, team: Team, event: Event) -> bool:
+    if event.reads or event.writes:
+        self.registers(team, event)
+    if not _barrier(self, team, event):
+        return False
+    if event.result >= 0:
+        team.slots[event.result] = ("condition", event.op.name)
+    return True
+
+
 def _fence(self: Machine, team: Team, event: Event) -> bool:
     team.fence()
     return True
@@ -510,21 +545,30 @@ def _wgmma_fence(self: Machine, team: Team, event: Event) -> bool:
     return True
 
 
+def _issuers(team: Team, event: Event) -> Iterable[int]:
+    """The warps whose thread issues bulk stores, commits or waits; -1 where all threads do."""
+    if event.engine is not Engine.BULK_STORE:
+        return (-1,)
+    return range(0, team.warps, event.warps) if event.warps else (0,)
+
+
 def _close(self: Machine, team: Team, event: Event) -> bool:
-    engine = event.engine
-    team.groups.setdefault(engine, []).append(team.open.pop(engine, []))
+    for issuer in _issuers(team, event):
+        key = event.engine, issuer
+        team.groups.setdefault(key, []).append(team.open.pop(key, []))
     return True
 
 
 def _close_wait(self: Machine, team: Team, event: Event) -> bool:
-    engine = event.engine
-    groups = team.groups.get(engine, [])
-    done = groups[: len(groups) - event.count] if event.count else groups
     time = team.step()
-    for group in done:
-        for access in group:
-            access.is_done, access.time = True, time
-    team.groups[engine] = groups[len(done) :]
+    for issuer in _issuers(team, event):
+        key = event.engine, issuer
+        groups = team.groups.get(key, [])
+        done = groups[: len(groups) - event.count] if event.count else groups
+        for group in done:
+            for access in group:
+                access.is_done, access.time = True, time
+        team.groups[key] = groups[len(done) :]
     return True
 
 
@@ -614,6 +658,7 @@ _PERFORM: dict[Does, Callable[[Machine, Team, Event], bool]] = {
     Does.TURN_WAIT: _turn_wait,
     Does.TURN_PASS: _turn_pass,
     Does.CLAIM: _claim,
+    Does.GATHER: _gather,
     Does.PROXY_FENCE: _fence,
     Does.GROUP_COMMIT: _close,
     Does.GROUP_WAIT: _close_wait,

@@ -31,7 +31,7 @@ class MBarrier:
         if self.gathered is None:
             self.gathered = clock[:]
         else:
-            self.gathered = [max(pair) for pair in zip(self.gathered, clock, strict=True)]
+            self.gathered = list(map(max, self.gathered, clock))
 
     def complete(self) -> None:
         """End the phase where nothing is pending."""

@@ -26,8 +26,8 @@ Place = Callable[[int], int]
 
 
 class Granules(NamedTuple):
-    """How elements of a buffer are numbered: each takes `count` granules of shared memory, or, in
-    tensor memory, is in a word of a column and a quarter of the lanes.
+    """How elements of a buffer are numbered: each takes `count` granules of shared memory, or lies
+    in one with others; in tensor memory it is in a word of a column and a quarter of the lanes.
     """
 
     bits: int

@@ -26,6 +26,8 @@ from .events import Does, Engine, Row, operands_of, row_of
 from .regions import LANES_PER_WARP, Granules
 from .scalars import Step, step_of
 
+# Bytes of a buffer whose granules are its elements.
+_SMALL_BYTES = 512
 # The slot of the instance's number.
 INSTANCE = 0
 
@@ -151,15 +153,19 @@ class Skeleton:
     units: dict[tuple[int, int], int] = field(default_factory=dict)
 
 
-def skeleton_of(kernel: cute.KernelOp) -> Skeleton:
-    """The skeleton of a kernel behind the last pass that orders; raises `Undecided`."""
-    return _Extraction(kernel).run()
+def skeleton_of(kernel: cute.KernelOp, granule_bytes: int = 0) -> Skeleton:
+    """The skeleton of a kernel behind the last pass that orders; raises `Undecided`. Granules of
+    shared memory have at least so many bytes: with larger ones accesses may seem to meet that do
+    not.
+    """
+    return _Extraction(kernel, granule_bytes).run()
 
 
 class _Extraction:
     """The state of one extraction."""
 
-    def __init__(self, kernel: cute.KernelOp) -> None:
+    def __init__(self, kernel: cute.KernelOp, granule_bytes: int) -> None:
+        self.granule_bits = 8 * granule_bytes
         threads = kernel.threads
         cluster = kernel.properties.get("cluster") or kernel.attributes.get("cluster")
         self.kernel = kernel
@@ -206,13 +212,16 @@ class _Extraction:
     def _find_arenas(self, ops: Sequence[Operation]) -> None:
         """Buffers that share storage are one arena, whose granule is their smallest element."""
         shared = [op for op in ops if isinstance(op, cute.AllocSmemOp) and op.offset is not None]
-        bits = min((_type(op.result).bits for op in shared), default=8)
+        bits = max(self.granule_bits, min((_type(op.result).bits for op in shared), default=8))
         overlay = -1
         for op in ops:
             if isinstance(op, cute.AllocSmemOp):
                 type_ = _type(op.result)
                 if op.offset is None:
-                    at, start, granule = self._arena(op), 0, type_.bits
+                    # Slots of a few bytes lie side by side.
+                    is_small = op.bytes < _SMALL_BYTES
+                    granule = type_.bits if is_small else max(self.granule_bits, type_.bits)
+                    at, start = self._arena(op), 0
                 else:
                     overlay = self._arena(op) if overlay < 0 else overlay
                     at, start, granule = overlay, op.offset.value.data * 8 // bits, bits
@@ -272,15 +281,9 @@ class _Extraction:
         for op in ops:
             if not isinstance(op, cute.DimOp) or not isinstance(op.memref, BlockArgument):
                 continue
-            key = op.memref.index, op.mode.value.data
-            for use in op.result.uses:
-                user = use.operation
-                if isinstance(user, arith.CeilDivSIOp) and use.index == 0:
-                    divisor = user.operands[1].owner
-                    if isinstance(divisor, arith.ConstantOp):
-                        value = divisor.value
-                        assert isinstance(value, IntegerAttr)
-                        self.found.units[key] = value.value.data
+            unit = _divisor(op.result, _STEPS_TO_DIVISION)
+            if unit is not None:
+                self.found.units[op.memref.index, op.mode.value.data] = unit
 
     # Blocks, in order.
 
@@ -499,6 +502,8 @@ class _Extraction:
                 event.count, event.is_read = op.pending.value.data, op.read is not None
             case cute.GemmOp() if event.engine is Engine.TCGEN05:
                 event.value = -1 if op.keeps is None else self.slot(op.keeps)
+            case cute.LastArrivalOp() | cute.ClusterSumOp():
+                event.result = self.slot(op.result)
             case cute.ClaimOp() | cute.CancelLaunchOp():
                 event.value, event.result = self.slot(op.total), self.slot(op.result)
             case pipeline.SendOp():
@@ -600,6 +605,26 @@ def _held(type_: Any, layout: Layout, granules: Granules, warps: int) -> tuple[i
     if not isinstance(type_, FragmentType) or type_.tv is None:
         return None
     return regions.by_warp(type_.tv, type_.shape, layout, granules, warps)
+
+
+# Ops between an extent and its division into tiles: bounds, offsets, what is left.
+_STEPS_TO_DIVISION = 4
+
+
+def _divisor(value: SSAValue, steps: int) -> int | None:
+    """By what a number, or what is computed from it, is divided into tiles."""
+    for use in value.uses:
+        user = use.operation
+        if isinstance(user, arith.CeilDivSIOp | arith.DivSIOp) and use.index == 0:
+            divisor = user.operands[1].owner
+            constant = divisor.value if isinstance(divisor, arith.ConstantOp) else None
+            if isinstance(constant, IntegerAttr) and constant.value.data > 1:
+                return constant.value.data
+        elif steps and type(user).dialect_name() == arith.Arith.name and user.results:
+            found = _divisor(user.results[0], steps - 1)
+            if found is not None:
+                return found
+    return None
 
 
 def _tiled(

@@ -119,11 +119,13 @@ def test_a_message_names_both_places_and_the_edge():
 
 
 def test_an_op_without_a_row_is_undecided_and_leaves_a_remark():
-    text = RING.replace("      cute.barrier\n", '      cute.barrier\n      cute.printf "x"\n')
-    with pytest.raises(Undecided, match=r"no row says what cute\.printf does"):
+    tile = '!cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64):(64,1)">'
+    complete = f"      pipeline.complete %sC : {tile}\n"
+    text = RING.replace("      cute.barrier\n", f"      cute.barrier\n{complete}")
+    with pytest.raises(Undecided, match=r"no row says what pipeline\.complete does"):
         verdict_of(kernel_of(text))
     with collecting() as remarks:
         CheckProtocolPass().apply(Context(), parsed(text))
     assert [remark.message for remark in remarks] == [
-        "undecided: no row says what cute.printf does"
+        "undecided: no row says what pipeline.complete does"
     ]

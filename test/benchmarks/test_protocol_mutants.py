@@ -1,0 +1,58 @@
+"""The edits with which `benchmarks.protocol_mutants` holds the check of synchronized programs to
+account, on a ring that TMA fills and a warpgroup multiplies.
+"""
+
+from pathlib import Path
+
+import pytest
+from xdsl.context import Context
+from xdsl.parser import Parser
+
+from benchmarks.protocol_mutants import edits_of, verdict
+from cutedialect.dialects import all_dialects
+from cutedialect.dialects.pipeline import RoleOp
+from cutedialect.dialects.walks import walk
+
+RING = Path(__file__).parents[1] / "passes" / "check_protocol" / "ring.mlir"
+# What changes nothing: TMA commits by itself; a fence also works for whoever is behind the barrier;
+# to wait earlier is to wait; an issuing warp's own wait is in front of its next store.
+HARMLESS = {
+    "without producer_commit",
+    "producer_commit earlier",
+    "fence_proxy_async later",
+    "consumer_release later",
+    "consumer_wait earlier",
+}
+# Behind the loop nobody fills the stage again.
+HARMLESS_AT_THE_END = {
+    "without consumer_release",
+    "release of the stage at work",
+    "wgmma_wait later",
+}
+
+
+def parsed():
+    context = Context()
+    for name, load in all_dialects().items():
+        context.register_dialect(name, load)
+    return Parser(context, RING.read_text()).parse_module()
+
+
+EDITS = list(edits_of(parsed()))
+
+
+def test_edits_are_of_many_kinds():
+    kinds = {edit.kind for edit in EDITS}
+    assert len(kinds) > 25
+    assert kinds > HARMLESS - {"consumer_wait earlier"}
+
+
+@pytest.mark.parametrize("edit", EDITS, ids=[f"{edit.number} {edit.kind}" for edit in EDITS])
+def test_the_check_finds_what_an_edit_breaks(edit):
+    module = parsed()
+    op = next(op for number, op in enumerate(walk(module)) if number == edit.number)
+    is_at_the_end = isinstance(op.parent_op(), RoleOp)
+    edit.apply(op)
+    says, what = verdict(module)
+    harmless = HARMLESS | HARMLESS_AT_THE_END if is_at_the_end else HARMLESS
+    assert says == ("proved" if edit.kind in harmless else "found"), what
