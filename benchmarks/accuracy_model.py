@@ -17,9 +17,11 @@ from dataclasses import dataclass
 from math import inf, log2
 from typing import Any
 
-from cutedialect.frontend.library import attention_schedules as schedules
+from cutedialect.choosing import attention_parameters as parameters
+from cutedialect.choosing.attention_problem import AttentionProblem
+from cutedialect.choosing.attention_space import ATTENTION
+from cutedialect.choosing.choose import choose
 from cutedialect.frontend.library import online_softmax as program
-from cutedialect.frontend.library.attention_work import AttentionWork
 
 from .attention_case import Attention
 from .attention_draws import ACCURACY, drawn
@@ -66,17 +68,17 @@ class Sample:
 def plan_of(case: Attention) -> Plan:
     """What `cute.attention` chooses."""
     rows, keys = case.rows, case.keys
-    work = AttentionWork(
+    problem = AttentionProblem(
         dims=(case.depth, case.depth), rows=rows, keys=keys, is_uneven=case.causal,
-        is_f16=case.dtype == "f16", sequences=case.batch * case.heads[0],
+        is_f16=case.dtype == "f16", sequences=case.batch * case.heads[0], arch=_ARCH,
     )  # fmt: skip
-    chosen = schedules.choose_schedule(work, _ARCH)
+    chosen = choose(ATTENTION, problem)
     assert chosen.tile is not None
     bq, bk = chosen.tile
-    packed = schedules.packed(work, chosen, _ARCH)
-    if schedules.summed_by(work, chosen, _ARCH) == "multiply":
+    packed = parameters.packed(problem, chosen)
+    if parameters.summed_by(problem, chosen) == "multiply":
         packed = 1, 1
-    return Plan(bq, bk, schedules.maxima(work, chosen), packed)
+    return Plan(bq, bk, parameters.maxima(problem, chosen), packed)
 
 
 def samples(torch: Any, case: Attention, seed: int) -> Iterator[Sample]:

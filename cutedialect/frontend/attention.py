@@ -5,10 +5,20 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from cutedialect.backend.runtime.driver import gpu_available
+from cutedialect.backend.runtime.errors import CompileError
+from cutedialect.backend.runtime.tunings import has_tunings
+from cutedialect.choosing.attention_parameters import open_parameters
+from cutedialect.choosing.attention_problem import WARPGROUP_TARGETS, WIDE, AttentionProblem
+from cutedialect.choosing.attention_space import ATTENTION as SPACE
+from cutedialect.choosing.attention_space import tile_columns
+from cutedialect.choosing.choose import choose
 from cutedialect.schedule import Schedule
 
 from .attention_operands import (
@@ -28,14 +38,11 @@ from .attention_views import (
 from .declarations import ATTENTION
 from .doors import Door
 from .dtypes import DType, as_dtype, bf16, f16, f32, i32
-from .fitting import allowed, searched
+from .fitting import Memory, allowed, searched
 from .gemm_operands import Operand, as_number, as_operand, check_types, shown
 from .kernel import TensorSpec
 from .launch import Variants, as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.attention import attention as program
-from .library.attention_options import chosen_schedule, options_of
-from .library.attention_schedules import WIDE, tile_columns
-from .library.attention_work import AttentionWork
 from .library.split_attention import split_attention
 from .ready_attention import ReadyAttention
 from .ready_call import call_key
@@ -153,34 +160,54 @@ class AttentionCall:
         target = self.given.arch or default_arch(backend)
         check_arch(target)
         check_types(self.q, self.q, target)
+        problem = self.problem(target, backend)
+
+        def found(given: Schedule | None) -> ReadyAttention:
+            choice = partial(choose, SPACE, problem, given)
+            prepared = partial(self._prepared_with, problem, given, backend)
+            if given is not None and given.tile is not None:
+                # What spills stays where its keys are given: the launch tells.
+                return prepared(choice())
+            memory = Memory(f"attention {problem.kernel_class}", target)
+            return searched(choice, prepared, backend, memory)
+
         schedule = as_schedule(self.given.schedule)
-        if schedule is not None:
-            return allowed(lambda each: self._prepared_with(target, each, backend), schedule)
-        return searched(
-            len, lambda spills: self._prepared_with(target, None, backend, spills), backend
-        )
+        if schedule is None:
+            kept = self._kept_schedule(target, backend)
+            # A class of problems may hold one that the schedule does not fit.
+            if kept is not None:
+                with suppress(CompileError, ValueError):
+                    return self.prepared_with(kept, target, backend)
+            return found(None)
+        if schedule.tile is not None and len(schedule.tile) != 2:
+            raise ValueError(f"schedule: expected a tile (rows, keys), got {schedule.tile}")
+        return allowed(found, schedule)
+
+    def _kept_schedule(self, target: str, backend: str) -> Schedule | None:
+        """What tuning found for calls like this one, where a device runs it."""
+        if backend in ("emulator", "interpreter") or not (has_tunings() and gpu_available()):
+            return None
+        from .attention_tuning import kept_schedule
+
+        return kept_schedule(self, target)
+
+    def prepared_with(self, given: Schedule | None, target: str, backend: str) -> ReadyAttention:
+        """The call with the choice that has the fields of a schedule."""
+        problem = self.problem(target, backend)
+        return self._prepared_with(problem, given, backend, choose(SPACE, problem, given))
 
     def _prepared_with(
-        self, target: str, given: Schedule | None, backend: str, spills: int = 0
+        self, problem: AttentionProblem, given: Schedule | None, backend: str, chosen: Schedule
     ) -> ReadyAttention:
-        """The call with a schedule, or with a default although so many others had too few
-        registers.
-        """
-        out = self.given.out
-        if given is not None and given.tile is not None and len(given.tile) != 2:
-            raise ValueError(f"schedule: expected a tile (rows, keys), got {given.tile}")
-        made = out
-        if out is None:
-            made = TensorSpec(self.out_shape, self.out_dtype, align=self._new_alignment())
+        """The call with what was chosen, where `given` is what it gives of that."""
+        out, target = self.given.out, problem.arch
         folds = self.folds(out)
-        problem = self.work(made, folds, target, backend, spills)
-        chosen = chosen_schedule(problem, target, given)
         parts = self._parts(chosen, folds, target, backend)
         chosen = without_parts(chosen)
         ready = self._ready(chosen, folds, parts)
         if 0 in self.out_shape:
             return ready
-        options = options_of(problem, target, chosen) | {
+        options = _options(problem, chosen) | {
             "dims": problem.dims,
             "page_size": 0 if self.table is None else self.k.shape[2],
             # The largest score is that of the largest product only with a positive factor.
@@ -190,11 +217,10 @@ class AttentionCall:
         }
 
         def near(other: Schedule) -> dict[str, Any]:
-            return options_of(
-                problem, target, without_parts(chosen_schedule(problem, target, other))
-            )
+            return _options(problem, without_parts(choose(SPACE, problem, other)))
 
-        args = self._program_arguments(ready, made)
+        lse = TensorSpec(self.out_shape[:-1], f32, align=4) if self.returns_lse else None
+        args = self.arguments(ready, self._result, lse)
         taken = split_attention if parts > 1 or ready.gathers else program
         kernel = compile_kernel(taken, args, options, Variants(given or Schedule(), near))
         return replace(ready, kernel=kernel)
@@ -204,14 +230,22 @@ class AttentionCall:
         """Heads of q that share one of k and v."""
         return (self.q.shape[1] or 0) // (self.heads or 1)
 
-    def work(
-        self, made: Any, folds: bool, target: str, backend: str, spills: int = 0
-    ) -> AttentionWork:
-        """What the choice of a schedule depends on; `made` is the output or its spec."""
+    def new_result(self) -> TensorSpec:
+        """What an output that is made for the call looks like."""
+        return TensorSpec(self.out_shape, self.out_dtype, align=self._new_alignment())
+
+    @property
+    def _result(self) -> Any:
+        """The output, or its spec."""
+        return self.new_result() if self.given.out is None else self.given.out
+
+    def problem(self, target: str, backend: str) -> AttentionProblem:
+        """What the choice of a schedule depends on."""
+        folds = self.folds(self.given.out)
         dims, sliced = self.dims(target), self._is_sliced
         left, right = self.masks()
         is_packed = self.packing is not None
-        return AttentionWork(
+        return AttentionProblem(
             dims,
             rows=self.rows_each() if is_packed else self._rows_of_tiles(folds),
             keys=None if is_packed else self.key_shape()[2],
@@ -225,10 +259,9 @@ class AttentionCall:
             is_packed=is_packed,
             group=self.group,
             has_window=left is not None,
-            stores_boxes=_is_boxes(made, "out"),
+            stores_boxes=_is_boxes(self._result, "out"),
             bits_out=self.out_dtype.bits,
             is_capped=self.softcap is not None,
-            spills=spills,
             is_f16=self.q.dtype == f16,
             returns_lse=self.returns_lse,
             is_latent=self.is_latent,
@@ -237,6 +270,7 @@ class AttentionCall:
             is_padded=dims != (self.q.shape[-1], self.v.shape[-1]),
             sees=None if left is None or right is None else left + right + 1,
             is_shifted=self.is_shifted(),
+            arch=target,
         )
 
     @property
@@ -279,22 +313,22 @@ class AttentionCall:
             None if parts == 1 else _scalar(parts, i32),
         )
 
-    def _program_arguments(self, ready: ReadyAttention, made: Any) -> Any:
-        """The arguments of the tile program."""
-        lse = TensorSpec(self.out_shape[:-1], f32, align=4) if self.returns_lse else None
+    def arguments(self, ready: ReadyAttention, out: Any, lse: Any) -> list[Any]:
+        """The arguments of the tile program for the results, or their specs."""
         values = None if self.is_latent else self.v.value
         lengths = None if self.lengths is None else self.lengths.value
         table = None if self.table is None else self.table.value
         packing = self.packing
         offsets = () if packing is None else (packing.q_offsets.value, packing.k_offsets.value)
-        arrays = self.q.value, self.k.value, values, made, lse, lengths, table
+        arrays = self.q.value, self.k.value, values, out, lse, lengths, table
         return ready.arguments((*arrays, *self.given_scales, *offsets))
 
     def dims(self, arch: str) -> tuple[int, int]:
         """The head dimensions as tiles have them."""
-        bits, boxes = self.q.dtype.bits, self.loads_boxes()
+        bits = self.q.dtype.bits
+        takes_boxes = arch in WARPGROUP_TARGETS and self.loads_boxes()
         depth, width = (
-            tile_columns(each.shape[-1] or 0, bits, arch, boxes) for each in (self.q, self.v)
+            tile_columns(each.shape[-1] or 0, bits, takes_boxes) for each in (self.q, self.v)
         )
         if max(depth, width) <= WIDE:
             return depth, width
@@ -379,6 +413,11 @@ class AttentionCall:
         return (number, heads, group) if group > 1 else (number, heads)
 
 
+def _options(problem: AttentionProblem, chosen: Schedule) -> dict[str, Any]:
+    """The schedule, and the parameters of the program that go with it."""
+    return open_parameters(problem, chosen) | {"schedule": chosen}
+
+
 def _is_boxes(value: object, name: str) -> bool:
     """Whether TMA takes boxes of an argument; an array without elements may have any strides."""
     spec = spec_of(value, name)
@@ -436,9 +475,17 @@ def _look(
     return key, arrays, columns is None
 
 
+def tunable_attention(args: tuple[Any, ...], options: dict[str, Any], timer: Any) -> Any:
+    """The call as `cute.autotune` takes it."""
+    from .attention_tuning import TunableAttention
+
+    return TunableAttention(args, options, timer)
+
+
 door: Door[AttentionCall, ReadyAttention] = Door(ATTENTION, AttentionCall, _look)
 
 if TYPE_CHECKING:
     from .typed_calls import attention
 else:
     attention = door.function(__name__, {"split_scales": split_scales})
+    attention.tunable = tunable_attention

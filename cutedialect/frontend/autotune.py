@@ -54,7 +54,8 @@ def autotune(
     check: bool = True,
     **options: Any,
 ) -> Any:
-    """The fastest schedule of `cute.gemm` or a `@cute.kernel` function for arguments like `args`.
+    """The fastest schedule of `cute.gemm`, `cute.attention` or a `@cute.kernel` function for
+    arguments like `args`.
 
     `args` and `options` are those of a call or of `cute.compile`: arrays, whose copies are timed so
     that they stay as they are, or `cute.TensorSpec`s of given extents. `configs` are schedules or
@@ -327,7 +328,9 @@ def _tunable(op: Any, args: Sequence[object], options: dict[str, Any], timer: Ti
         return TunableKernel(op, args, options, timer)
     make = getattr(op, "tunable", None)
     if make is None:
-        raise TypeError(f"expected cute.gemm or a @cute.kernel function, got {_kind(op)}")
+        raise TypeError(
+            f"expected cute.gemm, cute.attention or a @cute.kernel function, got {_kind(op)}"
+        )
     return make(tuple(args), options, timer)
 
 

@@ -353,7 +353,9 @@ def test_a_forced_emulator_is_not_tuned_for(monkeypatch):
 
 def test_what_cannot_be_tuned():
     for op, said in ((3, "int"), (cute.grouped_gemm, "grouped_gemm")):
-        with pytest.raises(TypeError, match=f"cute.gemm or a @cute.kernel function, got {said}"):
+        with pytest.raises(
+            TypeError, match=f"cute.attention or a @cute.kernel function, got {said}"
+        ):
             autotune(FakeTimer(lambda schedule: 1.0), op)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,6 @@ from cutedialect.backend.runtime import ptxas
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.frontend import fitting
 from cutedialect.frontend.fitting import schedules_near
-from cutedialect.frontend.library.attention_schedules import choose_schedule
-from cutedialect.frontend.library.attention_work import AttentionWork
 
 
 def operands(rows, keys, d):
@@ -32,6 +29,9 @@ def keys_of(kernel):
 def refusing(monkeypatch):
     """Machine code of kernels whose blocks have more than some keys spills."""
     tried = []
+
+    # What is known to spill is not tried again.
+    monkeypatch.setenv("CUTEDIALECT_NO_CACHE", "1")
 
     def install(most):
         monkeypatch.setattr(fitting, "gpu_available", lambda: True)
@@ -53,10 +53,33 @@ def test_a_default_that_spills_gives_way_to_fewer_keys(refusing):
     assert keys_of(kernel) == 96
 
 
-def test_attempts_end(refusing):
+def test_no_more_than_three_are_compiled(refusing):
+    """The error lists each."""
     tried = refusing(0)
-    cute.compile(cute.attention, *operands(70, 400, 128), arch="sm_90a")
-    assert tried == [128, 112, 96, 80]
+    with pytest.raises(cute.CompileError, match="without spills, got none: ") as caught:
+        cute.compile(cute.attention, *operands(70, 400, 128), arch="sm_90a")
+    assert tried == [128, 112, 96]
+    assert caught.value.code == "CD-SPILL"
+    assert str(caught.value).count("tile = ") == 3
+
+
+def test_what_is_known_to_spill_is_not_compiled_again(refusing, monkeypatch, tmp_path):
+    """Of problems of one class, whatever their extents are."""
+    monkeypatch.delenv("CUTEDIALECT_NO_CACHE", raising=False)
+    monkeypatch.setenv("CUTEDIALECT_CACHE_DIR", str(tmp_path))
+    tried = refusing(100)
+    for rows in (70, 90):
+        assert keys_of(cute.compile(cute.attention, *operands(rows, 400, 128), arch="sm_90a")) == 96
+    assert tried == [128, 112, 96, 96]
+
+
+def test_fields_that_are_given_stay_where_others_give_way(refusing):
+    tried = refusing(100)
+    options = {"arch": "sm_90a", "schedule": "stages = 2, maxima = lazy"}
+    kernel = cute.compile(cute.attention, *operands(70, 400, 128), **options)
+    assert tried == [128, 112, 96]
+    assert "stages = 2" in kernel.schedule
+    assert "maxima = lazy" in kernel.schedule
 
 
 @pytest.mark.parametrize("options", [{"schedule": "tile = (128,128)"}, {"backend": "emulator"}])
@@ -153,16 +176,6 @@ def test_warps_that_shift_few_rows_have_registers(arch, dtype, rows):
     lengths, table = cute.TensorSpec((16,), cute.i32), cute.TensorSpec((16, 16), cute.i32)
     options = {"lengths": lengths, "block_table": table, "window": (1024, 30)}
     assert cute.compile(cute.attention, q, k, k, arch=arch, **options).fits
-
-
-@pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_100a", "sm_120a"])
-def test_more_warps_share_rows_where_a_default_spills(arch):
-    work = AttentionWork((256, 256), rows=16, bits=8, bits_q=8, loads_boxes=False)
-    chosen = [choose_schedule(replace(work, spills=spills), arch) for spills in range(4)]
-    assert [each.warps for each in chosen] == [None, (1, 2), (1, 4), (1, 4)]
-    assert choose_schedule(replace(work, is_shifted=True), arch).warps == (1, 4)
-    narrow = replace(work, dims=(32, 16), is_shifted=True)
-    assert choose_schedule(narrow, arch).warps == (1, 2)
 
 
 def test_warps_may_be_left_to_the_compiler_nearby():

@@ -10,7 +10,8 @@ import pytest
 
 import cutedialect as cute
 from cutedialect import ScheduleError
-from cutedialect.frontend.library.exponential_model import polynomials
+from cutedialect.choosing.attention_parameters import polynomials
+from cutedialect.choosing.attention_problem import AttentionProblem
 from cutedialect.passes.bind.exponential_shares import is_polynomial, period
 
 BF16 = ml_dtypes.bfloat16
@@ -134,8 +135,11 @@ DEFAULTS = [
 
 @pytest.mark.parametrize(("case", "wanted"), DEFAULTS)
 def test_defaults_follow_the_rates_of_units(case, wanted):
-    arch, dim, *rest = case
-    assert polynomials(arch, (dim, dim), *rest) == wanted
+    arch, dim, bits, is_f16, returns_lse = case
+    problem = AttentionProblem(
+        (dim, dim), bits_q=bits, is_f16=is_f16, returns_lse=returns_lse, arch=arch
+    )
+    assert polynomials(problem) == wanted
 
 
 def test_what_is_marked():

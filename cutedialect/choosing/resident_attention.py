@@ -5,12 +5,9 @@ but each loads its own keys and values, more often the more there are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cutedialect.schedule import Schedule
 
-if TYPE_CHECKING:
-    from .attention_work import AttentionWork
+from .attention_problem import AttentionProblem
 
 # What a warpgroup multiplies at once, of rows and of keys.
 _ROWS, _UNIT_KEYS = 64, 16
@@ -27,7 +24,6 @@ _MORE_REGISTERS = (56, 200)
 _SEEN_BY_WINDOW, _SEEN_BY_MASK, _SEEN_BY_ALL = 4097, 2048, 1024
 _FEW_TILES = 6
 # Packed sequences of so many rows, on average: a long one among them may see many.
-_SEEN_IN_PACKS = 256
 # Of heads of 64, two CTAs with as many keys of a block as registers hold are faster than three for
 # up to so many tiles of each processor.
 _TILES_OF_TWO, _KEYS_OF_TWO = 4, 128
@@ -45,27 +41,27 @@ _BLOCK, _FEW_SEEN, _FEW_BLOCK = 64, 96, 32
 _EVEN = 8
 
 
-def resident_schedule(work: AttentionWork, is_soon_over: bool) -> Schedule | None:
+def resident_schedule(problem: AttentionProblem, is_soon_over: bool) -> Schedule | None:
     """The schedule of CTAs that share a processor, but for the order of tiles; None where a CTA
     has one for itself. CTAs start early where all `is_soon_over`.
     """
-    if not work.rows or not work.sequences:
+    if not problem.rows or not problem.sequences:
         return None
-    tiles = work.sequences * -(-work.rows // _ROWS)
-    narrow = _of_narrow_heads(work, tiles)
-    found = narrow or _of_wide_heads(work, tiles)
-    if found is None:
+    tiles = problem.sequences * -(-problem.rows // _ROWS)
+    narrow = _of_narrow_heads(problem, tiles)
+    ctas_and_keys = narrow or _of_wide_heads(problem, tiles)
+    if ctas_and_keys is None:
         return None
-    ctas, keys = found
-    if work.keys is not None:
-        keys = min(keys, max(_UNIT_KEYS, -(-work.keys // _UNIT_KEYS) * _UNIT_KEYS))
+    ctas, keys = ctas_and_keys
+    if problem.keys is not None:
+        keys = min(keys, max(_UNIT_KEYS, -(-problem.keys // _UNIT_KEYS) * _UNIT_KEYS))
     registers = None if narrow is None else _NARROW_REGISTERS.get(ctas)
     if registers is None:
-        registers = _MORE_REGISTERS if _loads_more(work) else _REGISTERS[ctas]
-    slots = ctas * work.processors
+        registers = _MORE_REGISTERS if _loads_more(problem) else _REGISTERS[ctas]
+    slots = ctas * problem.processors
     is_even = tiles <= slots or -tiles % slots <= slots // _EVEN
     # Claims, too, leave processors alike, and cost less than to start late with wide heads.
-    is_dealt = tiles <= _FEW_TILES * slots and not work.is_packed
+    is_dealt = tiles <= _FEW_TILES * slots and not problem.is_packed
     is_dealt = is_dealt and (is_even or narrow is not None)
     return Schedule(
         tile=(_ROWS, keys),
@@ -75,63 +71,58 @@ def resident_schedule(work: AttentionWork, is_soon_over: bool) -> Schedule | Non
         overlap="yes",
         scheduler="persistent" if is_dealt else "dynamic",
         # One loop, whose trips ask for a mask: a window's are few.
-        split_loops="no" if work.has_window else None,
+        split_loops="no" if problem.has_window else None,
         split_loads="no",
     )
 
 
-def are_short_packs(work: AttentionWork) -> bool:
-    """Whether packed sequences have few rows, on average: half of a tile is empty then, which of
-    64 rows is less.
-    """
-    return work.is_packed and work.rows is not None and work.rows <= _SEEN_IN_PACKS
-
-
-def _loads_more(work: AttentionWork) -> bool:
+def _loads_more(problem: AttentionProblem) -> bool:
     """Whether those that load look for a sequence and for the head that shares its keys."""
-    return work.is_packed and work.group > 1
+    return problem.is_packed and problem.group > 1
 
 
-def _of_narrow_heads(work: AttentionWork, tiles: int) -> tuple[int, int] | None:
+def _of_narrow_heads(problem: AttentionProblem, tiles: int) -> tuple[int, int] | None:
     """How many CTAs with heads of up to 64 dimensions share a processor, and keys of a block."""
-    if not set(work.dims) <= set(_RESIDENT) or work.rows is None or work.rows <= _ROWS:
+    if not set(problem.dims) <= set(_RESIDENT) or problem.rows is None or problem.rows <= _ROWS:
         return None
-    if work.is_packed:
-        pays = are_short_packs(work)
-    elif work.has_window:
-        pays = work.sees is not None and work.sees <= _SEEN_BY_WINDOW
+    if problem.is_packed:
+        pays = problem.has_short_packs
+    elif problem.has_window:
+        pays = problem.sees is not None and problem.sees <= _SEEN_BY_WINDOW
     else:
-        most = _SEEN_BY_MASK if work.is_uneven else _SEEN_BY_ALL
-        pays = work.keys is not None and work.keys <= most
+        most = _SEEN_BY_MASK if problem.is_uneven else _SEEN_BY_ALL
+        pays = problem.keys is not None and problem.keys <= most
     if not pays:
         return None
-    widest = max(work.dims)
-    is_partial = work.is_packed or work.has_window
-    if widest == _NARROW and tiles <= _TILES_OF_TWO * work.processors and not is_partial:
+    widest = problem.widest
+    is_partial = problem.is_packed or problem.has_window
+    if widest == _NARROW and tiles <= _TILES_OF_TWO * problem.processors and not is_partial:
         return 2, _KEYS_OF_TWO
-    ctas, keys = next(each for widths, each in _RESIDENT.items() if widest <= widths)
-    turns = -(-tiles // work.processors)
+    ctas, keys = next(row for widths, row in _RESIDENT.items() if widest <= widths)
+    turns = -(-tiles // problem.processors)
     # No more than it takes: where there is room for another one, more of them share a processor.
-    return (ctas if work.is_packed else min(ctas, max(2, turns))), keys
+    return (ctas if problem.is_packed else min(ctas, max(2, turns))), keys
 
 
-def _of_wide_heads(work: AttentionWork, tiles: int) -> tuple[int, int] | None:
+def _of_wide_heads(problem: AttentionProblem, tiles: int) -> tuple[int, int] | None:
     """The same of wider heads, and of few rows: as many CTAs as it takes for all tiles to be
     computed at once, or two where rows see few keys.
     """
-    widest = max(work.dims)
-    most = next((each for widths, each in _MORE_CTAS.items() if widest <= widths), 1)
+    widest = problem.widest
+    most = next((count for widths, count in _MORE_CTAS.items() if widest <= widths), 1)
     if most == 1:
         return None
-    if work.is_packed:
-        if not are_short_packs(work) or widest <= _NARROW:
+    if problem.is_packed:
+        if not problem.has_short_packs or widest <= _NARROW:
             return None
-        most = 2 if _loads_more(work) else most
+        most = 2 if _loads_more(problem) else most
         return most, _BLOCK if most > 2 else _FEW_BLOCK
-    turns = -(-tiles // work.processors)
-    if turns == 1 or work.keys is None or (work.has_window and work.sees is None):
+    turns = -(-tiles // problem.processors)
+    if turns == 1 or problem.keys is None or (problem.has_window and problem.sees is None):
         return None
-    seen = work.keys if work.sees is None else min(work.keys, work.sees + _ROWS - 1)
+    seen = problem.keys
+    if problem.sees is not None:
+        seen = min(seen, problem.sees + _ROWS - 1)
     is_wide = widest > _HALF
     if turns <= most and seen <= (_WIDE_SEEN if is_wide else _SEEN_AT_ONCE):
         return turns, _FEW_BLOCK if is_wide or seen <= _FEW_SEEN else _BLOCK

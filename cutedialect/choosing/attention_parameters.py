@@ -1,0 +1,237 @@
+"""The compile-time parameters of the attention program that a schedule leaves open: the policy of
+the maximum, what adds up exponentials, and with which keys tiles begin.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cutedialect.choices import Maxima
+from cutedialect.schedule import SHARES, Schedule
+
+from .attention_problem import GROUP_ROWS, SPAN, WIDE, AttentionProblem
+
+# Registers of a thread that multiplies, by warpgroups that share a tile, and how many it needs
+# beside accumulators and operands, without and with more than a causal mask's bounds. A lone one
+# has 248, but 160 keys of heads of 192 spilled where all of these were counted on.
+_REGISTERS = {1: 232, 2: 232, 3: 160}
+_BESIDE, _MORE_BESIDE = 10, 24
+# Above this dimension unmasked rows have too few registers for guesses: the assembler spills some.
+_WIDEST_UNMASKED = 192
+# Registers of a thread beside the accumulators and both operands of two blocks of keys that take
+# turns; and the narrowest and widest heads that gain by turns, and the widest of f16.
+_BESIDE_TURNS, _MORE_BESIDE_TURNS = 32, 16
+_NARROWEST_TURNS, _WIDEST_TURNS, _WIDEST_F16_TURNS = 33, 128, 192
+# Windows that are worth turns.
+_LONG_WINDOW = 1024
+# Elements of a thread that the sums of rounded exponentials add in 16 bits first, by the widest
+# heads: most where arithmetic takes longer than the multiplies, none where multiplies take longer.
+_PACKED = {64: 8, 127: 2, 191: 4, 256: 1}
+# Of tiles of so many rows, whose rows see few keys, none: two or three keys share a row's weight
+# more often, and each addition in 16 bits shows. A window's, which see more of them, add pairs.
+_FEW_ROWS, _PACKED_IN_WINDOWS = 64, 2
+# Of f16 fewer, since what such sums lose is then as much as what the result loses by its rounding;
+# and of unmasked rows, whose blocks all do the same.
+_LESS_PACKED = 2
+# CTAs of a warpgroup that may share a processor where a multiply takes more columns than a span.
+_MOST_CTAS = 3
+# Keys that a multiply takes at once.
+_UNIT_KEYS = 16
+# Blocks between those that tiles of a window begin with.
+_MEETING_BLOCKS = 8
+
+
+def registers_of(chosen: Schedule) -> int:
+    """The registers of a thread that multiplies; none where it is not known who does."""
+    assert chosen.tile is not None
+    if chosen.registers is not None:
+        return chosen.registers[1]
+    return _REGISTERS.get(-(-chosen.tile[0] // GROUP_ROWS), 0)
+
+
+def held_registers(problem: AttentionProblem, chosen: Schedule) -> int:
+    """The registers of a thread of a warpgroup for accumulators, operands and what is beside them
+    while the exponentials of a block wait.
+    """
+    assert chosen.tile is not None
+    keys, widest = chosen.tile[1], problem.widest
+    if (chosen.unroll or 1) > 1:
+        beside = _BESIDE_TURNS
+        if problem.is_capped or (problem.group != 1 and problem.keeps_more):
+            # Which head shares the keys takes a few more.
+            beside += _MORE_BESIDE_TURNS
+        return widest // 2 + keys + beside
+    beside = _MORE_BESIDE if problem.keeps_more else _BESIDE
+    return problem.dims[1] // 2 + keys + widest // 16 + beside
+
+
+def maxima(problem: AttentionProblem, chosen: Schedule) -> Maxima:
+    """How a kernel keeps the score that a row's exponentials count from."""
+    if chosen.maxima is not None:
+        return chosen.maxima
+    if guesses(problem, chosen):
+        return "guessed"
+    return maxima_found(problem, chosen)
+
+
+def maxima_found(problem: AttentionProblem, chosen: Schedule) -> Maxima:
+    """The same where the largest score of each block is looked for."""
+    return "lazy" if _scales_rarely(problem, chosen) else "exact"
+
+
+def guesses(problem: AttentionProblem, chosen: Schedule) -> bool:
+    """Whether it pays to count exponentials from the largest score of the blocks before and to look
+    for a larger one only where they add up to too much: where warpgroups multiply meanwhile, and
+    registers hold the scores until that is known, beside what is made of them.
+    """
+    widest = problem.widest
+    if not chosen.overlaps_multiplies or chosen.tile is None or widest > WIDE:
+        return False
+    if widest > _WIDEST_UNMASKED and not problem.is_uneven:
+        return False
+    if not problem.is_plain or problem.is_paged:
+        return False
+    if (widest > 128 and problem.keeps_more) or (problem.has_window and problem.is_sliced):
+        return False
+    return held_registers(problem, chosen.merged(Schedule(unroll=1))) <= registers_of(chosen)
+
+
+def takes_turns(problem: AttentionProblem, chosen: Schedule) -> bool:
+    """Whether a loop of two blocks of keys pays, of which each has registers for its exponentials:
+    where rows see many of them, and registers suffice for both.
+    """
+    if chosen.tile is None or problem.bits_q != 16 or maxima(problem, chosen) != "guessed":
+        return False
+    if chosen.scheduler == "single":
+        # Problems of one wave, of which there would be more kinds of kernels.
+        return False
+    if not problem.has_many_keys or (problem.has_window and (problem.sees or 0) < _LONG_WINDOW):
+        return False
+    least, most = _NARROWEST_TURNS, _WIDEST_TURNS
+    if problem.is_f16:
+        least, most = 0, _WIDEST_F16_TURNS
+    held = held_registers(problem, chosen.merged(Schedule(unroll=2)))
+    return least <= problem.widest <= most and held <= registers_of(chosen)
+
+
+def _scales_rarely(problem: AttentionProblem, chosen: Schedule) -> bool:
+    """Whether it pays to ask in each trip if what was added up has to be scaled: where rows see
+    many blocks of keys (their largest scores grow in the first few), and warpgroups multiply
+    meanwhile, results are wide, or another role scales them.
+    """
+    is_partial = problem.has_window or problem.is_packed
+    is_apart = problem.widest > WIDE or chosen.plan.corrects is not None
+    return problem.has_many_keys and not is_partial and (chosen.overlaps_multiplies or is_apart)
+
+
+def summed_by(problem: AttentionProblem, chosen: Schedule) -> str:
+    """What adds up a row's rounded exponentials: the "multiply" by V, where one span of a swizzle
+    holds the columns of V and more of them in a multiply of warpgroups cost less than the
+    arithmetic, or else "registers".
+    """
+    columns = problem.dims[1]
+    is_span = columns <= SPAN and columns & (columns - 1) == 0
+    is_plain = problem.is_plain and problem.bits_q == 16 and not problem.is_latent
+    if not (problem.on_groups and is_plain and is_span and _multiplies_groups(chosen)):
+        return "registers"
+    # What ptxas gives all threads at first has to hold what one instruction takes, and three
+    # warpgroups have no registers for more beside places in a slice, or addresses of results.
+    is_tight = (chosen.ctas or 1) > _MOST_CTAS and columns == SPAN
+    if chosen.tile is not None and chosen.tile[0] == 3 * GROUP_ROWS:
+        is_tight |= problem.is_sliced or not problem.stores_boxes
+    is_rounded = maxima(problem, chosen) != "exact"
+    return "multiply" if is_rounded and not is_tight and not problem.sums_few else "registers"
+
+
+def _multiplies_groups(chosen: Schedule) -> bool:
+    """Whether warpgroups multiply whole rows of a tile."""
+    rows, block = chosen.tile or (GROUP_ROWS, _UNIT_KEYS)
+    groups = chosen.warps is None or (chosen.warps[0] % 4 == 0 and chosen.warps[1] == 1)
+    is_open = chosen.atom is None and chosen.may_specialize
+    return groups and is_open and rows % GROUP_ROWS == 0 and block % _UNIT_KEYS == 0
+
+
+def packed(problem: AttentionProblem, chosen: Schedule) -> tuple[int, int]:
+    """How many elements of a thread the sums of rounded exponentials add in 16 bits, and how many
+    those of a block that a mask cuts, whose rows may see few keys. They add these in f32 alone
+    where such blocks have a loop of their own, so that no other block asks which it is. Rows of
+    f16 that return logarithms have no registers for that beside both sums.
+    """
+    most = next((each for widest, each in _PACKED.items() if problem.widest <= widest), 1)
+    if chosen.tile is not None and chosen.tile[0] <= _FEW_ROWS:
+        most = min(most, _PACKED_IN_WINDOWS if problem.has_window else 1)
+    if problem.is_f16 or (problem.widest > SPAN and not problem.is_uneven):
+        most = min(most, _LESS_PACKED)
+    is_split = problem.on_groups and chosen.split_loops != "no" and not problem.has_window
+    return most, 1 if is_split and not (problem.is_f16 and problem.returns_lse) else most
+
+
+def meets_at(problem: AttentionProblem, chosen: Schedule) -> int:
+    """With which blocks the tiles of a window begin: with multiples of this, 0 for the first one
+    that they see. Those that are computed at a time then read the same keys first: a window's tiles
+    have few blocks each, which those beside them read too.
+    """
+    if chosen.scheduler != "dynamic" or chosen.tile is None:
+        return 0
+    if problem.is_paged or (problem.is_packed and problem.group != 1):
+        # Pages, or sequences and shared heads together, leave too few registers.
+        return 0
+    pays = problem.has_window and problem.widest <= 128 and problem.is_plain
+    return _MEETING_BLOCKS if pays and chosen.tile[0] == 2 * GROUP_ROWS else 0
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Of one processor: floating-point operations of 16 bits of its tensor cores in a cycle,
+    exponentials in a cycle, and results of instructions in a cycle.
+    """
+
+    multiplies: int
+    exponentials: int = 16
+    issue: int = 128
+
+
+# A B200: 2.25 PFLOP/s of 148 processors at 1.85 GHz, and CUDA's table of throughputs of arithmetic
+# instructions, by which 10.3 has twice the exponentials: those are no bound there.
+RATES = {arch: Rates(8192) for arch in ("sm_100a", "sm_100f")}
+# Instructions for a score beside its exponential: scale and subtract, find the largest, add up,
+# round (two at once), and a part of what rows and tiles take. Of a polynomial beside its degree:
+# two for the range, three to round, two for the power of two, less the exponential's own.
+_BESIDE_SCORE, _BESIDE_DEGREE = 5.5, 6
+# The exponentials of a tile wait for its scores, so that their unit is idle now and then.
+_BUSY = 0.75
+
+
+def polynomials(problem: AttentionProblem) -> tuple[int, int] | None:
+    """How many exponentials are polynomials (share, degree); None where the tensor cores take
+    longer, or nothing is known of the target. The fewest pairs with which neither the unit for
+    special functions nor the others take longer than they have to.
+    """
+    rates = RATES.get(problem.arch)
+    if rates is None:
+        return None
+    # Errors below the rounding of what is multiplied by V; logarithms keep those of f32.
+    degree = 5 if problem.returns_lse else 4 if problem.is_f16 else 3
+    tensor = 2 * sum(problem.dims) * problem.bits_q / 16 / rates.multiplies
+
+    def time(share: int) -> float:
+        """Cycles for a score: those of the unit that takes longest."""
+        part = share / SHARES
+        special = (1 - part) / rates.exponentials / _BUSY
+        return max(
+            tensor, special, (_BESIDE_SCORE + part * (degree + _BESIDE_DEGREE)) / rates.issue
+        )
+
+    share = min(range(0, SHARES + 1, 2), key=time)
+    return (share, degree) if share else None
+
+
+def open_parameters(problem: AttentionProblem, chosen: Schedule) -> dict[str, object]:
+    """What the space fills of the program's parameters, by name."""
+    return {
+        "tile": chosen.tile,
+        "maxima": maxima(problem, chosen),
+        "meets_at": meets_at(problem, chosen),
+        "sums": summed_by(problem, chosen),
+        "packed": packed(problem, chosen),
+    }

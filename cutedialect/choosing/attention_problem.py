@@ -1,0 +1,173 @@
+"""What the schedule of an attention depends on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cutedialect.atoms import Target, target
+
+# A warpgroup multiplies 64 rows at once.
+GROUP_ROWS = 64
+# Wider heads have results that several warps share by columns.
+WIDE = 256
+WARPGROUP_TARGETS = ("sm_90a",)
+# From so many keys on, the largest score of a row grows in few of the blocks.
+_MANY_KEYS = 2048
+# Rows and keys of unmasked tiles that CTAs claim one by one, since each is over soon; and columns
+# of 16 bits of one span of the widest swizzle.
+_SHORT, SPAN = 512, 64
+_WIDEST_SHORT = 192
+# Up to so many keys, blocks of 64 compute less that no row sees, and the first one comes sooner.
+_FEW_KEYS = 384
+# Packed sequences of so many rows, on average, leave half of a tile empty.
+_FEW_PACKED_ROWS = 256
+# Seconds that every launch takes, and the rates of multiplies and of memory behind it.
+_LAUNCH, _RATE, _BANDWIDTH = 3e-6, 4e14, 2.5e12
+# Up to so many keys, ones that a multiply adds up with take longer to write than sums take.
+_FEW_SUMMED = 128
+
+
+@dataclass(frozen=True)
+class AttentionProblem:
+    """The facts of a call; None is many, or not known.
+
+    dims: head dimensions (of q and k, of v), as tiles have them; is_padded: more than heads have.
+    rows, keys: of a sequence; of packed ones rows are the mean. sequences: those of rows.
+    bits_q, bits, bits_out: of an element of q, of k, and of the result; is_f16: q is.
+    loads_boxes, stores_boxes: TMA loads the operands as they are, and stores the result.
+    is_uneven: tiles differ in the keys that they see. has_window: rows see keys from some on only,
+    `sees` of them. keeps_more: more than a causal mask's bounds stays in registers meanwhile (a
+    window's other side, a slice, the logarithms). is_paged, is_sliced, is_packed: keys lie in
+    pages, operands are slices, and these are packed sequences. group: heads that share keys.
+    is_capped: scores are. returns_lse: logarithms are asked for. is_latent: values are the first
+    columns of keys. is_shifted: rows of an operand may begin at any element. processors: of the
+    device, of the target `arch`.
+    """
+
+    dims: tuple[int, int]
+    rows: int | None = None
+    keys: int | None = None
+    bits: int = 16
+    loads_boxes: bool = True
+    is_uneven: bool = False
+    keeps_more: bool = False
+    is_paged: bool = False
+    bits_q: int = 16
+    is_sliced: bool = False
+    is_packed: bool = False
+    group: int = 1
+    has_window: bool = False
+    stores_boxes: bool = True
+    bits_out: int = 16
+    is_capped: bool = False
+    is_f16: bool = False
+    returns_lse: bool = False
+    is_latent: bool = False
+    sequences: int | None = None
+    processors: int = 132
+    sees: int | None = None
+    is_padded: bool = False
+    is_shifted: bool = False
+    arch: str = "sm_90a"
+
+    @property
+    def widest(self) -> int:
+        """The columns of the wider heads."""
+        return max(self.dims)
+
+    @property
+    def target(self) -> Target:
+        return target(self.arch)
+
+    @property
+    def on_groups(self) -> bool:
+        """Whether warpgroups multiply."""
+        return self.arch in WARPGROUP_TARGETS
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether one thread loads every operand as it is multiplied."""
+        return self.loads_boxes and self.bits == 16
+
+    @property
+    def is_small(self) -> bool:
+        """Whether elements have 8 bits."""
+        return self.bits_q == 8
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether keys and values are converted to the type of q."""
+        return self.bits < self.bits_q
+
+    @property
+    def caps_slices(self) -> bool:
+        """Whether scores of slices are capped: either takes registers of those that multiply."""
+        return self.is_capped and self.is_sliced and self.is_plain and not self.is_paged
+
+    @property
+    def kernel_class(self) -> str:
+        """All of it that a kernel depends on beside its schedule, readable."""
+        open_facts = ("rows", "keys", "sequences", "processors", "sees", "arch")
+        facts = {name: value for name, value in vars(self).items() if name not in open_facts}
+        facts |= {"has_many_keys": self.has_many_keys, "sums_few": self.sums_few}
+        return ", ".join(
+            name if value is True else f"{name} {value}" for name, value in facts.items() if value
+        )
+
+    @property
+    def sums_few(self) -> bool:
+        """Whether rows have so few keys that registers add up their exponentials sooner."""
+        return self.all_keys is not None and self.all_keys <= _FEW_SUMMED
+
+    @property
+    def all_keys(self) -> int | None:
+        """The keys of a sequence: packed ones have about as many as rows."""
+        return self.rows if self.is_packed else self.keys
+
+    @property
+    def has_many_keys(self) -> bool:
+        """Whether there are many blocks of keys."""
+        return self.all_keys is None or self.all_keys >= _MANY_KEYS
+
+    @property
+    def sees_few(self) -> bool:
+        """Whether no row sees many keys."""
+        keys = self.all_keys
+        if self.has_window and self.sees is not None and keys is not None:
+            keys = min(keys, self.sees + 2 * GROUP_ROWS)
+        elif self.has_window:
+            return False
+        return keys is not None and keys <= _FEW_KEYS and not self.is_paged
+
+    @property
+    def is_short(self) -> bool:
+        """Whether few rows attend to few keys."""
+        is_known = None not in (self.sequences, self.rows, self.keys)
+        return is_known and max(self.rows or 0, self.keys or 0) <= _SHORT and self.is_plain
+
+    @property
+    def is_wide_and_short(self) -> bool:
+        """Whether few rows of wide heads, though not of the widest, attend to few keys."""
+        return 2 * SPAN < self.widest <= _WIDEST_SHORT and self.is_short
+
+    @property
+    def has_short_packs(self) -> bool:
+        """Whether packed sequences have few rows, on average."""
+        return self.is_packed and self.rows is not None and self.rows <= _FEW_PACKED_ROWS
+
+    def fills_one_wave(self, rows: int) -> bool:
+        """Whether each processor has a tile of so many rows at most."""
+        if self.sequences is None or self.rows is None or self.is_packed or not self.is_plain:
+            return False
+        return self.sequences * -(-self.rows // rows) <= self.processors
+
+    def is_over_after(self, seconds: float) -> bool:
+        """Whether a launch takes no longer, so that what lies between it and the next counts."""
+        keys = self.all_keys
+        if self.sequences is None or self.rows is None or keys is None or not self.is_plain:
+            return False
+        scores = self.rows * min(keys, self.sees or keys)
+        scores /= 2 if self.is_uneven and not self.has_window else 1
+        flops = 2 * sum(self.dims) * self.sequences * scores
+        size = self.bits_q // 8 * sum(self.dims) * self.sequences * (self.rows + keys)
+        return _LAUNCH + max(flops / _RATE, size / _BANDWIDTH) <= seconds

@@ -1,0 +1,562 @@
+"""The schedules from which attention chooses: candidates of rows and keys of a tile, by warps that
+multiply alone, by warpgroups, or in tensor memory, and what goes with each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cutedialect.choices import Overlap, Scheduler
+from cutedialect.schedule import Schedule
+
+from .attention_parameters import (
+    guesses,
+    held_registers,
+    maxima_found,
+    polynomials,
+    registers_of,
+    takes_turns,
+)
+from .attention_price import time_of
+from .attention_problem import GROUP_ROWS, SPAN, WIDE, AttentionProblem
+from .need import Limits, Need
+from .resident_attention import resident_schedule
+
+# A warp multiplies 16 rows at once.
+_ROWS = 16
+# Shared memory beside a tile of q and two stages of k and v, of 16-bit elements.
+_BESIDE_BYTES = 4096
+# The fewest keys of a block that are worth a loop.
+_LEAST_KEYS = 16
+# Keys and values of so many heads at a time that short problems, which wait for memory, read once.
+_L2_BYTES = 8 << 20
+# Heads whose tiles are computed together where they do not fit, and bytes of their keys and values,
+# by warpgroups that share a tile: the more of them, the fewer tiles read the same.
+_SOME_HEADS = 32
+_MORE_BYTES = {3: 128 << 20, 2: 64 << 20, 1: 32 << 20}
+# Half as many of the widest heads with so many keys at most (+ 1.4 %); and one thread loads these
+# where each CTA has one tile (+ 5 %).
+_SOME_KEYS = 1024
+# From so many rows on, tiles of three warpgroups do.
+_MANY_ROWS = 2048
+# Keys of a block of 8 bits for two warpgroups, and for three, which have fewer registers each.
+_SMALL_KEYS, _FEWER_SMALL_KEYS = 192, 96
+# Keys of a block of 16 bits for three warpgroups, by the widest heads, and where more than a causal
+# mask's bounds stays in registers.
+_KEYS = {64: (96, 96), 96: (96, 80), 112: (80, 64)}
+# Of other targets: warps that shift rows into place, and the most that share a tile; and the
+# columns of a multiply, of which each warp has as many as the others.
+_SHIFTING_WARPS, _MOST_WARPS, _ATOM_COLUMNS = 4, 8, 8
+# Above this dimension unmasked rows of f16, which look for largest scores or guess, take more.
+_LOOKING_DIMS = 80
+# Keys less where registers are few, and the fewest of a block: those of one multiply.
+_LESS_KEYS, _LESS_SMALL_KEYS = 16, 32
+# Lanes of tensor memory, keys of a block there, and the rows of a tile of each plan with a role
+# that corrects what is accumulated there.
+_LANES, _CORRECTED_KEYS = 128, 64
+_CORRECTING = {"split": 256, "corrected": 128}
+_HALF_COLUMNS = 224
+# Stages of wide heads; shared memory beside their keys, values, rows and exponentials, and of a
+# vector.
+_WIDE_STAGES, _WIDE_BYTES, _VECTOR_BYTES = 4, 2048, 16
+# CTAs start while the launch in front of theirs ends where all is over after so many seconds, if
+# several share a processor or not.
+_SOON, _SOON_ALONE = 60e-6, 120e-6
+# Bits of the columns that a multiply takes at once, and 16-bit columns of a row that half of the
+# widest swizzle takes.
+_COLUMN_BITS, _HALF_BOX = 256, 32
+# Wider heads have few registers beside their results.
+_WIDEST_GUESSED = 192
+# Up to this dimension 128 keys leave registers for the logarithms of packed heads that share keys.
+_WIDE_LOGARITHMS = 112
+# Registers of threads that load and that multiply: where threads shift rows into place, by the bits
+# of keys; where one thread loads a box for each page, and where several do; and where those that
+# load slices take what fewer keys leave.
+_SHIFTING_REGISTERS = {16: (136, 184), 8: (120, 192)}
+_PAGED_REGISTERS = {True: (104, 200), False: (72, 216)}
+_SLICED_REGISTERS = (40, 152)
+# What lacked registers has given way so often.
+_MOST_STEPS = 8
+
+
+class AttentionSpace:
+    """The schedules of one attention; its program's tile, policy of the maximum and sums follow
+    (`attention_parameters.py`).
+    """
+
+    name = "attention"
+
+    def ranked(
+        self, problem: AttentionProblem, given: Schedule | None, limits: Limits
+    ) -> Iterator[Schedule]:
+        """The schedules with the fields of `given`: that of the least time, then those that leave
+        threads more registers, one step after the other.
+        """
+        given, before = given or Schedule(), None
+        whole = given.is_complete and given.tile is not None
+        for schedule in (given,) if whole else _candidates(problem, given):
+            if schedule == before or self.need(problem, schedule).smem >= limits.smem:
+                continue
+            before = schedule
+            if schedule.polynomials is None:
+                schedule = schedule.merged(Schedule(polynomials=polynomials(problem)))
+            yield schedule
+
+    def need(self, problem: AttentionProblem, schedule: Schedule) -> Need:
+        """Registers of threads of warpgroups, and bytes of two stages."""
+        assert schedule.tile is not None
+        rows, keys = schedule.tile
+        smem = _tile_bytes(problem, rows, keys, schedule.stages or 2)
+        if not problem.on_groups or problem.widest > WIDE:
+            return Need(smem=smem)
+        held, room = held_registers(problem, schedule), registers_of(schedule)
+        return Need(held, room, smem)
+
+
+ATTENTION = AttentionSpace()
+
+
+def tile_columns(depth: int, bits: int, on_groups: bool) -> int:
+    """The columns of a tile for a head dimension, a multiple of what a multiply takes: boxes of 64
+    columns of 16 bits, which warpgroups load, come faster than those of 48, zeros included.
+    """
+    unit = _COLUMN_BITS // bits
+    columns = -(-depth // unit) * unit
+    is_narrow = bits == 16 and _HALF_BOX < columns < 2 * _HALF_BOX
+    return 2 * _HALF_BOX if is_narrow and on_groups else columns
+
+
+def _candidates(problem: AttentionProblem, given: Schedule) -> Iterator[Schedule]:
+    """Two blocks of keys that take turns where that pays, then loops of one."""
+    # Nothing gives way to what is given of registers.
+    is_open = _leaves(given, "tile", "warps", "registers", "ctas") and given.unroll != 1
+    if problem.on_groups and is_open:
+        turns = next(_loops_of_one(problem, given, in_turns=True))
+        if takes_turns(problem, turns):
+            yield turns.merged(Schedule(unroll=2)).merged(given)
+    yield from _loops_of_one(problem, given)
+
+
+def _loops_of_one(
+    problem: AttentionProblem, given: Schedule, in_turns: bool = False
+) -> Iterator[Schedule]:
+    """The schedules of loops of one block: CTAs that share a processor, then tiles of fewer and
+    fewer keys.
+    """
+    if problem.widest > WIDE:
+        registers = _shifting_registers(problem, given) if problem.on_groups else None
+        for step in range(_MOST_STEPS):
+            yield _wide(problem, step).merged(Schedule(registers=registers)).merged(given)
+        return
+    if _may_share_processor(problem, given):
+        resident = resident_schedule(problem, problem.is_over_after(_SOON))
+        if resident is not None:
+            yield resident.merged(_order(problem, 2 * GROUP_ROWS)).merged(given)
+    corrected = _corrected(problem, given)
+    if corrected is not None:
+        yield corrected.merged(given)
+    for step in range(corrected is not None, _MOST_STEPS):
+        schedule = _on_groups if problem.on_groups else _on_warps
+        yield schedule(problem, given, step, in_turns)
+
+
+def _leaves(given: Schedule, *names: str) -> bool:
+    """Whether fields are left open."""
+    return all(getattr(given, name) is None for name in names)
+
+
+# -- Warps that multiply alone
+
+
+def _on_warps(problem: AttentionProblem, given: Schedule, step: int, _: bool) -> Schedule:
+    """Tiles of 16 to 128 rows and as many keys as shared memory holds."""
+    keys = _fewer_keys(problem, 64 if problem.widest <= 128 else 32, step)
+    while keys > _LEAST_KEYS and not _fits(problem, _ROWS, keys):
+        keys //= 2
+    rows = _rows(problem, keys)
+    if problem.target.tmem_columns and given.plan.taking("tensor_multiplies"):
+        # Scores in tensor memory have all of its lanes for each role that computes.
+        rows = _LANES * given.plan.parts
+    warps = None
+    if _leaves(given, "tile", "warps", "roles"):
+        warps = _sharing_warps(problem, rows, keys, step)
+    return Schedule(tile=(rows, keys), warps=warps).merged(_order(problem, rows)).merged(given)
+
+
+def _sharing_warps(
+    problem: AttentionProblem, rows: int, keys: int, step: int
+) -> tuple[int, int] | None:
+    """The warps of a tile where several share its rows by columns; None where each has its own.
+
+    A thread of few warps has many elements of a block at once where threads shift rows into place,
+    and 16 rows of a result in one warp leave no registers for these. With each step, twice as many
+    warps share the rows.
+    """
+    atoms = rows // _ROWS
+    columns = max(1, _SHIFTING_WARPS // atoms) if problem.is_shifted else 1
+    columns = min(columns << step, max(1, _MOST_WARPS // atoms))
+    while columns > 1 and any(each % (columns * _ATOM_COLUMNS) for each in (keys, problem.dims[1])):
+        columns //= 2
+    return (atoms, columns) if columns > 1 else None
+
+
+def _corrected(problem: AttentionProblem, given: Schedule) -> Schedule | None:
+    """The plans that keep the output in tensor memory, where a role of its own rescales it: tiles
+    of 256 rows, of which two roles compute half each, where there are as many rows and the columns
+    of both halves fit, else tiles of 128. None where a target has no tensor memory, for few rows,
+    where threads load or convert operands, and where what is given is about tiles, warps or roles.
+    """
+    tmem = problem.target.tmem_columns
+    is_open = _leaves(given, "tile", "warps", "roles", "atom")
+    # Operands of 8 bits beside others of 16 are converted by threads.
+    if not tmem or problem.bits != problem.bits_q or not is_open or not problem.loads_boxes:
+        return None
+    # Half of the lanes hold few rows, of which registers hold results of so many columns at most.
+    few = _LANES // 2 if problem.dims[1] <= _HALF_COLUMNS else _ROWS
+    if problem.rows is not None and problem.rows <= few:
+        return None
+    has_few_rows = problem.rows is not None and problem.rows <= _LANES
+    for roles, rows in _CORRECTING.items():
+        halves = rows // _LANES
+        columns = halves * (problem.dims[1] + _CORRECTED_KEYS)
+        if columns > tmem or not _fits(problem, rows, _CORRECTED_KEYS):
+            continue
+        if halves > 1 and (has_few_rows or problem.fills_one_wave(_LANES)):
+            # Half of the processors would have nothing to do, or half of the roles.
+            continue
+        # Whoever is done with a short tile takes over the longest that has not begun.
+        waits = problem.is_uneven and not problem.fills_one_wave(rows)
+        schedule = Schedule(
+            tile=(rows, _CORRECTED_KEYS),
+            warps=(4, 1),
+            roles=roles,
+            scheduler="cancel" if waits else None,
+        )
+        return schedule.merged(_order(problem, rows))
+    return None
+
+
+# -- Warpgroups
+
+
+def _on_groups(problem: AttentionProblem, given: Schedule, step: int, in_turns: bool) -> Schedule:
+    """Tiles of one to three warpgroups. Where TMA does not load the operands, the threads that do
+    take registers from those that multiply.
+    """
+    keys = _fewer_keys(problem, _group_keys(problem, in_turns), step)
+    rows = _rows(problem, keys)
+    if _is_half(problem, rows) and problem.is_wide_and_short:
+        # More stages than of larger blocks.
+        keys = min(keys, GROUP_ROWS)
+    tile = rows, keys
+    is_given = given.tile is not None
+    schedule = Schedule(
+        tile=tile,
+        warps=(12, 1) if rows == 3 * GROUP_ROWS and not is_given else None,
+        overlap=_overlap(problem, given.tile[0] if given.tile is not None else rows),
+    )
+    scheduler = _scheduler(problem, rows, schedule.merged(given))
+    one_loads = _one_thread_loads(problem, rows, scheduler)
+    schedule = schedule.merged(
+        Schedule(
+            early_launch="yes" if problem.is_over_after(_SOON_ALONE) else None,
+            scheduler=scheduler,
+            registers=_registers(problem, given, tile, one_loads, step),
+            split_loops="no" if _has_no_room_for_loops(problem, rows) else None,
+            split_loads="no" if one_loads else None,
+            # Shifting results into aligned words takes registers that a tile's next trips have.
+            epilogue=None if problem.stores_boxes else "direct",
+        )
+    )
+    schedule = schedule.merged(_order(problem, rows)).merged(given)
+    if step > 0 and problem.widest > _WIDEST_GUESSED and guesses(problem, schedule):
+        # What lacked registers guesses no more.
+        schedule = schedule.merged(Schedule(maxima=maxima_found(problem, schedule)))
+    return schedule
+
+
+def _scheduler(problem: AttentionProblem, rows: int, chosen: Schedule) -> Scheduler | None:
+    """How CTAs get tiles of so many rows."""
+    if chosen.cluster not in (None, (1, 1)) or not chosen.may_specialize:
+        return None
+    if problem.fills_one_wave(rows):
+        return "single"
+    if problem.is_short:
+        return "dynamic"
+    # Guesses of f16 take as long as they fail (+ 1 to + 7 %); of 8 bits, where tiles are over soon,
+    # claims even out what the last ones leave (+ 1 %).
+    is_uneven = problem.is_uneven or (problem.is_f16 and guesses(problem, chosen))
+    is_soon = problem.is_small and rows == 3 * GROUP_ROWS
+    return "dynamic" if (is_uneven or is_soon) and problem.loads_boxes else None
+
+
+def _one_thread_loads(problem: AttentionProblem, rows: int, scheduler: str | None) -> bool:
+    """Whether tiles are over before several threads have told each other which comes next."""
+    has_some_keys = problem.keys is not None and problem.keys <= _SOME_KEYS
+    if scheduler == "single" and problem.widest > SPAN and has_some_keys and not problem.is_paged:
+        return True
+    if _is_half(problem, rows):
+        return problem.has_short_packs or problem.is_wide_and_short
+    is_narrow = problem.widest <= SPAN and rows == 2 * GROUP_ROWS
+    return scheduler == "dynamic" and is_narrow and not (problem.has_window and problem.is_paged)
+
+
+def _registers(
+    problem: AttentionProblem, given: Schedule, tile: tuple[int, int], one_loads: bool, step: int
+) -> tuple[int, int] | None:
+    """Those of threads that load and that multiply, after steps to fewer keys."""
+    rows = tile[0]
+    if rows == 3 * GROUP_ROWS:
+        # Those that load slices may need what fewer keys leave to those that multiply.
+        takes = given.tile in (None, tile) and (step > 0 or problem.caps_slices)
+        return _SLICED_REGISTERS if takes else None
+    if rows != 2 * GROUP_ROWS:
+        return None
+    if problem.is_paged and not problem.is_shifted:
+        return _PAGED_REGISTERS[one_loads]
+    return _shifting_registers(problem, given)
+
+
+def _shifting_registers(problem: AttentionProblem, given: Schedule) -> tuple[int, int] | None:
+    """The registers of threads where some shift rows into place, if it is open what warps do."""
+    is_open = _leaves(given, "tile", "warps", "roles", "loads")
+    return _SHIFTING_REGISTERS[problem.bits] if problem.is_shifted and is_open else None
+
+
+def _has_no_room_for_loops(problem: AttentionProblem, rows: int) -> bool:
+    """Whether, beside a window's other side, or the places in a slice, those that compute have no
+    registers for the bounds of several loops.
+    """
+    has_more = problem.has_window or (problem.is_sliced and problem.is_plain)
+    return rows == 2 * GROUP_ROWS and problem.widest > 192 and has_more
+
+
+def _overlap(problem: AttentionProblem, rows: int) -> Overlap:
+    """How tiles of so many rows overlap the second multiply, if registers suffice for an operand
+    that waits for the next trip: an output of 256 columns takes half of them, threads that load
+    take others.
+    """
+    if problem.widest > 192:
+        is_tight = problem.keeps_more or not problem.is_plain
+        return "no" if is_tight or (problem.is_paged and rows == 2 * GROUP_ROWS) else "yes"
+    # Warpgroups find a rhythm by themselves.
+    return "no" if problem.widest <= 128 and not problem.loads_boxes else "yes"
+
+
+def _may_share_processor(problem: AttentionProblem, given: Schedule) -> bool:
+    """Whether nothing is against CTAs that share a processor."""
+    names = "tile", "warps", "roles", "atom", "ctas", "registers"
+    if not _leaves(given, *names) or given.cluster not in (None, (1, 1)):
+        return False
+    if not problem.on_groups or not problem.is_plain or not problem.stores_boxes:
+        return False
+    # Rows of other lengths take CTAs that share a processor twice as long.
+    if problem.is_padded or problem.is_paged or problem.is_capped:
+        return False
+    return not problem.is_sliced or problem.is_packed
+
+
+def _is_half(problem: AttentionProblem, rows: int) -> bool:
+    """Whether a tile has the rows of one warpgroup, whose operands one thread loads."""
+    return rows == GROUP_ROWS and problem.is_plain and not problem.is_paged
+
+
+# -- Rows and keys of a tile
+
+
+def _rows(problem: AttentionProblem, keys: int) -> int:
+    """Rows of a tile: those of three warpgroups, or a power of two of what a warp or warpgroup
+    multiplies.
+    """
+    widest, most, unit = problem.widest, 128, _ROWS
+    if problem.on_groups:
+        if _is_for_three_groups(problem):
+            return 3 * GROUP_ROWS
+        unit = GROUP_ROWS
+        few_registers = (not problem.loads_boxes and widest > 192) or (
+            problem.is_mixed and widest > 128
+        )
+        most = GROUP_ROWS if few_registers else most
+    needed = most if problem.rows is None else -(-max(problem.rows, 1) // unit) * unit
+    if problem.is_mixed:
+        # The threads that multiply may have to convert keys and values: more of them than few rows.
+        unit = GROUP_ROWS
+    rows = unit
+    while rows < min(most, needed):
+        rows *= 2
+    while rows > unit and not _fits(problem, rows, keys):
+        rows //= 2
+    if problem.on_groups and rows == 2 * unit and _is_half(problem, unit):
+        return _fewest_time(problem)
+    return rows
+
+
+def _fewest_time(problem: AttentionProblem) -> int:
+    """The rows of one or two warpgroups."""
+    if problem.has_short_packs and problem.widest > _WIDEST_GUESSED:
+        # On average half of a tile is empty.
+        return GROUP_ROWS
+    # Tiles of half as many rows fill more processors.
+    half, whole = (time_of(problem, rows) for rows in (GROUP_ROWS, 2 * GROUP_ROWS))
+    return GROUP_ROWS if half < whole else 2 * GROUP_ROWS
+
+
+def _is_for_three_groups(problem: AttentionProblem) -> bool:
+    """Whether three warpgroups share a tile: two of them hide the exponentials of the third, if
+    registers suffice and rows are many.
+    """
+    is_small, widest = problem.is_small, problem.widest
+    if problem.is_paged or not problem.loads_boxes or not (problem.bits == 16 or is_small):
+        return False
+    if problem.is_uneven and not problem.stores_boxes:
+        # Few columns of masked rows are stored at once, which so many threads do not share evenly.
+        return False
+    least = _MANY_ROWS if problem.is_uneven or is_small else 3 * GROUP_ROWS
+    if problem.rows is not None and problem.rows < least:
+        return False
+    if is_small:
+        # Sequences, shared heads and their scales together leave too few registers.
+        return 64 < widest <= 128 and not (problem.is_packed and problem.group != 1)
+    return _has_room_for_three(problem) and not (
+        time_of(problem, 3 * GROUP_ROWS) > time_of(problem, 2 * GROUP_ROWS)
+    )
+
+
+def _has_room_for_three(problem: AttentionProblem) -> bool:
+    """Whether three warpgroups have the registers for heads of 16 bits."""
+    if problem.has_window and problem.widest <= 96:
+        # Two compute less that no row sees.
+        return False
+    has_more = problem.is_sliced or not problem.stores_boxes or problem.bits_out != 16
+    return problem.widest <= (64 if has_more else max(_KEYS))
+
+
+def _fewer_keys(problem: AttentionProblem, keys: int, step: int) -> int:
+    """The keys of a block after so many steps that leave threads more registers, no more than there
+    are. Pages have a power of two of keys: blocks are whole ones, or a part of one.
+    """
+    less = _LESS_SMALL_KEYS if 8 in (problem.bits, problem.bits_q) else _LESS_KEYS
+    if problem.is_paged:
+        return 1 << max(less, keys >> step).bit_length() - 1
+    keys = max(less, keys - less * step)
+    is_whole = problem.is_plain and not problem.is_sliced
+    if problem.on_groups and problem.keys is not None and is_whole:
+        keys = min(keys, max(_LESS_KEYS, -(-problem.keys // _LESS_KEYS) * _LESS_KEYS))
+    return keys
+
+
+def _group_keys(problem: AttentionProblem, in_turns: bool) -> int:
+    """Keys of a block for warpgroups."""
+    keys = _most_keys(problem, in_turns)
+    # Both sums, of exponentials before and behind rounding.
+    takes_more = not problem.stores_boxes
+    if problem.is_uneven:
+        takes_more = problem.has_window and problem.is_capped
+    # Of heads that share keys, where the rows of one in a sequence have their logarithms.
+    shares = problem.is_packed and problem.group != 1 and not problem.has_window
+    takes_more |= shares and min(problem.dims) > _WIDE_LOGARITHMS
+    is_tight = problem.returns_lse and takes_more and problem.is_plain
+    is_tight = is_tight and 64 < problem.widest <= 128
+    return keys - _LESS_KEYS if problem.caps_slices or is_tight else keys
+
+
+def _most_keys(problem: AttentionProblem, in_turns: bool) -> int:
+    """Those of scores that nothing is done to."""
+    widest = problem.widest
+    is_for_three = _is_for_three_groups(problem)
+    if problem.is_small and widest <= 128 and not problem.is_paged:
+        return _FEWER_SMALL_KEYS if is_for_three else _SMALL_KEYS
+    if is_for_three:
+        return _keys_of_three(problem, in_turns)
+    if widest > 192:
+        if not problem.loads_boxes or problem.is_mixed or problem.is_paged:
+            return 32
+        # Of 16 bits, which head shares the keys takes a few registers more, beside those of masks.
+        return 48 if problem.is_plain and problem.keeps_more and problem.group != 1 else 64
+    if widest > 128:
+        # A multiply takes 32 keys of 8 bits at once.
+        is_even = problem.is_plain or problem.dims[0] == problem.dims[1]
+        return 96 if is_even or problem.is_small else 80
+    if not problem.loads_boxes or (problem.is_plain and problem.sees_few):
+        return 64
+    return 128
+
+
+def _keys_of_three(problem: AttentionProblem, in_turns: bool) -> int:
+    """Keys of a block of 16 bits for three warpgroups. Of wide heads, rows that share keys with
+    others have registers for fewer, if they are masked or the scores capped.
+    """
+    widest = problem.widest
+    most, keys = next(row for row in _KEYS.items() if widest <= row[0])
+    takes_more = problem.is_uneven if most == max(_KEYS) else problem.is_capped
+    is_wide = widest > SPAN and (not problem.is_uneven or most == max(_KEYS))
+    looks_often = problem.is_f16 and not problem.is_uneven and widest > _LOOKING_DIMS
+    takes_more = (problem.group != 1 and takes_more) or (is_wide and in_turns) or looks_often
+    return keys[problem.keeps_more or takes_more]
+
+
+def _wide(problem: AttentionProblem, step: int) -> Schedule:
+    """Tiles of heads so wide that no warp holds a result of 16 rows: warps share the columns of
+    one. Two warpgroups have 64 rows each half of them, and compute half of the scores.
+    """
+    on_groups = problem.on_groups
+    rows, keys = (GROUP_ROWS, GROUP_ROWS) if on_groups else (2 * _ROWS, 2 * _ROWS)
+    keys = max(_LEAST_KEYS, keys >> step)
+    element = problem.bits_q // 8
+    row, value = (element * columns for columns in problem.dims)
+    key = row + (0 if problem.is_latent else value)
+    if on_groups and problem.is_shifted:
+        # Each row comes with the words around it, and is shifted to where a multiply reads it: no
+        # part of a key is a value there.
+        row, key = 2 * row + _VECTOR_BYTES, 2 * (row + value + _VECTOR_BYTES)
+    free = problem.target.smem_per_cta - _WIDE_BYTES - rows * row
+    while keys > _LEAST_KEYS and keys * (key + element * rows) > free:
+        keys //= 2
+    stages = max(1, min(_WIDE_STAGES, (free - element * rows * keys) // (keys * key)))
+    if on_groups:
+        return Schedule(
+            tile=(rows, keys), warps=(4, 2), stages=stages, scheduler="single", overlap="no",
+            epilogue="direct",
+        )  # fmt: skip
+    # Each of four warps has a column of atoms of the scores.
+    columns = 4 if problem.dims[1] % WIDE == 0 and keys >= 2 * _LEAST_KEYS else 2
+    return Schedule(tile=(rows, keys), warps=(2, columns), stages=stages)
+
+
+def _order(problem: AttentionProblem, rows: int) -> Schedule:
+    """The order of tiles of so many rows that take unequal time: the longest of some heads first;
+    or those of a packed sequence, head by head. Many heads at a time end together better than few,
+    and what L2 does not hold of their keys and values costs less than that, up to a point.
+    """
+    if not problem.is_uneven or (problem.rows is not None and problem.rows <= GROUP_ROWS):
+        return Schedule()
+    if problem.is_packed:
+        return Schedule(raster=1)
+    raster = _SOME_HEADS
+    if problem.keys is not None:
+        size = max(1, problem.keys * sum(problem.dims) * problem.bits // 8)
+        limit = _MORE_BYTES[min(max(_MORE_BYTES), max(1, rows // GROUP_ROWS))]
+        raster = min(_SOME_HEADS, max(1, problem.group * limit // size))
+        if 2 * _SOME_HEADS * size <= _L2_BYTES:
+            raster = 2 * _SOME_HEADS
+        elif problem.widest > 192 and problem.keys <= _SOME_KEYS:
+            raster = min(raster, _SOME_HEADS // 2)
+        # A power of two, so that few lengths need a kernel of their own.
+        raster = 1 << raster.bit_length() - 1
+    return Schedule(order="sections", raster=raster)
+
+
+def _fits(problem: AttentionProblem, rows: int, keys: int) -> bool:
+    """Whether shared memory holds the rows of a tile and two stages of keys and values."""
+    free = problem.target.smem_per_cta - _BESIDE_BYTES
+    return _tile_bytes(problem, rows, keys, stages=2) <= free
+
+
+def _tile_bytes(problem: AttentionProblem, rows: int, keys: int, stages: int) -> int:
+    """Bytes of the rows of a tile and of stages of keys and values."""
+    dims, element = problem.dims, problem.bits_q // 8
+    key = element * sum(dims)
+    if problem.on_groups and problem.bits == 8:
+        # What takes a second step in shared memory is there as it was loaded too.
+        key += dims[1] if element == 1 else sum(dims)
+    return element * rows * dims[0] + stages * keys * key
