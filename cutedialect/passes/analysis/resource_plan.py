@@ -50,8 +50,6 @@ _CHUNK, _WORD, _LONG = 16, 4, 8
 # Where a role's numbers say how many teams it has, if several.
 _TEAMS = 3
 _WARP = 32
-# Where a role's numbers say how many instances it has, if several.
-_INSTANCES = 3
 _LOADING_THREADS = 128
 # What a thread needs beside its tiles in a loop of several multiplies of warpgroups.
 _BESIDE_TILES = 26
@@ -128,16 +126,8 @@ def use_of_loops(kernel: KernelOp) -> SharedUse | None:
 
 def _instances_with(alloc: AllocSmemOp, kernel: KernelOp) -> int:
     """How many instances of a role have a buffer each: those of the only role that uses it."""
-    listed = kernel.attributes.get(ROLES)
     users = {role_of(use.operation) for use in uses_of(alloc.result)}
-    if not isinstance(listed, DictionaryAttr) or len(users) != 1:
-        return 1
-    numbers = listed.data.get(users.pop() or "")
-    if not isinstance(numbers, DenseArrayBase):
-        return 1
-    # First warp, warps, registers, and instances where there are several.
-    taken = numbers.get_values()
-    return int(taken[_INSTANCES]) if len(taken) > _INSTANCES else 1
+    return _teams_of(kernel, users.pop()) if len(users) == 1 else 1
 
 
 def stages_of_results(kernel: KernelOp) -> dict[AllocSmemOp, int]:

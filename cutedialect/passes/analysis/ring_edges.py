@@ -12,7 +12,7 @@ loop to the next.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -234,6 +234,19 @@ def plan_rings(kernel: KernelOp, stages: int) -> list[Ring]:
             "one stage for what stays while a loop runs, so that the next tile's waits: a second "
             f"one takes {more} bytes of shared memory, got {max(left, 0)}",
         )
+    return _rings(edges, turns, shared, given, depths)
+
+
+def _rings(
+    edges: list[Edge],
+    turns: Sequence[list[Edge]],
+    shared: int,
+    given: Mapping[Edge, int],
+    depths: Mapping[Edge, int],
+) -> list[Ring]:
+    """A ring for each edge, or for those that take turns in so many `shared` stages; the ops at
+    their ends are marked.
+    """
     joined = {edge: turn for turn in turns for edge in turn}
     rings: list[Ring] = []
     for number, edge in enumerate(edges):

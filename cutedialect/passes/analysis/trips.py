@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import product
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, i32
@@ -196,21 +197,24 @@ def wrong_order(ops: Sequence[Operation]) -> tuple[Operation, Operation] | None:
     orders, stages = orders_of(ops), [stage_of(op) for op in ops]
     keys = [(orders[op], at) for at, op in enumerate(ops)]
     acts = [not _is_number(op) for op in ops]
-    for i, u in enumerate(ops):
-        for j, v in enumerate(ops):
-            later = stages[j] - stages[i]
-            behind = keys[i] > keys[j]
-            early = j > i and (later < 0 or (later == 0 and behind))
-            early_next = later < -1 or (later == -1 and behind)
-            if not (early or early_next):
-                continue
-            both = acts[i] and acts[j]
-            shared = (changed[i] & used[j]) | (used[i] & changed[j]) if both else set[SSAValue]()
-            if early and (shared or not used[j].isdisjoint(u.results)):
-                return u, v
-            if early_next and shared - made:
-                return u, v
+    for (i, u), (j, v) in product(enumerate(ops), repeat=2):
+        later, behind = stages[j] - stages[i], keys[i] > keys[j]
+        early = j > i and _is_before(later, behind)
+        early_next = _is_before(later + 1, behind)
+        if not (early or early_next):
+            continue
+        both = acts[i] and acts[j]
+        shared = (changed[i] & used[j]) | (used[i] & changed[j]) if both else set[SSAValue]()
+        if early and (shared or not used[j].isdisjoint(u.results)):
+            return u, v
+        if early_next and shared - made:
+            return u, v
     return None
+
+
+def _is_before(later: int, behind: bool) -> bool:
+    """Whether an op runs before another one: so many stages later, or behind it in the order."""
+    return later < 0 or (later == 0 and behind)
 
 
 def _touched(op: Operation) -> set[SSAValue]:

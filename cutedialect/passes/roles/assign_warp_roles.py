@@ -291,33 +291,41 @@ def _placed(
         for row in rows
         if counts[row] < _GROUP and row.warps is not None and (ops[row.name] or row.fills)
     ]
-    shared = [row for row in small if not _takes_one_thread(ops[row.name])]
-    free = [True] * _GROUP
+    roles = _in_first_group(small, ops, counts, narrow)
+    first = _GROUP if roles else 0
+    for row in [row for row in rows if row not in small and (ops[row.name] or row.takes_rest)]:
+        registers = wide if row.registers is None else row.registers
+        roles[row.name] = Role(row.name, first, counts[row], registers, row.teams)
+        first += counts[row]
+    for row in [row for row in small if row.name not in roles]:
+        roles[row.name] = Role(row.name, first, counts[row], 0)
+        first += counts[row]
+    return roles, first * _WARP
+
+
+def _in_first_group(
+    rows: Sequence[RoleRow],
+    ops: Mapping[str, Sequence[Operation]],
+    counts: Mapping[RoleRow, int],
+    registers: int,
+) -> dict[str, Role]:
+    """The roles of less than a warpgroup that find room in the first one; one that may grow has
+    what others leave that take more than a thread, too.
+    """
+    shared = [row for row in rows if not _takes_one_thread(ops[row.name])]
     roles: dict[str, Role] = {}
-    last: list[RoleRow] = []
-    for row in small:
+    free = [True] * _GROUP
+    for row in rows:
         count = counts[row]
         if row.may_grow and row in shared:
             count = _GROUP - sum(counts[other] for other in shared if other is not row)
         starts = range(0, _GROUP - count + 1, count)
         start = next((at for at in starts if all(free[at : at + count])), None)
-        if start is None:
-            last.append(row)
-            continue
-        free[start : start + count] = [False] * count
-        registers = narrow if row.registers is None else row.registers
-        roles[row.name] = Role(row.name, start, count, registers)
-    first = _GROUP if roles else 0
-    for row in rows:
-        if row in small or not (ops[row.name] or row.takes_rest):
-            continue
-        registers = wide if row.registers is None else row.registers
-        roles[row.name] = Role(row.name, first, counts[row], registers, row.teams)
-        first += counts[row]
-    for row in last:
-        roles[row.name] = Role(row.name, first, counts[row], 0)
-        first += counts[row]
-    return roles, first * _WARP
+        if start is not None:
+            free[start : start + count] = [False] * count
+            mine = registers if row.registers is None else row.registers
+            roles[row.name] = Role(row.name, start, count, mine)
+    return roles
 
 
 def _allocated(kernel: KernelOp, rows: Sequence[RoleRow]) -> tuple[int, int]:

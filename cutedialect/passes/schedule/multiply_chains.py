@@ -170,10 +170,42 @@ def _chain(body: list[Operation], loop: scf.ForOp, stages: int) -> _Chain | None
     """
     gemms = [op for op in body if isinstance(op, GemmOp) and is_warpgroup_multiply(op)]
     firsts = [op for op in gemms if op.acc is gemms[0].acc]
-    lasts = [op for op in gemms if op.acc is gemms[-1].acc]
     if len(gemms) < 2 or firsts[-1] is gemms[-1]:
         return None
     first, last, acc = firsts[-1], gemms[-1], gemms[-1].acc
+    lasts = _checked_lasts(body, gemms, firsts)
+    before = body[: body.index(first) + 1]
+    tail = _dependents(body[body.index(last) + 1 :], {acc})
+    late = (*lasts, *tail)
+    made = [each for gemm in lasts for each in _operands(gemm, body)]
+    if any(op in before for op in made):
+        raise _DeclinedError(last, "its operands do not depend on the first multiply")
+    rest = [op for op in body[len(before) :] if op not in late]
+    stored = roots_of(written_by(loop))
+    _check_late(body, rest, tail, late, stored)
+    if stages < 2 and _read(late) & _read(rest + before) & stored:
+        raise _DeclinedError(last, f"it reads {_ONE_STAGE}")
+    # Buffers that the last multiplies read are written when these are done.
+    changed = {acc, *written_by(*tail), *(_read(lasts) & roots_of(written_by(*rest)))}
+    behind = _checked_behind(rest, made, changed, last)
+    beside = [op for op in rest if op not in behind]
+    ahead = _ahead(first, beside, behind)
+    places = {
+        _FIRST: before, _BESIDE: beside, _AHEAD: ahead, _BEHIND: behind, _LAST: lasts, _TAIL: tail,
+    }  # fmt: skip
+    orders = {op: place for place, ops in places.items() for op in ops}
+    return _Chain(body, orders, first, last, late)
+
+
+def _checked_lasts(
+    body: Sequence[Operation], gemms: Sequence[GemmOp], firsts: Sequence[GemmOp]
+) -> list[GemmOp]:
+    """The multiplies into the last accumulator. Declines those of a trip that do not begin with
+    the `firsts`, into the first accumulator, and end with these, and a last accumulator that does
+    not live on, or is read before.
+    """
+    first, last, acc = firsts[-1], gemms[-1], gemms[-1].acc
+    lasts = [op for op in gemms if op.acc is acc]
     if acc.owner in body:
         raise _DeclinedError(last, "its accumulator does not outlive the trip")
     reading = _dependents(body[: body.index(lasts[0])], {acc})
@@ -188,36 +220,35 @@ def _chain(body: list[Operation], loop: scf.ForOp, stages: int) -> _Chain | None
         )
     if gemms[-len(lasts) :] != lasts or gemms[: len(firsts)] != firsts:
         raise _DeclinedError(last, "other multiplies stand between those of one accumulator")
-    at, end = body.index(first), body.index(last)
-    before = body[: at + 1]
-    if acc in used_by(*before):
+    if acc in used_by(*body[: body.index(first) + 1]):
         raise _DeclinedError(last, "its accumulator is touched before the first multiply")
-    tail = _dependents(body[end + 1 :], {acc})
-    late = (*lasts, *tail)
-    made = [each for gemm in lasts for each in _operands(gemm, body)]
-    if any(op in before for op in made):
-        raise _DeclinedError(last, "its operands do not depend on the first multiply")
-    rest = [op for op in body[at + 1 :] if op not in late]
-    stored = roots_of(written_by(loop))
+    return lasts
+
+
+def _checked_behind(
+    rest: Sequence[Operation], made: Sequence[Operation], changed: set[SSAValue], last: GemmOp
+) -> list[Operation]:
+    """What has to wait for the last multiply. Declines where that is another one."""
+    behind = _behind(rest, [op for op in made if not _is_long(op)], changed)
+    if any(is_warpgroup_multiply(op) for op in behind):
+        raise _DeclinedError(last, "a multiply before it depends on its accumulator")
+    return behind
+
+
+def _check_late(
+    body: Sequence[Operation],
+    rest: Sequence[Operation],
+    tail: Sequence[Operation],
+    late: Sequence[Operation],
+    stored: set[SSAValue],
+) -> None:
+    """Decline ops that cannot stand beside a multiply at work, or come a trip later."""
     for op in (*rest, *tail):
         if not is_warpgroup_multiply(op) and not (_is_plain(op) or _is_local(op, stored)):
             raise _DeclinedError(op, f"{op.name} is more than arithmetic on registers")
     for op in producers_of(late, body)[0]:
         if not is_pure(op):
             raise _DeclinedError(op, f"what comes a trip later takes the result of {op.name}")
-    if stages < 2 and _read(late) & _read(rest + before) & stored:
-        raise _DeclinedError(last, f"it reads {_ONE_STAGE}")
-    # Buffers that the last multiplies read are written when these are done.
-    changed = {acc, *written_by(*tail), *(_read(lasts) & roots_of(written_by(*rest)))}
-    behind = _behind(rest, [op for op in made if not _is_long(op)], changed)
-    if any(is_warpgroup_multiply(op) for op in behind):
-        raise _DeclinedError(last, "a multiply before it depends on its accumulator")
-    beside = [op for op in rest if op not in behind]
-    orders = dict.fromkeys(before, _FIRST) | dict.fromkeys(beside, _BESIDE)
-    orders |= dict.fromkeys(_ahead(first, beside, behind), _AHEAD)
-    orders |= dict.fromkeys(behind, _BEHIND)
-    orders |= dict.fromkeys(lasts, _LAST) | dict.fromkeys(tail, _TAIL)
-    return _Chain(body, orders, first, last, late)
 
 
 def _read(ops: Iterable[Operation]) -> set[SSAValue]:

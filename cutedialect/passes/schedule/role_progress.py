@@ -14,7 +14,7 @@ cycle of such edges does not lead to a later trip.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 
@@ -79,25 +79,34 @@ def passings_of(kernel: KernelOp, stages: int) -> list[Passing]:
     ]
     overlays, most = tensor_overlays(kernel), tensor_stages(kernel)
     for alloc in [op for op in kernel.body.block.ops if isinstance(op, AllocTmemOp)]:
-        users = [use.operation for use in uses_of(alloc.result)]
-        gemms = [op for op in users if isinstance(op, GemmOp)]
-        others = [op for op in users if not isinstance(op, GemmOp)]
-        if not gemms or not others:
-            continue
-        block, inner = common_block(users), block_of(gemms[0])
-        tensor, threads = (role_of(ops[0]) or MAIN for ops in (gemms, others))
-        if alloc in overlays:
-            under, roles = overlays[alloc], (threads, tensor)
-            fills = [op for op in multiplies_into(under) if block.is_ancestor(op)]
-            found.append(Passing(alloc, block, roles, others, gemms, None))
-            # Its columns are those of a product again when it has been multiplied.
-            found.append(Passing(under, block, (tensor, tensor), fills, gemms, most))
-        elif is_corrected(alloc):
-            trip = [op for op in others if inner.is_ancestor(op)]
-            found.append(Passing(alloc, inner, (threads, tensor), trip, gemms, 1))
-        elif multiplies_into(alloc):
-            found.append(Passing(alloc, block, (tensor, threads), gemms, others, most))
+        found += _passings_in_tensor_memory(alloc, overlays, most)
     return found
+
+
+def _passings_in_tensor_memory(
+    alloc: AllocTmemOp, overlays: Mapping[AllocTmemOp, AllocTmemOp], most: int
+) -> Iterator[Passing]:
+    """What roles pass to each other in a buffer of tensor memory, where accumulators have `most`
+    stages and some buffers lie over others.
+    """
+    users = [use.operation for use in uses_of(alloc.result)]
+    gemms = [op for op in users if isinstance(op, GemmOp)]
+    others = [op for op in users if not isinstance(op, GemmOp)]
+    if not gemms or not others:
+        return
+    block, inner = common_block(users), block_of(gemms[0])
+    tensor, threads = (role_of(ops[0]) or MAIN for ops in (gemms, others))
+    if alloc in overlays:
+        under, roles = overlays[alloc], (threads, tensor)
+        fills = [op for op in multiplies_into(under) if block.is_ancestor(op)]
+        yield Passing(alloc, block, roles, others, gemms, None)
+        # Its columns are those of a product again when it has been multiplied.
+        yield Passing(under, block, (tensor, tensor), fills, gemms, most)
+    elif is_corrected(alloc):
+        trip = [op for op in others if inner.is_ancestor(op)]
+        yield Passing(alloc, inner, (threads, tensor), trip, gemms, 1)
+    elif multiplies_into(alloc):
+        yield Passing(alloc, block, (tensor, threads), gemms, others, most)
 
 
 def multiplies_into(alloc: AllocTmemOp) -> list[GemmOp]:

@@ -363,9 +363,10 @@ def _k_blocks(
             return None
         copies[copy.destination] = copy
         readers += 1
-    gemms = [op for op in loop.body.block.ops if isinstance(op, GemmOp)]
-    taken = [(op, [copies[each] for each in (op.a, op.b) if each in copies]) for op in gemms]
-    blocks = [(op, mine) for op, mine in taken if mine]
+    blocks: list[tuple[GemmOp, list[CopyOp]]] = []
+    for op in loop.body.block.ops:
+        if isinstance(op, GemmOp) and (mine := [copies[v] for v in (op.a, op.b) if v in copies]):
+            blocks.append((op, mine))
     filled = sum(len(mine) for _, mine in blocks)
     # A fragment with a further reader could be overwritten under it.
     single = all(len(list(value.uses)) == 2 for value in copies)
