@@ -109,6 +109,7 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.remarks import Remark as Remark
     from cutedialect.schedule import Schedule as Schedule
     from cutedialect.schedule import ScheduleError as ScheduleError
+    from cutedialect.tiled_mma import TiledMma as TiledMma
 
 __version__ = "0.1.0"
 
@@ -137,6 +138,7 @@ __all__ = [
     "TensorSpec",
     "Tile",
     "TiledCopy",
+    "TiledMma",
     "View",
     "Views",
     "abs",
@@ -335,6 +337,7 @@ _PUBLIC = {
         "Schedule",
         "ScheduleError",
     ),
+    "cutedialect.tiled_mma": ("TiledMma",),
 }
 _INSIDE = {"abs": "abs_", "any": "any_", "map": "map_", "range": "range_"}
 _EXPORTS = {name: module for module, names in _PUBLIC.items() for name in names}

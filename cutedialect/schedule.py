@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import difflib
 from dataclasses import dataclass, fields
-from typing import Any, TypedDict, Unpack, get_args
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, get_args
 
 from cutedialect.choices import (
     PLANS,
@@ -23,6 +23,9 @@ from cutedialect.choices import (
     Switch,
 )
 from cutedialect.plans import Plan, plan_of
+
+if TYPE_CHECKING:
+    from cutedialect.tiled_mma import TiledMma
 
 
 class ScheduleError(ValueError):
@@ -39,6 +42,7 @@ class Choices(TypedDict, total=False):
     cluster: tuple[int, int] | None
     stages: int | None
     atom: str | None
+    mma: TiledMma | str | None
     roles: Roles | str | None
     instances: int | None
     ctas: int | None
@@ -69,6 +73,8 @@ class Schedule:
     cluster: CTAs per cluster (M, N).
     stages: buffers in the ring that hides the latency of global memory.
     atom: name of the MMA atom.
+    mma: a `TiledMma` or its text: atom, warps and the tile over which they repeat, with the
+        interleaving that it names. It says `warps` too, and what else names them has to agree.
     roles: role plan of `cute-assign-warp-roles`: "uniform", every warp does everything;
         "specialized", a warp that loads and `warps` that compute; "alternate", a warp that loads
         and `instances` teams of `warps` that take work items in turns (ping-pong); "shifting", a
@@ -131,6 +137,7 @@ class Schedule:
     cluster: tuple[int, int] | None = None
     stages: int | None = None
     atom: str | None = None
+    mma: str | None = None
     roles: Roles | str | None = None
     instances: int | None = None
     ctas: int | None = None
@@ -162,6 +169,27 @@ class Schedule:
                     f"expected a schedule field ({', '.join(known)}), got '{name}'{hint}"
                 )
             object.__setattr__(self, name, _checked(name, value))
+        if self.mma is not None:
+            self._take_warps(self.mma)
+
+    def _take_warps(self, text: str) -> None:
+        """The warps of a TiledMMA, with which the other fields have to agree."""
+        from cutedialect.tiled_mma import TiledMma
+
+        mma = TiledMma.parse(text)
+        for name, wanted in (("atom", mma.atom), ("warps", mma.warps)):
+            given = getattr(self, name)
+            if given not in (None, wanted):
+                raise ScheduleError(
+                    f"expected {name} and mma to agree, got {name} = {given} and mma = {mma}, "
+                    f"which has {wanted}; leave {name} out"
+                )
+        object.__setattr__(self, "warps", mma.warps)
+
+    @property
+    def multiply(self) -> str | None:
+        """The atom or the TiledMMA that is asked for."""
+        return self.mma or self.atom
 
     @property
     def plan(self) -> Plan:
@@ -191,7 +219,7 @@ class Schedule:
     @property
     def leaves_multiplies(self) -> bool:
         """Whether the atom, the warps, and how operands come are left open."""
-        return all(each is None for each in (self.atom, self.warps, self.loads, self.roles))
+        return all(each is None for each in (self.multiply, self.warps, self.loads, self.roles))
 
     @property
     def overlaps_multiplies(self) -> bool:
@@ -307,6 +335,13 @@ def _checked(name: str, value: object) -> object:
         if not ok or len(value) not in _TUPLES[name]:  # type: ignore[arg-type]
             raise ScheduleError(f"expected {name} to be a tuple of positive ints, got {value!r}")
         return value
+    if name == "mma":
+        from cutedialect.tiled_mma import TiledMma
+
+        try:
+            return str(value if isinstance(value, TiledMma) else TiledMma.parse(str(value)))
+        except ValueError as error:
+            raise ScheduleError(f"mma: {error}") from None
     if name == "polynomials":
         ok = isinstance(value, tuple) and len(value) == 2
         ok = ok and all(isinstance(each, int) and not isinstance(each, bool) for each in value)  # type: ignore[union-attr]

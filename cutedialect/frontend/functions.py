@@ -31,6 +31,7 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.cute.tile_ops import SUM_COLUMNS
 from cutedialect.dialects.cute_nvgpu import NEGATIONS
+from cutedialect.tiled_mma import TiledMma, atom_name
 
 from .accuracy import documented
 from .arithmetic import Number, convert_value, is_number, joined, literal, promote
@@ -154,12 +155,13 @@ def tile_gemm(
     a: object,
     b: object,
     acc: Tile,
-    atom: str | None = None,
+    atom: str | TiledMma | None = None,
     negate: str | None = None,
     sums: bool = False,
     of_arrays: Mapping[str, object] | None = None,
 ) -> None:
-    """acc (M,N) += a (M,K) @ b (K,N), on tiles; by the atom of a name if one is given. With `sums`
+    """acc (M,N) += a (M,K) @ b (K,N), on tiles; by the atom of a name, or a TiledMMA, if one is
+    given. With `sums`
     acc is (M,N+8), and each of the last columns adds up the rows of a. `of_arrays` are the
     arguments that arrays take, refused where they are not the defaults.
     """
@@ -173,7 +175,8 @@ def tile_gemm(
         )
     if atom is not None:
         try:
-            mma_atom(atom)
+            atom = str(atom)
+            mma_atom(atom_name(atom))
         except ValueError as failure:
             raise error(f"atom: {failure}", code="CD-P4") from None
     if negate not in (None, *NEGATIONS):

@@ -59,6 +59,7 @@ from cutedialect.dialects.cute_nvgpu import (
 from cutedialect.dialects.cute_nvgpu.mma_atoms import NEGATIONS, Sm90MmaType, Sm100MmaType
 from cutedialect.dialects.effects import ALL, Effects, space_of, team_of, unit_of
 from cutedialect.layout import LayoutError, coalesce
+from cutedialect.tiled_mma import atom_name
 
 from .attributes import TiledCopyAttr, with_attributes
 from .types import FragmentType, MemRefType, fragment_of
@@ -316,7 +317,7 @@ class GemmOp(IRDLOperation):
 
     @property
     def asked(self) -> str | None:
-        """The name of the atom that the program asks for, or None."""
+        """The name of the atom, or the text of the TiledMMA, that the program asks for."""
         return self.atom.data if isinstance(self.atom, StringAttr) else None
 
     @property
@@ -331,7 +332,7 @@ class GemmOp(IRDLOperation):
         """The kind of the atom that is asked for or bound; empty where there is none."""
         if isinstance(self.atom, MmaType):
             return self.atom.kind
-        return mma_atom(self.asked).kind if self.asked is not None else ""
+        return mma_atom(atom_name(self.asked)).kind if self.asked is not None else ""
 
     @property
     def columns_of_sums(self) -> int:
@@ -374,7 +375,7 @@ class GemmOp(IRDLOperation):
         )
         if self.asked is not None:
             try:
-                mma_atom(self.asked)
+                mma_atom(atom_name(self.asked))
             except ValueError as error:
                 raise VerifyException(str(error)) from error
         if self.negate is not None:

@@ -46,8 +46,11 @@ from cutedialect.passes.analysis.tensor_maps import asks_tiles_around, is_joined
 from cutedialect.passes.analysis.thread_layouts import (
     GROUP_WARPS,
     mma_accumulator,
+    mma_operand,
+    named_layout,
     tensor_accumulator,
 )
+from cutedialect.tiled_mma import TiledMma, atom_name, is_tiled_mma
 
 FAST_ATOMS = (WgmmaAtom, Tcgen05Atom)
 """Atoms of warpgroups, and of the unit beside them."""
@@ -67,10 +70,13 @@ _WHOLE_GROUP = (GROUP_WARPS, 1)
 
 @dataclass(frozen=True)
 class BoundMma:
-    """The atom of a multiply, and the grid of warps that share its tile."""
+    """The atom of a multiply, and the grid of warps that share its tile; each has one block of it,
+    unless a program or a schedule names another TiledMMA.
+    """
 
     atom: MmaAtom
     warps: tuple[int, int]
+    named: TiledMma | None = None
 
     @property
     def units(self) -> tuple[int, int]:
@@ -82,7 +88,15 @@ class BoundMma:
         """Which thread holds what of an accumulator that the multiply makes."""
         if isinstance(self.atom, Tcgen05Atom):
             return tensor_accumulator(shape, self.warps)
+        if self.named is not None:
+            return named_layout(self.named, "C", shape)
         return mma_accumulator(self.atom, shape, self.units)
+
+    def operand(self, which: str, shape: tuple[int, ...]) -> Layout:
+        """The same of an operand in registers: "a" (M,K) or "b" (N,K)."""
+        if self.named is not None:
+            return named_layout(self.named, which.upper(), shape)
+        return mma_operand(self.atom, which, shape, self.units)  # pyright: ignore[reportArgumentType]
 
     def makes(self, tile: FragmentType) -> bool:
         """Whether a register tile lies in threads as an accumulator of the multiply does."""
@@ -113,12 +127,27 @@ class MmaChoice:
             return self._with_sums(warps)
         asked = self.op.asked or self.asked
         if asked is not None:
-            named = self._named(mma_atom(asked))
+            named = self._named(mma_atom(atom_name(asked)))
+            if self.named is not None and not self._fits(self.named, warps):
+                return None
             return named if self._divides(named, warps) else None
         candidates: Sequence[MmaAtom] = self._warp_wide()
         if self.has_load_role:
             candidates = [*self._tcgen05(warps), *self._wgmma(warps), *candidates]
         return next((atom for atom in candidates if self._divides(atom, warps)), None)
+
+    @property
+    def named(self) -> TiledMma | None:
+        """The TiledMMA that the program or the schedule names."""
+        asked = self.op.asked or self.asked
+        return TiledMma.parse(asked) if asked is not None and is_tiled_mma(asked) else None
+
+    def _fits(self, mma: TiledMma, warps: tuple[int, int]) -> bool:
+        """Whether a TiledMMA has a grid of warps, and repeats over the tile."""
+        parts = mma.tiled.tile_mnk
+        return mma.warps == warps and all(
+            size % part == 0 for size, part in zip(self._tile, parts, strict=True)
+        )
 
     def bind(self, warps: tuple[int, int], is_fixed: bool = False) -> BoundMma | None:
         """The atom for a grid of as many warps as `warps` has: that one, unless only another one
@@ -126,6 +155,10 @@ class MmaChoice:
 
         Raises `ValueError` as `atom` does.
         """
+        if (named := self.named) is not None:
+            grid = named.warps if prod(named.warps) == prod(warps) and not is_fixed else warps
+            atom = self.atom(grid)
+            return None if atom is None else BoundMma(atom, grid, named)
         atom = self.atom(warps)
         found = [] if atom is None else [BoundMma(atom, warps)]
         if is_fixed or isinstance(atom, FAST_ATOMS) or (found and not self.has_load_role):

@@ -145,7 +145,7 @@ def multiplies_in_pairs(
     names = {op.asked or schedule.atom for op in gemms}
     if any(name and tcgen05_atom(name).cta_group == 1 for name in names):
         return False
-    bound = {op: MmaChoice(op, arch, schedule.atom).bind(warps) for op in gemms}
+    bound = {op: MmaChoice(op, arch, schedule.multiply).bind(warps) for op in gemms}
     try:
         atoms = {op: each.atom for op, each in bound.items() if each is not None}
         return len(paired_atoms(atoms, schedule)) == len(gemms)

@@ -11,7 +11,7 @@ a warp at a time; lanes that read or write the same word are served together, an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import gcd
 
@@ -110,6 +110,40 @@ def operand_layout(
     else:
         layout = Layout(((width, blocks), depth), ((1, width * depth), width))
     return layout, SWIZZLE_32B, 8 * _SPAN
+
+
+def with_fewest_turns(
+    staging: Staging, shape: tuple[int, int], bits: int, tvs: Sequence[Layout]
+) -> Staging:
+    """The layout of a tile that threads read as `tvs` say, of those in which they take the fewest
+    turns of the banks: half a warp has four words of 64 bits in a row, for which swizzles move
+    units of 32 bytes instead of 16; where its rows are not neighbors, they lie in another order.
+
+    >>> tile = (64, 16)
+    >>> rows = Layout(((4, 8), (1, 8)), ((64, 1), (0, 8)))
+    >>> print(*with_fewest_turns(staging_layout(tile, 1, 64), tile, 64, (rows,)))
+    (64,16):(16,1) S<2,5,2> 1024
+    >>> pairs = Layout(((4, 2, 4), (1, 2, 4)), ((64, 1, 4), (0, 2, 16)))
+    >>> print(*with_fewest_turns(staging_layout(tile, 1, 64), tile, 64, (pairs,)))
+    ((2,2,2,8),16):((16,64,32,128),1) S<2,5,2> 1024
+    """
+    layout, swizzle, alignment = staging
+    if swizzle is None or swizzle.repeat < SWIZZLE_32B.repeat:
+        return staging
+    orders = (layout, *_with_rows_in_pairs(layout))
+    choices = [staging, *((order, SWIZZLE_32B, alignment) for order in orders)]
+    return min(choices, key=lambda choice: sum(_cycles(tv, shape, choice, bits // 8) for tv in tvs))
+
+
+def _with_rows_in_pairs(layout: Layout) -> list[Layout]:
+    """A layout (rows, depth) with the second and third bit of a row's number in turned places."""
+    rows, depth = layout
+    if isinstance(rows.shape, tuple) or not isinstance(rows.shape, int) or rows.shape % 8:
+        return []
+    step: int = rows.stride  # pyright: ignore[reportAssignmentType]
+    shape = (2, 2, 2, rows.shape // 8)
+    strides = (step, 4 * step, 2 * step, 8 * step)
+    return [Layout((shape, depth.shape), (strides, depth.stride))]
 
 
 def _steps(tv: Layout, shape: tuple[int, ...], mode: int) -> list[tuple[int, int]]:

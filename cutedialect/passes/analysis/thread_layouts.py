@@ -7,12 +7,14 @@ of it stays inside one mode of the tile.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from math import gcd, prod
 
 from cutedialect.atoms import MmaAtom
 from cutedialect.dialects.cute import FragmentType, MemRefType, threads_along
 from cutedialect.layout import Layout, TiledCopy, TiledMMA, coalesce, flatten
+from cutedialect.tiled_mma import TiledMma
 
 Modes = Sequence[tuple[int, int]]
 Parts = tuple[tuple[int, ...], frozenset[int]]
@@ -85,6 +87,17 @@ def mma_operand(atom: MmaAtom, which: str, tile: tuple[int, int], warps: tuple[i
     """
     m, n = (tile[0], None) if which == "a" else (None, tile[0])
     return _flattened(tiled_mma(atom, m, n, warps).tv_layout(which.upper(), tile))
+
+
+@lru_cache(maxsize=1024)
+def named_layout(mma: TiledMma, which: str, tile: tuple[int, ...]) -> Layout:
+    """An operand "A", "B" or "C" of a tile as a TiledMMA that is named has it.
+
+    The depth of a tile is cut into that of an atom, one after the other, so that of the TiledMMA
+    says nothing here.
+    """
+    tiled = replace(mma.tiled, permutation_mnk=(*mma.tiled.permutation_mnk[:2], None))
+    return _flattened(tiled.tv_layout(which, (tile[0], tile[1])))
 
 
 def _flattened(tv: Layout) -> Layout:

@@ -67,7 +67,7 @@ def sum_in_registers(binding: KernelBinding) -> None:
     for op in ops_of(binding.kernel.body.block, cute.GemmOp):
         if not isinstance(op.acc.type, cute.FragmentType) or life_of(op.acc) is not None:
             continue
-        if MmaChoice(op, binding.arch, schedule.atom).takes(Tcgen05Atom, binding.warps):
+        if MmaChoice(op, binding.arch, schedule.multiply).takes(Tcgen05Atom, binding.warps):
             _sum(op, binding)
             binding.kernel.attributes[ADDS_PRODUCTS] = UnitAttr()
 

@@ -84,7 +84,6 @@ from cutedialect.passes.analysis.tensor_maps import asks_tiles_around, is_joined
 from cutedialect.passes.analysis.thread_layouts import (
     accumulator_order,
     copied,
-    mma_operand,
     project,
     reordered,
 )
@@ -235,10 +234,10 @@ class _Partition(StagedOperands):
             raise PassFailedException(
                 op, f"expected an accumulator in registers (run cute-tile first), got {acc}"
             )
-        choice = MmaChoice(op, self.arch, self.schedule.atom, self.is_specialized)
+        choice = MmaChoice(op, self.arch, self.schedule.multiply, self.is_specialized)
         # The multiplies of one accumulator share the grid of warps.
         shared = [bound.warps for other, bound in self.atoms.items() if other.acc is op.acc]
-        asked = op.asked or self.schedule.atom
+        asked = op.asked or self.schedule.multiply
         try:
             bound = choice.bind(shared[0] if shared else self.warps, is_fixed=bool(shared))
         except ValueError as error:
@@ -284,7 +283,7 @@ class _Partition(StagedOperands):
         """The layout of an operand in registers: an accumulator's values stay where they are if B
         can be put in their order.
         """
-        tv = mma_operand(bound.atom, which, type_.shape, bound.units)  # pyright: ignore[reportArgumentType]
+        tv = bound.operand(which, type_.shape)
         order = self._order(op, bound.atom) if which == "a" else None
         return tv if order is None else reordered(tv, type_.shape[0], order)
 
@@ -319,7 +318,7 @@ class _Partition(StagedOperands):
             if is_read_by_threads(op, op.a):
                 # Word by word, wherever a word lies.
                 source = memref_of(a)
-                tv = mma_operand(atom, "a", source.shape, bound.units)
+                tv = bound.operand("a", source.shape)
                 type_ = FragmentType.get(source.element, source.shape, tv)
                 a = self.loaded(a, type_, UniversalCopyType.get(source.element, source.bits), op)
             if isinstance(a.type, FragmentType):
@@ -341,7 +340,7 @@ class _Partition(StagedOperands):
         operands = [("a", a), ("b", b)]
         for at, (which, value) in enumerate(operands):
             if isinstance(value.type, FragmentType):
-                tv = mma_operand(atom, which, value.type.shape, bound.warps)
+                tv = bound.operand(which, value.type.shape)
                 operands[at] = which, self.converted(value, tv, op)
         for k in range(0, depth, step):
             a, b = (self._fragment(op, bound, *operand, k, step) for operand in operands)
@@ -355,7 +354,7 @@ class _Partition(StagedOperands):
     ) -> SSAValue:
         """The registers of one k block of an operand."""
         rows = shape_of(value.type)[0]
-        tv = mma_operand(bound.atom, which, (rows, step), bound.warps)
+        tv = bound.operand(which, (rows, step))
         part = FragmentType.get(element_of(value.type), (rows, step), tv)
         if isinstance(value.type, FragmentType):
             return self.insert(ExtractOp(value, (0, k), part), op).result

@@ -55,12 +55,13 @@ from cutedialect.passes.analysis.smem_layouts import (
     OPERAND,
     operand_layout,
     staging_layout,
+    with_fewest_turns,
     with_order,
 )
 from cutedialect.passes.analysis.tensor_accumulators import operand_tensor_layout
 from cutedialect.passes.analysis.tensor_columns import columns_too_many
 from cutedialect.passes.analysis.tensor_maps import is_joined, part_of, sharing
-from cutedialect.passes.analysis.thread_layouts import copied, mma_operand, modes_of
+from cutedialect.passes.analysis.thread_layouts import copied, modes_of
 from cutedialect.passes.bind.kernel_binding import KernelBinding, Staged
 from cutedialect.passes.bind.result_stores import staging_atom
 from cutedialect.passes.remarks import remark
@@ -69,6 +70,7 @@ from cutedialect.passes.rewriting import block_of, erase
 # Warps of a warpgroup; bytes of a register.
 _GROUP = 4
 _WORD = 4
+_DOUBLE_BITS = 64
 # The share of a thread's registers, and how many less, for accumulators and what is loaded.
 _HELD, _OTHERS = 0.75, 30
 
@@ -220,7 +222,7 @@ class StagedOperands(KernelBinding):
                         shape[::-1] if turns != is_turned else shape, units, turns != is_turned
                     )
                 elif not isinstance(bound.atom, Tcgen05Atom):
-                    tv = mma_operand(bound.atom, which, shape, bound.warps)  # pyright: ignore[reportArgumentType]
+                    tv = bound.operand(which, shape)
                     found.append(tv if turns == is_turned else cute.transposed_tv(tv, shape))
         return found
 
@@ -324,6 +326,8 @@ class StagedOperands(KernelBinding):
         if order is not None:
             layout = with_order(layout, order)
         staged = layout, swizzle, alignment
+        if bits == _DOUBLE_BITS and tvs and not self.is_specialized and len(type_.shape) == 2:
+            staged = with_fewest_turns(staged, type_.shape, bits, tvs)  # pyright: ignore[reportArgumentType]
         # TMA writes whole boxes, from a line of 128 bytes on (PTX ISA 5.5).
         return self.smem_buffer(element, staged, like, name, 128 if self.is_specialized else 1)
 

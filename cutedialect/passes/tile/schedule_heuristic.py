@@ -95,7 +95,7 @@ def _multiplying(
     acc = cute.fragment_of(gemms[0].acc)
     teams = given.plan.teams
     grids = [given.warps] if given.warps is not None else _tensor_grids(acc.shape)
-    choices = [MmaChoice(op, arch, given.atom) for op in gemms]
+    choices = [MmaChoice(op, arch, given.multiply) for op in gemms]
     taken = [grid for grid in grids if all(choice.takes(Tcgen05Atom, grid) for choice in choices)]
     is_tensor, warps = bool(taken), (taken or grids)[0]
     by_tma = loads_boxes(gemms, given)
@@ -222,7 +222,7 @@ def _dividing(
 
     def divides(grid: tuple[int, int]) -> bool:
         try:
-            return all(MmaChoice(op, arch, given.atom, False).bind(grid) for op in gemms)
+            return all(MmaChoice(op, arch, given.multiply, False).bind(grid) for op in gemms)
         except ValueError:
             return False
 
