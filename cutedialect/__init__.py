@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # the same names for type checkers; a test compares the three lists
     from cutedialect import atoms as atoms
     from cutedialect import layout as layout
+    from cutedialect.atoms.tiled_mma import TiledMma as TiledMma
     from cutedialect.backend.emulator import EmulatorError as EmulatorError
     from cutedialect.backend.emulator import Report as Report
     from cutedialect.backend.runtime.cuda import synchronize as synchronize
@@ -109,7 +110,6 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.remarks import Remark as Remark
     from cutedialect.schedule import Schedule as Schedule
     from cutedialect.schedule import ScheduleError as ScheduleError
-    from cutedialect.tiled_mma import TiledMma as TiledMma
 
 __version__ = "0.1.0"
 
@@ -337,7 +337,7 @@ _PUBLIC = {
         "Schedule",
         "ScheduleError",
     ),
-    "cutedialect.tiled_mma": ("TiledMma",),
+    "cutedialect.atoms.tiled_mma": ("TiledMma",),
 }
 _INSIDE = {"abs": "abs_", "any": "any_", "map": "map_", "range": "range_"}
 _EXPORTS = {name: module for module, names in _PUBLIC.items() for name in names}

@@ -25,7 +25,7 @@ from cutedialect.choices import (
 from cutedialect.plans import Plan, plan_of
 
 if TYPE_CHECKING:
-    from cutedialect.tiled_mma import TiledMma
+    from cutedialect.atoms.tiled_mma import TiledMma
 
 
 class ScheduleError(ValueError):
@@ -174,7 +174,7 @@ class Schedule:
 
     def _take_warps(self, text: str) -> None:
         """The warps of a TiledMMA, with which the other fields have to agree."""
-        from cutedialect.tiled_mma import TiledMma
+        from cutedialect.atoms.tiled_mma import TiledMma
 
         mma = TiledMma.parse(text)
         for name, wanted in (("atom", mma.atom), ("warps", mma.warps)):
@@ -336,7 +336,7 @@ def _checked(name: str, value: object) -> object:
             raise ScheduleError(f"expected {name} to be a tuple of positive ints, got {value!r}")
         return value
     if name == "mma":
-        from cutedialect.tiled_mma import TiledMma
+        from cutedialect.atoms.tiled_mma import TiledMma
 
         try:
             return str(value if isinstance(value, TiledMma) else TiledMma.parse(str(value)))

@@ -16,6 +16,7 @@ from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Block, SSAValue
 
 from cutedialect.atoms import mma_atom
+from cutedialect.atoms.tiled_mma import TiledMma, atom_name
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
     AtomicOp,
@@ -31,7 +32,6 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.cute.tile_ops import SUM_COLUMNS
 from cutedialect.dialects.cute_nvgpu import NEGATIONS
-from cutedialect.tiled_mma import TiledMma, atom_name
 
 from .accuracy import documented
 from .arithmetic import Number, convert_value, is_number, joined, literal, promote

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from math import prod
 from typing import Any
 
-from cutedialect.atoms.copy_atoms import copy_atom
+from cutedialect.atoms import copy_atom
 from cutedialect.layout import (
     ComposedLayout,
     Layout,

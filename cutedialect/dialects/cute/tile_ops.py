@@ -46,6 +46,7 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.atoms import mma_atom
+from cutedialect.atoms.tiled_mma import atom_name
 from cutedialect.dialects.checks import check
 from cutedialect.dialects.cute_nvgpu import (
     BulkCopyType,
@@ -59,7 +60,6 @@ from cutedialect.dialects.cute_nvgpu import (
 from cutedialect.dialects.cute_nvgpu.mma_atoms import NEGATIONS, Sm90MmaType, Sm100MmaType
 from cutedialect.dialects.effects import ALL, Effects, space_of, team_of, unit_of
 from cutedialect.layout import LayoutError, coalesce
-from cutedialect.tiled_mma import atom_name
 
 from .attributes import TiledCopyAttr, with_attributes
 from .types import FragmentType, MemRefType, fragment_of

@@ -20,6 +20,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from cutedialect.atoms import MmaAtom, find_mma, mma_atom, target, targets_with, tmem_layouts
 from cutedialect.atoms.matrix_descriptor import matrix_descriptor
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom, find_tcgen05, tcgen05_of
+from cutedialect.atoms.tiled_mma import TiledMma, atom_name, is_tiled_mma
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom, find_wgmma
 from cutedialect.dialects.cute import (
     FragmentType,
@@ -50,7 +51,6 @@ from cutedialect.passes.analysis.thread_layouts import (
     named_layout,
     tensor_accumulator,
 )
-from cutedialect.tiled_mma import TiledMma, atom_name, is_tiled_mma
 
 FAST_ATOMS = (WgmmaAtom, Tcgen05Atom)
 """Atoms of warpgroups, and of the unit beside them."""

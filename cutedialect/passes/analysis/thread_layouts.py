@@ -12,9 +12,9 @@ from functools import lru_cache
 from math import gcd, prod
 
 from cutedialect.atoms import MmaAtom
+from cutedialect.atoms.tiled_mma import TiledMma
 from cutedialect.dialects.cute import FragmentType, MemRefType, threads_along
 from cutedialect.layout import Layout, TiledCopy, TiledMMA, coalesce, flatten
-from cutedialect.tiled_mma import TiledMma
 
 Modes = Sequence[tuple[int, int]]
 Parts = tuple[tuple[int, ...], frozenset[int]]

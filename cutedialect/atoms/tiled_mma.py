@@ -43,17 +43,19 @@ class TiledMma:
 
         atoms = self.atoms if isinstance(self.atoms, str) else to_text(self.atoms)
         object.__setattr__(self, "atoms", str(_layout("atoms", atoms)))
-        given = _parts(self.tile) if isinstance(self.tile, str) else self.tile
-        if not isinstance(given, tuple) or len(given) != _RANK:
+        given: Any = _parts(self.tile) if isinstance(self.tile, str) else self.tile
+        parts: list[Any] = [*given] if hasattr(given, "__iter__") else []
+        if len(parts) != _RANK:
             raise ValueError(f"tile: expected 3 entries (M, N, K), got {self.tile}")
-        object.__setattr__(self, "tile", tuple(map(_entry, given)))
+        object.__setattr__(self, "tile", tuple(map(_entry, parts)))
         _check(self)
 
     @cached_property
     def tiled(self) -> TiledMMA:
         """The same as an object of the algebra, whose `tv_layout` says which thread has what."""
-        from cutedialect.atoms import mma_atom
         from cutedialect.layout import Layout, TiledMMA, parse_layout
+
+        from .mma_atoms import mma_atom
 
         layouts = tuple(
             parse_layout(entry) if isinstance(entry, str) else entry for entry in self.tile
@@ -78,7 +80,7 @@ class TiledMma:
         return _parsed(text)
 
     def _repr_svg_(self) -> str | None:
-        return self.tiled._repr_svg_()
+        return self.tiled._repr_svg_()  # pyright: ignore[reportPrivateUsage]
 
 
 def is_tiled_mma(text: str | None) -> bool:
@@ -124,13 +126,16 @@ def _entry(given: Any) -> int | str | None:
 
     if given is None or given == "_":
         return None
-    if isinstance(given, bool) or not isinstance(given, int | tuple | str):
-        given = str(given)
-    if isinstance(given, int) or re.fullmatch(r"\d+", str(given)):
-        if int(given) < 1:
-            raise ValueError(f"tile: expected positive extents, got {given}")
-        return int(given)
-    return str(_layout("tile", given if isinstance(given, str) else to_text(given)))
+    text = given if isinstance(given, str) else to_text(given) if _is_shape(given) else str(given)
+    if re.fullmatch(r"\d+", text):
+        if int(text) < 1:
+            raise ValueError(f"tile: expected positive extents, got {text}")
+        return int(text)
+    return str(_layout("tile", text))
+
+
+def _is_shape(given: Any) -> bool:
+    return isinstance(given, tuple | int) and not isinstance(given, bool)
 
 
 def _layout(name: str, text: str) -> Layout:
