@@ -112,6 +112,13 @@ if TYPE_CHECKING:
         tuple_sub,
     )
     from .expression import Expression, evaluate
+    from .partition import (
+        ThrCopy,
+        make_fragment_A,
+        make_fragment_B,
+        make_fragment_C,
+        tma_partition,
+    )
     from .tensor import (
         Tensor,
         domain_offset,
@@ -149,6 +156,7 @@ __all__ = [
     "ScaledBasis",
     "Swizzle",
     "Tensor",
+    "ThrCopy",
     "TiledCopy",
     "TiledMMA",
     "Wavefronts",
@@ -203,6 +211,9 @@ __all__ = [
     "logical_divide",
     "logical_product",
     "make_cotiled_copy",
+    "make_fragment_A",
+    "make_fragment_B",
+    "make_fragment_C",
     "make_fragment_like",
     "make_identity_layout",
     "make_identity_tensor",
@@ -245,6 +256,7 @@ __all__ = [
     "tile_to_shape",
     "tiled_divide",
     "tiled_product",
+    "tma_partition",
     "to_text",
     "tuple_add",
     "tuple_max",
@@ -261,6 +273,11 @@ __all__ = [
 # What a compiler run does not need is imported at its first use.
 _LAZY = {
     "make_cotiled_copy": "tiled",
+    "ThrCopy": "partition",
+    "make_fragment_A": "partition",
+    "make_fragment_B": "partition",
+    "make_fragment_C": "partition",
+    "tma_partition": "partition",
     "make_tiled_copy_A": "tiled",
     "make_tiled_copy_B": "tiled",
     "make_tiled_copy_C": "tiled",
