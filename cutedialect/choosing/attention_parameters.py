@@ -6,15 +6,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cutedialect.allocation import RoleUse, computing_registers, registers_of_roles
 from cutedialect.choices import Maxima
 from cutedialect.schedule import SHARES, Schedule
 
 from .attention_problem import GROUP_ROWS, SPAN, WIDE, AttentionProblem
 
-# Registers of a thread that multiplies, by warpgroups that share a tile, and how many it needs
-# beside accumulators and operands, without and with more than a causal mask's bounds. A lone one
-# has 248, but 160 keys of heads of 192 spilled where all of these were counted on.
-_REGISTERS = {1: 232, 2: 232, 3: 160}
+# Registers of a thread that multiplies are counted on up to here, by up to so many warpgroups that
+# share a tile: a lone one has 248, but 160 keys of heads of 192 spilled with all of them.
+_MOST_REGISTERS, _MOST_GROUPS = 232, 3
+# How many it needs beside accumulators and operands, without and with more than a causal mask's
+# bounds.
 _BESIDE, _MORE_BESIDE = 10, 24
 # Above this dimension unmasked rows have too few registers for guesses: the assembler spills some.
 _WIDEST_UNMASKED = 192
@@ -41,12 +43,19 @@ _UNIT_KEYS = 16
 _MEETING_BLOCKS = 8
 
 
+def beside(narrow: int, groups: int, ctas: int = 1) -> tuple[int, int]:
+    """Registers of a thread that loads, and of one of the warpgroups that multiply beside it."""
+    return narrow, computing_registers(narrow, groups, ctas=ctas)
+
+
 def registers_of(chosen: Schedule) -> int:
     """The registers of a thread that multiplies; none where it is not known who does."""
     assert chosen.tile is not None
     if chosen.registers is not None:
         return chosen.registers[1]
-    return _REGISTERS.get(-(-chosen.tile[0] // GROUP_ROWS), 0)
+    groups = -(-chosen.tile[0] // GROUP_ROWS)
+    pair = registers_of_roles(RoleUse(computing=groups, multiplies=2))
+    return min(_MOST_REGISTERS, pair[1]) if pair and groups <= _MOST_GROUPS else 0
 
 
 def held_registers(problem: AttentionProblem, chosen: Schedule) -> int:
@@ -85,7 +94,7 @@ def guesses(problem: AttentionProblem, chosen: Schedule) -> bool:
     registers hold the scores until that is known, beside what is made of them.
     """
     widest = problem.widest
-    if not chosen.overlaps_multiplies or chosen.tile is None or widest > WIDE:
+    if not chosen.overlaps_multiplies or widest > WIDE:
         return False
     if widest > _WIDEST_UNMASKED and not problem.is_uneven:
         return False
@@ -100,10 +109,8 @@ def takes_turns(problem: AttentionProblem, chosen: Schedule) -> bool:
     """Whether a loop of two blocks of keys pays, of which each has registers for its exponentials:
     where rows see many of them, and registers suffice for both.
     """
-    if chosen.tile is None or problem.bits_q != 16 or maxima(problem, chosen) != "guessed":
-        return False
-    if chosen.scheduler == "single":
-        # Problems of one wave, of which there would be more kinds of kernels.
+    # Problems of one wave have no loops of two: there would be more kinds of kernels.
+    if maxima(problem, chosen) != "guessed" or chosen.scheduler == "single":
         return False
     if not problem.has_many_keys or (problem.has_window and (problem.sees or 0) < _LONG_WINDOW):
         return False
@@ -130,9 +137,8 @@ def summed_by(problem: AttentionProblem, chosen: Schedule) -> str:
     arithmetic, or else "registers".
     """
     columns = problem.dims[1]
-    is_span = columns <= SPAN and columns & (columns - 1) == 0
-    is_plain = problem.is_plain and problem.bits_q == 16 and not problem.is_latent
-    if not (problem.on_groups and is_plain and is_span and _multiplies_groups(chosen)):
+    is_plain = problem.is_plain and not problem.is_latent
+    if not (problem.on_groups and is_plain and columns <= SPAN and _multiplies_groups(chosen)):
         return "registers"
     # What ptxas gives all threads at first has to hold what one instruction takes, and three
     # warpgroups have no registers for more beside places in a slice, or addresses of results.

@@ -44,6 +44,6 @@ def _keys_seen(problem: AttentionProblem, rows: int) -> list[int]:
         return []
     ends = range(rows, problem.rows + rows, rows)
     seen = [min(keys, end + keys - problem.rows) if problem.is_uneven else keys for end in ends]
-    if problem.has_window and problem.sees is not None:
+    if problem.sees is not None:
         seen = [min(each, problem.sees + rows - 1) for each in seen]
     return seen

@@ -133,10 +133,10 @@ class AttentionProblem:
     def sees_few(self) -> bool:
         """Whether no row sees many keys."""
         keys = self.all_keys
-        if self.has_window and self.sees is not None and keys is not None:
-            keys = min(keys, self.sees + 2 * GROUP_ROWS)
-        elif self.has_window:
-            return False
+        if self.has_window:
+            if self.sees is None:
+                return False
+            keys = None if keys is None else min(keys, self.sees + 2 * GROUP_ROWS)
         return keys is not None and keys <= _FEW_KEYS and not self.is_paged
 
     @property

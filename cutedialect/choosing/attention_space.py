@@ -10,6 +10,7 @@ from cutedialect.choices import Overlap, Scheduler
 from cutedialect.schedule import Schedule
 
 from .attention_parameters import (
+    beside,
     guesses,
     held_registers,
     maxima_found,
@@ -69,12 +70,12 @@ _COLUMN_BITS, _HALF_BOX = 256, 32
 _WIDEST_GUESSED = 192
 # Up to this dimension 128 keys leave registers for the logarithms of packed heads that share keys.
 _WIDE_LOGARITHMS = 112
-# Registers of threads that load and that multiply: where threads shift rows into place, by the bits
-# of keys; where one thread loads a box for each page, and where several do; and where those that
-# load slices take what fewer keys leave.
-_SHIFTING_REGISTERS = {16: (136, 184), 8: (120, 192)}
-_PAGED_REGISTERS = {True: (104, 200), False: (72, 216)}
-_SLICED_REGISTERS = (40, 152)
+# Registers of a thread that loads: where threads shift rows into place, by the bits of keys; where
+# one thread loads a box for each page, and where several do; and of slices, beside blocks of fewer
+# keys.
+_SHIFTING = {16: 136, 8: 120}
+_PAGED = {True: 104, False: 72}
+_SLICED = 40
 # What lacked registers has given way so often.
 _MOST_STEPS = 8
 
@@ -309,18 +310,18 @@ def _registers(
     if rows == 3 * GROUP_ROWS:
         # Those that load slices may need what fewer keys leave to those that multiply.
         takes = given.tile in (None, tile) and (step > 0 or problem.caps_slices)
-        return _SLICED_REGISTERS if takes else None
+        return beside(_SLICED, groups=3) if takes else None
     if rows != 2 * GROUP_ROWS:
         return None
     if problem.is_paged and not problem.is_shifted:
-        return _PAGED_REGISTERS[one_loads]
+        return beside(_PAGED[one_loads], groups=2)
     return _shifting_registers(problem, given)
 
 
 def _shifting_registers(problem: AttentionProblem, given: Schedule) -> tuple[int, int] | None:
     """The registers of threads where some shift rows into place, if it is open what warps do."""
     is_open = _leaves(given, "tile", "warps", "roles", "loads")
-    return _SHIFTING_REGISTERS[problem.bits] if problem.is_shifted and is_open else None
+    return beside(_SHIFTING[problem.bits], groups=2) if problem.is_shifted and is_open else None
 
 
 def _has_no_room_for_loops(problem: AttentionProblem, rows: int) -> bool:

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from cutedialect.schedule import SHARES, Schedule
+from cutedialect.schedule import SHARES, Schedule, replace_set
 
-from .attention_parameters import takes_turns
+from .attention_parameters import open_parameters, takes_turns
 from .attention_problem import GROUP_ROWS, WIDE, AttentionProblem
 from .attention_space import ATTENTION
 from .choose import choose
@@ -39,14 +39,20 @@ def tuned_schedules(problem: AttentionProblem) -> list[Schedule]:
     """What is worth timing beside the default, which the first differ from least: no more than a
     hundred, none of which does what another one does.
     """
-    default = choose(ATTENTION, problem)
-    seen, listed = {default}, []
+    seen, listed = {_kernel(problem, None)}, []
     for given in _varied(problem):
-        schedule = choose(ATTENTION, problem, given)
-        if schedule not in seen:
-            seen.add(schedule)
+        kernel = _kernel(problem, given)
+        if kernel not in seen:
+            seen.add(kernel)
             listed.append(given)
     return listed
+
+
+def _kernel(problem: AttentionProblem, given: Schedule | None) -> tuple[object, ...]:
+    """What tells kernels apart: a policy of the maximum may be asked for, or follow."""
+    schedule = choose(ATTENTION, problem, given)
+    parameters = open_parameters(problem, schedule)
+    return replace_set(schedule, {"maxima": None}), *parameters.values()
 
 
 def _varied(problem: AttentionProblem) -> Iterator[Schedule]:

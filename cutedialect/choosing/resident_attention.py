@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from cutedialect.schedule import Schedule
 
+from .attention_parameters import beside
 from .attention_problem import AttentionProblem
 
 # What a warpgroup multiplies at once, of rows and of keys.
 _ROWS, _UNIT_KEYS = 64, 16
 # How many CTAs share a processor, by the widest heads, and keys of a block.
 _RESIDENT = {32: (4, 64), 64: (3, 64)}
-# Registers of a thread that loads and of one that computes, of those that ptxas gives both at
-# first, by the CTAs of a processor; and of narrow heads.
-_REGISTERS = {2: (40, 216), 3: (32, 128)}
-_NARROW_REGISTERS = {3: (24, 136), 4: (24, 104)}
-# Of packed sequences whose heads share keys: those that load look for both.
-_MORE_REGISTERS = (56, 200)
+# Registers of a thread that loads, by the CTAs of a processor, of narrow heads and of others; and
+# of packed sequences whose heads share keys: those that load look for both.
+_NARROW_LOADS, _LOADS, _MORE_LOADS = {3: 24, 4: 24}, {2: 40, 3: 32}, 56
 # It pays where rows see so many keys at most: by a window, by a causal mask alone, or all; and with
 # up to so many tiles for each CTA, claims cost more than they even out (measured on an H100).
 _SEEN_BY_WINDOW, _SEEN_BY_MASK, _SEEN_BY_ALL = 4097, 2048, 1024
@@ -55,9 +53,8 @@ def resident_schedule(problem: AttentionProblem, is_soon_over: bool) -> Schedule
     ctas, keys = ctas_and_keys
     if problem.keys is not None:
         keys = min(keys, max(_UNIT_KEYS, -(-problem.keys // _UNIT_KEYS) * _UNIT_KEYS))
-    registers = None if narrow is None else _NARROW_REGISTERS.get(ctas)
-    if registers is None:
-        registers = _MORE_REGISTERS if _loads_more(problem) else _REGISTERS[ctas]
+    narrow_loads = None if narrow is None else _NARROW_LOADS.get(ctas)
+    loads = narrow_loads or (_MORE_LOADS if _loads_more(problem) else _LOADS[ctas])
     slots = ctas * problem.processors
     is_even = tiles <= slots or -tiles % slots <= slots // _EVEN
     # Claims, too, leave processors alike, and cost less than to start late with wide heads.
@@ -67,7 +64,7 @@ def resident_schedule(problem: AttentionProblem, is_soon_over: bool) -> Schedule
         tile=(_ROWS, keys),
         early_launch="yes" if is_soon_over and (is_even or not is_dealt) else None,
         ctas=ctas,
-        registers=registers,
+        registers=beside(loads, groups=1, ctas=ctas),
         overlap="yes",
         scheduler="persistent" if is_dealt else "dynamic",
         # One loop, whose trips ask for a mask: a window's are few.

@@ -1,6 +1,7 @@
 """`python -m cutedialect schedules [--dtype bf16] [--problem MxNxK [--majors TN]]`: the schedules
 from which `cute.gemm` chooses, and what it chooses for a problem that was never tuned. The mark is
-read off the kernel that is compiled for the problem.
+read off the kernel that is compiled for the problem. `--attention BxHxRxKxD [--causal]` lists those
+of `cute.attention`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from cutedialect.choosing.gemm_schedules import gemm_schedules
 from cutedialect.frontend.dtypes import as_dtype
 from cutedialect.frontend.launch import check_arch
 from cutedialect.schedule import Schedule
+
+from .attention_listing import list_attention
 
 # Element widths of operands with a list, and the type that stands for each.
 _WIDTHS = {16: "bf16", 8: "e4m3", 32: "f32"}
@@ -54,11 +57,19 @@ def main(arguments: Sequence[str]) -> int:
         default="TN",
         help="of a and b in the problem: TN (default) is both contiguous along K, NT neither",
     )
+    parser.add_argument(
+        "--attention", metavar="BxHxRxKxD", help="list for cute.attention of these sizes instead"
+    )
+    parser.add_argument("--causal", action="store_true", help="of an attention that is causal")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     check_arch(options.arch)
     if options.batch < 1:
         raise ValueError(f"--batch: expected 1 or more, got {options.batch}")
+    if options.attention is not None:
+        dtype = options.dtype or _WIDTHS[options.bits or 16]
+        sizes = options.attention
+        return list_attention(sizes, dtype, options.arch, options.causal, options.json)
     sizes = None if options.problem is None else _sizes(options.problem)
     dtypes = _dtypes(options.dtype, options.bits, sizes is not None)
     listed = [choice for dtype in dtypes for choice in _listed(dtype, options.arch)]

@@ -28,7 +28,9 @@ def main(arguments: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         fromfile_prefix_chars="@",
     )
-    parser.add_argument("kernel", help="FILE.py:NAME of a @cute.kernel function, or cute.gemm")
+    parser.add_argument(
+        "kernel", help="FILE.py:NAME of a @cute.kernel function, cute.gemm or cute.attention"
+    )
     parser.add_argument("arguments", nargs="*", metavar="SPEC", help="an argument, see below")
     parser.add_argument("--arch", help="target (default: the device's)")
     parser.add_argument(

@@ -113,3 +113,25 @@ def test_bad_input_is_one_line(capsys, arguments, said):
     assert error.startswith("error: ")
     assert said in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_100a", "sm_80"])
+def test_schedules_of_an_attention_have_needs(capsys, arch):
+    found = listed(capsys, "--attention", "4x16x1024x1024x128", "--causal", "--arch", arch)
+    entries = found["schedules"]
+    assert 10 <= len(entries) <= 100
+    assert all("bytes of shared memory" in entry["needs"] for entry in entries)
+    for entry in (found["default"], *(entry["schedule"] for entry in entries)):
+        assert cute.Schedule.parse(entry).text() == entry
+    spec = cute.TensorSpec((4, 16, 1024, 128), "bf16")
+    kernel = cute.compile(cute.attention, *[spec] * 3, causal=True, arch=arch, backend="emulator")
+    chosen = cute.Schedule.parse(kernel.schedule)
+    assert chosen.merged(cute.Schedule.parse(found["default"])) == chosen
+    assert main(["schedules", "--attention", "4x16x1024x1024x128", "--arch", arch]) == 0
+    assert "others that cute.autotune times" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("sizes", ["4x16x1024x128", "4x16x0x16x64", "all"])
+def test_sizes_of_an_attention_are_five(sizes, capsys):
+    assert main(["schedules", "--attention", sizes]) != 0
+    assert "--attention: expected batch, heads, rows, keys" in capsys.readouterr().err
