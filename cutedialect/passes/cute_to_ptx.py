@@ -48,6 +48,19 @@ class CuteToPtxPass(ModulePass):
     def __post_init__(self) -> None:
         pipeline(self.arch, self.schedule)
 
+    def steps(self, module: ModuleOp) -> tuple[ModulePass, ...]:
+        """The passes for a module, one by one: those of the layout algebra first where it has
+        operations of it.
+        """
+        from cutedialect.dialects.walks import walk
+        from cutedialect.passes.algebra.expand_ops import ExpandOpsPass
+        from cutedialect.passes.algebra.fold_static import FoldStaticPass
+        from cutedialect.passes.algebra.to_base import ToBasePass
+
+        has_algebra = any(hasattr(op, "ROW") for op in walk(module))
+        algebra = (FoldStaticPass(), ExpandOpsPass(), ToBasePass()) if has_algebra else ()
+        return (*algebra, *pipeline(self.arch, self.schedule))
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for step in pipeline(self.arch, self.schedule):
+        for step in self.steps(op):
             step.apply(ctx, op)

@@ -42,6 +42,8 @@ class CommandLine:
     split_input_file: bool
     verify_diagnostics: bool
     verify_each: bool
+    verify_roundtrip: bool
+    dump_pass_pipeline: bool
     allow_unregistered: bool
     timing: bool
     remarks: bool
@@ -97,6 +99,8 @@ def parse_command_line(argv: Sequence[str], passes: Mapping[str, object]) -> Com
         split_input_file=found.split_input_file,
         verify_diagnostics=found.verify_diagnostics,
         verify_each=found.verify_each,
+        verify_roundtrip=found.verify_roundtrip,
+        dump_pass_pipeline=found.dump_pass_pipeline,
         allow_unregistered=found.allow_unregistered_dialect,
         timing=found.timing,
         remarks=found.remarks,
@@ -177,6 +181,14 @@ class _Parser(argparse.ArgumentParser):
         group.add_argument(
             "--pass-pipeline", metavar="'builtin.module(a,b{x=1})'", help="the same, as in MLIR"
         )
+        group.add_argument(
+            "--dump-pass-pipeline", action="store_true", help="show the passes, on stderr"
+        )
+        group.add_argument(
+            "--mlir-disable-threading",
+            action="store_true",
+            help="as in MLIR; there is one thread here anyway",
+        )
         self.add_argument_group(
             "", "  --<pass>[='x=1 y=2']  one pass; may be repeated, run in the order given"
         )
@@ -193,6 +205,11 @@ class _Parser(argparse.ArgumentParser):
         )
         group.add_argument(
             "--no-verify-each", dest="verify_each", action="store_false", help="do not"
+        )
+        group.add_argument(
+            "--verify-roundtrip",
+            action="store_true",
+            help="print and read the input in both forms first, and compare",
         )
         group.add_argument(
             "--timing", "--mlir-timing", action="store_true", help="time of each pass, to stderr"

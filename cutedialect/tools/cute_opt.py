@@ -28,6 +28,7 @@ from cutedialect import environment
 from cutedialect.backend.runtime.written_files import write_whole
 from cutedialect.dialects import all_dialects
 from cutedialect.passes import all_passes
+from cutedialect.passes.cute_to_ptx import CuteToPtxPass
 from cutedialect.remarks import collecting
 from cutedialect.tools import command_line, interpretation
 from cutedialect.tools.command_line import CommandLine
@@ -45,7 +46,7 @@ from cutedialect.tools.expected_errors import compare, read_expected
 from cutedialect.tools.ir_dumps import PassDumps, Timing
 from cutedialect.tools.locating_parser import LocatingParser
 from cutedialect.tools.module_verifier import verify_module
-from cutedialect.tools.pipeline_text import parse_pipeline, parse_target
+from cutedialect.tools.pipeline_text import parse_pipeline, parse_target, pipeline_spelled
 from cutedialect.tools.streams import drop_output, open_streams, output_fault, reason_of
 from cutedialect.tools.targets import all_targets
 
@@ -83,6 +84,8 @@ class CuteOpt:
             self.sources["<target>"] = options.target
             pipeline = parse_pipeline(options.pipeline, self.passes, options.pipeline_source)
             target = parse_target(options.target, self.targets)
+            if options.dump_pass_pipeline:
+                self.stderr.write(f"{pipeline_spelled(pipeline)}\n")
         except ReportedError as error:
             self._report(error.diagnostic)
             return 2
@@ -242,6 +245,8 @@ class _Chunk:
             try:
                 module = self._parse()
                 self._verify(module, "verifying the input")
+                if self.options.verify_roundtrip:
+                    self._verify_roundtrip(module)
                 if self.options.running.validate:
                     self._validate(module)
                 else:
@@ -273,7 +278,33 @@ class _Chunk:
         with self.timing.measure("Verifier"), _reported(doing, module):
             verify_module(module)
 
+    def _verify_roundtrip(self, module: ModuleOp) -> None:
+        """Print and read the input in both forms; the text has to be the same again."""
+        for generic in (False, True):
+            style = dataclasses.replace(self.options.style, generic=generic)
+            once = style.text(module)
+            with _reported("reading the printed input", module):
+                again = style.text(LocatingParser(self.ctx, once, self.name).parse_module())
+            if once != again:
+                pairs = zip(once.splitlines(), again.splitlines(), strict=False)
+                line, other = next(((a, b) for a, b in pairs if a != b), (once, again))
+                form = "generic" if generic else "custom"
+                raise ReportedError(
+                    Diagnostic(
+                        f"expected the {form} form to be read as it was printed, got "
+                        f"'{other.strip()}' of '{line.strip()}'",
+                        Position(self.name, 1, 1),
+                    )
+                )
+
     def _apply(self, one: ModulePass, module: ModuleOp) -> None:
+        if isinstance(one, CuteToPtxPass):
+            # What is shown, timed and verified are the passes that it stands for.
+            self.dumps.around(one.name, module, "before")
+            for step in one.steps(module):
+                self._apply(step, module)
+            self.dumps.around(one.name, module, "after")
+            return
         self.dumps.before(one.name, module)
         try:
             with self.timing.measure(one.name), _reported(f"running '{one.name}'", module):

@@ -128,6 +128,12 @@ class PassDumps:
             if text != self._previous:
                 self._show("After", name, text)
 
+    def around(self, name: str, module: ModuleOp, when: str) -> None:
+        """Called before and after a pass that stands for others, which are shown on their own."""
+        asked = self.options.before if when == "before" else self.options.after
+        if name in asked:
+            self._show(when.capitalize(), name, self.style.text(module))
+
     def failed(self, name: str, module: ModuleOp) -> None:
         """Called with the pass that failed or left invalid IR."""
         if self.options.after_failure or self.options.after_all:

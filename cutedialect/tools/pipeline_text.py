@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
@@ -288,3 +288,26 @@ def _scalars(token: _Token) -> tuple[Any, ...]:
     if _FLOAT.match(text):
         return (float(text), text)
     return (text,)
+
+
+def pipeline_spelled(passes: Sequence[ModulePass]) -> str:
+    """The text of a pipeline, with every option, as `--pass-pipeline` reads it.
+
+    >>> from cutedialect.passes.cute_to_ptx import CuteToPtxPass
+    >>> pipeline_spelled([CuteToPtxPass(arch="sm_90a")])
+    'builtin.module(cute-to-ptx{arch="sm_90a"})'
+    """
+    spelled: list[str] = []
+    for one in passes:
+        options: list[str] = []
+        for field in dataclasses.fields(one):
+            value: Any = getattr(one, field.name)
+            if not field.init or value is None:
+                continue
+            values: Any = value if isinstance(value, tuple) else (value,)
+            text = ",".join(
+                f'"{each}"' if isinstance(each, str) else str(each).lower() for each in values
+            )
+            options.append(f"{field.name.replace('_', '-')}={text}")
+        spelled.append(one.name + (f"{{{' '.join(options)}}}" if options else ""))
+    return f"builtin.module({','.join(spelled)})"
