@@ -236,6 +236,14 @@ def test_instances_have_results_of_their_own_where_a_second_stage_is_planned():
     )
     options = {"arch": "sm_90a", "backend": "emulator"}
     schedule = "roles = alternate, maxima = exact, overlap = no"
-    kernel = cute.compile(cute.attention, q, k, v, schedule=schedule, **options)
-    assert "one stage for what stays while a loop runs" in str(kernel.remarks)
-    assert cute.Schedule.parse(kernel.schedule).stages == 4
+    remarks: dict[int | None, str] = {}
+    for stages in (None, 4, 5):
+        asked = schedule if stages is None else f"{schedule}, stages = {stages}"
+        kernel = cute.compile(cute.attention, q, k, v, schedule=asked, **options)
+        remarks[cute.Schedule.parse(kernel.schedule).stages] = str(kernel.remarks)
+        if stages == 5:
+            assert "4 stages instead of 5" in str(kernel.remarks)
+    # Left open, the next tile's rows come early, and the loop has a stage less.
+    assert set(remarks) == {3, 4}
+    assert "one stage for what stays while a loop runs" in remarks[4]
+    assert "one stage for what stays while a loop runs" not in remarks[3]
