@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cutedialect.schedule import Schedule
 
@@ -58,48 +59,67 @@ class Problem:
     is_plain: bool = True
     may_shift: bool = True
 
-    def takes(self, schedule: Schedule, registers: float = 0.0) -> bool:
-        """Whether a schedule keeps within the limits, and leaves so many registers of a thread."""
-        assert schedule.tile is not None
-        rows, columns, depth = schedule.tile
-        extents = (columns, rows) if schedule.swap_ab == "yes" else (rows, columns)
+    def takes(self, tiling: Tiling, registers: float = 0.0) -> bool:
+        """Whether tiles keep within the limits, and leave so many registers of a thread."""
+        rows, columns = tiling.rows, tiling.columns
         # Threads that copy operands bring them to one CTA, and leave teams that take turns too few
         # registers. So do large tiles that are stored few columns at a time, and the tallest ones.
         is_copied = self.align < VECTOR and (
-            schedule.plan.teams > 1
-            or (self.shifts and schedule.cluster != (1, 1))
+            tiling.teams
+            or (self.shifts and tiling.down * tiling.right > 1)
             or (columns % _FEW_AT_ONCE != 0 and rows * columns > _MOST_COPIED)
         )
-        return (
-            not is_copied
-            and not (self.out_align < WORD and rows >= TALLEST)
-            and self.room(schedule, registers == 0) - values_of(schedule) >= registers
-            and all(
-                block % extent == 0
-                for block, extent in zip(self.blocks, (*extents, depth), strict=True)
-            )
-            and self.transposes(schedule)
-        )
+        if is_copied or (self.out_align < WORD and rows >= TALLEST):
+            return False
+        if self.room(tiling, registers == 0) - tiling.values < registers:
+            return False
+        extents = (columns, rows) if tiling.swapped else (rows, columns)
+        if any(self.blocks) and any(
+            block % extent
+            for block, extent in zip(self.blocks, (*extents, tiling.depth), strict=True)
+        ):
+            return False
+        return self.transposes(tiling)
 
-    def room(self, schedule: Schedule, has_more: bool) -> float:
-        """Accumulators that a thread of a schedule may hold; where nothing is added to sums, some
-        were found to have room for more.
+    def room(self, tiling: Tiling, has_more: bool) -> float:
+        """Accumulators that a thread may hold; where nothing is added to sums, some tiles were
+        found to have room for more.
         """
-        assert schedule.tile is not None
-        rows, columns, _ = schedule.tile
-        groups = warpgroups(schedule)
+        rows, groups = tiling.rows, tiling.groups
         most = self.most_values - (_FEWER_OF_THREE if groups == 3 else 0)
         if groups == 3 and self.bits == 8 * WORD and any(self.transposed):
             most -= _FEWER_READ
         most -= _FEWER_ALIGNED if self.out_align < VECTOR else 0
-        if schedule.swap_ab == "yes" and columns % SWAPPED_AT_ONCE:
-            most -= _FEWER_SWAPPED
-        elif has_more and self.most_values == MOST_VALUES and not any(self.transposed):
+        if tiling.swapped and tiling.columns % SWAPPED_AT_ONCE:
+            return most - _FEWER_SWAPPED
+        if has_more and self.most_values == MOST_VALUES and not any(self.transposed):
             if rows >= TALLEST:
-                most += _MORE_OF_TALLEST
-            elif self.is_plain and self.out_bits <= _NARROW:
-                most += _MORE_IN_TURNS * (schedule.plan.teams > 1 and rows == _IN_TURNS)
-        return min(most, MOST_BESIDE) if schedule.plan.has_preparing_group else most
+                return most + _MORE_OF_TALLEST
+            if self.is_plain and self.out_bits <= _NARROW and tiling.teams and rows == _IN_TURNS:
+                return most + _MORE_IN_TURNS
+        return most
+
+    def extents(self, swapped: bool) -> tuple[int, int]:
+        """Rows and columns of the product as the tiles see it."""
+        return (self.n, self.m) if swapped else (self.m, self.n)
+
+    def blocks_of(self, tiling: Tiling) -> int:
+        """Blocks of tiles, each for the CTAs of a cluster."""
+        m, n = self.extents(tiling.swapped)
+        height, width = tiling.rows * tiling.down, tiling.columns * tiling.right
+        return self.batch * -(-m // height) * -(-n // width)
+
+    def transposed_extents(self, tiling: Tiling) -> int:
+        """Rows of A's tile and columns of B's, of those that are transposed in shared memory."""
+        rows, columns = self._sides(tiling)
+        return rows * tiling.rows + columns * tiling.columns
+
+    def _sides(self, tiling: Tiling) -> tuple[bool, bool]:
+        """Whether the rows and the columns of a tile are transposed. Threads read words of A
+        wherever they lie.
+        """
+        rows, columns = self.transposed[::-1] if tiling.swapped else self.transposed
+        return rows and self.bits != 8 * WORD, columns
 
     @property
     def turns(self) -> bool:
@@ -113,14 +133,56 @@ class Problem:
         """
         return self.align < (VECTOR if self.bits == 8 * WORD else WORD)
 
-    def transposes(self, schedule: Schedule) -> bool:
+    def transposes(self, tiling: Tiling) -> bool:
         """Whether warps can transpose the tiles that have to be."""
-        assert schedule.tile is not None
-        return all(
-            extent % _TRANSPOSED_ROWS == 0
-            for extent, transposed in zip(schedule.tile[:2], sides_of(schedule, self), strict=True)
-            if transposed
+        rows, columns = self._sides(tiling)
+        return not (
+            (rows and tiling.rows % _TRANSPOSED_ROWS)
+            or (columns and tiling.columns % _TRANSPOSED_ROWS)
         )
+
+
+class Tiling(NamedTuple):
+    """What a schedule says of tiles: their extents, the CTAs of a cluster along either mode,
+    whether teams take them in turns, and whether they are of the transposed product.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    down: int = 1
+    right: int = 1
+    teams: bool = False
+    swapped: bool = False
+
+    @property
+    def alone(self) -> Tiling:
+        """The same tiles of CTAs in no cluster."""
+        return self._replace(down=1, right=1) if self.down * self.right > 1 else self
+
+    @property
+    def groups(self) -> int:
+        """Warpgroups that multiply a tile."""
+        return 1 if self.teams else groups_of(self.rows)
+
+    @property
+    def values(self) -> float:
+        """Accumulators of a thread."""
+        return self.rows * self.columns / (128 * self.groups)
+
+
+def tiling_of(schedule: Schedule) -> Tiling:
+    """The tiles of a schedule."""
+    assert schedule.tile is not None
+    rows, columns, depth = schedule.tile
+    swapped = schedule.swap_ab == "yes"
+    cluster = schedule.cluster or (1, 1)
+    return Tiling(rows, columns, depth, *cluster, schedule.plan.teams > 1, swapped)
+
+
+def groups_of(rows: int) -> int:
+    """Warpgroups that share tiles of so many rows."""
+    return 2 if rows % 128 == 0 else 3 if rows % 192 == 0 else 1
 
 
 def warpgroups(schedule: Schedule) -> int:
@@ -130,43 +192,7 @@ def warpgroups(schedule: Schedule) -> int:
         return 1
     if schedule.warps is not None:
         return schedule.warps[0] * schedule.warps[1] // 4
-    return next((groups for groups in (2, 3) if schedule.tile[0] % (64 * groups) == 0), 1)
-
-
-def values_of(schedule: Schedule) -> float:
-    """Accumulators of a thread."""
-    assert schedule.tile is not None
-    return schedule.tile[0] * schedule.tile[1] / (128 * warpgroups(schedule))
-
-
-def blocks_of(schedule: Schedule, problem: Problem) -> int:
-    """Blocks of tiles of a problem, each for the CTAs of a cluster."""
-    height, width = block_of(schedule)
-    m, n = extents_of(schedule, problem)
-    return problem.batch * ceil_div(m, height) * ceil_div(n, width)
-
-
-def block_of(schedule: Schedule) -> tuple[int, int]:
-    """Rows and columns of the output that a cluster computes at once."""
-    assert schedule.tile is not None
-    assert schedule.cluster is not None
-    return schedule.tile[0] * schedule.cluster[0], schedule.tile[1] * schedule.cluster[1]
-
-
-def extents_of(schedule: Schedule, problem: Problem) -> tuple[int, int]:
-    """Rows and columns of the product as the tiles see it."""
-    m, n = problem.m, problem.n
-    return (n, m) if schedule.swap_ab == "yes" else (m, n)
-
-
-def sides_of(schedule: Schedule, problem: Problem) -> tuple[bool, bool]:
-    """Whether the rows and the columns of a schedule's tile are transposed. Threads read words of
-    A wherever they lie.
-    """
-    rows, columns = problem.transposed
-    if schedule.swap_ab == "yes":
-        rows, columns = columns, rows
-    return rows and problem.bits != 8 * WORD, columns
+    return groups_of(schedule.tile[0])
 
 
 def ceil_div(value: int, step: int) -> int:

@@ -1,5 +1,5 @@
 """The schedules from which `cute.gemm` chooses on sm_90a, by what they are estimated to take
-(`gemm_estimate.py`).
+(`gemm_price.py`).
 
 The list is short enough to compile whole (`python -m cutedialect schedules` prints it). Where TMA
 copies operands and results, tiles whose width fits the problem compete with it, in clusters of up
@@ -12,39 +12,39 @@ round of tiles, two warpgroups may take such of 128 rows in turns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from bisect import insort
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from math import exp, inf
+from heapq import nsmallest
+from itertools import product
+from math import exp
 from operator import itemgetter
 from typing import TypeAlias
 
-from cutedialect.choices import Reduction, Roles, Switch
+from cutedialect.choices import Reduction
 from cutedialect.schedule import Schedule
 
 from .choose import choose
-from .gemm_estimate import (
-    CLUSTER_PARTS,
+from .gemm_price import (
     LINE,
-    PROCESSORS,
-    RESIDENT,
-    estimated,
+    Estimate,
+    GemmPrice,
+    facts_of,
+    gemm_price,
     knows,
-    least_cycles,
     parts_readers,
-    residue,
     scatters,
     shifts_apart,
     stages_of,
 )
 from .gemm_problem import (
+    MOST_BESIDE,
     SWAPPED_AT_ONCE,
     Problem,
-    block_of,
-    blocks_of,
+    Tiling,
     ceil_div,
-    extents_of,
-    values_of,
+    tiling_of,
     warpgroups,
 )
 from .need import Limits, Need
@@ -133,8 +133,8 @@ _BELOW_SCHEDULERS = {
 }
 _RASTERS = (1, 2, 4, 8, 16, 32)
 _FEW_COLUMNS = 4
-# A schedule, into how many parts it splits the depth of a tile, and how these are added.
-_Choice: TypeAlias = tuple[Schedule, int, Reduction | None]
+# Tiles, into how many parts CTAs split their depth, and how these are added.
+_Choice: TypeAlias = tuple[Tiling, int, Reduction | None]
 # Heights of tiles, and the widest of them. The lowest ones are one or two lines of 128 bytes deep.
 _HEIGHTS, _WIDEST = (64, 128, 192, 256), 256
 _DEEP_HEIGHT, _WIDEST_DEEP = 64, 128
@@ -145,33 +145,34 @@ _TURNS_HEIGHT, _TURNS_WIDTHS = 128, (96, 176)
 # more where boxes of the operand lie across the depth.
 _ALIGN, _UNIT, _UNIT_ACROSS = 16, 8, 16
 
-Tile = tuple[int, int, int]
+
+@lru_cache(maxsize=8)
+def _listed(bits: int) -> tuple[Tiling, ...]:
+    """The tiles that are listed for elements of so many bits, best large ones first."""
+    line = LINE * 8 // bits
+    listed = [
+        Tiling(*tile, line, *cluster) for tile, clusters in _TILES.items() for cluster in clusters
+    ]
+    listed += [Tiling(*tile, line, teams=True) for tile in _ALTERNATE]
+    for tiles, lines, swapped in ((_DEEP, 2, False), (_SWAPPED, 1, True), (_SWAPPED_DEEP, 2, True)):
+        listed += [Tiling(*tile, lines * line, swapped=swapped) for tile in tiles]
+    return tuple(listed)
 
 
 @lru_cache(maxsize=8)
 def gemm_schedules(bits: int) -> tuple[Schedule, ...]:
     """The schedules for operands with elements of so many bits, best large tiles first."""
-    line = LINE * 8 // bits
-    listed = [
-        Schedule(tile=(*tile, line), cluster=cluster, roles="specialized", swap_ab="no")
-        for tile, clusters in _TILES.items()
-        for cluster in clusters
-    ]
-    listed += [
-        Schedule(tile=(*tile, line), cluster=(1, 1), roles="alternate", swap_ab="no")
-        for tile in _ALTERNATE
-    ]
-    others: tuple[tuple[tuple[tuple[int, int], ...], int, Switch], ...] = (
-        (_DEEP, 2, "no"),
-        (_SWAPPED, 1, "yes"),
-        (_SWAPPED_DEEP, 2, "yes"),
+    return tuple(map(_schedule_of, _listed(bits)))
+
+
+@lru_cache(maxsize=4096)
+def _schedule_of(tiling: Tiling) -> Schedule:
+    return Schedule(
+        tile=tiling[:3],
+        cluster=(tiling.down, tiling.right),
+        roles="alternate" if tiling.teams else "specialized",
+        swap_ab="yes" if tiling.swapped else "no",
     )
-    listed += [
-        Schedule(tile=(*tile, lines * line), cluster=(1, 1), roles="specialized", swap_ab=swap)
-        for tiles, lines, swap in others
-        for tile in tiles
-    ]
-    return tuple(listed)
 
 
 class GemmSpace:
@@ -194,17 +195,25 @@ class GemmSpace:
         if given is not None and any(getattr(given, name) is not None for name in _BESIDE_CLUSTERS):
             problems = tuple(replace(each, takes_clusters=False) for each in problems)
         first, rest = _ranking(problems, limits.registers)
-        largest = _largest(problems)
         yield from (_below(given, schedule) for schedule in first)
-        yield from (_below(given, _whole(choice, problems, largest)) for choice in rest)
+        estimate = Estimate(problems, gemm_price(_DEVICE))
+        yield from (_below(given, _whole(choice, problems, estimate)) for choice in rest)
 
     def need(self, problem: Sequence[Problem], schedule: Schedule) -> Need:
         """The accumulators of a thread, and how many it has room for."""
-        values, threads = values_of(schedule), 128 * warpgroups(schedule)
-        room = min(each.room(schedule, False) for each in problem)
+        tiling, groups = tiling_of(schedule), warpgroups(schedule)
+        values = tiling.rows * tiling.columns / (128 * groups)
+        room = min(each.room(tiling, False) for each in problem)
         if values > room:
-            room = min(each.room(schedule, True) for each in problem)
-        return Need(values, room, threads=threads)
+            room = min(each.room(tiling, True) for each in problem)
+        if schedule.plan.has_preparing_group:
+            room = min(room, MOST_BESIDE)
+        return Need(values, room, threads=128 * groups)
+
+
+GEMM_SPACE = GemmSpace()
+# Whose price it is.
+_DEVICE = "h100"
 
 
 def choose_schedule(*problems: Problem) -> Schedule:
@@ -212,64 +221,70 @@ def choose_schedule(*problems: Problem) -> Schedule:
     return choose(GEMM_SPACE, problems)
 
 
-GEMM_SPACE = GemmSpace()
-
-
 @lru_cache(maxsize=1024)
 def _ranking(
     problems: tuple[Problem, ...], registers: float
 ) -> tuple[tuple[Schedule, ...], tuple[_Choice, ...]]:
     """The best, whole, and the others, that leave so many registers of a thread over."""
-    ranked: list[tuple[float, _Choice]] = [
-        (_ranked(*each, problems), each) for each in _choices(problems, registers)
-    ]
-    problem = _largest(problems)
-    within = _NEAR if len(problems) == 1 and knows(problem) else 1.0
-    if len(problems) == 1:
-        least = min(ranked, key=itemgetter(0), default=(inf, None))[0]
-        ranked += _fitted(problem, least, within, registers)
+    estimate = Estimate(problems, gemm_price(_DEVICE))
+    is_known = len(problems) == 1 and knows(problems[0])
+    within, most = (_NEAR, _MOST_NEAR) if is_known else (1.0, 1)
+    ranked = list(_priced(problems, estimate, registers))
+    if len(problems) == 1 and ranked:
+        best = _Best(within, most, map(itemgetter(0), ranked))
+        listed = {choice for _, choice in ranked}
+        for rank, choice in _fitted(problems[0], estimate, best, registers):
+            if choice not in listed:
+                best.add(rank)
+                ranked.append((rank, choice))
     ranked.sort(key=itemgetter(0))
     # A tile of the list may fit as well.
-    entries = tuple(dict.fromkeys(entry for _, entry in ranked))
-    if within == 1.0 or not ranked:
-        return (), entries
-    near = [each for each in ranked if each[0] <= within * ranked[0][0]]
-    known = {entry: rank for rank, entry in reversed(near)}
-    corrected: list[tuple[float, Schedule]] = []
-    for entry in entries[: min(len(known), _MOST_NEAR)]:
-        whole = _whole(entry, problems, problem)
-        estimate = estimated(*entry, problems)
-        corrected.append((known[entry] * exp(residue(whole, problem, estimate)), whole))
+    known: dict[_Choice, float] = {}
+    for rank, choice in ranked:
+        known.setdefault(choice, rank)
+    choices = tuple(known)
+    if not is_known or not choices:
+        return (), choices
+    near = [each for each in choices[:_MOST_NEAR] if known[each] <= within * known[choices[0]]]
+    whole = [_whole(choice, problems, estimate) for choice in near]
+    facts = [
+        facts_of(schedule, problems[0], estimate.cycles(*choice), estimate)
+        for schedule, choice in zip(whole, near, strict=True)
+    ]
+    missed = estimate.price.trees.sums(facts)
+    prices = [known[choice] * exp(more) for choice, more in zip(near, missed, strict=True)]
     # The plainest by the estimate alone stays where others gain less.
-    corrected[0] = _GAIN * corrected[0][0], corrected[0][1]
-    corrected.sort(key=itemgetter(0))
-    return tuple(schedule for _, schedule in corrected), entries[len(corrected) :]
+    prices[0] *= _GAIN
+    order = sorted(range(len(near)), key=prices.__getitem__)
+    return tuple(whole[place] for place in order), choices[len(near) :]
 
 
-def _largest(problems: Sequence[Problem]) -> Problem:
-    return max(problems, key=lambda each: each.m * each.n * each.k)
-
-
-def _whole(choice: _Choice, problems: tuple[Problem, ...], largest: Problem) -> Schedule:
+def _whole(choice: _Choice, problems: tuple[Problem, ...], estimate: Estimate) -> Schedule:
     """A choice with all that goes with it."""
-    schedule, parts, reduction = choice
-    shares = Schedule(split_k=parts, reduction=reduction) if parts > 1 else None
-    if shares is not None and reduction == "cluster":
-        shares = shares.merged(_ONE_GROUP)
-    estimate = estimated(schedule, parts, reduction, problems)
-    return completed(schedule, largest, estimate, tall=len(problems) > 1).merged(shares)
+    tiling, parts, reduction = choice
+    largest = max(problems, key=lambda each: each.m * each.n * each.k)
+    whole = completed(
+        _schedule_of(tiling), largest, estimate.cycles(*choice), tall=len(problems) > 1
+    )
+    if parts == 1:
+        return whole
+    shares = Schedule(split_k=parts, reduction=reduction)
+    return whole.merged(shares.merged(_ONE_GROUP) if reduction == "cluster" else shares)
 
 
 def completed(
     schedule: Schedule, problem: Problem, estimate: float, tall: bool = False
 ) -> Schedule:
     """An entry of the list with its raster (`raster_for`), and what is not estimated."""
-    raster = raster_for(problem, schedule, tall)
-    assert schedule.cluster is not None
-    is_early = estimate <= _EARLY or schedule.cluster[0] * schedule.cluster[1] > 2
-    early: Switch | None = "yes" if is_early else None
-    roles = "shifting" if shifts_apart(schedule, problem) else None
-    return schedule.merged(Schedule(raster=raster, roles=roles, early_launch=early))
+    tiling = tiling_of(schedule)
+    is_early = estimate <= _EARLY or tiling.down * tiling.right > 2
+    return schedule.merged(
+        Schedule(
+            raster=raster_for(problem, schedule, tall),
+            roles="shifting" if shifts_apart(tiling, problem) else None,
+            early_launch="yes" if is_early else None,
+        )
+    )
 
 
 def _below(given: Schedule | None, chosen: Schedule) -> Schedule:
@@ -287,82 +302,107 @@ def _below(given: Schedule | None, chosen: Schedule) -> Schedule:
     return chosen.merged(given)
 
 
-def _ranked(
-    schedule: Schedule, parts: int, reduction: Reduction | None, problems: tuple[Problem, ...]
-) -> float:
-    """By what the choices are compared."""
+def _margin(tiling: Tiling, parts: int, problems: tuple[Problem, ...]) -> float:
+    """What an estimate counts as many times as."""
+    problem = problems[0]
     margin = _SHARED_MARGIN if parts > 1 else 1.0
-    if schedule.swap_ab == "yes" and problems[0].m > _MOST_SWAPPED and not problems[0].turns:
+    if tiling.swapped and problem.m > _MOST_SWAPPED and not problem.turns:
         margin *= _SWAPPED_MARGIN
-    is_short = problems[0].k * problems[0].bits <= _FEW_STEPS * LINE * 8
-    if schedule.plan.teams > 1 and problems[0].batch > 1 and is_short:
+    if tiling.teams and problem.batch > 1 and problem.k * problem.bits <= _FEW_STEPS * LINE * 8:
         margin *= _TURNS_MARGIN
     if len(problems) > 1:
-        assert schedule.tile is not None
-        area = schedule.tile[0] * schedule.tile[1]
-        margin *= 1 + _GROUP_MARGIN * max(0.0, 1 - area / _LARGEST)
-    return estimated(schedule, parts, reduction, problems) * margin
+        margin *= 1 + _GROUP_MARGIN * max(0.0, 1 - tiling.rows * tiling.columns / _LARGEST)
+    return margin
+
+
+def _priced(
+    problems: tuple[Problem, ...], estimate: Estimate, registers: float
+) -> Iterator[tuple[float, _Choice]]:
+    """By what they are compared, the entries of the list that suit some problems, with all parts
+    into which they may split tiles.
+    """
+    widest = max(problems, key=lambda each: each.m)
+    for tiling in _listed(widest.bits):
+        if (tiling.swapped and not _may_swap(widest)) or not widest.takes(tiling, registers):
+            continue
+        for parts, reduction in _parts(tiling, problems, estimate.price):
+            margin = _margin(tiling, parts, problems)
+            yield (
+                estimate.cycles(tiling, parts, reduction) * margin,
+                (tiling, parts, reduction),
+            )
+
+
+class _Best:
+    """What a price has to be below to be one of the least, of which so many count that are `within`
+    times the least of all.
+    """
+
+    def __init__(self, within: float, most: int, prices: Iterable[float]) -> None:
+        self._within = within
+        self._prices = nsmallest(most, prices)
+        self._most = most
+        self.bar = self._bar()
+
+    def _bar(self) -> float:
+        bar = self._within * self._prices[0]
+        return min(bar, self._prices[-1]) if len(self._prices) == self._most else bar
+
+    def add(self, price: float) -> None:
+        """Take note of one more."""
+        insort(self._prices, price)
+        del self._prices[self._most :]
+        self.bar = self._bar()
 
 
 def _fitted(
-    problem: Problem, least: float, within: float, registers: float
+    problem: Problem, estimate: Estimate, best: _Best, registers: float
 ) -> Iterator[tuple[float, _Choice]]:
-    """By what they are compared, tiles whose width fits the problem, in all clusters, that may be
-    estimated to take no more than `within` times the least of all that there is.
-    """
-    margin = _FITTED_MARGIN if problem.batch > 1 else 1.0
-    for bound, tile, swap, roles in sorted(fitted_tiles(problem, least_cycles)):
-        if bound * margin >= within * least:
+    """The same of tiles whose width fits the problem, in all clusters, where these may be best."""
+    margin, price = _FITTED_MARGIN if problem.batch > 1 else 1.0, estimate.price
+    for bound, tiling in sorted(fitted_tiles(problem, estimate.least, price)):
+        if bound * margin >= best.bar:
             break
-        if not problem.takes(_schedule_of(tile, (1, 1), swap, roles), registers):
+        if not problem.takes(tiling, registers):
             continue
-        for cluster in _CLUSTERS:
-            schedule = _schedule_of(tile, cluster, swap, roles)
-            if not _fits_cluster(schedule, problem):
+        is_whole = (
+            problem.blocks_of(tiling) > estimate.price.shared_round * estimate.price.processors
+        )
+        if is_whole and margin * estimate.cycles(tiling, 1, None, reads=False) >= best.bar:
+            continue  # No cluster shares these, and none takes fewer rounds.
+        for down, right in _CLUSTERS:
+            if not _fits_cluster(tiling, down, right, problem, price):
                 continue
-            if schedule.plan.teams > 1 and cluster[0] * cluster[1] > 2:
+            if tiling.teams and down * right > 2:
                 continue
+            clustered = tiling._replace(down=down, right=right)
             # Parts through memory are what the list has.
-            whole: list[tuple[int, Reduction | None]] = [(1, None)]
-            for parts, reduction in [*whole, *_parts_of_clusters(schedule, problem)]:
-                found = margin * _ranked(schedule, parts, reduction, (problem,))
-                if found < within * least:
-                    least = min(least, found)
-                    yield found, (schedule, parts, reduction)
+            shares = _parts_of_clusters(clustered, problem, price)
+            for parts, reduction in [(1, None), *shares]:
+                more = _margin(clustered, parts, (problem,))
+                # Most are too slow whatever they read.
+                floor = estimate.cycles(clustered, parts, reduction, reads=False)
+                if margin * (floor * more) >= best.bar:
+                    continue
+                rank = margin * (estimate.cycles(clustered, parts, reduction) * more)
+                if rank < best.bar:
+                    yield rank, (clustered, parts, reduction)
 
 
-@lru_cache(maxsize=4096)
-def _schedule_of(
-    tile: tuple[int, int, int], cluster: tuple[int, int], swap: Switch, roles: Roles = "specialized"
-) -> Schedule:
-    return Schedule(tile=tile, cluster=cluster, roles=roles, swap_ab=swap)
-
-
-def _fits_cluster(schedule: Schedule, problem: Problem) -> bool:
-    """Whether clusters of a schedule find room: more than two CTAs in one round only, since no two
+def _fits_cluster(
+    tiling: Tiling, down: int, right: int, problem: Problem, price: GemmPrice
+) -> bool:
+    """Whether clusters of a tile find room: more than two CTAs in one round only, since no two
     devices hold alike many.
     """
-    assert schedule.tile is not None
-    assert schedule.cluster is not None
-    m, n = extents_of(schedule, problem)
-    rows, columns, _ = schedule.tile
-    down, right = schedule.cluster
+    m, n = problem.extents(tiling.swapped)
     size = down * right
-    if down > ceil_div(m, rows) or right > ceil_div(n, columns):
+    if down > ceil_div(m, tiling.rows) or right > ceil_div(n, tiling.columns):
         return False
-    return size <= 2 or blocks_of(schedule, problem) * size <= RESIDENT[size]
-
-
-def _choices(problems: tuple[Problem, ...], registers: float) -> Iterator[_Choice]:
-    """What suits some problems: entries of the list, into how many parts they split tiles, and how
-    these are added.
-    """
-    widest = max(problems, key=lambda each: each.m)
-    listed = [each for each in gemm_schedules(widest.bits) if widest.takes(each, registers)]
-    for schedule in listed:
-        if schedule.swap_ab == "yes" and not _may_swap(widest):
-            continue
-        yield from ((schedule, *shared) for shared in _parts(schedule, problems))
+    if size <= 2:
+        return True
+    blocks = ceil_div(m, tiling.rows * down) * ceil_div(n, tiling.columns * right)
+    return problem.batch * blocks * size <= price.resident[size]
 
 
 def _may_swap(problem: Problem) -> bool:
@@ -375,34 +415,33 @@ def _may_swap(problem: Problem) -> bool:
 
 
 def _parts(
-    schedule: Schedule, problems: tuple[Problem, ...]
+    tiling: Tiling, problems: tuple[Problem, ...], price: GemmPrice
 ) -> Iterator[tuple[int, Reduction | None]]:
     """Into how many parts the depth may be split, and how they are added."""
-    assert schedule.tile is not None
-    assert schedule.cluster is not None
     yield 1, None
-    if len(problems) != 1 or schedule.plan.teams > 1:
+    if len(problems) != 1 or tiling.teams:
         return
     problem = problems[0]
-    steps = ceil_div(problem.k, schedule.tile[2])
-    tiles = blocks_of(schedule, problem) * schedule.cluster[0] * schedule.cluster[1]
+    steps = ceil_div(problem.k, tiling.depth)
+    tiles = problem.blocks_of(tiling) * tiling.down * tiling.right
     for parts in _PARTS:
-        if parts * _LEAST_STEPS <= steps and parts * tiles <= _MOST_SHARES * PROCESSORS:
+        if parts * _LEAST_STEPS <= steps and parts * tiles <= _MOST_SHARES * price.processors:
             yield parts, None
-    yield from _parts_of_clusters(schedule, problem)
+    yield from _parts_of_clusters(tiling, problem, price)
 
 
-def _parts_of_clusters(schedule: Schedule, problem: Problem) -> Iterator[tuple[int, Reduction]]:
+def _parts_of_clusters(
+    tiling: Tiling, problem: Problem, price: GemmPrice
+) -> Iterator[tuple[int, Reduction]]:
     """The same where the CTAs that share a tile are a cluster."""
-    assert schedule.tile is not None
-    if not problem.takes_clusters or schedule.cluster != (1, 1):
+    if not problem.takes_clusters or tiling.down * tiling.right > 1:
         return
-    steps, tiles = ceil_div(problem.k, schedule.tile[2]), blocks_of(schedule, problem)
-    for parts, resident in CLUSTER_PARTS.items():
+    steps, tiles = ceil_div(problem.k, tiling.depth), problem.blocks_of(tiling)
+    for parts, resident in price.cluster_parts.items():
         if parts * _LEAST_STEPS > steps or parts * tiles > resident:
             continue
-        tiles_sent = 1 if scatters(schedule, parts) else parts - 1
-        if stages_of(schedule, problem, tiles_sent) >= _LEAST_STAGES:
+        tiles_sent = 1 if scatters(tiling, parts) else parts - 1
+        if stages_of(tiling, problem, tiles_sent) >= _LEAST_STAGES:
             yield parts, "cluster"
 
 
@@ -414,9 +453,10 @@ def raster_for(problem: Problem, schedule: Schedule, tall: bool = False) -> int:
     that start one after the other share a panel of the longer operand best: then all rows of a wide
     output are walked together, or one of a tall output, two of one with more than a few columns.
     """
-    (height, width), (m, n) = block_of(schedule), extents_of(schedule, problem)
-    assert schedule.cluster is not None
-    resident = PROCESSORS // (schedule.cluster[0] * schedule.cluster[1])
+    tiling = tiling_of(schedule)
+    height, width = tiling.rows * tiling.down, tiling.columns * tiling.right
+    m, n = problem.extents(tiling.swapped)
+    resident = gemm_price(_DEVICE).processors // (tiling.down * tiling.right)
     rows, columns = max(1, ceil_div(m, height)), max(1, ceil_div(n, width))
 
     def read(raster: int) -> float:
@@ -429,8 +469,8 @@ def raster_for(problem: Problem, schedule: Schedule, tall: bool = False) -> int:
     fitting = [raster for raster in _RASTERS if read(raster) <= limit]
     if tall:
         return fitting[-1]
-    is_apart = parts_readers(schedule, problem) and problem.batch * rows * columns <= resident
-    if schedule.cluster != (1, 1) and not is_apart:
+    is_apart = parts_readers(tiling, problem) and problem.batch * rows * columns <= resident
+    if tiling.down * tiling.right > 1 and not is_apart:
         return fitting[0]
     if m <= n:
         return next((raster for raster in fitting if raster >= rows), fitting[0])
@@ -438,44 +478,44 @@ def raster_for(problem: Problem, schedule: Schedule, tall: bool = False) -> int:
 
 
 def fitted_tiles(
-    problem: Problem, bound: Callable[[Problem, int, int, int], float]
-) -> Iterator[tuple[float, Tile, Switch, Roles]]:
-    """(bound, tile, swap, roles) of each: a bound of its cycles as `bound` says for rows, columns
-    and the number of tiles, the tile, whether it is one of the transposed product, and who
-    multiplies it.
+    problem: Problem, bound: Callable[[int, int, int], float], price: GemmPrice
+) -> Iterator[tuple[float, Tiling]]:
+    """Tiles, and a bound of their cycles as `bound` says for rows, columns and how many there are.
 
     There are some where TMA copies operands and results.
     """
     if min(problem.align, problem.out_align) < _ALIGN:
         return
     line = _LINE_BITS // problem.bits
-    # A matrix of one element may be contiguous along either mode, and would be along the wrong one.
-    # Kernels of square products take their operands as they are.
-    is_square = problem.m == problem.n and not problem.turns
-    may_swap = min(problem.n, problem.k) > 1 and not is_square
-    if any(problem.blocks):
-        # Scales of blocks take more registers in the transposed product: wide problems alone.
-        may_swap = may_swap and problem.m < problem.n
-    swaps: tuple[Switch, ...] = ("no", "yes") if may_swap else ("no",)
-    for swap in swaps:
-        m, n = (problem.n, problem.m) if swap == "yes" else (problem.m, problem.n)
-        units = [_UNIT_ACROSS if problem.across[swap == "no"] else _UNIT]
-        if swap == "yes":
+    narrowest, widest = _TURNS_WIDTHS
+    for swapped in (False, True) if _may_swap_fitted(problem) else (False,):
+        m, n = problem.extents(swapped)
+        units = [_UNIT_ACROSS if problem.across[not swapped] else _UNIT]
+        if swapped:
             units.append(SWAPPED_AT_ONCE)
         widths = tuple(dict.fromkeys(width for unit in units for width in _widths(n, unit)))
-        for rows in _HEIGHTS:
+        for rows, columns in product(_HEIGHTS, widths):
             if rows > _HEIGHTS[0] and rows >= 2 * m:
                 continue
-            for columns in widths:
-                count = problem.batch * -(-m // rows) * -(-n // columns)
-                least = bound(problem, rows, columns, count)
-                yield least, (rows, columns, line), swap, "specialized"
-                if rows == _DEEP_HEIGHT and columns <= _WIDEST_DEEP:
-                    yield least, (rows, columns, 2 * line), swap, "specialized"
-                narrowest, widest = _TURNS_WIDTHS
-                fits = rows == _TURNS_HEIGHT and narrowest <= columns <= widest
-                if fits and problem.batch == 1 and count > PROCESSORS:
-                    yield least, (rows, columns, line), swap, "alternate"
+            count = problem.batch * -(-m // rows) * -(-n // columns)
+            least = bound(rows, columns, count)
+            yield least, Tiling(rows, columns, line, swapped=swapped)
+            if rows == _DEEP_HEIGHT and columns <= _WIDEST_DEEP:
+                yield least, Tiling(rows, columns, 2 * line, swapped=swapped)
+            fits = rows == _TURNS_HEIGHT and narrowest <= columns <= widest
+            if fits and problem.batch == 1 and count > price.processors:
+                yield least, Tiling(rows, columns, line, teams=True, swapped=swapped)
+
+
+def _may_swap_fitted(problem: Problem) -> bool:
+    """Whether tiles of the transposed product are fitted. A matrix of one element may be contiguous
+    along either mode, and would be along the wrong one. Kernels of square products take their
+    operands as they are, and scales of blocks take more registers: wide problems alone.
+    """
+    is_square = problem.m == problem.n and not problem.turns
+    if min(problem.n, problem.k) <= 1 or is_square:
+        return False
+    return not any(problem.blocks) or problem.m < problem.n
 
 
 def _widths(columns: int, unit: int) -> tuple[int, ...]:

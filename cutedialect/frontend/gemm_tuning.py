@@ -17,8 +17,8 @@ from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.timing import Timer
 from cutedialect.backend.runtime.tunings import has_tunings, read_tuning, tuning_key
 from cutedialect.choosing.choose import choose
-from cutedialect.choosing.gemm_estimate import cycles
-from cutedialect.choosing.gemm_problem import Problem
+from cutedialect.choosing.gemm_price import cycles
+from cutedialect.choosing.gemm_problem import Problem, tiling_of
 from cutedialect.choosing.gemm_schedules import (
     GEMM_SPACE,
     completed,
@@ -174,7 +174,7 @@ def _specialized(call: GemmCall, arch: str) -> list[Schedule]:
     chosen = choose(GEMM_SPACE, (problem,))
     swap = chosen.swap_ab
     ranked = sorted(
-        (each for each in gemm_schedules(problem.bits) if problem.takes(each)),
+        (each for each in gemm_schedules(problem.bits) if problem.takes(tiling_of(each))),
         key=lambda each: (cycles(each, problem), each.swap_ab != swap),
     )
     if not ranked:

@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
-from cutedialect.choosing import gemm_estimate
 from cutedialect.choosing import gemm_schedules as listed_schedules
 from cutedialect.choosing.choose import Rejection, choose
-from cutedialect.choosing.gemm_estimate import cycles, knows
-from cutedialect.choosing.gemm_problem import Problem
+from cutedialect.choosing.gemm_price import cycles, gemm_price, knows
+from cutedialect.choosing.gemm_problem import Problem, tiling_of
 from cutedialect.choosing.gemm_schedules import (
     GEMM_SPACE,
     choose_schedule,
     gemm_schedules,
     raster_for,
 )
+from cutedialect.choosing.price import Trees
 from cutedialect.frontend.declarations import GEMM
 from cutedialect.frontend.gemm import GemmCall
 
@@ -93,7 +93,7 @@ def test_choices_keep_to_the_rules():
         if is_fitted:
             fitted += 1
             assert fits(problem, chosen)
-        assert problem.takes(chosen)
+        assert problem.takes(tiling_of(chosen))
         if chosen.swap_ab == "yes":
             swapped += 1
             assert problem.n > 1
@@ -108,7 +108,7 @@ def test_choices_keep_to_the_rules():
         best = min(
             cycles(each, problem)
             for each in listed
-            if problem.takes(each) and (each.swap_ab == "no" or problem.m < problem.n)
+            if problem.takes(tiling_of(each)) and (each.swap_ab == "no" or problem.m < problem.n)
             and (each.swap_ab == "no" or (problem.m <= 512 and problem.k > 1))
             and not (each.roles == "alternate" and takes_few_steps(problem))
         )  # fmt: skip
@@ -307,8 +307,10 @@ def test_the_tallest_tiles_hold_more_where_operands_take_no_registers():
     """
     schedule = cute.Schedule(tile=(256, 160, 32), cluster=(1, 1), swap_ab="no")
     problem = Problem(8192, 1280, 8192, 1, 32, 32)
-    assert problem.takes(schedule)
-    assert not replace(problem, transposed=(True, True), across=(True, True)).takes(schedule)
+    assert problem.takes(tiling_of(schedule))
+    assert not replace(problem, transposed=(True, True), across=(True, True)).takes(
+        tiling_of(schedule)
+    )
 
 
 def test_teams_take_no_turns_in_batches_of_few_steps():
@@ -335,9 +337,9 @@ def test_teams_take_wider_tiles_in_turns_where_nothing_is_added():
     with_bias = choose_schedule(replace(wide, is_plain=False))
     assert with_bias.roles != "alternate" or math.prod(with_bias.tile[:2]) <= 128 * 128
     schedule = cute.Schedule(tile=(128, 176, 64), cluster=(1, 1), roles="alternate", swap_ab="no")
-    assert wide.takes(schedule)
-    assert not replace(wide, is_plain=False).takes(schedule)
-    assert not replace(wide, most_values=104).takes(schedule)
+    assert wide.takes(tiling_of(schedule))
+    assert not replace(wide, is_plain=False).takes(tiling_of(schedule))
+    assert not replace(wide, most_values=104).takes(tiling_of(schedule))
     for problem in drawn(3, 200):
         chosen = choose_schedule(problem)
         if chosen.roles == "alternate" and chosen.tile[1] > 128:
@@ -384,15 +386,23 @@ def test_trees_are_asked_where_they_were_fitted():
         assert not knows(replace(problem, **other))
 
 
+def clusters_take(monkeypatch, more):
+    """Trees by which clusters take so much more, in units of 1e-4, than CTAs alone, or less."""
+    leaves = (0, more) if more else (3000, 0)
+    trees = Trees(("cluster_ctas",), 1e-4, ((((0, 1.5),), leaves),))
+    price = replace(gemm_price("h100"), trees=trees)
+    monkeypatch.setattr(listed_schedules, "gemm_price", lambda device: price)
+
+
 def test_of_near_schedules_the_one_with_the_least_error_is_chosen(monkeypatch):
     """Trees that expect all clusters to be slower leave none among those that are near."""
     problem = Problem(4096, 4096, 4096, 1, 16, 16)
     listed_schedules._ranking.cache_clear()
     try:
-        monkeypatch.setattr(gemm_estimate, "TREES", ((((2, 1.5),), (0, 3000)),))
+        clusters_take(monkeypatch, 3000)
         assert choose_schedule(problem).cluster == (1, 1)
         listed_schedules._ranking.cache_clear()
-        monkeypatch.setattr(gemm_estimate, "TREES", ((((2, 1.5),), (3000, 0)),))
+        clusters_take(monkeypatch, 0)
         assert choose_schedule(problem).cluster != (1, 1)
     finally:
         listed_schedules._ranking.cache_clear()

@@ -1,0 +1,470 @@
+"""The price file of a space on a device, made from kept timings: constants first, then trees for
+what they miss. The same timings give the same file, bit by bit.
+
+    python -m benchmarks.fit --space gemm --device h100 [--write]
+    python -m benchmarks.fit --space gemm --device h200 --measure --minutes 10 [--seed S]
+
+Timings are kept in `benchmarks/timings/SPACE-DEVICE.jsonl.xz`, lines of {"case": "4096x1024x512
+bf16 TN", "schedule": TEXT, "us": TIME, "run": SEED}: of each problem some schedules, those that may
+be the best. `--measure` draws problems and adds what the device at hand takes for them, until the
+minutes are over; it prints how many it took. Printed is by how much what is chosen among them takes
+longer than the best of them, in the geometric mean: by the constants as they are, fitted, and with
+trees that were fitted to other problems. `--write` puts the fit to all into the package.
+
+Constants are changed one at a time, by 10 % and by 3 %, as long as that leaves less of the
+logarithm of the time over the estimate, of which only what schedules of one problem differ in
+counts, those near the best one most. Trees are fitted one after the other to what is left of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import inspect
+import json
+import lzma
+import random
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import cutedialect as cute
+from cutedialect.choosing import gemm_price, price
+from cutedialect.choosing.gemm_price import Estimate, GemmPrice, facts_of, knows
+from cutedialect.choosing.gemm_problem import Problem, tiling_of
+from cutedialect.choosing.gemm_schedules import GEMM_SPACE, raster_for
+from cutedialect.choosing.need import NONE
+from cutedialect.frontend.autotune import tune
+from cutedialect.frontend.declarations import GEMM
+from cutedialect.frontend.gemm import GemmCall
+from cutedialect.schedule import Schedule
+
+from . import shape_draws
+from .gemm_case import Gemm
+from .inputs import TYPES
+
+Array = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+
+# Splits from the root to a leaf, what a tree's fit counts, and into how many groups the values of a
+# fact are sorted.
+_DEPTH, _RATE, _GROUPS = 4, 0.14, 24
+# Weight that a side of a split has at least, and that pulls leaves to zero.
+_LEAST, _PULL = 4.0, 4.0
+# A timing counts exp(-5 x) where it is x longer, of a logarithm, than the best of its problem.
+_NEARNESS, _FARTHEST = 5.0, 0.6
+_FOLDS = 6
+_FEWEST = 2
+_NONE = (0, 1e9)
+# In which leaves are written.
+_UNIT = 1e-4
+
+
+# Schedules of each problem that are timed, and rounds in which each is.
+_TIMED, _ROUNDS = 12, 5
+# By how much a constant is changed at once, in turns, and what a change has to leave less.
+_CHANGES, _PASSES, _LESS = (1.1, 1 / 1.1, 1.03, 1 / 1.03), 3, 1e-6
+_KEPT = Path(__file__).parent / "timings"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.fit",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--space", choices=("gemm",), required=True)
+    parser.add_argument("--device", required=True, help="as in the file's name: h100, h200")
+    parser.add_argument("--write", action="store_true", help="the file of prices to the package")
+    parser.add_argument("--measure", action="store_true", help="add timings of the device at hand")
+    parser.add_argument("--minutes", type=float, default=10.0, help="of the device (default 10)")
+    parser.add_argument("--seed", type=int, default=1, help="of the problems that are measured")
+    parser.add_argument("--trees", type=int, default=96, metavar="N")
+    options = parser.parse_args(arguments)
+    path = _KEPT / f"{options.space}-{options.device}.jsonl.xz"
+    if options.measure:
+        records = _read(path)
+        count = len(records)
+        records += measured(options.minutes, options.seed)
+        _keep(path, records)
+        print(f"{len(records) - count} timings taken, {len(records)} kept in {path}")
+        return 0
+    if not path.exists():
+        print(
+            f"expected timings in {path}, got none: take them on a device with --measure",
+            file=sys.stderr,
+        )
+        return 1
+    text = fitted_file(options.space, options.device, _read(path), options.trees, print)
+    if options.write:
+        target = price.FOLDER / f"{options.space}-{options.device}.json"
+        target.write_text(text, "utf-8")
+        print(f"written: {target}")
+    return 0
+
+
+Record = dict[str, Any]
+
+
+def measured(minutes: float, seed: int) -> list[Record]:
+    """Timings of drawn problems on the device at hand, until so many minutes are over."""
+    end = time.monotonic() + 60 * minutes
+    records: list[Record] = []
+    cases = [case for case in shape_draws.drawn(seed, 4.0) if case.section != "batches"]
+    random.Random(seed).shuffle(cases)
+    for case in cases:
+        if time.monotonic() >= end:
+            break
+        problem = problem_of(case.name)
+        if not knows(problem):
+            continue
+        ranked = GEMM_SPACE.ranked((problem,), None, NONE)
+        texts = [schedule.text() for schedule in islice(ranked, _TIMED)]
+        ((a, b),) = case.specs
+        options = {"out_dtype": TYPES[case.dtype][1]}
+        try:
+            tuning = tune(cute.gemm, (a, b), options, configs=texts, rounds=_ROUNDS, again=True)
+        except cute.CompileError as error:
+            print(f"{case.name}: {error.message}", file=sys.stderr)
+            continue
+        records += [
+            {"case": case.name, "schedule": each.schedule, "us": round(each.median, 3), "run": seed}
+            for each in tuning.timings
+            if each.median is not None
+        ]
+    return records
+
+
+def _read(path: Path) -> list[Record]:
+    if not path.exists():
+        return []
+    return list(map(json.loads, lzma.decompress(path.read_bytes()).decode().splitlines()))
+
+
+def _keep(path: Path, records: Iterable[Record]) -> None:
+    lines = "".join(json.dumps(record) + "\n" for record in records)
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(lzma.compress(lines.encode()))
+
+
+def fitted_file(
+    space: str, device: str, records: Sequence[Record], trees: int, say: Callable[[str], None]
+) -> str:
+    """The text of a price file, fitted to some timings."""
+    data = json.loads((price.FOLDER / f"{space}-{_known(space, device)}.json").read_text())
+    # What a fit began with stays, so that it can be made again.
+    start = data.get("start", data["constants"])
+    timings = Timings(records, gemm_price.constants_of(start))
+    say(f"{len(timings.times)} timings of {timings.problems} problems")
+    say(f"by the constants that were there: {timings.longer(timings.estimates):.4f} of the best")
+    constants = fitted_constants(timings, start)
+    timings.estimate(gemm_price.constants_of(constants))
+    say(f"by constants fitted to all: {timings.longer(timings.estimates):.4f}")
+    apart = timings.longer(timings.estimates + timings.predicted_apart(trees))
+    say(f"with trees fitted to others: {apart:.4f}")
+    data = {
+        "space": space,
+        "device": device,
+        "timings": {
+            "kept": True,
+            "count": len(timings.times),
+            "problems": timings.problems,
+            "longer_than_best": round(apart, 4),
+        },
+        "source": source_hash(),
+        "start": start,
+        "constants": constants,
+    }
+    return text_of(data, Trees.fitted(timings, np.ones(len(timings.times), bool), trees), timings)
+
+
+def _known(space: str, device: str) -> str:
+    """A device whose file a fit begins with: its own, or that of an H100."""
+    return device if (price.FOLDER / f"{space}-{device}.json").exists() else "h100"
+
+
+def source_hash() -> str:
+    """Of the source of the estimate and the facts: timings have to be fitted again where it is
+    another one.
+    """
+    return hashlib.sha256(inspect.getsource(gemm_price).encode()).hexdigest()[:16]
+
+
+def text_of(data: Mapping[str, Any], trees: Trees, timings: Timings) -> str:
+    """A price file: a line for each tree."""
+    rows = [
+        [
+            [[fact, float(f"{limit:.6g}")] for fact, limit in splits],
+            [round(float(leaf) / _UNIT) for leaf in leaves],
+        ]
+        for splits, leaves in zip(trees.splits, trees.leaves, strict=True)
+    ]
+    body = ",\n".join("   " + json.dumps(row, separators=(",", ":")) for row in rows)
+    head = json.dumps(data, indent=1).removesuffix("\n}")
+    return (
+        f'{head},\n "trees": {{\n  "unit": {_UNIT},\n  "facts": {json.dumps(timings.names)},\n'
+        f'  "rows": [\n{body}\n  ]\n }}\n}}\n'
+    )
+
+
+def fitted_constants(timings: Timings, start: Mapping[str, Any]) -> dict[str, Any]:
+    """Constants that leave the least, one changed at a time."""
+    found = json.loads(json.dumps(start))
+    least = timings.left(gemm_price.constants_of(found))
+    for _ in range(_PASSES):
+        for place in list(_places(found)):
+            for change in _CHANGES:
+                before = _at(found, place)
+                _put(found, place, float(f"{before * change:.4g}"))
+                left = timings.left(gemm_price.constants_of(found))
+                if left < least - _LESS:
+                    least = left
+                else:
+                    _put(found, place, before)
+    return found
+
+
+# How many CTAs run at one time is counted, not fitted.
+_COUNTED = ("resident", "cluster_parts", "bands", "few_stages")
+Place = tuple[str | int, ...]
+
+
+def _places(constants: Any, path: Place = ()) -> Iterator[Place]:
+    """Where the numbers are."""
+    items = constants.items() if isinstance(constants, dict) else enumerate(constants)
+    for key, value in items:
+        if key in _COUNTED:
+            continue
+        if isinstance(value, dict | list):
+            yield from _places(value, (*path, key))
+        elif value:
+            yield *path, key
+
+
+def _at(constants: Any, place: Place) -> float:
+    for key in place:
+        constants = constants[key]
+    return constants
+
+
+def _put(constants: Any, place: Place, value: float) -> None:
+    for key in place[:-1]:
+        constants = constants[key]
+    constants[place[-1]] = value
+
+
+class Timings:
+    """What was measured in some runs, a row for each schedule of each problem: `facts`, logarithms
+    of `times` and of `estimates` by a price, and the number of the problem (`of`), another one in
+    each run.
+    """
+
+    def __init__(self, records: Iterable[Record], constants: GemmPrice) -> None:
+        by_case: dict[tuple[int, str], dict[str, float]] = {}
+        for record in records:
+            times = by_case.setdefault((record.get("run", 0), record["case"]), {})
+            times[record["schedule"]] = record["us"]
+        self._rows: list[tuple[Problem, list[Schedule]]] = []
+        logs: list[float] = []
+        for (_, name), times in by_case.items():
+            problem = problem_of(name)
+            chosen = [
+                (schedule, us)
+                for schedule, us in ((Schedule.parse(text), us) for text, us in times.items())
+                if _is_choice(schedule, problem)
+            ]
+            if knows(problem) and len(chosen) >= _FEWEST:
+                self._rows.append((problem, [schedule for schedule, _ in chosen]))
+                logs += [float(np.log(us)) for _, us in chosen]
+        self.problems = len(self._rows)
+        self.times: Array = np.array(logs)
+        counts = [len(schedules) for _, schedules in self._rows]
+        self.of: Numbers = np.repeat(np.arange(self.problems), counts)
+        self.best: Array = np.full(self.problems, np.inf)
+        np.minimum.at(self.best, self.of, self.times)
+        self.estimate(constants)
+
+    def estimate(self, constants: GemmPrice) -> None:
+        """Take the estimates of a price, and the facts that follow from them."""
+        rows: list[dict[str, float]] = []
+        logs: list[float] = []
+        for problem, schedules in self._rows:
+            estimate = Estimate((problem,), constants)
+            for schedule in schedules:
+                cycles = _cycles(estimate, schedule)
+                rows.append(facts_of(schedule, problem, cycles, estimate))
+                logs.append(float(np.log(cycles)))
+        self.names = list(rows[0])
+        self.facts: Array = np.array([list(row.values()) for row in rows], float)
+        self.estimates: Array = np.array(logs)
+
+    def left(self, constants: GemmPrice) -> float:
+        """What a price leaves of the times, squared, in the mean of the weights."""
+        logs = [
+            float(np.log(_cycles(estimate, schedule)))
+            for problem, schedules in self._rows
+            for estimate in (Estimate((problem,), constants),)
+            for schedule in schedules
+        ]
+        weights = self.weights
+        left = self.times - np.array(logs)
+        total = np.bincount(self.of, weights, self.problems)
+        left = left - (np.bincount(self.of, weights * left, self.problems) / total)[self.of]
+        return float((weights * left**2).sum() / weights.sum())
+
+    @property
+    def weights(self) -> Array:
+        """What each timing counts."""
+        slower = self.times - self.best[self.of]
+        return np.exp(-_NEARNESS * np.minimum(slower, _FARTHEST))
+
+    def longer(self, predicted: Array) -> float:
+        """How many times the best what is predicted to be fastest takes, in the mean."""
+        found = [
+            self.times[rows[np.argmin(predicted[rows])]] - self.best[number]
+            for number in range(self.problems)
+            for rows in (np.flatnonzero(self.of == number),)
+        ]
+        return float(np.exp(np.mean(found)))
+
+    def predicted_apart(self, count: int) -> Array:
+        """What trees predict that were fitted to other problems."""
+        order = list(range(self.problems))
+        random.Random(1).shuffle(order)
+        fold = np.empty(self.problems, int)
+        fold[order] = np.arange(self.problems) % _FOLDS
+        found = np.zeros(len(self.times))
+        for each in range(_FOLDS):
+            others = fold[self.of] != each
+            found[~others] = Trees.fitted(self, others, count).predicted(self.facts[~others])
+        return found
+
+
+def _cycles(estimate: Estimate, schedule: Schedule) -> float:
+    return estimate.cycles(tiling_of(schedule), schedule.split_k or 1, schedule.reduction)
+
+
+def problem_of(name: str) -> Problem:
+    """The problem that a case is, by its name."""
+    size, dtype, majors = name.split()[:3]
+    edges = size.split("x") if "x" in size else [size.removesuffix("^3")] * 3
+    m, n, k = map(int, edges)
+    ((a, b),) = Gemm("timed", dtype, (m, n, k), majors).specs
+    out_dtype = TYPES[dtype][1]
+    return GemmCall.of(GEMM.given(a, b, out_dtype=out_dtype)).problem()
+
+
+def _is_choice(schedule: Schedule, problem: Problem) -> bool:
+    """Whether the default may be this schedule: its raster is that of the rule, and fields that it
+    never has are not given.
+    """
+    others = (schedule.scheduler, schedule.ctas, schedule.stages, schedule.loads, schedule.epilogue)
+    whole = schedule.tile and schedule.cluster and schedule.roles and schedule.swap_ab
+    return bool(whole) and not any(others) and schedule.raster == raster_for(problem, schedule)
+
+
+@dataclass
+class Trees:
+    """`splits` of each tree, breadth first, as (fact, limit), and what its `leaves` add."""
+
+    splits: list[list[tuple[int, float]]] = field(default_factory=list)
+    leaves: list[Array] = field(default_factory=list)
+
+    @classmethod
+    def fitted(cls, timings: Timings, among: NDArray[np.bool_], count: int) -> Trees:
+        """So many trees, fitted to some of the timings."""
+        facts, of = timings.facts[among], timings.of[among]
+        weights = timings.weights[among]
+        limits = [_limits(column) for column in facts.T]
+        groups = np.stack(
+            [np.searchsorted(each, column) for each, column in zip(limits, facts.T, strict=True)], 1
+        )
+        total = np.maximum(np.bincount(of, weights, timings.problems), 1e-9)
+
+        def centered(left: Array) -> Array:
+            return left - (np.bincount(of, weights * left, timings.problems) / total)[of]
+
+        found = cls()
+        left = centered(timings.times[among] - timings.estimates[among])
+        for _ in range(count):
+            splits, node = _tree(groups, weights, left)
+            size = 2**_DEPTH
+            sums = np.bincount(node, weights * left, size)
+            leaf = _RATE * sums / (np.bincount(node, weights, size) + _PULL)
+            found.splits.append(
+                [_NONE if each is None else (each[0], limits[each[0]][each[1]]) for each in splits]
+            )
+            found.leaves.append(leaf)
+            left = centered(left - leaf[node])
+        return found
+
+    def predicted(self, facts: Array) -> Array:
+        found = np.zeros(len(facts))
+        rows = np.arange(len(facts))
+        for splits, leaves in zip(self.splits, self.leaves, strict=True):
+            of, limits = np.array([each[0] for each in splits]), np.array([s[1] for s in splits])
+            node = np.zeros(len(facts), int)
+            for _ in range(_DEPTH):
+                node = 2 * node + 1 + (facts[rows, of[node]] > limits[node])
+            found += leaves[node - len(splits)]
+        return found
+
+
+def _limits(values: Array) -> Array:
+    """Between what values of a fact may be told apart."""
+    distinct = np.unique(values)
+    if len(distinct) <= _GROUPS:
+        return (distinct[1:] + distinct[:-1]) / 2
+    return np.unique(np.quantile(values, np.linspace(0, 1, _GROUPS + 1)[1:-1]))
+
+
+def _tree(
+    groups: Numbers, weights: Array, left: Array
+) -> tuple[list[tuple[int, int] | None], Numbers]:
+    """(fact, limit) of the splits of one tree, by number, and the leaf of each row."""
+    count, facts = groups.shape
+    width = int(groups.max()) + 1
+    cells = groups + width * np.arange(facts)
+    node = np.zeros(count, int)
+    splits: list[tuple[int, int] | None] = []
+    for level in range(_DEPTH):
+        below = 2 * node
+        for number in range(2**level):
+            rows = np.flatnonzero(node == number)
+            split = _split(cells[rows], weights[rows], left[rows], facts, width)
+            splits.append(split)
+            if split is not None:
+                below[rows] += groups[rows, split[0]] > split[1]
+        node = below
+    return splits, node
+
+
+def _split(
+    cells: Numbers, weights: Array, left: Array, facts: int, width: int
+) -> tuple[int, int] | None:
+    """The split that leaves the least squares; None where sides would have too little weight."""
+    if len(cells) == 0:
+        return None
+
+    def summed(values: Array) -> Array:
+        found = np.bincount(cells.ravel(), np.repeat(values, facts), facts * width)
+        return found.reshape(facts, width).cumsum(1)
+
+    low, low_sum = summed(weights), summed(weights * left)
+    high, high_sum = low[:, -1:] - low, low_sum[:, -1:] - low_sum
+    gain = low_sum**2 / (low + _PULL) + high_sum**2 / (high + _PULL)
+    gain -= low_sum[:, -1:] ** 2 / (low[:, -1:] + _PULL)
+    gain[(low < _LEAST) | (high < _LEAST)] = -1.0
+    fact, limit = np.unravel_index(np.argmax(gain), gain.shape)
+    return (int(fact), int(limit)) if gain[fact, limit] > 0 else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
