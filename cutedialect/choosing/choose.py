@@ -62,7 +62,8 @@ def choose(
         if schedule not in known:
             return schedule
     needs = [
-        space.need(problem, each.schedule).text() for each in rejected if each.schedule is not None
+        "" if each.schedule is None else space.need(problem, each.schedule).text()
+        for each in rejected
     ]
     raise NoScheduleError(space.name, rejected, needs)
 

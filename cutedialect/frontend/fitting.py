@@ -25,7 +25,6 @@ from cutedialect.backend.runtime.rejections import (
     rejections_key,
 )
 from cutedialect.choosing.choose import MOST_COMPILED, Lack, NoScheduleError, Rejection, choose
-from cutedialect.choosing.program_space import PROGRAM_SPACE
 from cutedialect.remarks import Remark
 from cutedialect.schedule import Schedule, ScheduleError, replace_set
 
@@ -63,8 +62,8 @@ def searched(
     `choice` names one although some were rejected, and raises `NoScheduleError`, or names one of
     those again, where none is left; no more than three are compiled.
 
-    Where a GPU will run it, a kernel is assembled at once. Raises the first refusal of a pass, or
-    an error of all choices where the registers of each spill.
+    Where a GPU will run it, a kernel is assembled at once, and what spills is remembered. Raises
+    the first refusal of a pass, or an error of all choices where the registers of each spill.
     """
     assembles = runs_on_device(backend)
     rejected: list[Rejection] = []
@@ -75,10 +74,11 @@ def searched(
             try:
                 schedule = choice(rejected)
             except NoScheduleError as error:
-                raise (refusal or CompileError(str(error), code=SPILL)) from None
+                refusal = refusal or CompileError(str(error), code=SPILL if rejected else REFUSED)
+                break
             if any(schedule == each.schedule for each in rejected):
                 break
-            known = None if memory is None else memory.rejection_of(schedule)
+            known = memory.rejection_of(schedule) if assembles and memory is not None else None
             if known is not None:
                 rejected.append(known)
                 continue
@@ -89,18 +89,18 @@ def searched(
                 if error.code != REFUSED:
                     raise
                 refusal = refusal or error
-                rejection = Rejection(schedule, _lacks(error), error.message)
-            else:
-                if not assembles or ready.kernel is None or ready.kernel.fits:
-                    return ready
-                rejection = Rejection(schedule, "registers", f"{ready.kernel.schedule} spills")
-            rejected.append(rejection)
+                rejected.append(Rejection(schedule, _lacks(error), error.message))
+                continue
+            if not assembles or ready.kernel is None or ready.kernel.fits:
+                return ready
+            rejected.append(Rejection(schedule, "registers", f"{ready.kernel.schedule} spills"))
             if memory is not None:
-                memory.keep(rejection)
-    if refusal is not None:
-        raise refusal
-    tried = "; ".join(each.why for each in rejected)
-    raise CompileError(f"expected a schedule without spills, got none: {tried}", code=SPILL)
+                memory.keep(rejected[-1])
+    if refusal is None:
+        tried = "; ".join(each.why for each in rejected)
+        message = f"expected a schedule without spills, got none: {tried}"
+        refusal = CompileError(message, code=SPILL)
+    raise refusal
 
 
 def runs_on_device(backend: str) -> bool:
@@ -110,7 +110,7 @@ def runs_on_device(backend: str) -> bool:
 
 
 class Memory:
-    """The rejections of a class of problems on a target, which other processes know too."""
+    """What spilled of a class of problems on a target, which other processes know too."""
 
     def __init__(self, problem: str, arch: str) -> None:
         self._key = partial(rejections_key, problem, arch)
@@ -312,6 +312,10 @@ def compiled_by_default(
 
     Raises `CompileError`: that of the schedule, or of the default where no other one is taken.
     """
+    if given is not None and given != Schedule():
+        return lowered(given)
+    from cutedialect.choosing.program_space import PROGRAM_SPACE
+
     rejected: list[Rejection] = []
     refusals: list[CompileError] = []
     while len(rejected) < MOST_COMPILED:

@@ -7,21 +7,26 @@ The array call checks its arguments, makes the output, and runs the tile program
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from math import prod
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from cutedialect.backend.runtime.errors import CompileError
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.tracebacks import explained
+from cutedialect.choosing.choose import Rejection, choose
 from cutedialect.choosing.gemm_problem import Problem, warpgroups
+from cutedialect.choosing.gemm_schedules import GEMM_SPACE
 from cutedialect.schedule import Schedule
 
 from .captured import exact
 from .declarations import GEMM
 from .doors import Door
 from .dtypes import DType, as_dtype, f16, f32, f64, i32
-from .gemm_choice import prepared_call, schedule_of
+from .fitting import Memory, allowed, runs_on_device, searched
 from .gemm_operands import (
     ACCUMULATORS,
     EIGHT_BIT_FLOATS,
@@ -411,6 +416,71 @@ class GemmCall:
         ]
 
 
+def prepared_call(
+    call: GemmCall, alpha: float, beta: float, arch: str, given: Schedule | None, backend: str
+) -> ReadyCall:
+    """Compile (or find) the kernel; what a schedule leaves open is chosen."""
+
+    def prepared(chosen: Schedule | None) -> ReadyCall:
+        return call.prepared_with(chosen, alpha, beta, arch, backend)
+
+    def found(given: Schedule | None) -> ReadyCall:
+        if space_of(call, given, arch) is None:
+            return prepared(given)
+        memory = Memory(kernel_class(call), arch)
+        return searched(partial(schedule_of, call, given, arch), prepared, backend, memory)
+
+    if given is not None:
+        return allowed(found, given)
+    kept = _kept(call, arch, backend)
+    # A class of problems may hold one whose blocks of scales the schedule does not fit.
+    if kept is not None:
+        with suppress(CompileError, ValueError):
+            return prepared(kept)
+    return found(None)
+
+
+def _kept(call: GemmCall, arch: str, backend: str) -> Schedule | None:
+    """What tuning found for such a call, on a device."""
+    if not runs_on_device(backend):
+        return None
+    from .gemm_tuning import kept_schedule
+
+    return kept_schedule(call, arch)
+
+
+def schedule_of(
+    call: GemmCall, given: Schedule | None, arch: str, rejected: Sequence[Rejection] = ()
+) -> Schedule | None:
+    """`given`, on top of what suits the problem where warpgroups or tcgen05 multiply, although some
+    schedules were rejected.
+    """
+    space = space_of(call, given, arch)
+    return given if space is None else choose(*space, given, rejected)
+
+
+def space_of(call: GemmCall, given: Schedule | None, arch: str) -> tuple[Space[Any], Any] | None:
+    """Where the schedule is chosen, and what for; None where it stays as it is given."""
+    is_whole = given is not None and (given.tile is not None or given.is_uniform)
+    if is_whole or 0 in call.out_shape:
+        return None
+    if call.takes_wgmma(arch):
+        return GEMM_SPACE, (call.problem(),)
+    if not call.takes_tcgen05(arch):
+        return None
+    from cutedialect.choosing.tensor_memory_schedules import TENSOR_SPACE, takes_tensor_schedules
+
+    problem = call.problem()
+    return (TENSOR_SPACE, problem) if takes_tensor_schedules(problem, given) else None
+
+
+def kernel_class(call: GemmCall) -> str:
+    """What kernels of a schedule depend on: types, majors, alignments and the epilogue."""
+    from .gemm_tuning import problem_class
+
+    return f"gemm {problem_class(call, extents=False)} {call.activation}"
+
+
 # Accumulators of a thread that leave room for as many that are promoted (64 x 192 a warpgroup), and
 # those that are without being asked, of sums that are longer: up to there tensor cores lose no more
 # than rounding the result to bf16 does.
@@ -474,6 +544,8 @@ def tunable_gemm(args: tuple[Any, ...], options: dict[str, Any], timer: Any) -> 
 door: Door[GemmCall, ReadyCall] = Door(GEMM, GemmCall.of, _look)
 
 if TYPE_CHECKING:
+    from cutedialect.choosing.space import Space
+
     from .typed_calls import gemm
 else:
     gemm = door.function(

@@ -29,8 +29,7 @@ from cutedialect.schedule import Schedule
 
 from .captured import exact
 from .fitting import Memory, allowed, searched
-from .gemm import GemmCall
-from .gemm_choice import kernel_class
+from .gemm import GemmCall, kernel_class
 from .gemm_operands import as_number, as_operand, check_types
 from .gemm_scales import fold_numbers
 from .kernel import GroupSpec, ScalarSpec, TensorSpec

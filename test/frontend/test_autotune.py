@@ -24,7 +24,7 @@ from cutedialect.frontend import fitting, gemm_tuning
 from cutedialect.frontend import gemm as gemm_module
 from cutedialect.frontend.autotune import tune
 from cutedialect.frontend.declarations import GEMM as DECLARED
-from cutedialect.frontend.gemm_choice import schedule_of
+from cutedialect.frontend.gemm import schedule_of
 from cutedialect.frontend.gemm_tuning import TunableGemm
 from cutedialect.frontend.tunable import extent_class, extents_and_strides
 
