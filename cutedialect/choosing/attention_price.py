@@ -30,7 +30,7 @@ def time_of(problem: AttentionProblem, rows: int) -> float:
         return max(times) - _CLAIM
     mean = sum(times) / len(times)
     total = problem.sequences * sum(times)
-    return max(*times, total / problem.processors + mean / 2, 0.0)
+    return max(*times, total / problem.processors + mean / 2)
 
 
 def _keys_seen(problem: AttentionProblem, rows: int) -> list[int]:

@@ -250,11 +250,10 @@ def _on_groups(problem: AttentionProblem, given: Schedule, step: int, in_turns: 
         # More stages than of larger blocks.
         keys = min(keys, GROUP_ROWS)
     tile = rows, keys
-    is_given = given.tile is not None
     schedule = Schedule(
         tile=tile,
-        warps=(12, 1) if rows == 3 * GROUP_ROWS and not is_given else None,
-        overlap=_overlap(problem, given.tile[0] if given.tile is not None else rows),
+        warps=(12, 1) if rows == 3 * GROUP_ROWS and given.tile is None else None,
+        overlap=_overlap(problem),
     )
     scheduler = _scheduler(problem, rows, schedule.merged(given))
     one_loads = _one_thread_loads(problem, rows, scheduler)
@@ -332,14 +331,13 @@ def _has_no_room_for_loops(problem: AttentionProblem, rows: int) -> bool:
     return rows == 2 * GROUP_ROWS and problem.widest > 192 and has_more
 
 
-def _overlap(problem: AttentionProblem, rows: int) -> Overlap:
-    """How tiles of so many rows overlap the second multiply, if registers suffice for an operand
+def _overlap(problem: AttentionProblem) -> Overlap:
+    """How tiles overlap the second multiply, if registers suffice for an operand
     that waits for the next trip: an output of 256 columns takes half of them, threads that load
     take others.
     """
     if problem.widest > 192:
-        is_tight = problem.keeps_more or not problem.is_plain
-        return "no" if is_tight or (problem.is_paged and rows == 2 * GROUP_ROWS) else "yes"
+        return "no" if problem.keeps_more or not problem.is_plain else "yes"
     # Warpgroups find a rhythm by themselves.
     return "no" if problem.widest <= 128 and not problem.loads_boxes else "yes"
 

@@ -105,22 +105,32 @@ def _of_wide_heads(problem: AttentionProblem, tiles: int) -> tuple[int, int] | N
     """The same of wider heads, and of few rows: as many CTAs as it takes for all tiles to be
     computed at once, or two where rows see few keys.
     """
-    widest = problem.widest
+    widest, seen = problem.widest, _seen(problem)
     most = next((count for widths, count in _MORE_CTAS.items() if widest <= widths), 1)
     if most == 1:
         return None
     if problem.is_packed:
-        if not problem.has_short_packs or widest <= _NARROW:
-            return None
-        most = 2 if _loads_more(problem) else most
-        return most, _BLOCK if most > 2 else _FEW_BLOCK
+        return _of_packs(problem, most)
     turns = -(-tiles // problem.processors)
-    if turns == 1 or problem.keys is None or (problem.has_window and problem.sees is None):
+    if turns == 1 or seen is None:
         return None
-    seen = problem.keys
-    if problem.sees is not None:
-        seen = min(seen, problem.sees + _ROWS - 1)
     is_wide = widest > _HALF
-    if turns <= most and seen <= (_WIDE_SEEN if is_wide else _SEEN_AT_ONCE):
+    at_once, by_two = (_WIDE_SEEN, _WIDE_SEEN) if is_wide else (_SEEN_AT_ONCE, _SEEN_BY_TWO)
+    if turns <= most and seen <= at_once:
         return turns, _FEW_BLOCK if is_wide or seen <= _FEW_SEEN else _BLOCK
-    return (2, _FEW_BLOCK) if seen <= (_WIDE_SEEN if is_wide else _SEEN_BY_TWO) else None
+    return (2, _FEW_BLOCK) if seen <= by_two else None
+
+
+def _of_packs(problem: AttentionProblem, most: int) -> tuple[int, int] | None:
+    """The same of packed sequences, which are short."""
+    if not problem.has_short_packs or problem.widest <= _NARROW:
+        return None
+    most = 2 if _loads_more(problem) else most
+    return most, _BLOCK if most > 2 else _FEW_BLOCK
+
+
+def _seen(problem: AttentionProblem) -> int | None:
+    """The keys that a tile sees at most."""
+    if problem.keys is None or (problem.has_window and problem.sees is None):
+        return None
+    return problem.keys if problem.sees is None else min(problem.keys, problem.sees + _ROWS - 1)
