@@ -17,7 +17,7 @@ from cutedialect.choosing.choose import NoScheduleError, Rejection, choose
 from cutedialect.choosing.need import NONE, Limits
 from cutedialect.schedule import Schedule
 
-SOME = range(0, attention_choices.COUNT, 7)
+SOME = attention_choices.NUMBERS[::7]
 
 
 def test_drawn_problems_are_chosen_for_as_the_table_says():
@@ -73,7 +73,7 @@ def test_what_lacks_memory_gives_way_to_what_takes_less():
 def test_guesses_have_registers():
     """Over all draws, and they are no few."""
     guessed = 0
-    for number in range(attention_choices.COUNT):
+    for number in attention_choices.NUMBERS:
         problem, given = attention_choices.drawn(number)
         chosen = choose(ATTENTION, problem, given)
         if given is None and maxima(problem, chosen) == "guessed":
