@@ -18,13 +18,12 @@ ROOT = Path(__file__).parents[1]
 _HEAD = '''"""Declared calls, as type checkers see them. Written by .ci/typed_calls.py."""
 
 # fmt: off
-# ruff: noqa: F401
 # pyright: reportMissingImports=false, reportUnusedImport=false
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import {typing}
 
 {imports}from cutedialect.choices import Activation, Arch, Backend, Precision
 from cutedialect.schedule import Schedule
@@ -99,7 +98,13 @@ def _forms(call: Call, place: str) -> Iterator[tuple[list[str], str]]:
 
 def stubs(place: str) -> str:
     """The module of signatures."""
-    parts = [_HEAD.format(imports=_PLACES[place][0]) + _TILES * (place == "frontend")]
+    parts = [
+        _HEAD.format(
+            imports=_PLACES[place][0],
+            typing="TYPE_CHECKING, " * (place == "frontend") + "Any, Literal, overload",
+        )
+        + _TILES * (place == "frontend")
+    ]
     for call in CALLS:
         forms = list(_forms(call, place))
         parts += [_function(call.name, *form, len(forms) > 1) for form in forms]

@@ -196,6 +196,10 @@ class AttentionCall:
         problem = self.problem(target, backend)
         return self._prepared_with(problem, given, backend, choose(SPACE, problem, given))
 
+    def lacks(self) -> str:
+        """What is said of a call without results."""
+        return f"an output with elements, got shape {shown(self.out_shape)}"
+
     def _prepared_with(
         self, problem: AttentionProblem, given: Schedule | None, backend: str, chosen: Schedule
     ) -> ReadyAttention:
@@ -457,7 +461,7 @@ def _number(name: str, value: object) -> float:
 
 
 def _look(
-    given: SimpleNamespace, arrays: tuple[Any, ...], options: tuple[object, ...]
+    given: dict[str, Any], arrays: tuple[Any, ...], options: tuple[object, ...]
 ) -> tuple[Any, tuple[Any, ...], bool]:
     """The key, and arrays without values that are columns of the keys."""
     columns = None
@@ -471,7 +475,7 @@ def _look(
         if columns is None:
             break
         arrays = *arrays[:2], v, *arrays[3:]
-        given.v = columns
+        given["v"] = columns
     return key, arrays, columns is None
 
 

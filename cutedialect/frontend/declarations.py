@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .signature import (
     ACTIVATION,
     ARCH,
@@ -18,11 +20,15 @@ from .signature import (
     REQUIRED,
     RESULT,
     SCALE,
+    SCALES,
     SCHEDULE,
     SOME_NUMBER,
+    SOME_TENSORS,
+    SOME_TENSORS_WRITTEN,
     STREAM,
     SUMS,
     TENSOR,
+    TENSORS,
     TILE,
     WINDOW,
     Call,
@@ -68,7 +74,7 @@ _OF_GEMM = (
               "an accumulator of its own for some trips of K, added to another one: total += acc"),
     Parameter("precision", PRECISION, None, "of f32 operands how exact products are",
               "None or 'tf32', as which tiles of f32 are multiplied (products of split operands "
-              "are of arrays alone)", key="splits"),
+              "are of arrays alone)", key="splits", is_late=True),
     Parameter("aux", OUTPUT, None, "the array that gets what stands before the activation",
               "cute.copy(acc, view) in front of the activation"),
     Parameter("out", OUTPUT, None, _OUT,
@@ -81,6 +87,14 @@ _OF_GEMM = (
               "inside a kernel the operands that count with the other sign"),
     Parameter("sums", SUMS, False, "inside a kernel whether rows of a are added up, too"),
 )  # fmt: skip
+_NUMBERS = """
+if type(alpha) is not float or type(beta) is not float:
+    alpha, beta = as_number("alpha", alpha), as_number("beta", beta)
+is_scaled = scale_a is not None or scale_b is not None
+factor, array_a, array_b = alpha, None, None
+if is_scaled:
+    factor, array_a, array_b = fold_numbers(alpha, scale_a, scale_b)
+"""
 GEMM = Call(
     "gemm",
     """activation(alpha A B + beta C + bias) of a (..., M, K) and b (..., K, N), as numpy.matmul.
@@ -128,17 +142,45 @@ if acc is not None:
 if atom is not None or negate is not None or sums:
     refuse_of_tiles(atom, negate)
 """,
-    before="""
-splits = precision is not None and check_precision(precision, a)
-if type(alpha) is not float or type(beta) is not float:
-    alpha, beta = as_number("alpha", alpha), as_number("beta", beta)
-is_scaled = scale_a is not None or scale_b is not None
-factor, array_a, array_b = alpha, None, None
-if is_scaled:
-    factor, array_a, array_b = fold_numbers(alpha, scale_a, scale_b)
-""",
+    before="splits = precision is not None and check_precision(precision, a)" + _NUMBERS,
     numbers="(factor, beta)",
     repeated="ready.numbers(factor, beta) if factor != 1 or beta != 0 else None",
+)
+
+# The arrays of `GEMM` as lists, and what one problem is not asked for.
+_LISTS = {TENSOR: TENSORS, OPTIONAL: SOME_TENSORS, SCALE: SCALES, OUTPUT: SOME_TENSORS_WRITTEN}
+_LISTED_NAMES = {"a": "as_", "b": "bs"}
+GROUPED_GEMM = Call(
+    "grouped_gemm",
+    """activation(alpha A B + beta C + bias) for each a (M, K) of `as_` and b (K, N) of `bs`.
+
+    Sizes differ freely from problem to problem, and any of them may be 0; types are those of the
+    first problem, and the scales of one operand are all of one kind. The arrays of `cute.gemm` are
+    lists as long as `as_` or None; `scale_a` and `scale_b` may also be one number. The other
+    options are those of `cute.gemm`. One kernel launch computes all problems; to be captured in a
+    CUDA graph, it needs an earlier call with the same arrays. Wrong arguments raise TypeError or
+    ValueError naming the argument, as in `bs[3]`. Returns the outputs in order: the arrays of
+    `out`, or new ones where the `as_` live.
+    """,
+    tuple(
+        replace(
+            each,
+            name=_LISTED_NAMES.get(each.name, each.name),
+            kind=_LISTS.get(each.kind, each.kind),
+            said=f"{each.said}, of each problem" if each.kind in _LISTS else each.said,
+            inside=None,
+            key="exact(activation) if callable(activation) else activation"
+            if each.kind is ACTIVATION
+            else each.key,
+        )
+        for each in _OF_GEMM
+        if not each.kind.is_of_tiles and each.kind is not PRECISION
+    ),
+    prepared="as_, bs, c, bias, out, array_a, array_b, aux",
+    before=_NUMBERS,
+    numbers="(factor, beta)",
+    result="list[{tensor}]",
+    not_jax=("scale_a", "scale_b"),
 )
 
 _OF_ATTENTION = (
@@ -199,7 +241,8 @@ ATTENTION = Call(
 offsets = cu_seqlens if isinstance(cu_seqlens, tuple | list) and len(cu_seqlens) == 2 else ()
 arrays, factors = split_scales((scale_q, scale_k, scale_v))
 """,
+    leads_with_arrays=False,
     results=("return_lse", {"False": "{tensor}", "True": "tuple[{tensor}, {tensor}]"}),
 )
 
-CALLS = (GEMM, ATTENTION)
+CALLS = (GEMM, GROUPED_GEMM, ATTENTION)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import linecache
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Generic, Protocol, TypeVar
@@ -17,9 +17,9 @@ from cutedialect.backend.runtime.new_arrays import on_device_of
 from cutedialect.backend.runtime.torch_tensors import opaque
 from cutedialect.backend.runtime.tracebacks import concise, explained
 
-from .gemm_operands import refuse_unknown, shown
+from .gemm_operands import refuse_unknown
 from .instead import ARGUMENTS
-from .ready_call import Calls, Ready, call_key
+from .ready_call import Calls, call_key
 from .signature import Call
 
 _WARM = """\
@@ -27,6 +27,9 @@ def {name}({parameters}):
     {unknown}
     {before}
     options = ({key},)
+{lookup}    return _first({given}, ({arrays},), options, shapes, {numbers})
+"""
+_BY_SHAPES = """\
     shapes, repeats = None, ()
     try:
         shapes = {first}.shape, {second}.shape, options
@@ -40,7 +43,6 @@ def {name}({parameters}):
                 return result
     except Exception as error:
         raise concise(error)
-    return _first({given}, ({arrays},), options, shapes, {numbers})
 """
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 
@@ -48,31 +50,37 @@ _FOLDER = os.path.dirname(os.path.abspath(__file__))
 class Checked(Protocol):
     """The checked arguments of a call."""
 
-    out_shape: tuple[int | None, ...]
-
     def prepare(self) -> Any:
         """What runs the call, with its kernel."""
         ...
 
+    def lacks(self) -> str:
+        """What is expected, and what is there, of a call without a kernel."""
+        ...
+
 
 _C = TypeVar("_C", bound=Checked)
-_R = TypeVar("_R", bound=Ready)
+_R = TypeVar("_R")
 Arrays = tuple[Any, ...]
-Look = Callable[[SimpleNamespace, Arrays, tuple[object, ...]], tuple[Any, Arrays, bool]]
+Look = Callable[[dict[str, Any], Arrays, tuple[object, ...]], tuple[Any, Arrays, bool]]
 """The key of a call, its arrays as the prepared call takes them, and whether it may be one that is
 looked up by shapes.
 """
 
 
 def _look(
-    given: SimpleNamespace, arrays: Arrays, options: tuple[object, ...]
+    given: dict[str, Any], arrays: Arrays, options: tuple[object, ...]
 ) -> tuple[Any, Arrays, bool]:
     del given
     return call_key(arrays, options)[0], arrays, True
 
 
 class Door(Generic[_C, _R]):
-    """What the functions of a declared call share."""
+    """What the functions of a declared call share. `lookup` are the lines that look for a call that
+    was made before.
+    """
+
+    lookup = _BY_SHAPES
 
     def __init__(self, call: Call, check: Callable[[SimpleNamespace], _C], look: Look = _look):
         self.call = call
@@ -106,18 +114,22 @@ class Door(Generic[_C, _R]):
         given = f"{{{', '.join(f'{each!r}: {each}' for each in call.by_name)}}}"
         inside = call.inside.strip().replace("{given}", given)
         lines = [*inside.splitlines(), *call.before.strip().splitlines()]
+        words = {
+            "arrays": call.prepared,
+            "first": call.operands[0],
+            "second": call.operands[1],
+            "numbers": call.numbers,
+            "repeated": call.repeated,
+        }
         return _WARM.format(
             name=call.name,
             parameters=str(signature)[1:-1],
             unknown=unknown if "unknown" in signature.parameters else "",
             before="\n    ".join(lines),
             key=", ".join(call.key()),
-            arrays=call.prepared,
-            first=call.operands[0],
-            second=call.operands[1],
-            numbers=call.numbers,
-            repeated=call.repeated,
             given=given,
+            lookup=self.lookup.format(**words),
+            **words,
         )
 
     def first(
@@ -129,24 +141,13 @@ class Door(Generic[_C, _R]):
         numbers: tuple[float, ...],
     ) -> Any:
         """A call that is not looked up by shapes: it is found by all of its looks, or checked."""
-        given = SimpleNamespace(**named)
-        stream = given.stream
-        key, arrays, may_repeat = self.look(given, arrays, options)
-        ready = self.calls.known(key)
+        stream, is_new = named["stream"], named["out"] is None
+        key, arrays, may_repeat = self.look(named, arrays, options)
+        ready: Any = self.calls.known(key)
         if ready is None:
-            taken = {each.name: named[each.name] for each in self.call.arrays}
-            if uses_jax(taken.values()):
-                more = {
-                    name: value
-                    for name, value in named.items()
-                    if name not in taken and name != "stream"
-                }
-                with explained():
-                    return call_on_views(partial(self.function_of_arrays, **more), taken, stream)
-            with explained():
-                checked = self.check(given)
-                with on_device_of([named[name] for name in self.call.operands[:2]]):
-                    ready = checked.prepare()
+            if uses_jax([named[each.name] for each in self.call.arrays]):
+                return self.on_views(named)
+            ready = self.prepared(named, [named[name] for name in self.call.operands[:2]])
             if key is not None:
                 self.calls.keep(key, ready)
         is_again = may_repeat and ready.repeat is not None and shapes is not None
@@ -154,10 +155,24 @@ class Door(Generic[_C, _R]):
             result = ready.run(arrays, numbers, stream)
             if is_again and self.calls.wants(shapes):
                 every = ready.with_results(arrays, result)
-                self.calls.remember(shapes, ready, ready.repeat_of(every, given.out is None))
+                self.calls.remember(shapes, ready, ready.repeat_of(every, is_new))
             return result
         except Exception as error:
             raise concise(error)  # noqa: B904
+
+    def on_views(self, named: dict[str, Any]) -> Any:
+        """A call on arrays of JAX."""
+        taken = {each.name: named[each.name] for each in self.call.arrays}
+        more = {name: x for name, x in named.items() if name not in taken and name != "stream"}
+        with explained():
+            return call_on_views(partial(self.function_of_arrays, **more), taken, named["stream"])
+
+    def prepared(self, named: dict[str, Any], arrays: Sequence[Any]) -> _R:
+        """What runs a call that is checked, on the device of some of its arrays."""
+        with explained():
+            checked = self.check(SimpleNamespace(**named))
+            with on_device_of(arrays):
+                return checked.prepare()
 
     def specified(self, *args: Any, **options: Any) -> tuple[_C, _R, Kernel]:
         """The call with arrays or `TensorSpec`s, what runs it, and its kernel."""
@@ -169,18 +184,16 @@ class Door(Generic[_C, _R]):
         bound.apply_defaults()
         missing = {each.name: each.default for each in call.parameters}
         checked = self.check(SimpleNamespace(**(missing | bound.arguments)))
-        ready = checked.prepare()
+        ready: Any = checked.prepare()
         if ready.kernel is None:
-            raise ValueError(
-                f"{call.operands[0]}: expected an output with elements, got shape "
-                f"{shown(checked.out_shape)}"
-            )
+            raise ValueError(f"{call.operands[0]}: expected {checked.lacks()}")
         return checked, ready, ready.kernel
 
     def compiled(self) -> Callable[..., Kernel]:
         """What gives the kernel alone of the same arguments, without running it."""
 
         def kernel_of(*args: Any, **options: Any) -> Kernel:
+            """The kernel of a call, without running it."""
             return self.specified(*args, **options)[2]
 
         kernel_of.__signature__ = self.call.signature("compiles")  # type: ignore[attr-defined]

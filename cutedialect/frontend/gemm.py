@@ -165,6 +165,10 @@ class GemmCall:
         arch, schedule = given.arch or default_arch(backend), as_schedule(given.schedule)
         return prepared_call(self, alpha, beta, arch, schedule, backend)
 
+    def lacks(self) -> str:
+        """What is said of a call without results."""
+        return f"an output with elements, got shape {shown(self.out_shape)}"
+
     def prepared_with(
         self, given: Schedule | None, alpha: float, beta: float, arch: str, backend: str
     ) -> ReadyCall:
@@ -506,14 +510,15 @@ def normalized(given: SimpleNamespace) -> SimpleNamespace:
 
 
 def _look(
-    given: SimpleNamespace, arrays: tuple[Any, ...], options: tuple[object, ...]
+    given: dict[str, Any], arrays: tuple[Any, ...], options: tuple[object, ...]
 ) -> tuple[Any, tuple[Any, ...], bool]:
     """The key, of a function what it computes."""
-    if not callable(given.activation):
+    activation = given["activation"]
+    if not callable(activation):
         return call_key(arrays, options)[0], arrays, True
     with explained():
-        activation = exact(given.activation)
-    options = tuple(activation if each is given.activation else each for each in options)
+        code = exact(activation)
+    options = tuple(code if each is activation else each for each in options)
     return call_key(arrays, options)[0], arrays, False
 
 

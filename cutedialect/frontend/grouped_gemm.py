@@ -6,173 +6,42 @@ problems share types and options. The kernel is that of `cute.gemm`, traced on g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cutedialect.backend.runtime.aliasing import Named, check_aliases
 from cutedialect.backend.runtime.arrays import call_key as argument_key
 from cutedialect.backend.runtime.cuda import PreparedCall
-from cutedialect.backend.runtime.jax_arrays import call_on_views, uses_jax
+from cutedialect.backend.runtime.jax_arrays import uses_jax
 from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
-from cutedialect.backend.runtime.new_arrays import on_device_of
-from cutedialect.backend.runtime.torch_tensors import check_modes, mark_written, opaque, record_use
-from cutedialect.backend.runtime.tracebacks import concise, explained
-from cutedialect.choices import Activation, Arch, Backend
+from cutedialect.backend.runtime.torch_tensors import check_modes, mark_written, record_use
+from cutedialect.backend.runtime.tracebacks import concise
 from cutedialect.choosing.choose import choose
 from cutedialect.choosing.gemm_problem import Problem
 from cutedialect.choosing.gemm_schedules import GEMM_SPACE
 from cutedialect.schedule import Schedule
 
 from .captured import exact
+from .declarations import GROUPED_GEMM
+from .doors import Door
 from .fitting import Memory, allowed, searched
-from .gemm import GemmCall, kernel_class
+from .gemm import GemmCall, kernel_class, normalized
 from .gemm_operands import as_number, as_operand, check_types
 from .gemm_scales import fold_numbers
 from .kernel import GroupSpec, ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .ready_call import ReadyCall, call_key, named_arrays
 
-
-@opaque("call cutedialect.torch.grouped_gemm, a custom operator")
-def grouped_gemm(
-    as_: Sequence[Any],
-    bs: Sequence[Any],
-    *,
-    c: Sequence[Any] | None = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    bias: Sequence[Any] | None = None,
-    activation: Activation | Callable[..., Any] | None = None,
-    scale_a: Sequence[Any] | float | None = None,
-    scale_b: Sequence[Any] | float | None = None,
-    acc_dtype: object = None,
-    fast_accum: bool = True,
-    aux: Sequence[Any] | None = None,
-    out: Sequence[Any] | None = None,
-    out_dtype: object = None,
-    arch: Arch | None = None,
-    schedule: Schedule | str | None = None,
-    backend: Backend = "auto",
-    stream: Any = None,
-) -> list[Any]:
-    """activation(alpha A B + beta C + bias) for each a (M, K) of `as_` and b (K, N) of `bs`.
-
-    Sizes differ freely from problem to problem, and any of them may be 0; types are those of the
-    first problem, and the scales of one operand are all of one kind. The arrays of `cute.gemm` are
-    lists as long as `as_` or None; `scale_a` and `scale_b` may also be one number. The other
-    options are those of `cute.gemm`. One kernel launch computes all problems; to be captured in a
-    CUDA graph, it needs an earlier call with the same arrays. Wrong arguments raise TypeError or
-    ValueError naming the argument, as in `bs[3]`. Returns the outputs in order: the arrays of
-    `out`, or new ones where the `as_` live.
-    """
-    with explained():
-        alpha, beta = as_number("alpha", alpha), as_number("beta", beta)
-    is_scaled = scale_a is not None or scale_b is not None
-    factors = alpha, scale_a, scale_b
-    alpha, scale_a, scale_b = fold_numbers(*factors)
-    options = (
-        alpha != 1, beta != 0, exact(activation) if callable(activation) else activation,
-        acc_dtype, out_dtype, arch, schedule, backend, fast_accum, is_scaled,
-    )  # fmt: skip
-    same = None
-    if out is not None:
-        same = _equal_call((as_, bs, c, bias, out, scale_a, scale_b, aux, alpha, beta), options)
-        prepared = _repeated.get(same)
-        if prepared is not None:
-            check_modes((as_, bs, out))
-            prepared.repeat(stream)
-            mark_written((out, aux))
-            if stream is not None:
-                record_use((as_, bs, c, bias, out, scale_a, scale_b, aux), stream)
-            return list(out)
-    try:
-        lists = _checked_lists(as_, bs, c, bias, out, scale_a, scale_b, aux)
-    except (TypeError, ValueError) as error:
-        raise concise(error)  # noqa: B904
-    if not as_:
-        return []
-    flat = [array for values in lists.values() if values is not None for array in values]
-    given = tuple(values is not None for values in lists.values())
-    key, _ = call_key(flat, (len(as_), given, *options))
-    ready = _calls.get(key) if key is not None else None
-    if ready is None:
-        if uses_jax(flat):
-            given = {**lists, "scale_a": factors[1], "scale_b": factors[2]}
-            more = {
-                "alpha": factors[0], "beta": beta, "activation": activation, "acc_dtype": acc_dtype,
-                "fast_accum": fast_accum, "out_dtype": out_dtype, "arch": arch,
-                "schedule": schedule, "backend": backend,
-            }  # fmt: skip
-            with explained():
-                return call_on_views(partial(grouped_gemm, **more), given, stream)
-        with explained():
-            calls = [
-                _call(
-                    number, problem, acc_dtype, out_dtype, activation, beta, fast_accum, is_scaled
-                )
-                for number, problem in enumerate(_problems(lists, len(as_)))
-            ]
-            _check_alike(calls)
-            with on_device_of(as_):
-                ready = _prepare(calls, alpha, beta, arch, schedule, backend)
-        if key is not None:
-            _calls.keep(key, ready)
-    results, prepared = ready.run(lists, alpha, beta, stream)
-    if same is not None and prepared is not None:
-        _repeated.keep(same, prepared)
-    return results
-
-
-def compile_grouped_gemm(
-    as_: Sequence[Any],
-    bs: Sequence[Any],
-    *,
-    c: Sequence[Any] | None = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    bias: Sequence[Any] | None = None,
-    activation: Activation | Callable[..., Any] | None = None,
-    scale_a: Sequence[Any] | float | None = None,
-    scale_b: Sequence[Any] | float | None = None,
-    acc_dtype: object = None,
-    fast_accum: bool = True,
-    aux: Sequence[Any] | None = None,
-    out: Sequence[Any] | None = None,
-    out_dtype: object = None,
-    arch: Arch | None = None,
-    schedule: Schedule | str | None = None,
-    backend: Backend = "auto",
-) -> Kernel:
-    """The kernel of `grouped_gemm` for lists of arrays or `TensorSpec`s, without running it."""
-    is_scaled = scale_a is not None or scale_b is not None
-    alpha, scale_a, scale_b = fold_numbers(alpha, scale_a, scale_b)
-    lists = _checked_lists(as_, bs, c, bias, out, scale_a, scale_b, aux)
-    calls = [
-        _call(number, problem, acc_dtype, out_dtype, activation, beta, fast_accum, is_scaled)
-        for number, problem in enumerate(_problems(lists, len(as_)))
-    ]
-    _check_alike(calls)
-    kernel = _prepare(calls, alpha, beta, arch, schedule, backend).kernel if calls else None
-    if kernel is None:
-        raise ValueError("as_: expected a problem whose output has elements, got none")
-    return kernel
-
-
-grouped_gemm.compile = compile_grouped_gemm  # type: ignore[attr-defined]
-
-
 # What `cute.gemm` calls its arrays, to what they are here, in the order of `GemmCall`.
 _LISTS = {
     "a": "as_", "b": "bs", "c": "c", "bias": "bias", "out": "out",
     "scale_a": "scale_a", "scale_b": "scale_b", "aux": "aux",
 }  # fmt: skip
-# Calls by what their arguments look like: a warm call checks nothing twice.
 _CALLS_KEPT = 1024
-_calls: Kept[tuple[object, ...], _ReadyGroup] = Kept(_CALLS_KEPT)
 # Calls on the same device arrays: each array is looked at once.
 _repeated: Kept[object, PreparedCall] = Kept(_CALLS_KEPT)
 
@@ -187,56 +56,73 @@ def _equal_call(arguments: Sequence[Any], options: tuple[object, ...]) -> object
     return None if key is None else (key, options)
 
 
-def _checked_lists(
-    as_: Sequence[Any], bs: Sequence[Any], *others: Any
-) -> dict[str, Sequence[Any] | None]:
+def _again(prepared: PreparedCall, arrays: Sequence[Any], stream: Any) -> list[Any]:
+    """A call on the same device arrays."""
+    as_, bs, _, _, out, _, _, aux = arrays
+    check_modes((as_, bs, out))
+    prepared.repeat(stream)
+    mark_written((out, aux))
+    if stream is not None:
+        record_use(arrays, stream)
+    return list(out)
+
+
+def _checked_lists(arrays: Sequence[Any]) -> dict[str, Sequence[Any] | None]:
     """The lists by their names, each as long as `as_` or None."""
-    lists = dict(zip(_LISTS.values(), (as_, bs, *others), strict=True))
+    lists = dict(zip(_LISTS.values(), arrays, strict=True))
     for name, values in lists.items():
         if values is None and name not in ("as_", "bs"):
             continue
         if not isinstance(values, list | tuple):
             raise TypeError(f"{name}: expected a list of arrays, got {type(values).__name__}")
-        if len(values) != len(as_):
-            raise ValueError(f"{name}: expected {len(as_)} arrays as in as_, got {len(values)}")
+        if len(values) != len(arrays[0]):
+            raise ValueError(
+                f"{name}: expected {len(arrays[0])} arrays as in as_, got {len(values)}"
+            )
     return lists
 
 
-def _problems(lists: dict[str, Sequence[Any] | None], count: int) -> list[tuple[Any, ...]]:
-    """The arrays of each problem."""
-    columns = [(None,) * count if values is None else values for values in lists.values()]
-    return list(zip(*columns, strict=True))
-
-
-def _call(
-    number: int,
-    problem: tuple[Any, ...],
-    acc_dtype: object,
-    out_dtype: object,
-    activation: object,
-    beta: float,
-    fast_accum: bool,
-    is_scaled: bool,
-) -> GemmCall:
+def _call(number: int, problem: Sequence[Any], given: SimpleNamespace) -> GemmCall:
     """One problem, checked as `cute.gemm` would; an error names the entry of the list."""
-    a, b, c, bias, out, scale_a, scale_b, aux = problem
     try:
-        for name, value in (("a", a), ("b", b)):
+        for name, value in zip(("a", "b"), problem, strict=False):
             operand = as_operand(value, name)
             if len(operand.shape) != 2:
                 raise ValueError(f"{name}: expected 2 dimensions, got shape {operand.shape}")
-        return GemmCall(
-            SimpleNamespace(
-                a=a, b=b, c=c, bias=bias, out=out, acc_dtype=acc_dtype, out_dtype=out_dtype,
-                activation=activation, beta=beta, scale_a=scale_a, scale_b=scale_b, aux=aux,
-                fast_accum=fast_accum, is_scaled=is_scaled, splits=False,
-            )
-        )  # fmt: skip
+        return GemmCall(SimpleNamespace(**vars(given), **dict(zip(_LISTS, problem, strict=True))))
     except (TypeError, ValueError) as error:
         name, colon, rest = str(error).partition(":")
         if not colon or name not in _LISTS:
             raise
         raise type(error)(f"{_LISTS[name]}[{number}]:{rest}") from None
+
+
+class GroupCall:
+    """The checked arguments of a call."""
+
+    def __init__(self, given: SimpleNamespace) -> None:
+        self.given = given = SimpleNamespace(**vars(given), precision=None, a=None)
+        normalized(given)
+        lists = _checked_lists([getattr(given, name) for name in _LISTS.values()])
+        options = SimpleNamespace(
+            **{name: value for name, value in vars(given).items() if name not in {*lists, "a"}}
+        )
+        columns = [(None,) * len(given.as_) if x is None else x for x in lists.values()]
+        problems = zip(*columns, strict=True)
+        self.calls = [_call(number, each, options) for number, each in enumerate(problems)]
+        if self.calls:
+            _check_alike(self.calls)
+
+    def lacks(self) -> str:
+        """What is said of a call without results."""
+        return "a problem whose output has elements, got none"
+
+    def prepare(self) -> _ReadyGroup:
+        """Compile (or find) the kernel of all problems."""
+        given = self.given
+        return _prepare(
+            self.calls, given.alpha, given.beta, given.arch, given.schedule, given.backend
+        )
 
 
 def _check_alike(calls: Sequence[GemmCall]) -> None:
@@ -426,3 +312,66 @@ class _ReadyGroup:
                 lambda name, number=number: f"{_LISTS[name]}[{number}]",
             )
         check_aliases(found)
+
+
+class _ListDoor(Door[GroupCall, _ReadyGroup]):
+    """The function of lists: calls on the same device arrays are found by these, other ones by what
+    the arrays look like.
+    """
+
+    lookup = """\
+    shapes = None
+    if out is not None:
+        shapes = equal_call(({arrays}, *{numbers}), options)
+        prepared = repeated.get(shapes)
+        if prepared is not None:
+            return again(prepared, ({arrays}), stream)
+"""
+
+    def first(
+        self,
+        named: dict[str, Any],
+        arrays: tuple[Any, ...],
+        options: tuple[object, ...],
+        shapes: Any,
+        numbers: tuple[float, ...],
+    ) -> list[Any]:
+        try:
+            lists = _checked_lists(arrays)
+        except (TypeError, ValueError) as error:
+            raise concise(error)  # noqa: B904
+        if not named["as_"]:
+            return []
+        flat = [array for values in lists.values() if values is not None for array in values]
+        is_there = tuple(values is not None for values in lists.values())
+        key, _ = call_key(flat, (len(named["as_"]), is_there, *options))
+        ready = self.calls.known(key)
+        if ready is None:
+            if uses_jax(flat):
+                return self.on_views(named)
+            ready = self.prepared(named, named["as_"])
+            if key is not None:
+                self.calls.keep(key, ready)
+        alpha, beta = numbers
+        results, prepared = ready.run(lists, alpha, beta, named["stream"])
+        if shapes is not None and prepared is not None:
+            _repeated.keep(shapes, prepared)
+        return results
+
+
+door = _ListDoor(GROUPED_GEMM, GroupCall)
+
+if TYPE_CHECKING:
+    from .typed_calls import grouped_gemm
+else:
+    grouped_gemm = door.function(
+        __name__,
+        {
+            "as_number": as_number,
+            "fold_numbers": fold_numbers,
+            "exact": exact,
+            "equal_call": _equal_call,
+            "repeated": _repeated,
+            "again": _again,
+        },
+    )

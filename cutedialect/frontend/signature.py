@@ -27,9 +27,15 @@ class Kind:
 
 TENSOR = Kind("{tensor}", ("Tensor {0}",), is_array=True)
 OPTIONAL = Kind("{tensor} | None", ("Tensor? {0}=None",), is_array=True)
-SCALE = Kind("{tensor} | float | None", ("Tensor? {0}=None", "float? {1}=None"), is_array=True)
+SCALE = Kind("{tensor} | float | None", ("Tensor? {0}=None", "float? {0}=None"), is_array=True)
 OFFSETS = Kind("tuple[{tensor}, {tensor}] | None", ("Tensor? {0}=None",) * 2, is_array=True)
 OUTPUT = Kind("{tensor} | None", is_array=True, is_written=True)
+TENSORS = Kind("Sequence[{tensor}]", ("Tensor[] {0}",), is_array=True)
+SOME_TENSORS = Kind("Sequence[{tensor}] | None", ("Tensor[]? {0}=None",), is_array=True)
+SCALES = Kind(
+    "Sequence[{tensor}] | float | None", ("Tensor[]? {0}=None", "float? {0}=None"), is_array=True
+)
+SOME_TENSORS_WRITTEN = Kind("Sequence[{tensor}] | None", is_array=True, is_written=True)
 NUMBER = Kind("float", ("float {0}={1}",))
 SOME_NUMBER = Kind("float | None", ("float? {0}=None",))
 FLAG = Kind("bool", ("bool {0}={1}",))
@@ -39,7 +45,7 @@ ACTIVATION = Kind("Activation | Callable[..., Any] | None", ("str? {0}=None",))
 PRECISION = Kind("Precision | None", ("str? {0}=None",))
 ARCH = Kind("Arch | None", ("str? {0}=None",))
 SCHEDULE = Kind("Schedule | str | None", ("str? {0}=None",))
-BACKEND = Kind("Backend", ("str {0}={1!r}",))
+BACKEND = Kind("Backend", ("str {0}={1}",))
 # What other calls ask of the result, what a launch takes, and what tiles of a kernel take.
 RESULT = Kind("bool")
 STREAM = Kind("Any")
@@ -54,7 +60,8 @@ REQUIRED = inspect.Parameter.empty
 @dataclass(frozen=True)
 class Parameter:
     """An argument: what is `said` of it, and what to write for it `inside` a kernel. `key` is what
-    it is of a key, in terms of the names of the function, where that is not its value.
+    it is of a key, in terms of the names of the function, where that is not its value. In torch's
+    operators, whose arguments keep their places, those that are `late` stand behind the others.
     """
 
     name: str
@@ -64,6 +71,21 @@ class Parameter:
     inside: str | None = None
     key: str = ""
     is_positional: bool = False
+    is_late: bool = False
+
+
+def operator_names(row: Parameter) -> tuple[str, ...]:
+    """What an argument is called in an operator of torch, and in a call of XLA."""
+    if row.kind is OFFSETS:
+        return "q_offsets", "k_offsets"
+    if row.kind in (SCALE, SCALES):
+        return row.name, row.name.replace("scale", "factor")
+    return (row.name,)
+
+
+def shown(default: object) -> str:
+    """A default as a schema writes it."""
+    return f"'{default}'" if isinstance(default, str) else repr(default)
 
 
 @dataclass(frozen=True)
@@ -88,6 +110,8 @@ class Call:
     # The results by the value of an argument, as (argument, {its literal: result}).
     results: tuple[str, Mapping[str, str]] | None = None
     not_jax: tuple[str, ...] = ()
+    # Whether arrays come first in torch's operators.
+    leads_with_arrays: bool = True
 
     @cached_property
     def by_name(self) -> dict[str, Parameter]:
@@ -96,6 +120,26 @@ class Call:
     @cached_property
     def arrays(self) -> tuple[Parameter, ...]:
         return tuple(each for each in self.parameters if each.kind.is_array)
+
+    def operator(self) -> Iterator[tuple[str, str]]:
+        """The arguments of torch's operator: (name, its text in a schema). A scale that is a number
+        stands behind all scales, and the two arrays of offsets are arguments of their own.
+        """
+        rows = [x for x in self.taken("torch") if x.kind.schema]
+        rows.sort(key=lambda x: (x.is_late, self.leads_with_arrays and not x.kind.is_array))
+        factors: list[tuple[str, str]] = []
+        for each in rows:
+            names = operator_names(each)
+            if factors and len(names) == 1:
+                yield from factors
+                factors = []
+            texts = each.kind.schema
+            named = [
+                (name, text.format(name, shown(each.default)))
+                for name, text in zip(names, texts, strict=True)
+            ]
+            yield from named if each.kind is OFFSETS else named[:1]
+            factors += [] if each.kind is OFFSETS else named[1:]
 
     @cached_property
     def of_arrays(self) -> tuple[Parameter, ...]:

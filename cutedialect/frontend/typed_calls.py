@@ -1,7 +1,6 @@
 """Declared calls, as type checkers see them. Written by .ci/typed_calls.py."""
 
 # fmt: off
-# ruff: noqa: F401
 # pyright: reportMissingImports=false, reportUnusedImport=false
 
 from __future__ import annotations
@@ -35,6 +34,17 @@ def gemm(
 
 
 def gemm(*args: Any, **options: Any) -> Any: ...
+
+
+def grouped_gemm(
+    as_: Sequence[Any], bs: Sequence[Any], *, c: Sequence[Any] | None = None, alpha: float = 1.0,
+    beta: float = 0.0, bias: Sequence[Any] | None = None,
+    activation: Activation | Callable[..., Any] | None = None,
+    scale_a: Sequence[Any] | float | None = None, scale_b: Sequence[Any] | float | None = None,
+    acc_dtype: object = None, fast_accum: bool = True, aux: Sequence[Any] | None = None,
+    out: Sequence[Any] | None = None, out_dtype: object = None, arch: Arch | None = None,
+    schedule: Schedule | str | None = None, backend: Backend = "auto", stream: Any = None,
+) -> list[Any]: ...
 
 
 @overload
