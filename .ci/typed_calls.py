@@ -37,6 +37,7 @@ _TILES = "\nif TYPE_CHECKING:\n    from .tile import Tile, View\n"
 # Where the functions are, what imports their arrays, and what an array is.
 _PLACES = {
     "frontend": ("", "Any"),
+    "torch": ("import torch\n\n", "torch.Tensor"),
 }
 _WIDTH = 100
 

@@ -4,8 +4,6 @@ made of its declaration: calls of Python functions cost more than all that it do
 
 from __future__ import annotations
 
-import linecache
-import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import SimpleNamespace
@@ -20,7 +18,7 @@ from cutedialect.backend.runtime.tracebacks import concise, explained
 from .gemm_operands import refuse_unknown
 from .instead import ARGUMENTS
 from .ready_call import Calls, call_key
-from .signature import Call
+from .signature import Call, written
 
 _WARM = """\
 def {name}({parameters}):
@@ -44,7 +42,6 @@ _BY_SHAPES = """\
     except Exception as error:
         raise concise(error)
 """
-_FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
 class Checked(Protocol):
@@ -95,11 +92,7 @@ class Door(Generic[_C, _R]):
         text = self._text(signature)
         known = {"_calls": self.calls, "_first": self.first, "concise": concise, **names}
         known |= {"__name__": module, "refuse_unknown": refuse_unknown}
-        file = os.path.join(_FOLDER, f"<{call.name}>")
-        linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
-        exec(compile(text, file, "exec"), known)
-        function: Any = known[call.name]
-        function.__doc__ = call.doc
+        function = written(text, call.name, __file__, known, call.doc)
         self.function_of_arrays = opaque(f"call cutedialect.torch.{call.name}, a custom operator")(
             function
         )

@@ -5,6 +5,8 @@ The functions of arrays, of `cute.compile`, of torch and of JAX are made of it.
 from __future__ import annotations
 
 import inspect
+import linecache
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -86,6 +88,15 @@ def operator_names(row: Parameter) -> tuple[str, ...]:
 def shown(default: object) -> str:
     """A default as a schema writes it."""
     return f"'{default}'" if isinstance(default, str) else repr(default)
+
+
+def written(text: str, name: str, file: str, names: dict[str, Any], doc: str) -> Any:
+    """The function of a name that a text defines, in a file of its own beside `file`."""
+    path = os.path.join(os.path.dirname(os.path.abspath(file)), f"<{name}>")
+    linecache.cache[path] = len(text), None, text.splitlines(keepends=True), path
+    exec(compile(text, path, "exec"), names)
+    names[name].__doc__ = doc
+    return names[name]
 
 
 @dataclass(frozen=True)

@@ -9,160 +9,73 @@ theirs; `gemm_out` writes tensors of the caller.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import torch
 
-from cutedialect.choices import Activation, Arch, Backend, Precision
+from cutedialect.choices import Activation
+from cutedialect.frontend.declarations import GEMM
 from cutedialect.frontend.gemm import gemm as direct_gemm
 from cutedialect.frontend.gemm_operands import result_dtype
-from cutedialect.schedule import Schedule
 
+from .declared import Given, Operator, transformable
 from .operators import (
-    check_deterministic,
     check_forward_mode,
-    define,
     element_type,
-    is_direct,
     is_transformed,
     needs_gradient,
-    schedule_text,
     torch_dtype,
     with_backward,
 )
 
-_OPERANDS = (
-    "Tensor a, Tensor b, Tensor? c=None, Tensor? bias=None, Tensor? scale_a=None, "
-    "Tensor? scale_b=None, float? factor_a=None, float? factor_b=None, float alpha=1.0, "
-    "float beta=0.0, str? activation=None, ScalarType? acc_dtype=None, bool fast_accum=True, "
-    "ScalarType? out_dtype=None, str? arch=None, str? schedule=None, str backend='auto', "
-    "str? precision=None"
-)
 _CASTS = ("a", "b", "c", "bias")
 # Activations whose derivative is known from the result; others need what stands before them.
 _FROM_RESULT = (None, "relu")
 ACTIVATIONS = ", ".join(map(repr, get_args(Activation)))
 DIFFERENTIABLE = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+OPERATOR = Operator(GEMM, direct_gemm)
 
 
-def gemm(
-    a: torch.Tensor,
-    b: torch.Tensor,
-    *,
-    c: torch.Tensor | None = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    bias: torch.Tensor | None = None,
-    activation: Activation | Callable[..., Any] | None = None,
-    scale_a: torch.Tensor | float | None = None,
-    scale_b: torch.Tensor | float | None = None,
-    acc_dtype: object = None,
-    fast_accum: bool = True,
-    precision: Precision | None = None,
-    aux: torch.Tensor | None = None,
-    out: torch.Tensor | None = None,
-    out_dtype: object = None,
-    arch: Arch | None = None,
-    schedule: Schedule | str | None = None,
-    backend: Backend = "auto",
-) -> torch.Tensor:
-    """`cute.gemm` as torch sees it: activation(alpha A B + beta C + bias) of a (..., M, K) and
-    b (..., K, N), with gradients for a, b, c and bias of f16, bf16, f32 (as tf32, or in the
-    `precision` "3xtf32" of the product) and f64.
-
-    Arguments and result are those of `cute.gemm`, on torch's current stream. A backward computes
-    its products in the operands' element type, sums over broadcast dimensions in f32. Where a
-    gradient is required or torch compiles, `activation` is a name or None. Raises
-    TypeError or ValueError naming the argument, also for scales, `out` and `aux` where a gradient
-    is required.
-    """
-    tensors: tuple[Any, ...] = (a, b, c, bias, aux, out)
-    if scale_a is not None or scale_b is not None:
-        scales = (scale_a, scale_b)
-        tensors += tuple(scale for scale in scales if isinstance(scale, torch.Tensor))
-    text = schedule_text(schedule)
-    if is_direct(tensors):
-        check_deterministic(text)
-        return direct_gemm(
-            a, b, c=c, alpha=alpha, beta=beta, bias=bias, activation=activation,
-            scale_a=scale_a, scale_b=scale_b, acc_dtype=acc_dtype, fast_accum=fast_accum,
-            precision=precision, aux=aux, out=out, out_dtype=out_dtype, arch=arch,
-            schedule=schedule, backend=backend,
-        )  # fmt: skip
+def _operated(named: dict[str, Any], tensors: tuple[Any, ...], text: str | None) -> Any:
+    activation, out, aux = named["activation"], named["out"], named["aux"]
     if activation is not None and not isinstance(activation, str):
         raise TypeError(
             f"activation: expected {ACTIVATIONS} or None where a gradient is required or torch "
             "compiles, got a function; make your kernel an operator by cutedialect.torch.op"
         )
-    tensor_a, factor_a = _split(scale_a)
-    tensor_b, factor_b = _split(scale_b)
-    options = (
-        c, bias, tensor_a, tensor_b, factor_a, factor_b, float(alpha), float(beta), activation,
-        torch_dtype(acc_dtype, "acc_dtype"), fast_accum, torch_dtype(out_dtype, "out_dtype"), arch,
-        text, backend, precision,
-    )  # fmt: skip
-    check_forward_mode((a, b, c, bias))
+    values = OPERATOR.values(named, text)
+    operands = [named[name] for name in _CASTS]
+    check_forward_mode(operands)
     operators = torch.ops.cutedialect
     if out is None and aux is None:
-        if activation in _FROM_RESULT or not needs_gradient((a, b, c, bias)):
-            return (
-                _Gemm.apply(a, b, *options) if is_transformed() else operators.gemm(a, b, *options)
-            )
-        return (_GemmAux.apply if is_transformed() else operators.gemm_aux)(a, b, *options)[0]
+        if activation in _FROM_RESULT or not needs_gradient(operands):
+            return (_Gemm.apply if is_transformed() else operators.gemm)(*values)
+        return (_GemmAux.apply if is_transformed() else operators.gemm_aux)(*values)[0]
     for name, written in (("out", out), ("aux", aux)):
-        if written is not None and needs_gradient((a, b, c, bias, out, aux)):
+        if written is not None and needs_gradient((*operands, out, aux)):
             raise ValueError(
                 f"{name}: expected None where a gradient is required, got a tensor; take the "
                 "result, or torch.no_grad()"
             )
     made = out
     if made is None:
-        made = _fake_gemm(a, b, *options)  # pyright: ignore[reportArgumentType]
-    operators.gemm_out(made, aux, a, b, *options)
+        made = fake_product(OPERATOR.given(values))
+    operators.gemm_out(made, aux, *values)
     return made
 
 
-def _split(scale: torch.Tensor | float | None) -> tuple[torch.Tensor | None, float | None]:
-    """A scale as (tensor, number), one of which is None."""
-    if scale is None or isinstance(scale, torch.Tensor):
-        return scale, None
-    return None, float(scale)
+def _run_aux(given: Given) -> tuple[Any, Any]:
+    aux = fake_product(given)
+    return OPERATOR.run(given, aux=aux), aux
 
 
-def _run(
-    a: Any, b: Any, c: Any = None, bias: Any = None, scale_a: Any = None, scale_b: Any = None,
-    factor_a: float | None = None, factor_b: float | None = None, alpha: float = 1.0,
-    beta: float = 0.0, activation: Activation | None = None, acc_dtype: Any = None,
-    fast_accum: bool = True, out_dtype: Any = None, arch: Arch | None = None,
-    schedule: str | None = None, backend: Backend = "auto", precision: Precision | None = None,
-    *, out: Any = None, aux: Any = None,
-) -> Any:  # fmt: skip
-    check_deterministic(schedule)
-    return direct_gemm(
-        a, b, c=c, alpha=alpha, beta=beta, bias=bias, activation=activation,
-        scale_a=factor_a if scale_a is None else scale_a,
-        scale_b=factor_b if scale_b is None else scale_b,
-        acc_dtype=acc_dtype, fast_accum=fast_accum, precision=precision, aux=aux, out=out,
-        out_dtype=out_dtype, arch=arch, schedule=schedule, backend=backend,
-    )  # fmt: skip
+def _run_out(given: Given) -> None:
+    OPERATOR.run(given)
 
 
-def _run_aux(a: Any, b: Any, *options: Any) -> tuple[Any, Any]:
-    aux = _fake_gemm(a, b, *options)
-    return _run(a, b, *options, aux=aux), aux
-
-
-def _run_out(out: Any, aux: Any, a: Any, b: Any, *options: Any) -> None:
-    _run(a, b, *options, out=out, aux=aux)
-
-
-def _fake_gemm(
-    a: Any, b: Any, c: Any = None, bias: Any = None, scale_a: Any = None, scale_b: Any = None,
-    factor_a: float | None = None, factor_b: float | None = None, alpha: float = 1.0,
-    beta: float = 0.0, activation: Activation | None = None, acc_dtype: Any = None,
-    fast_accum: bool = True, out_dtype: Any = None, *rest: Any,
-) -> Any:  # fmt: skip
+def fake_product(given: Given) -> Any:
     """A result of the right shape and type, of any contents."""
+    a, b = given.a, given.b
     for name, tensor in (("a", a), ("b", b)):
         if tensor.dim() < 2:
             raise ValueError(
@@ -175,29 +88,41 @@ def _fake_gemm(
             f"{tuple(b.shape)}"
         ),
     )
-    is_scaled = any(scale is not None for scale in (scale_a, scale_b, factor_a, factor_b))
+    is_scaled, out_dtype = has_scales(given), given.out_dtype
     if out_dtype is None:
         out_dtype = torch_dtype(result_dtype(element_type(a.dtype, "a"), is_scaled), "out_dtype")
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     return a.new_empty((*batch, a.shape[-2], b.shape[-1]), dtype=out_dtype)
 
 
-def _fake_aux(a: Any, b: Any, *options: Any) -> tuple[Any, Any]:
-    return _fake_gemm(a, b, *options), _fake_gemm(a, b, *options)
+def has_scales(given: Given) -> bool:
+    """Whether an operand is scaled."""
+    return given.scale_a is not None or given.scale_b is not None
 
 
-def _fake_out(out: Any, aux: Any, a: Any, b: Any, *options: Any) -> None:
-    _fake_gemm(a, b, *options)
+def _fake_out(given: Given) -> None:
+    fake_product(given)
 
 
-define("gemm", f"({_OPERANDS}) -> Tensor", _run, _fake_gemm, _CASTS)
-define("gemm_aux", f"({_OPERANDS}) -> (Tensor, Tensor)", _run_aux, _fake_aux, _CASTS)
-define(
-    "gemm_out", f"(Tensor(a!) out, Tensor(b!)? aux, {_OPERANDS}) -> ()", _run_out, _fake_out, _CASTS
+OPERATOR.define(fake_product, "Tensor", casts=_CASTS)
+OPERATOR.define(
+    lambda given: (fake_product(given), fake_product(given)),
+    "(Tensor, Tensor)",
+    suffix="_aux",
+    run=_run_aux,
+    casts=_CASTS,
+)
+OPERATOR.define(
+    _fake_out,
+    "()",
+    suffix="_out",
+    leading={"out": "Tensor(a!) out", "aux": "Tensor(b!)? aux"},
+    run=_run_out,
+    casts=_CASTS,
 )
 
 
-def check_differentiable(a: Any, b: Any, scales: tuple[Any, ...]) -> None:
+def check_differentiable(a: Any, b: Any, is_scaled: bool) -> None:
     """Refuse what has no backward, with a remedy."""
     for name, tensor in (("a", a), ("b", b)):
         if tensor.dtype not in DIFFERENTIABLE:
@@ -205,7 +130,7 @@ def check_differentiable(a: Any, b: Any, scales: tuple[Any, ...]) -> None:
                 f"{name}: expected f16, bf16, f32 or f64 where a gradient is required, got "
                 f"{element_type(tensor.dtype, name).name}; take torch.no_grad(), or 16-bit operands"
             )
-    if any(scale is not None for scale in scales):
+    if is_scaled:
         raise ValueError(
             "scale_a, scale_b: expected None where a gradient is required, got a scale; multiply "
             "a or b by it in torch, or use alpha for one number"
@@ -213,29 +138,32 @@ def check_differentiable(a: Any, b: Any, scales: tuple[Any, ...]) -> None:
 
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    check_differentiable(inputs[0], inputs[1], inputs[4:8])
-    activation = inputs[10]
-    if activation not in _FROM_RESULT:
+    given = _differentiable(inputs)
+    if given.activation not in _FROM_RESULT:
         raise ValueError(
             f"activation: expected None or 'relu' for a gradient of cutedialect::gemm, got "
-            f"{activation!r}; call cutedialect.torch.gemm, which takes cutedialect::gemm_aux"
+            f"{given.activation!r}; call cutedialect.torch.gemm, which takes cutedialect::gemm_aux"
         )
-    _keep(ctx, inputs, output if activation == "relu" else None)
+    _keep(ctx, given, output if given.activation == "relu" else None)
 
 
 def _remember_aux(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, Any]) -> None:
-    check_differentiable(inputs[0], inputs[1], inputs[4:8])
-    _keep(ctx, inputs, output[1])
+    _keep(ctx, _differentiable(inputs), output[1])
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], before_or_after: Any) -> None:
+def _differentiable(inputs: tuple[Any, ...]) -> Given:
+    given = OPERATOR.given(inputs)
+    check_differentiable(given.a, given.b, has_scales(given))
+    return given
+
+
+def _keep(ctx: Any, given: Given, before_or_after: Any) -> None:
     """What a backward needs: operands, the activation with what its derivative is taken of."""
-    a, b, c, bias = inputs[:4]
-    ctx.alpha, ctx.beta, ctx.activation = inputs[8:11]
-    ctx.arch, ctx.backend, ctx.precision = inputs[14], inputs[16], inputs[17]
-    ctx.c = None if c is None else (c.shape, c.dtype)
-    ctx.bias = None if bias is None else bias.dtype
-    ctx.save_for_backward(a, b, before_or_after)
+    ctx.alpha, ctx.beta, ctx.activation = given.alpha, given.beta, given.activation
+    ctx.arch, ctx.backend, ctx.precision = given.arch, given.backend, given.precision
+    ctx.c = None if given.c is None else (given.c.shape, given.c.dtype)
+    ctx.bias = None if given.bias is None else given.bias.dtype
+    ctx.save_for_backward(given.a, given.b, before_or_after)
 
 
 def _backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:
@@ -287,7 +215,7 @@ def _operand_gradients(ctx: Any, a: Any, b: Any, gradient: Any) -> tuple[Any, ..
         a, b, gradient, wants[0], wants[1], alpha=ctx.alpha, arch=ctx.arch, backend=ctx.backend,
         precision=ctx.precision,
     )  # fmt: skip
-    return (of_a, of_b, of_c, of_bias, *(None,) * 14)
+    return OPERATOR.gradients(a=of_a, b=of_b, c=of_c, bias=of_bias)
 
 
 def wanted(ctx: Any) -> tuple[Any, ...]:
@@ -328,39 +256,23 @@ def _summed(value: Any, shape: Any) -> Any:
 
 with_backward("gemm", _backward, _remember)
 with_backward("gemm_aux", _backward_aux, _remember_aux)
+_Gemm = transformable("gemm", _backward, _remember)
+_GemmAux = transformable("gemm_aux", _backward_aux, _remember_aux)
 
+if TYPE_CHECKING:
+    from .typed_calls import gemm
+else:
+    gemm = OPERATOR.function(
+        __name__,
+        """`cute.gemm` as torch sees it: activation(alpha A B + beta C + bias) of a (..., M, K) and
+    b (..., K, N), with gradients for a, b, c and bias of f16, bf16, f32 (as tf32, or in the
+    `precision` "3xtf32" of the product) and f64.
 
-class _Gemm(torch.autograd.Function):
-    """The operator in the form that transforms of torch.func take."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(*inputs: Any) -> Any:
-        return torch.ops.cutedialect.gemm(*inputs)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        _remember(ctx, inputs, output)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        return _backward(ctx, *gradients)
-
-
-class _GemmAux(torch.autograd.Function):
-    """`_Gemm` with what stands before the activation."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(*inputs: Any) -> Any:
-        return torch.ops.cutedialect.gemm_aux(*inputs)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        _remember_aux(ctx, inputs, output)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        return _backward_aux(ctx, *gradients)
+    Arguments and result are those of `cute.gemm`, on torch's current stream. A backward computes
+    its products in the operands' element type, sums over broadcast dimensions in f32. Where a
+    gradient is required or torch compiles, `activation` is a name or None. Raises
+    TypeError or ValueError naming the argument, also for scales, `out` and `aux` where a gradient
+    is required.
+    """,
+        _operated,
+    )

@@ -5,131 +5,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from cutedialect.choices import Activation, Arch, Backend
+from cutedialect.frontend.declarations import GROUPED_GEMM
 from cutedialect.frontend.grouped_gemm import grouped_gemm as direct_grouped_gemm
-from cutedialect.schedule import Schedule
 
-from .gemm import ACTIVATIONS, _fake_gemm, check_differentiable
-from .operators import (
-    check_deterministic,
-    check_forward_mode,
-    define,
-    is_direct,
-    schedule_text,
-    torch_dtype,
-    with_backward,
-)
+from .declared import Given, Operator
+from .gemm import ACTIVATIONS, check_differentiable, fake_product, has_scales
+from .operators import check_forward_mode, with_backward
 
-_OPERANDS = (
-    "Tensor[] as_, Tensor[] bs, Tensor[]? c=None, Tensor[]? bias=None, Tensor[]? scale_a=None, "
-    "Tensor[]? scale_b=None, float? factor_a=None, float? factor_b=None, float alpha=1.0, "
-    "float beta=0.0, str? activation=None, ScalarType? acc_dtype=None, bool fast_accum=True, "
-    "ScalarType? out_dtype=None, str? arch=None, str? schedule=None, str backend='auto'"
-)
-_CASTS = ("as_", "bs", "c", "bias")
-_Tensors = Sequence[torch.Tensor]
+OPERATOR = Operator(GROUPED_GEMM, direct_grouped_gemm)
 
 
-def grouped_gemm(
-    as_: _Tensors,
-    bs: _Tensors,
-    *,
-    c: _Tensors | None = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    bias: _Tensors | None = None,
-    activation: Activation | Callable[..., Any] | None = None,
-    scale_a: _Tensors | float | None = None,
-    scale_b: _Tensors | float | None = None,
-    acc_dtype: object = None,
-    fast_accum: bool = True,
-    aux: _Tensors | None = None,
-    out: _Tensors | None = None,
-    out_dtype: object = None,
-    arch: Arch | None = None,
-    schedule: Schedule | str | None = None,
-    backend: Backend = "auto",
-) -> list[torch.Tensor]:
-    """`cute.grouped_gemm` as torch sees it, with gradients for the tensors of `as_`, `bs`, `c` and
-    `bias`, of f16, bf16, f32 (as tf32) and f64, for activations None and "relu".
-
-    Raises TypeError or ValueError naming the argument, also for scales, `out` and `aux` where a
-    gradient is required, and for `out` and `aux` where torch compiles.
-    """
-    text = schedule_text(schedule)
-    lists = (as_, bs, c, bias, scale_a, scale_b, aux, out)
-    if is_direct([x for each in lists if isinstance(each, list | tuple) for x in each]):
-        check_deterministic(text)
-        return direct_grouped_gemm(
-            as_, bs, c=c, alpha=alpha, beta=beta, bias=bias, activation=activation,
-            scale_a=scale_a, scale_b=scale_b, acc_dtype=acc_dtype, fast_accum=fast_accum, aux=aux,
-            out=out, out_dtype=out_dtype, arch=arch, schedule=schedule, backend=backend,
-        )  # fmt: skip
+def _operated(named: dict[str, Any], tensors: tuple[Any, ...], text: str | None) -> Any:
+    activation = named["activation"]
     if activation is not None and not isinstance(activation, str):
         raise TypeError(
             f"activation: expected {ACTIVATIONS} or None where a gradient is required or torch "
             "compiles, got a function"
         )
-    for name, written in (("out", out), ("aux", aux)):
-        if written is not None:
+    for name in ("out", "aux"):
+        if named[name] is not None:
             raise ValueError(
                 f"{name}: expected None where a gradient is required or torch compiles, got a "
                 "list; take the result"
             )
-    check_forward_mode((*as_, *bs))
-    tensors_a, factor_a = _split(scale_a)
-    tensors_b, factor_b = _split(scale_b)
-    return torch.ops.cutedialect.grouped_gemm(
-        as_, bs, c, bias, tensors_a, tensors_b, factor_a, factor_b, float(alpha), float(beta),
-        activation, torch_dtype(acc_dtype, "acc_dtype"), fast_accum,
-        torch_dtype(out_dtype, "out_dtype"), arch, text, backend,
-    )  # fmt: skip
+    check_forward_mode((*named["as_"], *named["bs"]))
+    return torch.ops.cutedialect.grouped_gemm(*OPERATOR.values(named, text))
 
 
-def _split(scale: _Tensors | float | None) -> tuple[_Tensors | None, float | None]:
-    """A scale as (tensors, number), one of which is None."""
-    if scale is None or isinstance(scale, list | tuple):
-        return scale, None
-    return None, float(scale)  # pyright: ignore[reportArgumentType]
-
-
-def _run(
-    as_: Any, bs: Any, c: Any = None, bias: Any = None, scale_a: Any = None, scale_b: Any = None,
-    factor_a: float | None = None, factor_b: float | None = None, alpha: float = 1.0,
-    beta: float = 0.0, activation: Activation | None = None, acc_dtype: Any = None,
-    fast_accum: bool = True, out_dtype: Any = None, arch: Arch | None = None,
-    schedule: str | None = None, backend: Backend = "auto",
-) -> Any:  # fmt: skip
-    check_deterministic(schedule)
-    return direct_grouped_gemm(
-        as_, bs, c=c, alpha=alpha, beta=beta, bias=bias, activation=activation,
-        scale_a=factor_a if scale_a is None else scale_a,
-        scale_b=factor_b if scale_b is None else scale_b,
-        acc_dtype=acc_dtype, fast_accum=fast_accum, out_dtype=out_dtype, arch=arch,
-        schedule=schedule, backend=backend,
-    )  # fmt: skip
-
-
-def _fake(as_: Any, bs: Any, *options: Any) -> Any:
+def _fake(given: Given) -> Any:
+    as_, bs = given.as_, given.bs
     if len(as_) != len(bs):
         raise ValueError(f"bs: expected {len(as_)} arrays as in as_, got {len(bs)}")
-    return [_fake_gemm(a, b, *options) for a, b in zip(as_, bs, strict=True)]
+    return [
+        fake_product(SimpleNamespace(**vars(given), a=a, b=b)) for a, b in zip(as_, bs, strict=True)
+    ]
 
 
-define("grouped_gemm", f"({_OPERANDS}) -> Tensor[]", _run, _fake, _CASTS)
+OPERATOR.define(_fake, "Tensor[]", casts=("as_", "bs", "c", "bias"))
 
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    as_, bs, c, bias = inputs[:4]
-    ctx.alpha, ctx.beta, ctx.activation = inputs[8:11]
-    ctx.arch, ctx.backend = inputs[14], inputs[16]
+    given = OPERATOR.given(inputs)
+    as_, bs, c, bias = given.as_, given.bs, given.c, given.bias
+    ctx.alpha, ctx.beta, ctx.activation = given.alpha, given.beta, given.activation
+    ctx.arch, ctx.backend = given.arch, given.backend
     for a, b in zip(as_, bs, strict=True):
-        check_differentiable(a, b, inputs[4:8])
+        check_differentiable(a, b, has_scales(given))
     if ctx.activation not in (None, "relu"):
         raise ValueError(
             f"activation: expected None or 'relu' for a gradient of grouped_gemm, got "
@@ -177,7 +103,21 @@ def _backward(ctx: Any, gradients: Any) -> tuple[Any, ...]:
     if any(wants[1]):
         of_b = product([a.mT for a in as_], through, out_dtype=bs[0].dtype, **options)
     # torch leaves out trailing arguments that have their defaults.
-    return (of_a, of_b, of_c, of_bias, *(None,) * 13)[: len(wants)]
+    return OPERATOR.gradients(as_=of_a, bs=of_b, c=of_c, bias=of_bias)[: len(wants)]
 
 
 with_backward("grouped_gemm", _backward, _remember)
+
+if TYPE_CHECKING:
+    from .typed_calls import grouped_gemm
+else:
+    grouped_gemm = OPERATOR.function(
+        __name__,
+        """`cute.grouped_gemm` as torch sees it, with gradients for the tensors of `as_`, `bs`, `c`
+    and `bias`, of f16, bf16, f32 (as tf32) and f64, for activations None and "relu".
+
+    Raises TypeError or ValueError naming the argument, also for scales, `out` and `aux` where a
+    gradient is required, and for `out` and `aux` where torch compiles.
+    """,
+        _operated,
+    )

@@ -1,0 +1,80 @@
+"""Declared calls, as type checkers see them. Written by .ci/typed_calls.py."""
+
+# fmt: off
+# pyright: reportMissingImports=false, reportUnusedImport=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, overload
+
+import torch
+
+from cutedialect.choices import Activation, Arch, Backend, Precision
+from cutedialect.schedule import Schedule
+
+
+def gemm(
+    a: torch.Tensor, b: torch.Tensor, *, c: torch.Tensor | None = None, alpha: float = 1.0,
+    beta: float = 0.0, bias: torch.Tensor | None = None,
+    activation: Activation | Callable[..., Any] | None = None,
+    scale_a: torch.Tensor | float | None = None, scale_b: torch.Tensor | float | None = None,
+    acc_dtype: object = None, fast_accum: bool = True, precision: Precision | None = None,
+    aux: torch.Tensor | None = None, out: torch.Tensor | None = None, out_dtype: object = None,
+    arch: Arch | None = None, schedule: Schedule | str | None = None, backend: Backend = "auto",
+) -> torch.Tensor: ...
+
+
+def grouped_gemm(
+    as_: Sequence[torch.Tensor], bs: Sequence[torch.Tensor], *,
+    c: Sequence[torch.Tensor] | None = None, alpha: float = 1.0, beta: float = 0.0,
+    bias: Sequence[torch.Tensor] | None = None,
+    activation: Activation | Callable[..., Any] | None = None,
+    scale_a: Sequence[torch.Tensor] | float | None = None,
+    scale_b: Sequence[torch.Tensor] | float | None = None, acc_dtype: object = None,
+    fast_accum: bool = True, aux: Sequence[torch.Tensor] | None = None,
+    out: Sequence[torch.Tensor] | None = None, out_dtype: object = None, arch: Arch | None = None,
+    schedule: Schedule | str | None = None, backend: Backend = "auto",
+) -> list[torch.Tensor]: ...
+
+
+@overload
+def attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False,
+    scale: float | None = None, window: tuple[int, int] | None = None, softcap: float | None = None,
+    lengths: torch.Tensor | None = None,
+    cu_seqlens: tuple[torch.Tensor, torch.Tensor] | None = None,
+    block_table: torch.Tensor | None = None, scale_q: torch.Tensor | float | None = None,
+    scale_k: torch.Tensor | float | None = None, scale_v: torch.Tensor | float | None = None,
+    return_lse: Literal[False] = False, out: torch.Tensor | None = None, out_dtype: object = None,
+    arch: Arch | None = None, schedule: Schedule | str | None = None, backend: Backend = "auto",
+) -> torch.Tensor: ...
+
+
+@overload
+def attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False,
+    scale: float | None = None, window: tuple[int, int] | None = None, softcap: float | None = None,
+    lengths: torch.Tensor | None = None,
+    cu_seqlens: tuple[torch.Tensor, torch.Tensor] | None = None,
+    block_table: torch.Tensor | None = None, scale_q: torch.Tensor | float | None = None,
+    scale_k: torch.Tensor | float | None = None, scale_v: torch.Tensor | float | None = None,
+    return_lse: Literal[True], out: torch.Tensor | None = None, out_dtype: object = None,
+    arch: Arch | None = None, schedule: Schedule | str | None = None, backend: Backend = "auto",
+) -> tuple[torch.Tensor, torch.Tensor]: ...
+
+
+@overload
+def attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False,
+    scale: float | None = None, window: tuple[int, int] | None = None, softcap: float | None = None,
+    lengths: torch.Tensor | None = None,
+    cu_seqlens: tuple[torch.Tensor, torch.Tensor] | None = None,
+    block_table: torch.Tensor | None = None, scale_q: torch.Tensor | float | None = None,
+    scale_k: torch.Tensor | float | None = None, scale_v: torch.Tensor | float | None = None,
+    return_lse: bool, out: torch.Tensor | None = None, out_dtype: object = None,
+    arch: Arch | None = None, schedule: Schedule | str | None = None, backend: Backend = "auto",
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]: ...
+
+
+def attention(*args: Any, **options: Any) -> Any: ...
