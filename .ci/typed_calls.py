@@ -38,6 +38,7 @@ _TILES = "\nif TYPE_CHECKING:\n    from .tile import Tile, View\n"
 _PLACES = {
     "frontend": ("", "Any"),
     "torch": ("import torch\n\n", "torch.Tensor"),
+    "jax": ("import jax\n\n", "jax.Array"),
 }
 _WIDTH = 100
 

@@ -26,6 +26,11 @@ class Kind:
     is_written: bool = False
     is_of_tiles: bool = False
 
+    @property
+    def is_list(self) -> bool:
+        """Whether it is a list of arrays."""
+        return self.type.startswith("Sequence")
+
 
 TENSOR = Kind("{tensor}", ("Tensor {0}",), is_array=True)
 OPTIONAL = Kind("{tensor} | None", ("Tensor? {0}=None",), is_array=True)
@@ -83,6 +88,16 @@ def operator_names(row: Parameter) -> tuple[str, ...]:
     if row.kind in (SCALE, SCALES):
         return row.name, row.name.replace("scale", "factor")
     return (row.name,)
+
+
+def offsets(row: Parameter, value: Any) -> tuple[Any, Any]:
+    """The two arrays of packed sequences."""
+    if value is None:
+        return None, None
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        kind = type(value).__name__
+        raise TypeError(f"{row.name}: expected (q_offsets, k_offsets), got {kind}")
+    return value[0], value[1]
 
 
 def shown(default: object) -> str:

@@ -22,6 +22,7 @@ from cutedialect.frontend.signature import (
     WINDOW,
     Call,
     Kind,
+    offsets,
     operator_names,
     written,
 )
@@ -51,7 +52,7 @@ class Function:
         ]
 
     def function(self, module: str, doc: str, called: Callable[..., Any]) -> Any:
-        """The function, which calls `called` with (options, arrays, what is asked of the result)."""
+        """The function, which gives `called` the options, the arrays and what a result is."""
         text = _ENTRY.format(
             name=self.call.name,
             parameters=str(self.call.signature("jax"))[1:-1],
@@ -71,7 +72,9 @@ class Function:
                 options[each.name] = number(value, each.name)
                 arrays.append(None)
             elif each.kind is OFFSETS:
-                arrays += map(_array, (None, None) if value is None else value)
+                arrays += map(_array, offsets(each, value))
+            elif each.kind.is_list:
+                arrays.append(None if value is None else tuple(map(_array, value)))
             elif each.kind.is_array:
                 arrays.append(_array(value))
             elif each.kind is RESULT:
@@ -79,6 +82,11 @@ class Function:
             elif value is not None or not each.is_late:
                 options[each.name] = _option(each.kind, value, each.name)
         return tuple(options.items()), tuple(arrays), result
+
+    def options(self, **given: Any) -> Options:
+        """The options of a call of which the others are the defaults."""
+        defaults = {x.name: None if x.kind.is_array else x.default for x in self.rows}
+        return self.split(defaults | given)[0]
 
     def given(self, arrays: Sequence[Any]) -> dict[str, Any]:
         """The arrays that there are, by name."""
@@ -116,8 +124,6 @@ class Function:
 
 
 def _array(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return tuple(jnp.asarray(each) for each in value)
     return None if value is None else jnp.asarray(value)
 
 

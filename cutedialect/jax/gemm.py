@@ -8,30 +8,21 @@ import json
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import jax  # pyright: ignore[reportMissingImports]
 import jax.numpy as jnp  # pyright: ignore[reportMissingImports]
 
-from cutedialect.choices import Activation, Arch, Backend, Precision
+from cutedialect.frontend.declarations import GEMM
 from cutedialect.frontend.dtypes import DType, as_dtype, bf16, f16, f32, f64
 from cutedialect.frontend.gemm import gemm as direct_gemm
 from cutedialect.frontend.gemm_operands import result_dtype
-from cutedialect.schedule import Schedule
 
-from .custom_call import (
-    custom_call,
-    dtype_name,
-    element_type,
-    named,
-    number,
-    schedule_text,
-    spec,
-    struct,
-)
+from .custom_call import custom_call, element_type, struct
+from .declared import Function, Options
 from .partitioning import Factors, Rule
 
-_ARRAYS = ("a", "b", "c", "bias", "scale_a", "scale_b")
+_FUNCTION = Function(GEMM, direct_gemm)
 DIFFERENTIABLE = (f16, bf16, f32, f64)
 _DERIVED: dict[str, Callable[[Any], Any]] = {
     "relu": jax.nn.relu,
@@ -42,85 +33,6 @@ _DERIVED: dict[str, Callable[[Any], Any]] = {
 }
 
 
-class Options(NamedTuple):
-    """What of a call is known when JAX traces it."""
-
-    alpha: float = 1.0
-    beta: float = 0.0
-    factor_a: float | None = None
-    factor_b: float | None = None
-    activation: Activation | Callable[..., Any] | None = None
-    acc_dtype: str | None = None
-    fast_accum: bool = True
-    out_dtype: str | None = None
-    arch: Arch | None = None
-    schedule: str | None = None
-    backend: Backend = "auto"
-    precision: Precision | None = None
-
-    def keywords(self, scale_a: Any, scale_b: Any) -> dict[str, Any]:
-        """The options of `cute.gemm`, or of `cute.grouped_gemm`, which has one precision; scales
-        that are numbers stand in for arrays.
-        """
-        given = self._asdict()
-        if self.precision is None:
-            del given["precision"]
-        factors = given.pop("factor_a"), given.pop("factor_b")
-        for name, scale, factor in zip(
-            ("scale_a", "scale_b"), (scale_a, scale_b), factors, strict=True
-        ):
-            if scale is None and factor is not None:
-                given[name] = factor
-        return given
-
-
-def gemm(
-    a: jax.Array,
-    b: jax.Array,
-    *,
-    c: jax.Array | None = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    bias: jax.Array | None = None,
-    activation: Activation | Callable[..., Any] | None = None,
-    scale_a: jax.Array | float | None = None,
-    scale_b: jax.Array | float | None = None,
-    acc_dtype: object = None,
-    fast_accum: bool = True,
-    precision: Precision | None = None,
-    out_dtype: object = None,
-    arch: Arch | None = None,
-    schedule: Schedule | str | None = None,
-    backend: Backend = "auto",
-) -> jax.Array:
-    """`cute.gemm` under jit, grad and vmap: activation(alpha A B + beta C + bias) of a (..., M, K)
-    and b (..., K, N), with gradients (reverse mode) for a, b, c and bias of f16, bf16, f32 (as
-    tf32, or in the `precision` "3xtf32" of the product) and f64.
-
-    Arguments and result are those of `cute.gemm`; alpha and beta are numbers known when JAX traces.
-    vmap calls the kernel once for each element: batch dimensions of the arguments are one launch.
-    Of arrays that several devices share each multiplies its rows, columns and batches; the depth,
-    and what scales of rows, columns or blocks belong to, is gathered.
-    Raises TypeError or ValueError naming the argument, also for what has no gradient where one is
-    taken (scales, 8-bit operands, an activation that is a function).
-    """
-    factors = [
-        number(scale, name) if isinstance(scale, int | float) else None
-        for scale, name in ((scale_a, "scale_a"), (scale_b, "scale_b"))
-    ]
-    options = Options(
-        number(alpha, "alpha"), number(beta, "beta"), factors[0], factors[1], activation,
-        dtype_name(acc_dtype, "acc_dtype"), fast_accum, dtype_name(out_dtype, "out_dtype"), arch,
-        schedule_text(schedule), backend, precision,
-    )  # fmt: skip
-    given = (
-        a, b, c, bias,
-        scale_a if factors[0] is None else None, scale_b if factors[1] is None else None,
-    )  # fmt: skip
-    arrays = tuple(None if each is None else jnp.asarray(each) for each in given)
-    return _gemm(options, arrays)
-
-
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _gemm(options: Options, arrays: tuple[Any, ...]) -> Any:
     return _called(options, arrays)[0]
@@ -128,37 +40,32 @@ def _gemm(options: Options, arrays: tuple[Any, ...]) -> Any:
 
 def _called(options: Options, arrays: tuple[Any, ...], *, aux: bool = False) -> list[Any]:
     """The result of the custom call, and with `aux` what stands before the activation."""
-    a, b, *_, scale_a, scale_b = arrays
-    keywords = options.keywords(scale_a, scale_b)
-    specs = {
-        name: None if array is None else spec(array, name)
-        for name, array in zip(_ARRAYS, arrays, strict=True)
-        if name not in keywords
-    }
-    # Wrong arguments are refused where they are traced, and the kernel is compiled there.
+    a, b = arrays[:2]
     if a.ndim < 2 or b.ndim < 2 or 0 not in (*a.shape[:-1], *b.shape[:-2], b.shape[-1]):
-        direct_gemm.compile(**specs, **keywords)  # pyright: ignore[reportFunctionMemberAccess]
-    is_scaled = any(each is not None for each in (*arrays[4:], *options[2:4]))
-    element = result_dtype(element_type(a, "a"), is_scaled)
-    if options.out_dtype is not None:
-        element = as_dtype(options.out_dtype)
-    given = {name: array for name, array in zip(_ARRAYS, arrays, strict=True) if array is not None}
+        _FUNCTION.compile(options, arrays)
+    element = result_type(options, a, arrays[4:])
     names = ["out", "aux"] if aux else ["out"]
-    description = {
-        "function": "gemm",
-        "options": {
-            name: {"function": named(value)} if callable(value) else value
-            for name, value in keywords.items()
-        },
-        "arguments": list(given),
-        "results": names,
-    }
-
-    text = json.dumps(description, sort_keys=True)
+    text, given = _FUNCTION.text(options, arrays, names), _FUNCTION.given(arrays)
     values = list(given.values())
     if jax.device_count() == 1:
         return list(_product_call(text, element, len(names), *values))
     return list(_parted(text, element, len(names), _rule(given, len(names)))(*values))
+
+
+def result_type(options: Options, a: Any, scales: tuple[Any, ...] = (), name: str = "a") -> DType:
+    """The element type of a product."""
+    known = dict(options)
+    if known["out_dtype"] is not None:
+        element_type(a, name)
+        return as_dtype(known["out_dtype"])
+    return result_dtype(element_type(a, name), has_scales(options, scales))
+
+
+def has_scales(options: Options, scales: tuple[Any, ...]) -> bool:
+    """Whether an operand is scaled, by a number or an array."""
+    return any(name.startswith("scale_") for name, _ in options) or any(
+        each is not None for each in scales
+    )
 
 
 def _product_call(text: str, element: DType, count: int, *arrays: Any) -> list[Any]:
@@ -180,7 +87,7 @@ def _rule(given: Mapping[str, Any], count: int) -> Rule:
     """
     factors = _factors(given)
     result = factors.pop("out")
-    is_scaled = any(given[name].ndim for name in _ARRAYS[4:] if name in given)
+    is_scaled = any(given[name].ndim for name in _FUNCTION.arrays[4:] if name in given)
     whole = frozenset("ij") if is_scaled else frozenset()
     return Rule(tuple(factors.values()), (result,) * count, whole)
 
@@ -216,12 +123,12 @@ def check_differentiable(options: Options, arrays: tuple[Any, ...]) -> None:
                 f"{name}: expected f16, bf16, f32 or f64 where a gradient is taken, got "
                 f"{element_type(array, name).name}; take jax.lax.stop_gradient, or 16-bit operands"
             )
-    if any(each is not None for each in (*arrays[4:], *options[2:4])):
+    if has_scales(options, arrays[4:]):
         raise ValueError(
             "scale_a, scale_b: expected None where a gradient is taken, got a scale; multiply a or "
             "b by it in JAX, or use alpha for one number"
         )
-    if callable(options.activation):
+    if callable(dict(options)["activation"]):
         raise TypeError(
             f"activation: expected {', '.join(map(repr, _DERIVED))} or None where a gradient is "
             "taken, got a function; apply it to the result in JAX"
@@ -231,7 +138,7 @@ def check_differentiable(options: Options, arrays: tuple[Any, ...]) -> None:
 def _forward(options: Options, arrays: tuple[Any, ...]) -> tuple[Any, Any]:
     check_differentiable(options, arrays)
     before = None
-    if options.activation is None:
+    if dict(options)["activation"] is None:
         result = _gemm(options, arrays)
     else:
         result, before = _called(options, arrays, aux=True)
@@ -242,11 +149,10 @@ def _backward(options: Options, kept: Any, gradient: Any) -> tuple[Any]:
     arrays, before = kept
     a, b, c, bias = arrays[:4]
     if before is not None:
-        assert isinstance(options.activation, str)
-        (gradient,) = jax.vjp(_DERIVED[options.activation], before)[1](gradient)
+        (gradient,) = jax.vjp(_DERIVED[dict(options)["activation"]], before)[1](gradient)
     of_c = of_bias = None
     if c is not None:
-        of_c = summed(options.beta * gradient, c.shape).astype(c.dtype)
+        of_c = summed(dict(options)["beta"] * gradient, c.shape).astype(c.dtype)
     if bias is not None:
         of_bias = column_sums(gradient).astype(bias.dtype)
     of_a, of_b = product_gradients(options, a, b, gradient)
@@ -265,22 +171,21 @@ def column_sums(gradient: Any) -> Any:
 def product_gradients(options: Options, a: Any, b: Any, gradient: Any) -> tuple[Any, Any]:
     """dA = G B^T and dB = A^T G of alpha A B; sums over broadcast dimensions are of f32."""
     gradient = gradient.astype(a.dtype)
-    plain = Options(
-        alpha=options.alpha, arch=options.arch, backend=options.backend, precision=options.precision
-    )
-    of_a = _product(plain, gradient, b.swapaxes(-1, -2), a)
+    known = dict(options)
+    kept = {name: known.get(name) for name in ("alpha", "arch", "backend", "precision")}
+    of_a = _product(kept, gradient, b.swapaxes(-1, -2), a)
     if b.ndim == 2:  # all rows at once
         rows = prod(a.shape[:-1])
         a, gradient = (x.reshape(rows, x.shape[-1]) for x in (a, gradient))
-    return of_a, _product(plain, a.swapaxes(-1, -2), gradient, b)
+    return of_a, _product(kept, a.swapaxes(-1, -2), gradient, b)
 
 
-def _product(options: Options, one: Any, other: Any, like: Any) -> Any:
+def _product(options: Mapping[str, Any], one: Any, other: Any, like: Any) -> Any:
     batch = jnp.broadcast_shapes(one.shape[:-2], other.shape[:-2])
     is_summed = batch != like.shape[:-2]
     wide = "f32" if is_summed and like.dtype != jnp.float64 else element_type(like, "a").name
     arrays = (one, other, None, None, None, None)
-    product = _gemm(options._replace(out_dtype=wide), arrays)
+    product = _gemm(_FUNCTION.options(**options, out_dtype=wide), arrays)
     return summed(product, like.shape).astype(like.dtype)
 
 
@@ -292,3 +197,23 @@ def summed(value: Any, shape: tuple[int, ...]) -> Any:
     value = value.sum(tuple(range(missing)))
     ones = tuple(i for i, extent in enumerate(shape) if extent == 1 and value.shape[i] != 1)
     return value.sum(ones, keepdims=True)
+
+
+if TYPE_CHECKING:
+    from .typed_calls import gemm
+else:
+    gemm = _FUNCTION.function(
+        __name__,
+        """`cute.gemm` under jit, grad and vmap: activation(alpha A B + beta C + bias) of a
+    (..., M, K) and b (..., K, N), with gradients (reverse mode) for a, b, c and bias of f16, bf16,
+    f32 (as tf32, or in the `precision` "3xtf32" of the product) and f64.
+
+    Arguments and result are those of `cute.gemm`; alpha and beta are numbers known when JAX traces.
+    vmap calls the kernel once for each element: batch dimensions of the arguments are one launch.
+    Of arrays that several devices share each multiplies its rows, columns and batches; the depth,
+    and what scales of rows, columns or blocks belong to, is gathered.
+    Raises TypeError or ValueError naming the argument, also for what has no gradient where one is
+    taken (scales, 8-bit operands, an activation that is a function).
+    """,
+        lambda options, arrays, _: _gemm(options, arrays),
+    )

@@ -22,6 +22,7 @@ from cutedialect.frontend.signature import (
     SCHEDULE,
     WINDOW,
     Call,
+    offsets,
     operator_names,
     written,
 )
@@ -38,6 +39,7 @@ def {name}({parameters}):
     return operated(dict({given}), tensors, text)
 """
 Given = SimpleNamespace
+_ARRAYS = (torch.Tensor, list, tuple)
 
 
 class Operator:
@@ -107,10 +109,11 @@ class Operator:
             value: Any = named[each.name]
             names = operator_names(each)
             if each.kind is OFFSETS:
-                made |= zip(names, (None, None) if value is None else value, strict=True)
+                made |= zip(names, offsets(each, value), strict=True)
             elif each.kind in (SCALE, SCALES):
-                is_array = value is None or isinstance(value, torch.Tensor | list | tuple)
-                made |= zip(names, (value, None) if is_array else (None, float(value)), strict=True)
+                is_number = value is not None and not isinstance(value, _ARRAYS)
+                parts = (None, float(value)) if is_number else (value, None)
+                made |= zip(names, parts, strict=True)
             elif each.kind is SCHEDULE:
                 made[each.name] = text
             elif each.kind is DTYPE:
@@ -147,7 +150,7 @@ class Operator:
         """The tensors among the arguments, as an expression."""
         plain, more = [], ""
         for each in self.call.arrays:
-            if each.kind.type.startswith("Sequence"):
+            if each.kind.is_list:
                 plain.append(f"*({each.name} if isinstance({each.name}, list | tuple) else ())")
             elif each.kind is SCALE:
                 more += f" + (({each.name},) if isinstance({each.name}, Tensor) else ())"
