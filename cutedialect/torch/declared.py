@@ -112,7 +112,8 @@ class Operator:
                 made |= zip(names, offsets(each, value), strict=True)
             elif each.kind in (SCALE, SCALES):
                 is_number = value is not None and not isinstance(value, _ARRAYS)
-                parts = (None, float(value)) if is_number else (value, None)
+                factor: Any = value
+                parts = (None, float(factor)) if is_number else (value, None)
                 made |= zip(names, parts, strict=True)
             elif each.kind is SCHEDULE:
                 made[each.name] = text
