@@ -96,7 +96,7 @@ if TYPE_CHECKING:
     from .typed_calls import attention
 else:
     attention = OPERATOR.function(
-        __name__,
+        globals(),
         """`cute.attention` as torch sees it: softmax(scale Q K^T) V of q (B, H, Sq, D), k
     (B, Hk, Sk, D) and v (B, Hk, Sk, Dv), on torch's current stream; `lse` is (B, H, Sq) of f32.
 

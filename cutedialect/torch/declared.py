@@ -128,10 +128,14 @@ class Operator:
         return tuple(given.get(name) for name in self.names)
 
     def function(
-        self, module: str, doc: str, operated: Callable[[dict[str, Any], Any, str | None], Any]
+        self,
+        names: dict[str, Any],
+        doc: str,
+        operated: Callable[[dict[str, Any], Any, str | None], Any],
     ) -> Any:
-        """The function in front of the operators. `operated` gets the arguments by name, all
-        tensors, and the schedule's text, where torch has to know of the call.
+        """The function in front of the operators, in the module that has `names`, where Dynamo
+        looks for what it uses. `operated` gets the arguments by name, all tensors, and the
+        schedule's text, where torch has to know of the call.
         """
         call = self.call
         text = _ENTRY.format(
@@ -140,10 +144,10 @@ class Operator:
             tensors=self._tensors(),
             given=", ".join(f"{each.name}={each.name}" for each in call.taken("torch")),
         )
-        names = {
-            "__name__": module, "direct": self.direct, "operated": operated,
-            "is_direct": is_direct, "check_deterministic": check_deterministic,
-            "schedule_text": schedule_text, "Tensor": torch.Tensor,
+        names |= {
+            "direct": self.direct, "operated": operated, "is_direct": is_direct,
+            "check_deterministic": check_deterministic, "schedule_text": schedule_text,
+            "Tensor": torch.Tensor,
         }  # fmt: skip
         return written(text, call.name, __file__, names, doc)
 

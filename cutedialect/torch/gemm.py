@@ -263,7 +263,7 @@ if TYPE_CHECKING:
     from .typed_calls import gemm
 else:
     gemm = OPERATOR.function(
-        __name__,
+        globals(),
         """`cute.gemm` as torch sees it: activation(alpha A B + beta C + bias) of a (..., M, K) and
     b (..., K, N), with gradients for a, b, c and bias of f16, bf16, f32 (as tf32, or in the
     `precision` "3xtf32" of the product) and f64.

@@ -112,7 +112,7 @@ if TYPE_CHECKING:
     from .typed_calls import grouped_gemm
 else:
     grouped_gemm = OPERATOR.function(
-        __name__,
+        globals(),
         """`cute.grouped_gemm` as torch sees it, with gradients for the tensors of `as_`, `bs`, `c`
     and `bias`, of f16, bf16, f32 (as tf32) and f64, for activations None and "relu".
 
