@@ -90,13 +90,13 @@ def operator_names(row: Parameter) -> tuple[str, ...]:
     return (row.name,)
 
 
-def offsets(row: Parameter, value: Any) -> tuple[Any, Any]:
+def offsets(name: str, value: Any) -> tuple[Any, Any]:
     """The two arrays of packed sequences."""
     if value is None:
         return None, None
     if not isinstance(value, tuple | list) or len(value) != 2:
         kind = type(value).__name__
-        raise TypeError(f"{row.name}: expected (q_offsets, k_offsets), got {kind}")
+        raise TypeError(f"{name}: expected (q_offsets, k_offsets), got {kind}")
     return value[0], value[1]
 
 

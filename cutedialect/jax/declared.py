@@ -72,7 +72,7 @@ class Function:
                 options[each.name] = number(value, each.name)
                 arrays.append(None)
             elif each.kind is OFFSETS:
-                arrays += map(_array, offsets(each, value))
+                arrays += map(_array, offsets(each.name, value))
             elif each.kind.is_list:
                 arrays.append(None if value is None else tuple(map(_array, value)))
             elif each.kind.is_array:

@@ -14,7 +14,7 @@ import torch
 from cutedialect.frontend.attention import attention as direct_attention
 from cutedialect.frontend.declarations import ATTENTION
 
-from .declared import Given, Operator
+from .declared import Given, Operator, Values
 from .operators import check_forward_mode, needs_gradient, with_backward
 
 _NO_BACKWARD = (
@@ -26,11 +26,11 @@ _CASTS = ("q", "k", "v")
 OPERATOR = Operator(ATTENTION, direct_attention)
 
 
-def _operated(named: dict[str, Any], tensors: tuple[Any, ...], text: str | None) -> Any:
+def _operated(named: dict[str, Any], tensors: tuple[Any, ...], values_of: Values) -> Any:
     if needs_gradient(tensors):
         raise RuntimeError(_NO_BACKWARD)
     check_forward_mode(tensors)
-    values, operators = OPERATOR.values(named, text), torch.ops.cutedialect
+    values, operators = values_of(), torch.ops.cutedialect
     out, returns_lse = named["out"], named["return_lse"]
     if out is not None:
         lse = operators.attention_out(out, returns_lse, *values)

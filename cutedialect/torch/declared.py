@@ -18,7 +18,6 @@ from cutedialect.frontend.signature import (
     NUMBER,
     OFFSETS,
     SCALE,
-    SCALES,
     SCHEDULE,
     WINDOW,
     Call,
@@ -36,10 +35,10 @@ def {name}({parameters}):
     if is_direct(tensors):
         check_deterministic(text)
         return direct({given})
-    return operated(dict({given}), tensors, text)
+    return operated(dict({given}), tensors, lambda: ({values},))
 """
 Given = SimpleNamespace
-_ARRAYS = (torch.Tensor, list, tuple)
+Values = Callable[[], tuple[Any, ...]]
 
 
 class Operator:
@@ -102,26 +101,20 @@ class Operator:
         """The result of the function of arrays."""
         return self.direct(**(vars(given) | more))
 
-    def values(self, named: Mapping[str, Any], text: str | None) -> list[Any]:
-        """The arguments of the function, with a schedule's text, as those of the operator."""
-        made: dict[str, Any] = {}
+    def _values(self) -> str:
+        """The arguments of the operator, as expressions of those of the function."""
+        made: dict[str, str] = {}
         for each in self.call.taken("torch"):
-            value: Any = named[each.name]
-            names = operator_names(each)
+            names, name = operator_names(each), each.name
             if each.kind is OFFSETS:
-                made |= zip(names, offsets(each, value), strict=True)
-            elif each.kind in (SCALE, SCALES):
-                is_number = value is not None and not isinstance(value, _ARRAYS)
-                factor: Any = value
-                parts = (None, float(factor)) if is_number else (value, None)
-                made |= zip(names, parts, strict=True)
-            elif each.kind is SCHEDULE:
-                made[each.name] = text
+                made |= {part: f"pair({name!r}, {name})[{at}]" for at, part in enumerate(names)}
+            elif len(names) > 1:
+                made |= {part: f"split({name})[{at}]" for at, part in enumerate(names)}
             elif each.kind is DTYPE:
-                made[each.name] = torch_dtype(value, each.name)
+                made[name] = f"torch_dtype({name}, {name!r})"
             else:
-                made[each.name] = float(value) if each.kind is NUMBER else value
-        return [made[name] for name in self.names]
+                made[name] = {NUMBER: f"float({name})", SCHEDULE: "text"}.get(each.kind, name)
+        return ", ".join(made[name] for name in self.names)
 
     def gradients(self, **given: Any) -> tuple[Any, ...]:
         """What a backward returns: the gradients of arguments by name."""
@@ -131,11 +124,11 @@ class Operator:
         self,
         names: dict[str, Any],
         doc: str,
-        operated: Callable[[dict[str, Any], Any, str | None], Any],
+        operated: Callable[[dict[str, Any], tuple[Any, ...], Values], Any],
     ) -> Any:
         """The function in front of the operators, in the module that has `names`, where Dynamo
-        looks for what it uses. `operated` gets the arguments by name, all tensors, and the
-        schedule's text, where torch has to know of the call.
+        looks for what it uses. `operated` gets the arguments by name, all tensors, and what
+        makes the operator's arguments, where torch has to know of the call.
         """
         call = self.call
         text = _ENTRY.format(
@@ -143,11 +136,12 @@ class Operator:
             parameters=str(call.signature("torch"))[1:-1],
             tensors=self._tensors(),
             given=", ".join(f"{each.name}={each.name}" for each in call.taken("torch")),
+            values=self._values(),
         )
         names |= {
             "direct": self.direct, "operated": operated, "is_direct": is_direct,
             "check_deterministic": check_deterministic, "schedule_text": schedule_text,
-            "Tensor": torch.Tensor,
+            "Tensor": torch.Tensor, "split": _split, "pair": offsets, "torch_dtype": torch_dtype,
         }  # fmt: skip
         return written(text, call.name, __file__, names, doc)
 
@@ -164,6 +158,13 @@ class Operator:
             else:
                 plain.append(each.name)
         return f"({', '.join(plain)}){more}"
+
+
+def _split(scale: Any) -> tuple[Any, float | None]:
+    """A scale as (arrays, number), one of which is None."""
+    if scale is None or isinstance(scale, torch.Tensor | list | tuple):
+        return scale, None
+    return None, float(scale)
 
 
 def transformable(

@@ -18,7 +18,7 @@ from cutedialect.frontend.declarations import GEMM
 from cutedialect.frontend.gemm import gemm as direct_gemm
 from cutedialect.frontend.gemm_operands import result_dtype
 
-from .declared import Given, Operator, transformable
+from .declared import Given, Operator, Values, transformable
 from .operators import (
     check_forward_mode,
     element_type,
@@ -36,14 +36,14 @@ DIFFERENTIABLE = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 OPERATOR = Operator(GEMM, direct_gemm)
 
 
-def _operated(named: dict[str, Any], tensors: tuple[Any, ...], text: str | None) -> Any:
+def _operated(named: dict[str, Any], tensors: tuple[Any, ...], values_of: Values) -> Any:
     activation, out, aux = named["activation"], named["out"], named["aux"]
     if activation is not None and not isinstance(activation, str):
         raise TypeError(
             f"activation: expected {ACTIVATIONS} or None where a gradient is required or torch "
             "compiles, got a function; make your kernel an operator by cutedialect.torch.op"
         )
-    values = OPERATOR.values(named, text)
+    values = values_of()
     operands = [named[name] for name in _CASTS]
     check_forward_mode(operands)
     operators = torch.ops.cutedialect

@@ -13,14 +13,14 @@ import torch
 from cutedialect.frontend.declarations import GROUPED_GEMM
 from cutedialect.frontend.grouped_gemm import grouped_gemm as direct_grouped_gemm
 
-from .declared import Given, Operator
+from .declared import Given, Operator, Values
 from .gemm import ACTIVATIONS, check_differentiable, fake_product, has_scales
 from .operators import check_forward_mode, with_backward
 
 OPERATOR = Operator(GROUPED_GEMM, direct_grouped_gemm)
 
 
-def _operated(named: dict[str, Any], tensors: tuple[Any, ...], text: str | None) -> Any:
+def _operated(named: dict[str, Any], tensors: tuple[Any, ...], values_of: Values) -> Any:
     activation = named["activation"]
     if activation is not None and not isinstance(activation, str):
         raise TypeError(
@@ -34,7 +34,7 @@ def _operated(named: dict[str, Any], tensors: tuple[Any, ...], text: str | None)
                 "list; take the result"
             )
     check_forward_mode((*named["as_"], *named["bs"]))
-    return torch.ops.cutedialect.grouped_gemm(*OPERATOR.values(named, text))
+    return torch.ops.cutedialect.grouped_gemm(*values_of())
 
 
 def _fake(given: Given) -> Any:
