@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Protocol, TypeVar, cast, overload
 
 import numpy as np
@@ -208,13 +209,12 @@ def tile_gemm(
 def _check_arguments_of_arrays(given: Mapping[str, object], is_tf32: bool) -> None:
     """Refuse arguments of `cute.gemm` that arrays alone take, unless they are the defaults."""
     for name, value in given.items():
-        row = GEMM.by_name[name]
-        default = row.default
+        default, instead = GEMM.by_name[name].default, GEMM.by_name[name].inside
         is_default = value is default or (type(value) is type(default) and value == default)
         if not (is_default or (name == "precision" and value == "tf32" and is_tf32)):
             raise error(
-                f"{name}: expected {row.inside}, got it as an argument of cute.gemm(a, b, acc), "
-                "which takes atom, negate and sums beside tiles",
+                f"{name}: expected {instead}, got it as an argument of cute.gemm(a, b, acc), which "
+                "takes atom, negate and sums beside tiles",
                 code="CD-P11",
             )
 
@@ -358,19 +358,8 @@ def where(condition: Tile | Scalar, yes: object, no: object) -> Tile | Scalar:
         got = condition.dtype.name if isinstance(condition, Tile | Scalar) else repr(condition)
         raise error(f"expected a tile of conditions or a scalar one, got {got}", code="CD-P3")
     sides = [_side(v) for v in (yes, no)]
-    tiles = [v for v in sides if isinstance(v, Tile)]
-    scalars = [v for v in sides if isinstance(v, Scalar)]
-    # Scalars and numbers take the type of a tile beside them.
-    typed = [v.dtype for v in tiles or scalars]
-    if not typed:
-        typed = [i32_dtype if all(hasattr(v, "__index__") for v in sides) else f32]
-    dtype = typed[0]
-    for each in typed[1:]:
-        dtype = promote(dtype, each)
-    if tiles:
-        for each in scalars:
-            dtype = joined(dtype, each.dtype)
-    if isinstance(condition, Scalar) and not tiles:
+    dtype = _type_of_choice(sides)
+    if isinstance(condition, Scalar) and not any(isinstance(v, Tile) for v in sides):
         values = [as_value(v, dtype) for v in sides if not isinstance(v, Tile)]
         return Scalar(current().insert(arith.SelectOp(condition.use(), *values)).results[0])
     inputs = [v for v in (condition, *sides) if isinstance(v, Tile)]
@@ -388,6 +377,15 @@ def where(condition: Tile | Scalar, yes: object, no: object) -> Tile | Scalar:
         return current().insert(arith.SelectOp(chosen, *values)).results[0]
 
     return elementwise(body, inputs, shape, dtype)
+
+
+def _type_of_choice(sides: Sequence[Tile | Scalar | Number]) -> DType:
+    """Scalars and numbers take the type of a tile beside them."""
+    tiles = [v.dtype for v in sides if isinstance(v, Tile)]
+    scalars = [v.dtype for v in sides if isinstance(v, Scalar)]
+    if not (tiles or scalars):
+        return i32_dtype if all(hasattr(v, "__index__") for v in sides) else f32
+    return reduce(joined, scalars, reduce(promote, tiles)) if tiles else reduce(promote, scalars)
 
 
 def _side(value: object) -> Tile | Scalar | Number:

@@ -320,21 +320,11 @@ class GemmCall:
         """Compile-time parameters of the tile program, for given specs and (M, N) if not this
         problem's.
         """
-        from cutedialect.atoms import target
-
         tile = schedule.tile if schedule is not None else None
         if tile is not None and len(tile) != 3:
             raise ValueError(f"schedule: expected a tile (M, N, K), got {tile}")
         if tile is None:
-            m, n = extents or self.out_shape[-2:]
-            align = 16 if self.splits else min(spec.align for spec in specs or self.specs())
-            chip, adds = target(arch), self.c is not None
-            tile = default_tile(
-                self.a.dtype, m, n, chip.smem_per_cta, align, adds, chip.tmem_columns > 0
-            )
-            if self.promotes or self.splits:
-                rows = 64 if self.splits and not chip.tmem_columns else 128
-                tile = min(tile[0], rows), min(tile[1], 64), DEPTH if self.splits else BLOCK
+            tile = self._default_tile(arch, specs, extents or self.out_shape[-2:])
         spans = [(0, 0) if scale is None else scale.spans for scale in self.scales]
         if self.swapped:
             spans = [each[::-1] for each in spans[::-1]]
@@ -350,6 +340,25 @@ class GemmCall:
             "promotes": self.promotes or self._promotes_freely(tile, schedule, arch, specs),
             "spans": tuple(spans),
         }
+
+    def _default_tile(
+        self,
+        arch: str,
+        specs: Sequence[TensorSpec] | None,
+        extents: Sequence[int | None],
+    ) -> tuple[int, int, int]:
+        """The tile of a call whose schedule has none."""
+        from cutedialect.atoms import target
+
+        align = 16 if self.splits else min(spec.align for spec in specs or self.specs())
+        chip, adds = target(arch), self.c is not None
+        has_tensor_memory = chip.tmem_columns > 0
+        m, n = extents
+        tile = default_tile(self.a.dtype, m, n, chip.smem_per_cta, align, adds, has_tensor_memory)
+        if not (self.promotes or self.splits):
+            return tile
+        rows = 64 if self.splits and not has_tensor_memory else 128
+        return min(tile[0], rows), min(tile[1], 64), DEPTH if self.splits else BLOCK
 
     def _promotes_freely(
         self,

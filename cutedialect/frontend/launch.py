@@ -472,30 +472,32 @@ def _group_spec(values: Sequence[object], name: str) -> GroupSpec:
             )
         specs.append(spec)
         arrays.append(array)
-    modes = [_contiguous_modes(array) for array in arrays if 0 not in array.shape]
-    shared = set.intersection(*modes) if modes else set(range(len(specs[0].shape)))
-    # A mode of one element is taken only where no array has a contiguous one.
+    filled = [array for array in arrays if 0 not in array.shape]
+    contiguous = _shared_mode(arrays, filled, len(specs[0].shape))
+    aligns = [_alignment(array, contiguous, specs[0].dtype) for array in filled]
+    align = min(aligns, default=16)
+    strides = tuple(1 if mode == contiguous else None for mode in range(len(specs[0].shape)))
+    has_tail = align == _LINE and any(
+        _has_ragged_rows(array, contiguous, specs[0].dtype) for array in arrays
+    )
+    return GroupSpec(TensorSpec((None,) * len(strides), specs[0].dtype, strides, align, has_tail))
+
+
+def _shared_mode(
+    arrays: Sequence[TensorArgument], filled: Sequence[TensorArgument], rank: int
+) -> int | None:
+    """The mode that is contiguous in all arrays, of which those that are `filled` have elements. A
+    mode of one element is taken only where no array has a contiguous one.
+    """
+    modes = [_contiguous_modes(array) for array in filled]
+    shared = set.intersection(*modes) if modes else set(range(rank))
     real = {
         mode
         for array in arrays
         for mode in shared
         if array.shape[mode] > 1 and array.strides[mode] == 1
     }
-    contiguous = max(real or shared, default=None)
-    align = (
-        min(
-            _alignment(array, contiguous, specs[0].dtype)
-            for array in arrays
-            if 0 not in array.shape
-        )
-        if modes
-        else 16
-    )
-    strides = tuple(1 if mode == contiguous else None for mode in range(len(specs[0].shape)))
-    has_tail = align == _LINE and any(
-        _has_ragged_rows(array, contiguous, specs[0].dtype) for array in arrays
-    )
-    return GroupSpec(TensorSpec((None,) * len(strides), specs[0].dtype, strides, align, has_tail))
+    return max(real or shared, default=None)
 
 
 def _merged(specs: Sequence[TensorSpec], name: str) -> GroupSpec:

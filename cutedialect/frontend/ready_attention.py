@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from cutedialect.backend.runtime.aliasing import Named
@@ -35,6 +36,7 @@ class ReadyAttention(Ready):
     """
 
     OUT = _OUT
+    WRITTEN = (_OUT,)
 
     returns_lse: bool
     heads: int
@@ -47,7 +49,8 @@ class ReadyAttention(Ready):
     queries: Any
     parts: Any
 
-    def new(self) -> dict[int, tuple[tuple[int | None, ...], DType]]:
+    @cached_property
+    def results(self) -> dict[int, tuple[tuple[int | None, ...], DType]]:
         results = {_OUT: (self.out_shape, self.out_dtype)}
         return results | {_LSE: (self.out_shape[:-1], f32)} if self.returns_lse else results
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any, ClassVar, TypeVar
 
 from cutedialect.backend.runtime.aliasing import Named, check_aliases
@@ -102,13 +103,16 @@ class Ready:
     out_dtype: DType
     repeat: Repeat | None = field(default=None, compare=False, kw_only=True)
 
+    # The places of the result and of what else the caller may give to be written.
     OUT: ClassVar[int]
+    WRITTEN: ClassVar[tuple[int, ...]]
 
     def numbers(self, *given: float) -> tuple[float, ...] | None:
         """What the kernel takes of the numbers of the call; None for those of the first one."""
         return None
 
-    def new(self) -> dict[int, tuple[tuple[int | None, ...], DType]]:
+    @cached_property
+    def results(self) -> dict[int, tuple[tuple[int | None, ...], DType]]:
         """The shapes and types of results by their places, those of the caller among them."""
         return {self.OUT: (self.out_shape, self.out_dtype)}
 
@@ -123,10 +127,6 @@ class Ready:
     def named(self, arrays: Sequence[Any]) -> list[Named]:
         """The arrays of the caller by their names, of which none overlaps one that is written."""
         raise NotImplementedError
-
-    def written(self) -> tuple[int, ...]:
-        """The places of arrays of the caller that the kernel writes."""
-        return (self.OUT,)
 
     def about(self, arrays: Sequence[Any]) -> dict[str, Any]:
         """What else a repeated call has to know of the arrays."""
@@ -143,25 +143,30 @@ class Ready:
             if result is not None:
                 return result
         every = list(arrays)
-        for place, (shape, dtype) in self.new().items():
+        for place, (shape, dtype) in self.results.items():
             if every[place] is None:
                 every[place] = new_array(arrays[0], shape, dtype.numpy, stream)
         if self.kernel is not None:
             given = self.arguments(every, numbers)
-            is_checked = any(arrays[place] is not None for place in self.written())
+            check = None
+            for place in self.WRITTEN:
+                if arrays[place] is not None:
+                    check = partial(self._check, arrays)
             self.kernel.launch(
-                *[value for value in given if value is not None],
-                stream=stream,
-                check=(lambda: check_aliases(self.named(arrays))) if is_checked else None,
+                *[value for value in given if value is not None], stream=stream, check=check
             )
             if self.repeat is None:
                 self.repeat = self.repeat_of(every, arrays[self.OUT] is None, given)
-        results = [every[place] for place in self.new()]
-        return results[0] if len(results) == 1 else tuple(results)
+        if len(self.results) == 1:
+            return every[self.OUT]
+        return tuple([every[place] for place in self.results])
+
+    def _check(self, arrays: Sequence[Any]) -> None:
+        check_aliases(self.named(arrays))
 
     def with_results(self, arrays: Sequence[Any], result: Any) -> list[Any]:
         """The arrays with those that a call has made."""
-        every, places = list(arrays), list(self.new())
+        every, places = list(arrays), list(self.results)
         for place, value in zip(places, result if len(places) > 1 else (result,), strict=True):
             every[place] = value
         return every
@@ -175,9 +180,8 @@ class Ready:
         assert self.kernel is not None
         if given is None:
             given = self.arguments(every, (1.0, 1.0))
-        new = self.new()
         kept = [] if is_new else [self.OUT]
-        written = [each for each in self.written() if each != self.OUT and every[each] is not None]
+        written = [each for each in self.WRITTEN if each != self.OUT and every[each] is not None]
         return warm_call(
             self.kernel,
             [value for value in given if value is not None],
@@ -185,10 +189,10 @@ class Ready:
             [place for place in self.places(every) if every[place] is not None],
             {
                 place: maker(every[0], shape, dtype.numpy)
-                for place, (shape, dtype) in new.items()
+                for place, (shape, dtype) in self.results.items()
                 if place not in kept
             },
-            list(new),
+            list(self.results),
             written=[*kept, *written],
             **self.about(every),
         )
@@ -203,6 +207,7 @@ class ReadyCall(Ready):
     """
 
     OUT = _OUT
+    WRITTEN = (_OUT, _AUX)
 
     broadcasts: tuple[tuple[int, tuple[int | None, ...]], ...] = ()
     swapped: bool = False
@@ -216,9 +221,6 @@ class ReadyCall(Ready):
         if self.takes_c:
             return (alpha, beta) if self.takes_alpha else (beta,)
         return (alpha,) if self.takes_alpha else ()
-
-    def written(self) -> tuple[int, ...]:
-        return _OUT, _AUX
 
     def named(self, arrays: Sequence[Any]) -> list[Named]:
         a, b, c, bias, out, *scales, aux = arrays
