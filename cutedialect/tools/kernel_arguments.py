@@ -20,6 +20,7 @@ from typing import Any
 from cutedialect import environment
 from cutedialect.backend.runtime.errors import CompileError
 from cutedialect.backend.runtime.fingerprint import is_library_file
+from cutedialect.frontend.declarations import CALLS
 
 ARGUMENTS = """arguments, in the order of the kernel's parameters:
   ?x?:f16          a tensor with run-time extents, last dimension contiguous
@@ -37,7 +38,10 @@ _SCALARS = {
     "f32": "float32", "f64": "float64", "i16": "int16", "u16": "uint16", "i32": "int32",
     "u32": "uint32", "i64": "int64", "u64": "uint64",
 }  # fmt: skip
-_FUNCTIONS = ("cute.gemm", "cute.attention")
+# Those that take no lists, for which the command line has no words.
+_FUNCTIONS = tuple(
+    f"cute.{call.name}" for call in CALLS if not any(each.kind.is_list for each in call.arrays)
+)
 _EXPECTED = f"expected FILE.py:NAME, {' or '.join(_FUNCTIONS)}"
 
 
