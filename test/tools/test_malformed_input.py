@@ -3,13 +3,12 @@ no traceback, and it answers soon.
 """
 
 import io
-import random
 import re
 import time
-from pathlib import Path
 
 import pytest
 
+from benchmarks import ir_mutants
 from cutedialect.tools.cute_opt import CuteOpt
 
 LOCATED = re.compile(r"^(?P<file>[^\n]+?):(?P<line>\d+):(?P<column>\d+): error: (?P<text>\S.*)$")
@@ -288,51 +287,16 @@ def test_no_text_makes_the_lexer_slow():
         assert time.perf_counter() - start < 2
 
 
-TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|[%@#!^]?[A-Za-z_$.][\w$.-]*|%?\d+|\s+|.', re.DOTALL)
-INSERTED = (
-    *"{}()[]<>,:=?*-+%#!@^",
-    '"', "->", "loc(", "-1", "9" * 40, "0x", "i0", "i999999999", "tensor<?x", "dense<",
-    "affine_map<(", "%a", "%0", "^bb0", "@f", "@g", "arith.addi", "func.func", "true", "unit",
-    '"(4,8):(8,1)"', '"S<3,4,3> o 0 o (8,64):(64,1)"', '"builtin.module"', "!cute.layout<",
-)  # fmt: skip
-
-
-def test_seeded_mutations_are_accepted_or_refused_with_a_position():
-    """2,000 token-level mutations of the repository's own IR."""
-    root = Path(__file__).parents[1]
-    seeds = [
-        chunk
-        for path in sorted(root.rglob("*.mlir"))
-        for chunk in path.read_text().split("// -----")
-        if 0 < len(chunk) < 2_500
-    ]
+@pytest.mark.parametrize("seed", range(20))
+def test_seeded_mutations_are_accepted_or_refused_with_a_position(seed):
+    """1,000 token-level mutations of the repository's own IR, through the passes of the layout
+    algebra where they are accepted; 20,000 of all seeds.
+    """
+    seeds = ir_mutants.corpus()
     assert len(seeds) >= 5
-    generator = random.Random(20)
     refused = 0
-    for _ in range(2_000):
-        tokens = TOKEN.findall(generator.choice(seeds))
-        for _ in range(generator.choice((1, 1, 2, 4))):
-            place = generator.randrange(len(tokens))
-            match generator.randrange(5):
-                case 0:
-                    del tokens[place]
-                case 1:
-                    tokens.insert(place, generator.choice(INSERTED))
-                case 2:
-                    tokens[place] = generator.choice(INSERTED)
-                case 3:
-                    tokens[place] = generator.choice(tokens)
-                case _:
-                    tokens = tokens[: max(place, 1)]
-            tokens = tokens or [" "]
-        text = "".join(tokens)
-        code, _, err = cute_opt(stdin=text.encode())
-        assert "Traceback" not in err
-        if code:
-            refused += 1
-            match = LOCATED.match(err.split("\n", 1)[0])
-            assert match, (text, err)
-            assert match["file"] == "<stdin>", (text, err)
-            assert 1 <= int(match["line"]) <= text.count("\n") + 1, (text, err)
-            assert "internal error" not in match["text"], (text, err)
-    assert refused > 500
+    for _, text in zip(range(1_000), ir_mutants.mutants(seeds, seed), strict=False):
+        fault, is_refused = ir_mutants.fault_of(text)
+        assert not fault, (text, fault)
+        refused += is_refused
+    assert refused > 250
