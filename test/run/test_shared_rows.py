@@ -260,3 +260,18 @@ def test_only_the_kernels_with_long_rows_share_them():
         _close(found, _softmax(source.astype(np.float64)), 1e-5)
     kernel = cute.compile(both, x, y, w, z, width=x.shape[1], arch="sm_90a")
     assert kernel.ptx.count(".reqnctapercluster") == 1
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120a"])
+def test_a_row_without_work_items(arch):
+    """One work item is one CTA, or the cluster that shares its row."""
+
+    @cute.kernel
+    def shifted(X, Y):
+        x = cute.local_tile(X, (20000,), (0,)).T.load()
+        cute.copy(x - cute.row_max(x), cute.local_tile(Y, (1, 20000), (0, 0)))
+
+    x = np.random.default_rng(0).integers(-9, 9, 19999).astype(np.float32)
+    x[-1], y = 9, np.zeros((1, 19999), np.float32)
+    shifted(x, y, arch=arch, backend="emulator")
+    np.testing.assert_array_equal(y, [x - 9])

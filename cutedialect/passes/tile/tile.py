@@ -290,8 +290,11 @@ def _fill_in(
     threads = kernel.properties["threads"].value.data  # pyright: ignore
     cluster = None if kernel.cluster is None else (kernel.cluster.value.data, 1, 1)
     build = ScalarBuilder(InsertPoint.before(launch), launch)
-    total = one = build.constant(1)
-    if index is not None:
+    one = build.constant(1)
+    if index is None:
+        # One work item, of which the CTAs of a cluster may share the rows.
+        total = one if cluster is None else build.constant(cluster[0])
+    else:
         tensor = launch.args[_argument_position(kernel, index)]
         total = grid_size(build, tensor, index, schedule)
     grid, name = [total, one, one], kernel.sym_name.data
