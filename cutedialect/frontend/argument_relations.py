@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from xdsl.dialects import arith, func
-from xdsl.dialects.builtin import FileLineColLoc, IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import DenseArrayBase, FileLineColLoc, IntegerAttr, ModuleOp, i64
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.traits import Pure
 
@@ -40,6 +40,7 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.effects import effects_of, space_of
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.analysis.memory_views import (
+    IN_PLACE,
     Access,
     Expression,
     constant_of,
@@ -89,6 +90,29 @@ def shared_memory(module: ModuleOp) -> tuple[SharedMemory, ...]:
         (*pair, None if needs is None else tuple(sorted(needs)), lines[pair])
         for pair, needs in found.items()
     )
+
+
+def mark_in_place(module: ModuleOp) -> None:
+    """Tell the passes of arguments that may be one array: a kernel reads one and writes the same
+    tiles of the other, so that its threads meet between where several hold an element.
+    """
+    for kernel in module.ops:
+        if isinstance(kernel, KernelOp):
+            reads, writes = _accessed(kernel)
+            pairs = [
+                (one, other)
+                for (one, other), (needs, _) in _read_and_written(kernel).items()
+                if needs is not None
+                and _element(kernel, one) == _element(kernel, other)
+                and any(_are_one_tile(*uses) for uses in product(reads[one], writes[other]))
+            ]
+            if pairs:
+                places = [place for pair in pairs for place in pair]
+                kernel.attributes[IN_PLACE] = DenseArrayBase.from_list(i64, places)
+
+
+def _element(kernel: KernelOp, place: int) -> object:
+    return getattr(kernel.body.block.args[place].type, "element", None)
 
 
 def _launched(module: ModuleOp) -> list[tuple[KernelOp, Callable[[int], int | None]]]:
@@ -206,19 +230,8 @@ def _read_and_written(kernel: KernelOp) -> dict[tuple[int, int], tuple[_Needs, s
     """The arguments of a kernel that it reads and others that it writes, what has to hold where
     they are one array, and the line that reads.
     """
-    reads: dict[int, list[_Use]] = {}
-    writes: dict[int, list[_Use]] = {}
+    reads, writes = _accessed(kernel)
     block = kernel.body.block
-    for number, op in enumerate(walk(block)):
-        effects = effects_of(op)
-        # Elements that scalars are read of are declared to stay as they are.
-        read = (op.source,) if isinstance(op, ReadOp) else effects.reads
-        for found, tiles in ((reads, read), (writes, effects.writes)):
-            for tile in tiles:
-                root = root_of(tile) if space_of(tile) == "gmem" else None
-                if isinstance(root, BlockArgument) and root.block is block:
-                    use = _Use(Access(op, tile, number), _modes(tile))
-                    found.setdefault(root.index, []).append(use)
     items = [item for index in ops_of(kernel, TileIndexOp) for item in _items(index, block)]
     writers = _writers(kernel)
     pairs: dict[tuple[int, int], tuple[_Needs, str | None]] = {}
@@ -237,6 +250,24 @@ def _read_and_written(kernel: KernelOp) -> dict[tuple[int, int], tuple[_Needs, s
                     break
             pairs[one, other] = needs, line
     return pairs
+
+
+def _accessed(kernel: KernelOp) -> tuple[dict[int, list[_Use]], dict[int, list[_Use]]]:
+    """The views of its arguments that a kernel reads, and those that it writes."""
+    reads: dict[int, list[_Use]] = {}
+    writes: dict[int, list[_Use]] = {}
+    block = kernel.body.block
+    for number, op in enumerate(walk(block)):
+        effects = effects_of(op)
+        # Elements that scalars are read of are declared to stay as they are.
+        read = (op.source,) if isinstance(op, ReadOp) else effects.reads
+        for found, tiles in ((reads, read), (writes, effects.writes)):
+            for tile in tiles:
+                root = root_of(tile) if space_of(tile) == "gmem" else None
+                if isinstance(root, BlockArgument) and root.block is block:
+                    use = _Use(Access(op, tile, number), _modes(tile))
+                    found.setdefault(root.index, []).append(use)
+    return reads, writes
 
 
 def _items(index: TileIndexOp, block: Block) -> list[_Item]:
@@ -305,7 +336,7 @@ def _needs(
     if not _feeds(read.access, write.access, writers):
         return None
     same = [mode for mode in mine if mode in theirs and _are_alike(mine[mode], theirs[mode])]
-    is_one_tile = len(same) == len(mine) == len(theirs)
+    is_one_tile = _are_one_tile(read, write)
     needs: set[tuple[int, int, int]] = set()
     for item in items:
         coords = [mine[mode][1] for mode in same]
@@ -318,6 +349,17 @@ def _needs(
             return None
         needs.add(item.of)
     return frozenset(needs)
+
+
+def _are_one_tile(one: _Use, other: _Use) -> bool:
+    """Whether two views are the same tile, of tensors that may be one."""
+    mine, theirs = one.modes, other.modes
+    return (
+        mine is not None
+        and theirs is not None
+        and mine.keys() == theirs.keys()
+        and all(_are_alike(mine[mode], theirs[mode]) for mode in mine)
+    )
 
 
 def _are_alike(one: _Along, other: _Along) -> bool:

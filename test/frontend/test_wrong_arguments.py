@@ -232,6 +232,26 @@ def test_in_place_on_the_same_tile(program, arch):
 
 
 @cute.kernel
+def multiplied_behind(X, Y, W, Z):
+    """Every warp reads the tile for its part of a product; one of them stores over it."""
+    i, j = cute.tile_index(Z, (64, 16))
+    x, acc = cute.local_tile(X, (64, 16), (i, j)).load(), cute.zeros((64, 16))
+    cute.copy(x * 2, cute.local_tile(Y, (64, 16), (i, j)))
+    cute.gemm(cute.local_tile(W, (64, 64), (i, 0)), x, acc)
+    cute.copy(acc, cute.local_tile(Z, (64, 16), (i, j)))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
+def test_in_place_where_several_threads_hold_an_element(arch):
+    rng = np.random.default_rng(0)
+    x, w = (rng.integers(-2, 3, (64, n)).astype(np.float32) for n in (16, 64))
+    before, z = x.copy(), np.zeros_like(x)
+    multiplied_behind(x, x, w, z, arch=arch, backend="emulator")
+    assert np.array_equal(x, 2 * before)
+    assert np.array_equal(z, w @ before)
+
+
+@cute.kernel
 def shifted(X, Y):
     i, j = cute.tile_index(Y, TILE)
     cute.copy(tile(X, i + 1, j), tile(Y, i, j))

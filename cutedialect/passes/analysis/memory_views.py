@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr
+from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue, Use
 
 from cutedialect.dialects import cute
@@ -20,6 +20,10 @@ from cutedialect.dialects.walks import ops_around, walk
 Expression = Hashable
 WORK = "work_items"
 """The attribute of a loop whose trips are work items of a CTA."""
+IN_PLACE = "in_place"
+"""The attribute of a kernel with the places of arguments, one read and one written in turn, which
+may be one array: each tile of it is read where it is written, and before.
+"""
 
 
 def root_of(view: SSAValue) -> SSAValue:
@@ -64,6 +68,17 @@ def uses_of(memory: SSAValue) -> Iterator[Use]:
                 pending += _shown_by(use.operation)
             else:
                 yield use
+
+
+def in_place_of(kernel: cute.KernelOp) -> set[tuple[SSAValue, SSAValue]]:
+    """The arguments of a kernel that may be one array, the one that is read first."""
+    places = kernel.attributes.get(IN_PLACE)
+    if not isinstance(places, DenseArrayBase):
+        return set()
+    numbers, args = [int(place) for place in places.get_values()], kernel.body.block.args
+    return {
+        (args[one], args[other]) for one, other in zip(numbers[::2], numbers[1::2], strict=True)
+    }
 
 
 def views_of(memory: SSAValue) -> list[Operation]:

@@ -30,6 +30,7 @@ from cutedialect.dialects.cute import (
     CopyOp,
     FragmentType,
     GemmOp,
+    KernelOp,
     LoadOp,
     StageOp,
     memref_of,
@@ -53,6 +54,7 @@ from cutedialect.passes.analysis.memory_views import (
     are_apart,
     constant_of,
     expression_of,
+    in_place_of,
     is_work_loop,
     overlaps,
     root_of,
@@ -160,6 +162,15 @@ class MemoryHazards:
             and (not _is_scratch(root := root_of(value)) or shares_storage(root))
             and (space_of(value) in spaces or (root in read and _holds_operand(root, op)))
         }
+        # Arguments that are read, each with one that is written and may be the same array.
+        self.in_place = {
+            (read, stored)
+            for kernel in ops_around(block)
+            if isinstance(kernel, KernelOp)
+            for read, stored in in_place_of(kernel)
+            if stored in self.written
+        }
+        self.overwritten = {read for read, _ in self.in_place}
 
     def synchronize(self) -> None:
         """Find what is missing, and insert it."""
@@ -234,7 +245,8 @@ class MemoryHazards:
             Access(root, value, writes, effects.unit, self._slot(value), threads, is_atomic)
             for values, writes in ((effects.reads, False), (effects.writes, True))
             for value in values
-            if is_in_memory(value) and (root := root_of(value)) in self.written
+            if is_in_memory(value)
+            and ((root := root_of(value)) in self.written or root in self.overwritten)
         ]
 
     def _slot(self, view: SSAValue) -> Slot | None:
@@ -270,6 +282,8 @@ class MemoryHazards:
     def _conflict(self, pending: _Pending, access: Access) -> bool:
         """Whether an access has to come behind a pending one in all threads."""
         before = pending.access
+        if (before.root, access.root) in self.in_place:
+            return self._overwrites(pending, access)
         if pending.met is not None and (access.writes or access.unit not in _PROXIED):
             return False
         if not overlaps(before.root, access.root) or not (before.writes or access.writes):
@@ -291,6 +305,20 @@ class MemoryHazards:
             and not _is_replicated(before.tv)
             and expression_of(before.view) == expression_of(access.view)
             and not (pending.carried is not None and varies(access.view, pending.carried))
+        )
+
+    def _overwrites(self, pending: _Pending, access: Access) -> bool:
+        """Whether a store may come in front of a load of what is there, where both arguments are
+        one array: several threads hold an element, or others than those that store it. Loads of
+        another trip are of other tiles, and those by TMA are waited for as a whole.
+        """
+        before = pending.access
+        return (
+            access.writes
+            and not before.writes
+            and pending.carried is None
+            and before.unit is not Unit.TMA_LOAD
+            and (before.tv is None or before.tv != access.tv or _is_replicated(before.tv))
         )
 
     def _demand(self, op: Operation, found: Sequence[_Pending], state: _State) -> None:
