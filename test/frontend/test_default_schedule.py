@@ -1,5 +1,7 @@
 """A program without a schedule is refused only where no other schedule of a few is right."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -91,16 +93,22 @@ def test_a_schedule_that_is_given_is_refused():
 
 
 def test_what_no_schedule_fits_is_told_of_the_default():
-    @cute.kernel
-    def large(X, W, Y):
-        acc = cute.zeros((128, 128))
-        x, w = (cute.local_tile(each, (128, 1024), (0, 0)) for each in (X, W))
-        cute.gemm(x, w.T, acc)
-        cute.copy(acc, cute.local_tile(Y, (128, 128), (0, 0)))
+    """With the tile that holds most, and one that fits."""
 
-    specs = [cute.TensorSpec((128, 1024), cute.f16)] * 2
-    with pytest.raises(cute.CompileError, match="bytes of shared memory on sm_90a, got"):
-        cute.compile(large, *specs, cute.TensorSpec((128, 128), cute.f32), arch="sm_90a")
+    @cute.kernel
+    def large(X, W, Y, *, rows=128, depth=1024):
+        acc = cute.zeros((rows, rows))
+        x, w = (cute.local_tile(each, (rows, depth), (0, 0)) for each in (X, W))
+        cute.gemm(x, w.T, acc)
+        cute.copy(acc, cute.local_tile(Y, (rows, rows), (0, 0)))
+
+    specs = [cute.TensorSpec((128, 1024), cute.f16)] * 2 + [cute.TensorSpec((128, 128), cute.f32)]
+    message = r"bytes of shared memory on sm_90a, got 55\d+, of which 262144 hold 128 x 1024 elem"
+    with pytest.raises(cute.CompileError, match=message) as caught:
+        cute.compile(large, *specs, arch="sm_90a")
+    fitting = re.search(r"take tiles of 1/4 of .*, such as (\d+) x (\d+) for", str(caught.value))
+    rows, depth = map(int, fitting.groups())
+    assert cute.compile(large, *specs, arch="sm_90a", rows=rows, depth=depth).fits
 
 
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])

@@ -12,15 +12,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 
 import xdsl.context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
+from xdsl.dialects.builtin import FileLineColLoc, IntegerAttr, ModuleOp, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
-from cutedialect.atoms import target
+from cutedialect.atoms import Target, target
 from cutedialect.dialects import cute, ptx
 from cutedialect.dialects.cute_nvgpu import TmaDescriptorType
 from cutedialect.dialects.walks import holds, ops_of
@@ -138,15 +139,7 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
     lowering.run(op.body.block)
     smem, limit = context.smem.used, chip.smem_per_cta
     if smem > limit:
-        # A ring's last mode is its stages; without all but one of each there is so much less.
-        rings = [each for each in buffers if each.result.type.rank == _RING_RANK]
-        less = sum(each.bytes - each.bytes // each.result.type.shape[-1] for each in rings)
-        has_room = less and smem - less <= limit
-        raise fail(
-            op,
-            f"expected at most {limit} bytes of shared memory on {arch}, got {smem}; take a "
-            f"smaller tile{' or fewer stages' if has_room else ''}",
-        )
+        raise _too_large(op, buffers, smem, chip)
     sweep(entry, lambda each: _is_erasable(type(each)) or groups.only_reads_table(each))
     cluster = None if op.cluster is None else (op.cluster.value.data, 1, 1)
     kernel = ptx.KernelOp(op.sym_name.data, Region(entry), arch, threads, smem, cluster=cluster)
@@ -154,6 +147,38 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
     kernel.properties["min_ctas"] = IntegerAttr(context.resident, i32)
     kernel.location = op.location
     return kernel
+
+
+def _too_large(
+    op: cute.KernelOp, buffers: Sequence[cute.AllocSmemOp], smem: int, chip: Target
+) -> PassFailedException:
+    """The error for a kernel that needs so many bytes of shared memory, at its largest buffer: what
+    that holds, and of which size all tiles fit.
+    """
+    limit = chip.smem_per_cta
+    # A ring's last mode is its stages; without all but one of each there is so much less.
+    rings = [each for each in buffers if each.result.type.rank == _RING_RANK]
+    less = sum(each.bytes - each.bytes // each.result.type.shape[-1] for each in rings)
+    stages = " or fewer stages" if less and smem - less <= limit else ""
+    expected = f"expected at most {limit} bytes of shared memory on {chip.name}, got {smem}"
+    largest = max(buffers, key=lambda each: each.bytes, default=None)
+    if largest is None:
+        return fail(op, f"{expected}; take a smaller tile{stages}")
+    type_ = largest.result.type
+    count = type_.shape[-1] if type_.rank == _RING_RANK else 1
+    held = f"{count} stages of " if count != 1 else ""
+    tile = [prod(flatten((mode,))) for mode in type_.shape[:2]]
+    shown, parts = " x ".join(map(str, tile)), 1
+    while smem > limit * parts and max(tile) > 1:
+        tile[tile.index(max(tile))] //= 2
+        parts *= 2
+    fitting = " x ".join(map(str, tile))
+    place = largest if isinstance(largest.location, FileLineColLoc) else op
+    return fail(
+        place,
+        f"{expected}, of which {largest.bytes} hold {held}{shown} elements; take tiles of "
+        f"1/{parts} of the elements, such as {fitting} for these{stages}",
+    )
 
 
 def _has_gaps(buffers: Sequence[cute.AllocSmemOp], free: int, beside: int) -> bool:

@@ -6,15 +6,15 @@ cute.kernel @block_size() {
 
 // -----
 
-// expected-error-re @+1 {{expected at most 166912 bytes of shared memory on sm_80, got 262144; take a smaller tile{{$}}}}
 cute.kernel @shared_memory() attributes {threads = 32 : i32} {
+  // expected-error-re @+1 {{expected at most 166912 bytes of shared memory on sm_80, got 262144, of which 262144 hold 256 x 256 elements; take tiles of 1/2 of the elements, such as 128 x 256 for these{{$}}}}
   %s = cute.alloc_smem : !cute.memref<f32, smem, align<16>, "(256,256):(256,1)">
 }
 
 // -----
 
-// expected-error @+1 {{expected at most 166912 bytes of shared memory on sm_80, got 262144; take a smaller tile or fewer stages}}
 cute.kernel @ring() attributes {threads = 32 : i32} {
+  // expected-error @+1 {{got 262144, of which 262144 hold 4 stages of 128 x 128 elements; take tiles of 1/2 of the elements, such as 64 x 128 for these or fewer stages}}
   %s = cute.alloc_smem : !cute.memref<f32, smem, align<16>, "(128,128,4):(128,1,16384)">
 }
 
