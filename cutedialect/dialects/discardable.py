@@ -22,6 +22,7 @@ _HOLDERS = {
     "from": ("ptx",),
     "guard": ("cute.local_tile", "cute.indexed_tile", "cute.slice"),
     "in_bounds": ("cute.kernel",),
+    "in_place": ("cute.kernel",),
     "operand": ("cute.alloc_smem",),
     "order": _SCHEDULED,
     "pair": ("cute.alloc_smem",),
