@@ -10,11 +10,12 @@ where TMA copies operands of 8 and 16 bits and results of 16.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd, log, log2
-from typing import Any
+from typing import Any, NamedTuple
 
 from cutedialect.choices import Reduction
 from cutedialect.schedule import Schedule
@@ -139,7 +140,8 @@ class GemmPrice:
 
     def factor(self, rows: int, columns: int, teams: bool) -> float:
         """What is left of the fit for tiles of an extent."""
-        band = next((each for each in self.bands if columns <= each), self.bands[-1])
+        place = bisect_left(self.bands, columns)
+        band = self.bands[min(place, len(self.bands) - 1)]
         return (self.turns_factors if teams else self.factors).get(f"{rows}x{band}", 1.0)
 
 
@@ -216,12 +218,8 @@ class Estimate:
         self.memory = moved / 8 / price.memory_bytes
         """Cycles in which memory moves the operands and results once."""
 
-    def cycles(
-        self, tiling: Tiling, parts: int, reduction: Reduction | None, reads: bool = True
-    ) -> float:
-        """Estimated clock cycles, where so many CTAs share a tile; fewer where nothing `reads` from
-        L2, which is the same for all clusters.
-        """
+    def cycles(self, tiling: Tiling, parts: int, reduction: Reduction | None) -> float:
+        """Estimated clock cycles, where so many CTAs share a tile."""
         price = self.price
         size = tiling.down * tiling.right
         resident = price.resident[size] // size
@@ -231,7 +229,6 @@ class Estimate:
             resident = price.cluster_parts.get(parts, price.processors) // parts * parts
         items = [each.blocks_of(tiling) * parts for each in self._problems]
         active = min(sum(items), resident) * size
-        active = active if reads else 0
         tiles = [each.tile_cycles(tiling, parts, active, scattered) for each in self._steps]
         waves = 1
         if len(tiles) == 1:
@@ -261,6 +258,24 @@ class Estimate:
             return price.sum + (price.sum_value + price.sum_part_value * parts) * values
         return price.share + (price.share_value + price.part_value * parts) * values
 
+    def floor(self, tiling: Tiling) -> Callable[[int, int], float]:
+        """Fewer cycles than a problem is estimated to take with some tiles, for so many blocks of
+        clusters of so many CTAs: nothing is read from L2, which differs from cluster to cluster.
+        """
+        price, memory = self.price, self.memory
+        tile = self._steps[0].tile_cycles(tiling, 1, 0, False)
+        last = price.last_value * tiling.values if tiling.teams else 0.0
+        factor = price.factor(tiling.rows, tiling.columns, tiling.teams)
+
+        def cycles(blocks: int, size: int) -> float:
+            resident = price.resident[size] // size
+            waves = -(-blocks // resident)
+            walk = (waves + price.stragglers * (blocks / resident - waves)) * tile + last
+            walk *= (price.cluster if size > 1 else 1.0) * factor
+            return price.launch + _norm(price.memory_norm, walk, memory)
+
+        return cycles
+
     def least(self, rows: int, columns: int, count: int) -> float:
         """Fewer cycles than what is estimated for so many tiles of a problem in any cluster."""
         price, problem = self.price, self._problems[0]
@@ -275,12 +290,31 @@ class Estimate:
         return price.launch + _norm(price.memory_norm, walk, self.memory)
 
 
+class _Unit(NamedTuple):
+    """Of a step in any cluster: bytes of a line; rows of A and columns of B, as many times as they
+    take longer from L2; cycles in which is multiplied, and in which shared memory and threads move
+    operands; those more of operands across the depth; those of words that are read to registers at
+    least; how many times as long a short ring takes.
+    """
+
+    line: int
+    a: float
+    b: float
+    multiplied: float
+    shared: float
+    copied: float
+    across: float
+    words: float
+    ring: float
+
+
 class _Steps:
     """What the tiles of a problem take; what several schedules share is computed once."""
 
     def __init__(self, problem: Problem, price: GemmPrice) -> None:
         self._problem, self._price = problem, price
         self._known: dict[tuple[Tiling, int], tuple[float, float]] = {}
+        self._units: dict[Tiling, _Unit] = {}
 
     def tile_cycles(self, tiling: Tiling, parts: int, active: int, scattered: bool) -> float:
         """Cycles from one tile, or one of the parts of one, to the next, on so many
@@ -305,8 +339,34 @@ class _Steps:
         """Cycles of a step of the main loop on so many multiprocessors; on none, without what is
         read from L2.
         """
+        price = self._price
+        alone = tiling.alone
+        unit = self._units.get(alone)
+        if unit is None:
+            unit = self._units[alone] = self._unit(alone)
+        read = (unit.a / tiling.right + unit.b / tiling.down) * unit.line
+        found = _norm(
+            price.step_norm,
+            unit.multiplied,
+            unit.shared,
+            read / price.l2_bytes if active else 0.0,
+            read * active / price.l2_all,
+            unit.copied,
+        )
+        found += unit.across
+        found = max(found, unit.words)
+        is_alone = tiling.groups == 1
+        if is_alone:
+            found += price.wait / 2 if tiling.teams else price.wait
+        if tiling.down * tiling.right > 1:
+            found += price.cluster_waits[0 if is_alone else 1]
+            found += price.cluster_doubled * log2(tiling.down * tiling.right / 2)
+        return found * unit.ring
+
+    def _unit(self, tiling: Tiling) -> _Unit:
+        """What a step takes in any cluster."""
         price, problem = self._price, self._problem
-        rows, columns, groups = tiling.rows, tiling.columns, tiling.groups
+        rows, columns = tiling.rows, tiling.columns
         line = tiling.depth * problem.bits // 8
         atoms = rows // 64 * (line // 32)
         loaded = (rows + columns) * line
@@ -325,30 +385,19 @@ class _Steps:
         width = LINE * 8 // problem.bits
         if across[1]:
             b *= 1 + price.narrow_box * (width / max(8, gcd(columns, width)) - 1)
-        read = (rows * a / tiling.right + columns * b / tiling.down) * line
         each, step = price.copies[2 if problem.shifts else min(16, problem.align)]
         each *= price.shifted_apart if shifts_apart(tiling, problem) else 1.0
         multiplied = atoms * max(price.column * columns, price.multiply)
-        found = _norm(
-            price.step_norm,
-            multiplied,
-            shared,
-            read / price.l2_bytes if active else 0.0,
-            read * active / price.l2_all,
-            each * loaded + step,
-        )
-        found += sum(across) * price.across_step
+        words = 0.0
         if across[0] and problem.bits == 8 * WORD:
-            words = price.read + price.read_block * rows / (64 * groups)
-            found = max(found, multiplied / groups + words)
-        is_alone = groups == 1
-        if is_alone:
-            found += price.wait / 2 if tiling.teams else price.wait
-        if tiling.down * tiling.right > 1:
-            found += price.cluster_waits[0 if is_alone else 1]
-            found += price.cluster_doubled * log2(tiling.down * tiling.right / 2)
+            groups = tiling.groups
+            read = price.read + price.read_block * rows / (64 * groups)
+            words = multiplied / groups + read
         is_short = stages_of(tiling, problem) < price.few_stages
-        return found * (price.short_ring if is_short else 1.0)
+        return _Unit(
+            line, rows * a, columns * b, multiplied, shared, each * loaded + step,
+            sum(across) * price.across_step, words, price.short_ring if is_short else 1.0,
+        )  # fmt: skip
 
     def _end(self, tiling: Tiling) -> float:
         """Cycles of a tile besides its steps."""

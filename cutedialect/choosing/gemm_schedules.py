@@ -365,44 +365,38 @@ def _fitted(
             break
         if not problem.takes(tiling, registers):
             continue
-        is_whole = (
-            problem.blocks_of(tiling) > estimate.price.shared_round * estimate.price.processors
-        )
-        if is_whole and margin * estimate.cycles(tiling, 1, None, reads=False) >= best.bar:
+        more, floor = _margin(tiling, 1, (problem,)), estimate.floor(tiling)
+        alone = problem.blocks_of(tiling)
+        is_whole = alone > price.shared_round * price.processors
+        if is_whole and margin * (floor(alone, 1) * more) >= best.bar:
             continue  # No cluster shares these, and none takes fewer rounds.
-        for down, right in _CLUSTERS:
-            if not _fits_cluster(tiling, down, right, problem, price):
-                continue
-            if tiling.teams and down * right > 2:
-                continue
+        for down, right in _CLUSTERS[:3] if tiling.teams else _CLUSTERS:
             clustered = tiling._replace(down=down, right=right)
-            # Parts through memory are what the list has.
-            shares = _parts_of_clusters(clustered, problem, price)
-            for parts, reduction in [(1, None), *shares]:
-                more = _margin(clustered, parts, (problem,))
-                # Most are too slow whatever they read.
-                floor = estimate.cycles(clustered, parts, reduction, reads=False)
-                if margin * (floor * more) >= best.bar:
-                    continue
-                rank = margin * (estimate.cycles(clustered, parts, reduction) * more)
+            blocks = problem.blocks_of(clustered)
+            if not _fits_cluster(clustered, blocks, problem, price):
+                continue
+            # Most are too slow whatever they read.
+            if margin * (floor(blocks, down * right) * more) < best.bar:
+                rank = margin * (estimate.cycles(clustered, 1, None) * more)
                 if rank < best.bar:
-                    yield rank, (clustered, parts, reduction)
+                    yield rank, (clustered, 1, None)
+        # Parts through memory are what the list has.
+        for parts, reduction in _parts_of_clusters(tiling, problem, price):
+            cycles = estimate.cycles(tiling, parts, reduction)
+            rank = margin * (cycles * _margin(tiling, parts, (problem,)))
+            if rank < best.bar:
+                yield rank, (tiling, parts, reduction)
 
 
-def _fits_cluster(
-    tiling: Tiling, down: int, right: int, problem: Problem, price: GemmPrice
-) -> bool:
-    """Whether clusters of a tile find room: more than two CTAs in one round only, since no two
-    devices hold alike many.
+def _fits_cluster(tiling: Tiling, blocks: int, problem: Problem, price: GemmPrice) -> bool:
+    """Whether so many clusters of a tile find room: more than two CTAs in one round only, since no
+    two devices hold alike many.
     """
     m, n = problem.extents(tiling.swapped)
-    size = down * right
-    if down > ceil_div(m, tiling.rows) or right > ceil_div(n, tiling.columns):
+    size = tiling.down * tiling.right
+    if tiling.down > ceil_div(m, tiling.rows) or tiling.right > ceil_div(n, tiling.columns):
         return False
-    if size <= 2:
-        return True
-    blocks = ceil_div(m, tiling.rows * down) * ceil_div(n, tiling.columns * right)
-    return problem.batch * blocks * size <= price.resident[size]
+    return size <= 2 or blocks * size <= price.resident[size]
 
 
 def _may_swap(problem: Problem) -> bool:

@@ -72,14 +72,14 @@ def test_the_same_timings_give_the_same_file_that_the_package_reads(monkeypatch,
     assert text == fit.fitted_file("gemm", "h100", CLUSTERS[:240], 6, said.append)
     shipped = price.FOLDER
     monkeypatch.setattr(price, "FOLDER", tmp_path)
-    (tmp_path / "gemm-h100.json").write_text(text)
+    (tmp_path / "gemm-h100.json").write_text(text, "utf-8")
     # Fitted again, it begins where it began.
     assert text == fit.fitted_file("gemm", "h100", CLUSTERS[:240], 6, said.append)
     read = price.load.__wrapped__("gemm", "h100")
     assert read.timings["count"] == 240
     assert (
         json.loads(text)["start"]
-        == json.loads((shipped / "gemm-h100.json").read_text())["constants"]
+        == json.loads((shipped / "gemm-h100.json").read_text("utf-8"))["constants"]
     )
     problem = problem_of("1024x2048x512 bf16 TN")
     estimate = Estimate((problem,), H100)
