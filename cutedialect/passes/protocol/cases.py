@@ -16,6 +16,7 @@ from .machine import Case, Machine, TooLong
 from .skeleton import Skeleton
 
 _WORK_ITEMS = "work_items"
+_SOME_TILES = 3
 Trips = Mapping[Operation, set[int]]
 """The trips that loops had."""
 
@@ -111,11 +112,12 @@ def _cases(skeleton: Skeleton) -> Generator[tuple[str, Inputs], Trips, None]:
             key = term
         else:
             continue
-        # What changes only how many work items there are is done with two numbers of them.
-        many = yield _name(skeleton, term, counts[-1]), base.but(tiles={key: counts[-1]})
-        others = counts[:-1] if _inner(skeleton, many) != usual else (0, 2)
+        # What changes only how many work items there are is done with some numbers of them.
+        some = yield _name(skeleton, term, _SOME_TILES), base.but(tiles={key: _SOME_TILES})
+        others = counts if _inner(skeleton, some) != usual else (0, 2)
         for tiles in others:
-            yield _name(skeleton, term, tiles), base.but(tiles={key: tiles})
+            if tiles != _SOME_TILES:
+                yield _name(skeleton, term, tiles), base.but(tiles={key: tiles})
     if any(term[0] == "condition" for term in asked):
         yield "conditions that hold", base.but(holds=True)
     if any(term[0] == "number" for term in asked):

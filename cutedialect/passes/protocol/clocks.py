@@ -44,7 +44,7 @@ class Team:
         self.unfenced: dict[int, Event] = {}
         self.multiplies = 0
         self.copies = 0
-        self.waits_for = ""
+        self.waits_for: Event | None = None
 
     def step(self) -> int:
         self.time += 1

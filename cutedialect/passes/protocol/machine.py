@@ -23,7 +23,7 @@ _LANES = 32
 _MOST_TRIPS = 400
 _MOST_FINDINGS = 8
 
-Running = Generator[str, None, None]
+Running = Generator[Event, None, None]
 
 
 class TooLong(Exception):  # noqa: N818 - control flow of this package
@@ -118,7 +118,7 @@ class Machine:
                     self.trace(team, node)
                 perform = _PERFORM[node.does]
                 while not perform(self, team, node):
-                    yield _waiting(node)
+                    yield node
             elif kind is Loop:
                 yield from self.loop(team, node)
             elif kind is Branch:
@@ -202,7 +202,11 @@ class Machine:
 
     def stuck(self, teams: list[Team]) -> None:
         """Nobody can go on."""
-        waits = "; ".join(f"role '{team.name}' waits for {team.waits_for}" for team in teams)
+        waits = "; ".join(
+            f"role '{team.name}' waits for {event.op.name}{findings.place_of(event.op)}"
+            for team in teams
+            if (event := team.waits_for) is not None
+        )
         event = self.blocked[teams[0].column]
         self.report(findings.STUCK, event, f"no wait of these ever ends: {waits}")
 
@@ -700,11 +704,6 @@ def _move(slots: list[Any], pairs: Iterable[tuple[int, int]]) -> None:
 
 def _place(touch: Touch, slots: list[Any], number: Callable[[Any], int]) -> int:
     return touch.start + sum(number(slots[slot]) * factor for slot, factor in touch.terms)
-
-
-def _waiting(event: Event) -> str:
-    place = findings.place_of(event.op)
-    return f"{event.op.name}{place}"
 
 
 def _whose(access: Access) -> str:
