@@ -158,7 +158,9 @@ def fitted_file(
     space: str, device: str, records: Sequence[Record], trees: int, say: Callable[[str], None]
 ) -> str:
     """The text of a price file, fitted to some timings."""
-    data = json.loads((price.FOLDER / f"{space}-{_known(space, device)}.json").read_text("utf-8"))
+    data = json.loads(
+        (price.FOLDER / f"{space}-{_known(space, device)}.json").read_text(encoding="utf-8")
+    )
     # What a fit began with stays, so that it can be made again.
     start = data.get("start", data["constants"])
     timings = Timings(records, gemm_price.constants_of(start))

@@ -71,7 +71,7 @@ class Price:
 @lru_cache(maxsize=8)
 def load(space: str, device: str) -> Price:
     """The price of a space on a device. Raises FileNotFoundError where there is no such file."""
-    data = json.loads((FOLDER / f"{space}-{device}.json").read_text("utf-8"))
+    data = json.loads((FOLDER / f"{space}-{device}.json").read_text(encoding="utf-8"))
     trees = data["trees"]
     rows = tuple((tuple(map(tuple, splits)), tuple(leaves)) for splits, leaves in trees["rows"])
     return Price(
