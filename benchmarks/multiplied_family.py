@@ -20,6 +20,7 @@ _COMPUTED: Weights = {
 _CHAINS: Weights = {"result": 5, "memory": 1, "known": 0.5}
 _MEMORY: Weights = {"memory": 1}
 _LOOPS: Weights = {"loop": 4, "unrolled": 1, "nested": 1, "straight": 0.5, "condition": 0.7}
+_REPEATED: Weights = {"loop": 5, "unrolled": 1, "nested": 1}
 _BESIDE: Weights = {"store": 1, "update": 1, "sums": 0.7, "fetch": 0.7, "atomic": 0.4}
 _SIDES = (64, 64, 64, 128, 128, 16, 32, 48, 96)
 _TRIPS = (0, 1, 2, 2, 3, 3, 4, 5, 7)
@@ -34,12 +35,14 @@ _SCHEDULES = (
 
 @dataclass(frozen=True)
 class Family:
-    """A class of programs. Weights are relative, chances from 0 to 1."""
+    """A class of programs. Weights are relative, chances from 0 to 1. Right operands come from
+    where `left` ones do, unless `right` says otherwise.
+    """
 
     name: str
     about: str
     left: Weights = field(default_factory=lambda: _ANY)
-    right: Weights = field(default_factory=lambda: _ANY)
+    right: Weights | None = None
     structures: Weights = field(default_factory=lambda: _LOOPS)
     # What stands between multiplies, and how often.
     beside: Weights = field(default_factory=lambda: _BESIDE)
@@ -84,7 +87,6 @@ FAMILIES = {
             "calls",
             "arguments of cute.gemm inside a kernel",
             left=_MEMORY,
-            right=_MEMORY,
             specials=("negated", "negated", "summed", "scaled_call", "foreign_argument"),
             multiplies=_FEW,
         ),
@@ -111,15 +113,13 @@ FAMILIES = {
             "beside",
             "operands from registers beside operands that TMA loads",
             left=_COMPUTED | {"memory": 2, "result": 0.5},
-            right=_COMPUTED | {"memory": 2, "result": 0.5},
         ),
         Family(
             "stores",
             "two and more stores in a loop",
             left={"memory": 3, "scaled": 1, "result": 1},
-            right={"memory": 3, "scaled": 1, "result": 1},
             sides=(128, 64, 128, 64, 32),
-            structures={"loop": 5, "unrolled": 1, "nested": 1},
+            structures=_REPEATED,
             stores=(1, 2, 2),
             early=1,
         ),
@@ -133,7 +133,6 @@ FAMILIES = {
             "straight",
             "chains without a loop",
             left=_CHAINS | _COMPUTED,
-            right=_CHAINS | _COMPUTED,
             structures={"straight": 1},
             multiplies=(2, 3, 4, 5),
         ),
@@ -142,20 +141,18 @@ FAMILIES = {
             "chains whose results are stored each trip",
             left=_CHAINS,
             right=_ANY,
-            structures={"loop": 5, "unrolled": 1, "nested": 1},
+            structures=_REPEATED,
             stores=(1, 1, 2),
         ),
         Family(
             "both",
             "multiplies of two operands from registers",
             left=_REGISTERS,
-            right=_REGISTERS,
         ),
         Family(
             "clusters",
             "operands from registers in clusters of CTAs",
             left=_COMPUTED | {"memory": 2, "result": 1},
-            right=_COMPUTED | {"memory": 2, "result": 1},
             structures={"loop": 3, "straight": 1, "condition": 0.3},
             schedules=_CLUSTERS,
             scheduled=1,
@@ -199,7 +196,6 @@ FAMILIES = {
             "unlike",
             "tiles of tensors whose extents along K differ",
             left={"memory": 4, "result": 1, "scaled": 1},
-            right={"memory": 4, "result": 1, "scaled": 1},
             unlike=True,
         ),
         Family(

@@ -257,7 +257,7 @@ class _Lot(LotOfSpecials):
         (x, y), k = shape, lot.choice(self.sides)
         kinds = [
             lot.choices(list(weights), list(weights.values()))[0]
-            for weights in (family.left, family.right)
+            for weights in (family.left, family.right or family.left)
         ]
         # A result decides about the depth, and about rows or columns where they are open.
         for side in range(2):
