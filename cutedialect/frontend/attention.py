@@ -168,7 +168,7 @@ class AttentionCall:
             if given is not None and given.tile is not None:
                 # What spills stays where its keys are given: the launch tells.
                 return prepared(choice())
-            memory = Memory(f"attention {problem.kernel_class}", target)
+            memory = Memory(lambda: f"attention {problem.kernel_class}", target)
             return searched(choice, prepared, backend, memory)
 
         schedule = as_schedule(self.given.schedule)

@@ -84,6 +84,8 @@ class Door(Generic[_C, _R]):
         self.check = check
         self.look = look
         self.calls: Calls[_R] = Calls(4096)
+        self._defaults = {each.name: each.default for each in call.parameters}
+        self._compiled = call.signature("compiles")
 
     def function(self, module: str, names: Mapping[str, Any]) -> Any:
         """The function of arrays. `names` are those that the lines of the declaration use."""
@@ -171,12 +173,11 @@ class Door(Generic[_C, _R]):
         """The call with arrays or `TensorSpec`s, what runs it, and its kernel."""
         call = self.call
         try:
-            bound = call.signature("compiles").bind(*args, **options)
+            bound = self._compiled.bind(*args, **options)
         except TypeError as error:
             raise TypeError(f"{call.name}.compile(): {error}") from None
         bound.apply_defaults()
-        missing = {each.name: each.default for each in call.parameters}
-        checked = self.check(SimpleNamespace(**(missing | bound.arguments)))
+        checked = self.check(SimpleNamespace(**(self._defaults | bound.arguments)))
         ready: Any = checked.prepare()
         if ready.kernel is None:
             raise ValueError(f"{call.operands[0]}: expected {checked.lacks()}")
@@ -189,5 +190,5 @@ class Door(Generic[_C, _R]):
             """The kernel of a call, without running it."""
             return self.specified(*args, **options)[2]
 
-        kernel_of.__signature__ = self.call.signature("compiles")  # type: ignore[attr-defined]
+        kernel_of.__signature__ = self._compiled  # type: ignore[attr-defined]
         return kernel_of

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
-from functools import partial
 from itertools import chain, combinations, islice
 from math import prod
 from typing import Any, Protocol, TypeVar
@@ -110,10 +109,12 @@ def runs_on_device(backend: str) -> bool:
 
 
 class Memory:
-    """What spilled of a class of problems on a target, which other processes know too."""
+    """What spilled of a class of problems on a target, which other processes know too. `problem`
+    says the class, where something did.
+    """
 
-    def __init__(self, problem: str, arch: str) -> None:
-        self._key = partial(rejections_key, problem, arch)
+    def __init__(self, problem: Callable[[], str], arch: str) -> None:
+        self._key = lambda: rejections_key(problem(), arch)
         self._known: dict[str, Rejection] | None = None
 
     def rejection_of(self, schedule: Schedule | None) -> Rejection | None:

@@ -440,7 +440,7 @@ def prepared_call(
     def found(given: Schedule | None) -> ReadyCall:
         if space_of(call, given, arch) is None:
             return prepared(given)
-        memory = Memory(kernel_class(call), arch)
+        memory = Memory(partial(kernel_class, call), arch)
         return searched(partial(schedule_of, call, given, arch), prepared, backend, memory)
 
     if given is not None:
@@ -513,8 +513,9 @@ def normalized(given: SimpleNamespace) -> SimpleNamespace:
     given.splits = precision is not None and check_precision(precision, given.a)
     given.alpha, given.beta = as_number("alpha", given.alpha), as_number("beta", given.beta)
     given.is_scaled = given.scale_a is not None or given.scale_b is not None
-    folded = fold_numbers(given.alpha, given.scale_a, given.scale_b)
-    given.alpha, given.scale_a, given.scale_b = folded
+    if given.is_scaled:
+        folded = fold_numbers(given.alpha, given.scale_a, given.scale_b)
+        given.alpha, given.scale_a, given.scale_b = folded
     return given
 
 

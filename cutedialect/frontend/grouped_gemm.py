@@ -166,7 +166,7 @@ def _prepare(
         problems = _chosen_for(calls, given, target)
         if problems is None:
             return prepared(given)
-        memory = Memory(f"grouped {kernel_class(calls[0])}", target)
+        memory = Memory(lambda: f"grouped {kernel_class(calls[0])}", target)
         choice = partial(choose, GEMM_SPACE, problems, given)
         return searched(choice, prepared, backend, memory)
 
