@@ -10,7 +10,7 @@ op of the same one, may have written.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import product
 
@@ -68,12 +68,15 @@ def contracted_extents(module: ModuleOp) -> tuple[EqualExtents, ...]:
 
 def shared_memory(module: ModuleOp) -> tuple[SharedMemory, ...]:
     """The arguments of which a kernel reads one and writes the other, and where both may be the
-    same array as it is; no other memory may be shared.
+    same array as it is; no other memory may be shared. Kernels are marked with the latter.
     """
     found: dict[tuple[int, int], _Needs] = {}
     lines: dict[tuple[int, int], str | None] = {}
     for kernel, places in _launched(module):
-        for (one, other), (needs, line) in _read_and_written(kernel).items():
+        pairs = _read_and_written(kernel)
+        _mark_in_place(kernel, pairs)
+        for (one, other), pair in pairs.items():
+            needs, line = pair.needs, pair.line
             read, written = places(one), places(other)
             if read is None or written is None or read == written:
                 continue
@@ -92,23 +95,13 @@ def shared_memory(module: ModuleOp) -> tuple[SharedMemory, ...]:
     )
 
 
-def mark_in_place(module: ModuleOp) -> None:
-    """Tell the passes of arguments that may be one array: a kernel reads one and writes the same
+def _mark_in_place(kernel: KernelOp, pairs: Mapping[tuple[int, int], _Pair]) -> None:
+    """Tell the passes of arguments that may be one array: the kernel reads one and writes the same
     tiles of the other, so that its threads meet between where several hold an element.
     """
-    for kernel in module.ops:
-        if isinstance(kernel, KernelOp):
-            reads, writes = _accessed(kernel)
-            pairs = [
-                (one, other)
-                for (one, other), (needs, _) in _read_and_written(kernel).items()
-                if needs is not None
-                and _element(kernel, one) == _element(kernel, other)
-                and any(_are_one_tile(*uses) for uses in product(reads[one], writes[other]))
-            ]
-            if pairs:
-                places = [place for pair in pairs for place in pair]
-                kernel.attributes[IN_PLACE] = DenseArrayBase.from_list(i64, places)
+    places = [place for both, pair in pairs.items() if pair.in_place for place in both]
+    if places:
+        kernel.attributes[IN_PLACE] = DenseArrayBase.from_list(i64, places)
 
 
 def _element(kernel: KernelOp, place: int) -> object:
@@ -217,6 +210,17 @@ _Needs = frozenset[tuple[int, int, int]] | None
 
 
 @dataclass(frozen=True)
+class _Pair:
+    """An argument that is read and one that is written: what has to hold where they are one array,
+    the line that reads, and whether both are of one type and have a tile in common.
+    """
+
+    needs: _Needs
+    line: str | None
+    in_place: bool
+
+
+@dataclass(frozen=True)
 class _Item:
     """A coordinate of a work item, and that of which tiles along which mode of an argument it is
     the number; None where that is no mode of an argument.
@@ -226,15 +230,13 @@ class _Item:
     of: tuple[int, int, int] | None
 
 
-def _read_and_written(kernel: KernelOp) -> dict[tuple[int, int], tuple[_Needs, str | None]]:
-    """The arguments of a kernel that it reads and others that it writes, what has to hold where
-    they are one array, and the line that reads.
-    """
+def _read_and_written(kernel: KernelOp) -> dict[tuple[int, int], _Pair]:
+    """The arguments of a kernel that it reads and others that it writes."""
     reads, writes = _accessed(kernel)
     block = kernel.body.block
     items = [item for index in ops_of(kernel, TileIndexOp) for item in _items(index, block)]
     writers = _writers(kernel)
-    pairs: dict[tuple[int, int], tuple[_Needs, str | None]] = {}
+    pairs: dict[tuple[int, int], _Pair] = {}
     for other, mine in writes.items():
         for one, theirs in reads.items():
             if one == other:
@@ -248,7 +250,12 @@ def _read_and_written(kernel: KernelOp) -> dict[tuple[int, int], tuple[_Needs, s
                 needs = None if asked is None else needs | asked
                 if needs is None:
                     break
-            pairs[one, other] = needs, line
+            in_place = (
+                needs is not None
+                and _element(kernel, one) == _element(kernel, other)
+                and any(_are_one_tile(*uses) for uses in product(theirs, mine))
+            )
+            pairs[one, other] = _Pair(needs, line, in_place)
     return pairs
 
 

@@ -334,11 +334,7 @@ def lower(
 
     from cutedialect.backend.ptx import ptx_text
     from cutedialect.dialects.ptx import KernelOp
-    from cutedialect.frontend.argument_relations import (
-        contracted_extents,
-        mark_in_place,
-        shared_memory,
-    )
+    from cutedialect.frontend.argument_relations import contracted_extents, shared_memory
     from cutedialect.frontend.trace import faults_of, located
     from cutedialect.passes.cute_to_ptx import pipeline
     from cutedialect.passes.verify_dominance import check_dominance
@@ -349,7 +345,6 @@ def lower(
     with collecting() as remarks, _told(remarks), located(module):
         _verify(module)
         equal, shared = contracted_extents(module), shared_memory(module)
-        mark_in_place(module)
         for step in pipeline(arch):
             with faults_of(step.name, module):
                 step.apply(context, module)
