@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import product
 from math import ceil
 
 from cutedialect.schedule import Schedule
@@ -110,31 +111,34 @@ def tensor_schedules(problem: Problem, alone: bool = False) -> Iterator[Schedule
     """What the model compares, plainer schedules first among equals."""
     depth = _LINE * 8 // problem.bits
     steps = ceil(problem.k / depth)
-    swaps = ("no", "yes") if problem.m <= _MOST_SWAPPED and problem.n > problem.m else ("no",)
-    for swap in swaps:
-        rows, columns = (problem.n, problem.m) if swap == "yes" else (problem.m, problem.n)
-        for wide in _COLUMNS:
-            # Words across the depth are read 32 columns at a time, by each CTA of a pair too.
-            has_words = problem.bits == 32 and any(problem.across)
-            if wide >= 2 * columns and wide > (_LEAST_COLUMNS if has_words else _COLUMNS[-1]):
+    is_flat = problem.m <= _MOST_SWAPPED and problem.n > problem.m
+    for swapped in (False, True) if is_flat else (False,):
+        rows, columns = problem.extents(swapped)
+        for wide, cluster in product(_COLUMNS, ((1, 1),) if alone else ((1, 1), (2, 1))):
+            if not _is_width(wide, columns, problem):
                 continue
-            if wide < _LEAST_COLUMNS and (has_words or columns > wide):
+            # Each CTA of a pair brings half of the columns of B.
+            if cluster != (1, 1) and (rows <= _ROWS or wide % (2 * _LEAST_COLUMNS)):
                 continue
-            for cluster in ((1, 1), (2, 1)):
-                if cluster == (2, 1) and (alone or rows <= _ROWS or wide % (2 * _LEAST_COLUMNS)):
+            tiles = _tiles(rows, columns, wide, problem.batch)
+            for parts in _PARTS:
+                if parts > 1 and (steps < parts * _LEAST_STEPS or tiles * parts > _PROCESSORS):
                     continue
-                for parts in _PARTS:
-                    if parts > 1 and (
-                        steps < parts * _LEAST_STEPS
-                        or _tiles(rows, columns, wide, problem.batch) * parts > _PROCESSORS
-                    ):
-                        continue
-                    yield Schedule(
-                        tile=(_ROWS, wide, depth),
-                        cluster=cluster,
-                        split_k=parts if parts > 1 else None,
-                        swap_ab=swap,
-                    )
+                yield Schedule(
+                    tile=(_ROWS, wide, depth),
+                    cluster=cluster,
+                    split_k=parts if parts > 1 else None,
+                    swap_ab="yes" if swapped else "no",
+                )
+
+
+def _is_width(wide: int, columns: int, problem: Problem) -> bool:
+    """Whether tiles of so many columns suit a product of so many: not far more than there are."""
+    # Words across the depth are read 32 columns at a time, by each CTA of a pair too.
+    has_words = problem.bits == 32 and any(problem.across)
+    if wide >= 2 * columns and wide > (_LEAST_COLUMNS if has_words else _COLUMNS[-1]):
+        return False
+    return wide >= _LEAST_COLUMNS or not (has_words or columns > wide)
 
 
 def tensor_cycles(schedule: Schedule, problem: Problem) -> float:
