@@ -232,6 +232,11 @@ class Schedule:
         return (self.split_k or 1) > 1 or self.scheduler == "stream"
 
     @property
+    def adds_in_order(self) -> bool:
+        """Whether a CTA loads the sums of others to add them to its own."""
+        return self.shares_tiles and self.reduction not in ("atomic", "cluster")
+
+    @property
     def shares_in_cluster(self) -> bool:
         """Whether the CTAs that share a tile are a cluster."""
         return self.reduction == "cluster" and (self.split_k or 1) > 1

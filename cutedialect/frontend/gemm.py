@@ -324,7 +324,8 @@ class GemmCall:
         if tile is not None and len(tile) != 3:
             raise ValueError(f"schedule: expected a tile (M, N, K), got {tile}")
         if tile is None:
-            tile = self._default_tile(arch, specs, extents or self.out_shape[-2:])
+            adds = self.c is not None or (schedule is not None and schedule.adds_in_order)
+            tile = self._default_tile(arch, specs, extents or self.out_shape[-2:], adds)
         spans = [(0, 0) if scale is None else scale.spans for scale in self.scales]
         if self.swapped:
             spans = [each[::-1] for each in spans[::-1]]
@@ -346,12 +347,13 @@ class GemmCall:
         arch: str,
         specs: Sequence[TensorSpec] | None,
         extents: Sequence[int | None],
+        adds: bool,
     ) -> tuple[int, int, int]:
-        """The tile of a call whose schedule has none."""
+        """The tile of a call whose schedule has none; `adds` says that another one is added."""
         from cutedialect.atoms import target
 
         align = 16 if self.splits else min(spec.align for spec in specs or self.specs())
-        chip, adds = target(arch), self.c is not None
+        chip = target(arch)
         has_tensor_memory = chip.tmem_columns > 0
         m, n = extents
         tile = default_tile(self.a.dtype, m, n, chip.smem_per_cta, align, adds, has_tensor_memory)

@@ -17,9 +17,10 @@ def default_tile(
     The largest tile moves the fewest bytes for a product; it is taken where enough tiles remain to
     fill a device, and three stages of it fit. Run-time extents (None) count as large enough for
     the tile in the middle. Operands aligned to less than 16 bytes take as many more copies, whose
-    addresses want registers: they get the small tile. A tile that is added to the products (`adds`)
-    lies in registers beside them, for which the largest tile leaves no room. Where accumulators are
-    in tensor memory, a trip takes the 128 bytes of a row that one swizzle spans.
+    addresses want registers: they get the small tile. A tile that is added to the products (`adds`:
+    c, or the sums of other CTAs) lies in registers beside them, for which the largest tile leaves
+    no room. Where accumulators are in tensor memory, a trip takes the 128 bytes of a row that one
+    swizzle spans.
     """
     depth = {64: 16, 32: 32, 16: 32, 8: 64}[dtype.bits]
     if align < 16:

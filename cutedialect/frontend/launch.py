@@ -169,8 +169,9 @@ def _kernel(
         known = (program, version(program.function), keys, given, text, arch, backend, spills)
     found = None if known is None else _kernels.get(known)
     if found is None:
-        if environment.check():
-            announce_environment()
+        misspelled = environment.check()
+        if misspelled:
+            announce_environment(misspelled)
         check_arch(arch)
         found = _compile(
             program, specs, constants, schedule, options, arch, backend, keys, spills, variants

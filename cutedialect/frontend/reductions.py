@@ -42,7 +42,8 @@ def reduce(tile: object, mode: int, combine: str | Callable[[Scalar, Scalar], Sc
     """Combine the elements of a tile along a mode: (M,N) gives (M,1) along mode 1 (rows), (1,N)
     along mode 0 (columns).
 
-    `combine` is "add", "mul", "max" or "min"; a NaN gives NaN. Or it is a function of two scalars
+    `combine` is "add", "mul", "max" or "min"; a NaN gives NaN, and an infinite maximum of e5m2 its
+    largest number (`Tile.to`). Or it is a function of two scalars
     that gives a third, whichever pairs it is given: associative and commutative, as far as
     rounding lets it be. Integers of less than 32 bits are combined in i32, 16-bit floats in f32 and
     rounded once, 8-bit floats in f32, which is the type of their sums. Elements are combined in an

@@ -361,8 +361,11 @@ class Tile(Hinted, Computed):
     def to(self, dtype: object) -> Tile:
         """Convert the elements.
 
-        Floats round to nearest even; to integers toward zero and clamped, where NaN gives 0 (the
-        lowest number from f64 and to i64). Integers wrap. To i1, what is not 0 is true. The result
+        Floats round to nearest even, and to 8 bits they saturate: what is larger than the type
+        holds, infinity too, becomes its largest number (448 of e4m3, 57,344 of e5m2), and NaN stays
+        (PTX ISA, `cvt.rn.satfinite`, which has no other form). To integers they go toward zero and
+        are clamped, where NaN gives 0 (the lowest number from f64 and to i64). Integers wrap. To
+        i1, what is not 0 is true. The result
         is a value: later changes of a tile made by `cute.zeros` or `cute.full` leave it alone.
         """
         target = as_dtype(dtype)

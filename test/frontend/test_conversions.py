@@ -255,3 +255,38 @@ def test_reductions_of_8_bit_floats(kind):
     wide = x.astype(np.float32)
     assert np.array_equal(s, wide.sum(1, keepdims=True))
     assert np.array_equal(m.astype(np.float32), wide.max(1, keepdims=True))
+
+
+@pytest.mark.parametrize("backend", ["emulator", "interpreter"])
+@pytest.mark.parametrize("source", [np.float16, np.float32, np.float64, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(
+    ("dtype", "most"), [(ml_dtypes.float8_e4m3fn, 448), (ml_dtypes.float8_e5m2, 57344)]
+)
+def test_conversions_to_eight_bits_saturate(source, dtype, most, backend):
+    """PTX ISA, cvt: with .satfinite, which these have to have, infinity is the largest number."""
+
+    @cute.kernel
+    def convert(X, Y):
+        cute.copy(whole(X).to(Y.dtype), whole(Y))
+
+    x = np.zeros(SHAPE, source)
+    x[0, :5] = np.inf, -np.inf, np.nan, 60000, 3
+    y = np.zeros(SHAPE, dtype)
+    convert(x, y, arch="sm_90a", backend=backend)
+    narrow = y.astype(np.float32)
+    assert np.isnan(narrow[0, 2])
+    assert narrow[0, [0, 1, 3, 4]].tolist() == [most, -most, most, 3]
+    assert not narrow[1:].any()
+
+
+@pytest.mark.parametrize("backend", ["emulator", "interpreter"])
+def test_an_infinite_maximum_of_e5m2_is_its_largest_number(backend):
+    @cute.kernel
+    def largest(X, Y):
+        cute.copy(cute.row_max(whole(X).load()), cute.local_tile(Y, (SHAPE[0], 1), (0, 0)))
+
+    x = np.zeros(SHAPE, ml_dtypes.float8_e5m2)
+    x[0, 3], x[1, 3] = np.inf, 2
+    y = np.zeros((SHAPE[0], 1), ml_dtypes.float8_e5m2)
+    largest(x, y, arch="sm_90a", backend=backend)
+    assert y[:3, 0].astype(np.float32).tolist() == [57344, 2, 0]

@@ -124,6 +124,18 @@ needs_ptxas = pytest.mark.skipif(not ptxas.candidates(), reason="no ptxas")
 
 
 @needs_ptxas
+@pytest.mark.some(3)
+@pytest.mark.parametrize("problem", [(500, 1024, 264), (4096, 4096, 4096)])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_120a"])
+@pytest.mark.parametrize("schedule", ["split_k = 4, reduction = ordered", "scheduler = stream"])
+def test_sums_of_other_ctas_lie_beside_those_of_a_thread(problem, arch, schedule):
+    """Of 128 x 128 in four warps a thread has no registers for both, and none of 128 x 256."""
+    kernel = cute.compile(cute.gemm, *operands(*problem), arch=arch, schedule=schedule)
+    assert kernel.fits
+    assert "warps = (4,2)" in kernel.schedule
+
+
+@needs_ptxas
 def test_what_fits_is_assembled_once_where_no_cache_keeps_it(monkeypatch):
     monkeypatch.setenv("CUTEDIALECT_NO_CACHE", "1")
     assembled = []

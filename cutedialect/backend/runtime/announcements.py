@@ -8,9 +8,9 @@ import functools
 import sys
 import threading
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 
-from cutedialect import environment
 from cutedialect.backend.runtime.errors import EmulatorWarning, LossWarning
 from cutedialect.backend.runtime.program import CompiledProgram, losses
 
@@ -27,9 +27,9 @@ def announce() -> None:
     warnings.warn(_reason(), EmulatorWarning, stacklevel=_frames_of_ours())
 
 
-def announce_environment() -> None:
-    """Warn of each variable that nothing reads; raises ValueError for a value that one has not."""
-    for text in environment.check():
+def announce_environment(misspelled: Iterable[str]) -> None:
+    """Warn of each variable that nothing reads, as `environment.check` tells them."""
+    for text in misspelled:
         if _is_first(text):
             warnings.warn(text, UserWarning, stacklevel=_frames_of_ours())
 

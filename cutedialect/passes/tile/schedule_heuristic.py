@@ -69,6 +69,8 @@ def complete(kernel: cute.KernelOp, given: Schedule, arch: str) -> Schedule:
             # Tiles like the accumulator that are loaded to registers lie beside it there.
             loads = ops_of(kernel, cute.LoadOp)
             has_addend = any(cute.shape_of(op.result.type) == shape for op in loads)
+            # So do the sums of other CTAs that share a tile, added in order.
+            has_addend |= given.adds_in_order
             tiles = len({op.acc for op in gemms}) + has_addend
             warps = _thread_warps(shape, tiles, _copied_values(gemms, arch))
         choices["warps"] = _dividing(gemms, warps, given, arch)
