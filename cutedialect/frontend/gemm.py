@@ -20,7 +20,7 @@ from cutedialect.backend.runtime.tracebacks import explained
 from cutedialect.choosing.choose import Rejection, choose
 from cutedialect.choosing.gemm_problem import Problem, warpgroups
 from cutedialect.choosing.gemm_schedules import GEMM_SPACE
-from cutedialect.schedule import Schedule
+from cutedialect.schedule import Schedule, replace_set
 
 from .captured import exact
 from .declarations import GEMM
@@ -470,8 +470,45 @@ def schedule_of(
     """`given`, on top of what suits the problem where warpgroups or tcgen05 multiply, although some
     schedules were rejected.
     """
-    space = space_of(call, given, arch)
-    return given if space is None else choose(*space, given, rejected)
+    left = _without_defaults(call, given, arch)
+    space = space_of(call, left, arch)
+    if space is None:
+        return given
+    chosen = choose(*space, left, rejected)
+    return chosen if left is given else chosen.merged(given)
+
+
+# How a product is cut, shared and multiplied: what decides of a schedule in a space.
+_DECIDING = (
+    "tile", "warps", "cluster", "split_k", "reduction", "swap_ab", "roles", "scheduler", "mma",
+    "atom", "loads",
+)  # fmt: skip
+
+
+def _without_defaults(call: GemmCall, given: Schedule | None, arch: str) -> Schedule | None:
+    """What is left of a schedule without the fields that say what the default is anyway, where it
+    says nothing else of how the product is cut and multiplied; else all of it.
+    """
+    if given is None or all(getattr(given, name) is None for name in _DECIDING):
+        return given
+    space = space_of(call, None, arch)
+    if space is None:
+        return given
+    default = _with_roles(choose(*space), call.takes_wgmma(arch))
+    same = {name: None for name in _DECIDING if getattr(given, name) == getattr(default, name)}
+    left = replace_set(given, same)
+    return left if all(getattr(left, name) is None for name in _DECIDING) else given
+
+
+def _with_roles(schedule: Schedule, by_warpgroups: bool) -> Schedule:
+    """A schedule that is chosen with what passes add of how the product is cut and multiplied."""
+    from cutedialect.passes.analysis.mma_choice import tensor_warps
+    from cutedialect.passes.tile.schedule_heuristic import group_warps
+
+    assert schedule.tile is not None
+    teams = schedule.plan.teams
+    warps = group_warps(schedule.tile, teams) if by_warpgroups else tensor_warps(schedule.tile)
+    return Schedule(warps=warps, roles="specialized", scheduler="persistent").merged(schedule)
 
 
 def space_of(call: GemmCall, given: Schedule | None, arch: str) -> tuple[Space[Any], Any] | None:

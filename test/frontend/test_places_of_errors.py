@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
+from cutedialect import environment
 from cutedialect.__main__ import main
 
 A = np.ones((64, 64), np.float16)
@@ -86,6 +87,9 @@ def test_the_librarys_program_has_no_place_on_a_command_line(capsys):
 
 def test_a_misspelled_variable_is_told_at_the_call(monkeypatch):
     monkeypatch.setenv("CUTEDIALECT_NOCACHE", "1")
+    asked = []
+    check = environment.check
+    monkeypatch.setattr(environment, "check", lambda: asked.append(1) or check())
 
     @cute.kernel
     def same(X, Y):
@@ -95,3 +99,4 @@ def test_a_misspelled_variable_is_told_at_the_call(monkeypatch):
     with pytest.warns(UserWarning, match="did you mean CUTEDIALECT_NO_CACHE") as caught:
         cute.compile(same, A, A, arch="sm_80")
     assert caught[0].filename == __file__
+    assert len(asked) == 1

@@ -406,3 +406,21 @@ def test_of_near_schedules_the_one_with_the_least_error_is_chosen(monkeypatch):
         assert choose_schedule(problem).cluster != (1, 1)
     finally:
         listed_schedules._ranking.cache_clear()
+
+
+@pytest.mark.some(4)
+@pytest.mark.parametrize("problem", [(4096, 4096, 4096), (300, 2000, 640)])
+@pytest.mark.parametrize("names", [("tile",), ("roles",), ("warps",), ("tile", "warps", "stages")])
+@pytest.mark.parametrize("arch", ["sm_100a", "sm_90a"])
+def test_what_names_the_default_is_the_default(problem, names, arch) -> None:
+    """A field that says what is chosen anyway takes nothing else away, such as CTA pairs."""
+    m, n, k = problem
+    operands = cute.TensorSpec((m, k), "f16"), cute.TensorSpec((k, n), "f16", (1, k))
+    default = cute.compile(cute.gemm, *operands, arch=arch)
+    chosen = cute.Schedule.parse(default.schedule)
+    assert chosen.ctas_of_cluster > 1
+    given = cute.Schedule(**{name: getattr(chosen, name) for name in names})
+    assert cute.compile(cute.gemm, *operands, arch=arch, schedule=given).ptx == default.ptx
+    alone = cute.Schedule(tile=chosen.tile, cluster=(1, 1))
+    other = cute.compile(cute.gemm, *operands, arch=arch, schedule=alone)
+    assert cute.Schedule.parse(other.schedule).ctas_of_cluster == 1

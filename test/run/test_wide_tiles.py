@@ -61,7 +61,7 @@ def test_what_a_fold_leaves_is_shared_by_lanes_whatever_it_folds(shape):
     assert len(kernel.ptx.splitlines()) < 1500
 
 
-def test_a_fold_that_lanes_do_not_share_says_what_to_take():
+def test_lanes_share_a_fold_of_any_length():
     @cute.kernel
     def program(X, Y, *, columns):
         x = cute.local_tile(X, (4, columns), (0, 0)).load()
@@ -75,8 +75,6 @@ def test_a_fold_that_lanes_do_not_share_says_what_to_take():
     for columns in (1009, 1024):
         kernel = cute.compile(program, x, y, columns=columns, arch="sm_90a")
         lines[columns] = len(kernel.ptx.splitlines())
-        said = [each.message for each in kernel.remarks if "take a tile of 1024" in each.message]
-        assert len(said) == (columns == 1009)
         program(x, y, columns=columns, arch="sm_90a", backend="emulator")
         assert np.array_equal(y[:, 0], (1 + x).prod(1) - 1)
-    assert 10 * lines[1024] < lines[1009]
+    assert lines[1009] < 1.5 * lines[1024]

@@ -111,7 +111,7 @@ def _multiplying(
         )
         is_tensor = False
     if not is_tensor:
-        warps = given.warps or _group_warps(acc.shape, teams)
+        warps = given.warps or group_warps(acc.shape, teams)
         shared = _MOST_WARPS, 1
         if (
             warps == (_GROUP_WARPS, 1)
@@ -191,7 +191,7 @@ def _plan(warps: tuple[int, int], given: Schedule) -> dict[str, object]:
     }
 
 
-def _group_warps(tile: tuple[int, ...], teams: int) -> tuple[int, int]:
+def group_warps(tile: tuple[int, ...], teams: int) -> tuple[int, int]:
     """Warpgroups on 64 rows each, up to three in all, or for each team one that holds the tile."""
     if teams > 1:
         return 4, 1
