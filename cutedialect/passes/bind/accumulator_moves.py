@@ -45,7 +45,7 @@ from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.analysis.mma_choice import MmaChoice
 from cutedialect.passes.analysis.resource_plan import registers_of_readers
 from cutedialect.passes.analysis.results import type_of_columns
-from cutedialect.passes.analysis.role_use import ADDS_PRODUCTS
+from cutedialect.passes.analysis.role_plan import ADDS_PRODUCTS
 from cutedialect.passes.analysis.tensor_accumulators import Life, life_of, tensor_layout
 from cutedialect.passes.bind.kernel_binding import KernelBinding, TileColumns
 from cutedialect.passes.rewriting import block_of, erase

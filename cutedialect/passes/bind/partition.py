@@ -79,7 +79,7 @@ from cutedialect.passes.analysis.mma_choice import (
 from cutedialect.passes.analysis.multiply_pairs import pair_multiplies
 from cutedialect.passes.analysis.resource_plan import registers_beside, registers_for_tiles
 from cutedialect.passes.analysis.results import as_store, reduces_by_tma
-from cutedialect.passes.analysis.role_use import use_of_operands
+from cutedialect.passes.analysis.role_plan import use_of_operands
 from cutedialect.passes.analysis.tensor_maps import asks_tiles_around, is_joined
 from cutedialect.passes.analysis.thread_layouts import (
     accumulator_order,

@@ -13,7 +13,7 @@ from xdsl.ir import Operation
 
 from .findings import Finding
 from .machine import Case, Machine, TooLong
-from .skeleton import Skeleton
+from .nodes import Skeleton
 
 _WORK_ITEMS = "work_items"
 _SOME_TILES = 3

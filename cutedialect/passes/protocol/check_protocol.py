@@ -22,7 +22,8 @@ from .cases import check, first_case
 from .clocks import Team
 from .findings import Finding, place_of
 from .machine import Machine
-from .skeleton import Event, Skeleton, Undecided, skeleton_of
+from .nodes import Event, Skeleton
+from .skeleton import Undecided, skeleton_of
 
 # Most accesses of a warp are whole pieces of so many bytes.
 _GRANULE_BYTES = 32

@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from .events import Engine
-from .skeleton import Event
+from .nodes import Event
 
 Clock = list[int]
 

@@ -13,12 +13,23 @@ from xdsl.ir import Operation
 
 from . import findings
 from .clocks import Access, Clock, Shadow, Team, order
-from .events import Does, Engine
+from .events import Engine
 from .findings import Finding
-from .mbarriers import MBarrier, Ring
-from .skeleton import INSTANCE, Branch, Event, Loop, Number, Part, Skeleton, Touch, While
+from .mbarriers import Ring
+from .nodes import (
+    INSTANCE,
+    Branch,
+    Event,
+    Loop,
+    Number,
+    Part,
+    Skeleton,
+    Touch,
+    While,
+    place_of,
+)
+from .perform import PERFORM
 
-_LANES = 32
 # Trips of one loop, or rounds of one `scf.while`, after which a case is not run to its end.
 _MOST_TRIPS = 400
 _MOST_FINDINGS = 8
@@ -116,7 +127,7 @@ class Machine:
                     continue
                 if self.trace is not None:
                     self.trace(team, node)
-                perform = _PERFORM[node.does]
+                perform = PERFORM[node.does]
                 while not perform(self, team, node):
                     yield node
             elif kind is Loop:
@@ -260,7 +271,7 @@ class Machine:
         self, team: Team, event: Event, each: Touch, is_done: bool, column: int, time: int
     ) -> Access:
         """The access that a touch is where the team stands."""
-        place = _place(each, team.slots, self.number)
+        place = place_of(each, team.slots, self.number)
         access = Access(
             event, team, event.engine, each.writes, each.mask << place, place, each.parts, time,
             column, is_done,
@@ -302,7 +313,7 @@ class Machine:
         """What a copy that does not take place would have written nobody counts on."""
         for each in event.touches:
             if each.writes:
-                place = _place(each, team.slots, self.number)
+                place = place_of(each, team.slots, self.number)
                 self.shadows[each.arena].written |= each.mask << place
 
     def registers(self, team: Team, event: Event) -> None:
@@ -319,359 +330,6 @@ class Machine:
                         "front",
                         access.event,
                     )
-
-
-def perform_accesses(self: Machine, team: Team, event: Event) -> bool:
-    """Accesses of an engine."""
-    engine = event.engine
-    match engine:
-        case Engine.THREADS:
-            if event.reads or event.writes:
-                self.registers(team, event)
-            if event.touches:
-                self.touch(team, event, True, team.column, team.step())
-        case Engine.CP_ASYNC:
-            team.copies += 1
-            made = self.touch(team, event, False, team.column, team.step())
-            team.open.setdefault((engine, -1), []).extend(made)
-        case Engine.BULK_STORE:
-            self.store(team, event)
-        case Engine.WGMMA:
-            _multiply(self, team, event)
-        case Engine.TCGEN05:
-            team.multiplies += 1
-            team.step()
-            column = len(self.teams) + team.column
-            self.touch(team, event, False, column, team.multiplies)
-        case Engine.BULK_LOAD:
-            _load(self, team, event)
-    return True
-
-
-def _multiply(self: Machine, team: Team, event: Event) -> None:
-    made = self.touch(team, event, False, team.column, team.step())
-    for register in (*event.reads, *event.writes):
-        before = team.unfenced.get(register)
-        if before is not None:
-            self.report(
-                findings.IN_FLIGHT,
-                event,
-                "uses registers that threads have written: expected wgmma_fence in front",
-                before,
-            )
-    uses = Access(event, team, Engine.WGMMA, True, 0, 0, None, team.time, team.column, False)
-    for register in event.writes:
-        team.busy[register] = [uses]
-    reads = Access(event, team, Engine.WGMMA, False, 0, 0, None, team.time, team.column, False)
-    for register in set(event.reads) - set(event.writes):
-        at_work = [access for access in team.busy.get(register, ()) if not access.is_done]
-        team.busy[register] = [*at_work, reads]
-    team.open.setdefault((Engine.WGMMA, -1), []).extend((*made, uses, reads))
-
-
-def _load(self: Machine, team: Team, event: Event) -> None:
-    ring = self.rings[event.ring]
-    stage = team.slots[event.state] % ring.stages
-    barrier = ring.full[stage]
-    ring.loads += 1
-    team.step()
-    for access in self.touch(team, event, True, ring.column, ring.loads):
-        access.column = ring.column
-    count = event.count if event.does is not Does.REQUEST else 16
-    barrier.bytes -= count * ring.copies
-    barrier.last = event
-    clock = team.clock[:]
-    clock[ring.column] = ring.loads
-    barrier.gather(clock)
-    if barrier.bytes < 0:
-        self.report(
-            findings.BYTES,
-            event,
-            f"brings more bytes than stage {stage} of {ring.name} expects: expected "
-            f"{ring.expected_bytes}, got {-barrier.bytes} more",
-        )
-    barrier.complete()
-
-
-def _arrive(
-    self: Machine, event: Event, ring: Ring, barrier: MBarrier, count: int, clock: Clock
-) -> None:
-    barrier.gather(clock)
-    barrier.last = event
-    if count > barrier.pending:
-        self.report(
-            findings.ARRIVALS,
-            event,
-            f"arrives {count} times at a barrier of {ring.name} where {barrier.pending} of "
-            f"{barrier.count} arrivals are pending",
-        )
-        count = barrier.pending
-    barrier.pending -= count
-    barrier.complete()
-
-
-def _await(self: Machine, team: Team, event: Event, barrier: MBarrier, rounds: int) -> bool:
-    """Wait until `rounds` phases are complete, by the parity of the last of them."""
-    ring = self.rings[event.ring]
-    if rounds and (barrier.phases & 1) == ((rounds - 1) & 1):
-        self.blocked[team.column] = event
-        return False
-    if rounds == 0 and barrier.phases & 1:
-        self.blocked[team.column] = event
-        return False
-    if barrier.phases != rounds:
-        self.report(
-            findings.PHASE,
-            event,
-            f"passes in phase {barrier.phases} of a barrier of {ring.name} where it waits for "
-            f"phase {rounds}: the parity is the same",
-        )
-    team.step()
-    if barrier.clock is not None:
-        team.learn(barrier.clock)
-    return True
-
-
-def _acquire(self: Machine, team: Team, event: Event) -> bool:
-    ring = self.rings[event.ring]
-    position = team.slots[event.state]
-    stage = position % ring.stages
-    if ring.op.is_released and not _await(
-        self, team, event, ring.empty[stage], position // ring.stages
-    ):
-        return False
-    team.step()
-    if "tma" in ring.op.kinds:
-        barrier = ring.full[stage]
-        barrier.bytes += ring.expected_bytes
-        _arrive(self, event, ring, barrier, 1, team.published())
-    return True
-
-
-def _wait(self: Machine, team: Team, event: Event) -> bool:
-    ring = self.rings[event.ring]
-    position = team.slots[event.state]
-    barrier = ring.full[position % ring.stages]
-    return _await(self, team, event, barrier, position // ring.stages + 1)
-
-
-def _commit(self: Machine, team: Team, event: Event) -> bool:
-    ring = self.rings[event.ring]
-    kinds = ring.op.kinds
-    barrier = ring.full[team.slots[event.state] % ring.stages]
-    team.step()
-    if "tcgen05" in kinds:
-        _arrive(self, event, ring, barrier, 1, _committed(self, team))
-    if "tmem" in kinds or "threads" in kinds:
-        arrivals = 1 if team.elected else team.warps
-        _arrive(self, event, ring, barrier, arrivals, team.published())
-    if "cp_async" in kinds:
-        column = 2 * len(self.teams) + team.column
-        for access in team.open.pop((Engine.CP_ASYNC, -1), []):
-            # Its mbarrier tells of it (`cp.async.mbarrier.arrive.noinc`).
-            access.column, access.time, access.is_done = column, team.copies, True
-        clock = team.published()
-        clock[column] = team.copies
-        arrivals = 1 if team.elected else team.warps * _LANES
-        _arrive(self, event, ring, barrier, arrivals, clock)
-    return True
-
-
-def _committed(self: Machine, team: Team) -> Clock:
-    """What a commit passes on: the multiplies so far, and what came before them."""
-    clock = team.clock[:]
-    clock[len(self.teams) + team.column] = team.multiplies
-    return clock
-
-
-def _release(self: Machine, team: Team, event: Event) -> bool:
-    ring = self.rings[event.ring]
-    position = team.slots[event.state] - event.count
-    if not ring.op.is_released:
-        return True
-    barrier = ring.empty[position % ring.stages]
-    team.step()
-    if event.is_read:
-        _arrive(self, event, ring, barrier, ring.commits, _committed(self, team))
-        return True
-    arrivals = (1 if team.elected else team.warps) * ring.releases
-    _arrive(self, event, ring, barrier, arrivals, team.published())
-    return True
-
-
-def _advance(self: Machine, team: Team, event: Event) -> bool:
-    team.slots[event.state] += 1 if event.value < 0 else self.number(team.slots[event.value])
-    return True
-
-
-def _barrier(self: Machine, team: Team, event: Event) -> bool:
-    others = [
-        other for other in self.teams if other.role == team.role and other.instance == team.instance
-    ]
-    if len(others) == 1 or (event.warps and event.warps <= team.warps):
-        team.meet(event.warps)
-        return True
-    # Teams that take turns meet as one role, each time anew.
-    key = team.role, team.instance
-    if not team.counts.get("meets"):
-        team.counts["meets"] = 1
-        team.counts["met"] = team.counts.get("met", 0) + 1
-        team.meet(0)
-        self.meetings[key, team.counts["met"], team.column] = team.published()
-    places = [(key, team.counts["met"], other.column) for other in others]
-    if not all(place in self.meetings for place in places):
-        self.blocked[team.column] = event
-        return False
-    team.counts["meets"] = 0
-    team.step()
-    for place in places:
-        team.learn(self.meetings[place])
-    return True
-
-
-def _gather(self: Machine, team: Team, event: Event) -> bool:
-    if event.reads or event.writes:
-        self.registers(team, event)
-    if not _barrier(self, team, event):
-        return False
-    if event.result >= 0:
-        team.slots[event.result] = ("condition", event.op.name)
-    return True
-
-
-def _fence(self: Machine, team: Team, event: Event) -> bool:
-    team.fence()
-    return True
-
-
-def _wgmma_fence(self: Machine, team: Team, event: Event) -> bool:
-    team.unfenced.clear()
-    return True
-
-
-def _issuers(team: Team, event: Event) -> Iterable[int]:
-    """The warps whose thread issues bulk stores, commits or waits; -1 where all threads do."""
-    if event.engine is not Engine.BULK_STORE:
-        return (-1,)
-    return range(0, team.warps, event.warps) if event.warps else (0,)
-
-
-def _close(self: Machine, team: Team, event: Event) -> bool:
-    for issuer in _issuers(team, event):
-        key = event.engine, issuer
-        team.groups.setdefault(key, []).append(team.open.pop(key, []))
-    return True
-
-
-def _close_wait(self: Machine, team: Team, event: Event) -> bool:
-    time = team.step()
-    for issuer in _issuers(team, event):
-        key = event.engine, issuer
-        groups = team.groups.get(key, [])
-        done = groups[: len(groups) - event.count] if event.count else groups
-        for group in done:
-            for access in group:
-                access.is_done, access.time = True, time
-        team.groups[key] = groups[len(done) :]
-    return True
-
-
-def _send(self: Machine, team: Team, event: Event) -> bool:
-    touch = event.touches[0]
-    self.touch(team, event, True, team.column, team.step())
-    place = _place(touch, team.slots, self.number)
-    self.sent[touch.arena, place] = team.slots[event.value]
-    return True
-
-
-def _receive(self: Machine, team: Team, event: Event) -> bool:
-    touch = event.touches[0]
-    self.touch(team, event, True, team.column, team.step())
-    team.slots[event.result] = self.sent.get(
-        (touch.arena, _place(touch, team.slots, self.number)), 0
-    )
-    return True
-
-
-def _request(self: Machine, team: Team, event: Event) -> bool:
-    _load(self, team, event)
-    return True
-
-
-def _respond(self: Machine, team: Team, event: Event) -> bool:
-    self.touch(team, event, True, team.column, team.step())
-    total = self.number(team.slots[event.value])
-    team.slots[event.result] = self.claimed(team, "response", total)
-    return True
-
-
-def _claim(self: Machine, team: Team, event: Event) -> bool:
-    total = self.number(team.slots[event.value])
-    team.slots[event.result] = self.claimed(team, "claim", total)
-    return True
-
-
-def _turn_wait(self: Machine, team: Team, event: Event) -> bool:
-    mine = team.turn if event.warps else team.instance
-    if event.is_read and mine != 0:
-        return True
-    waiting = self.tokens.get(_turn_of(team, event, mine), [])
-    if not waiting:
-        self.blocked[team.column] = event
-        return False
-    team.step()
-    team.learn(waiting.pop(0))
-    return True
-
-
-def _turn_pass(self: Machine, team: Team, event: Event) -> bool:
-    mine = team.turn if event.warps else team.instance
-    count = 1 + max(
-        other.turn if event.warps else other.instance
-        for other in self.teams
-        if other.role == team.role
-    )
-    if event.is_read and mine != count - 1:
-        return True
-    passed = self.tokens.setdefault(_turn_of(team, event, (mine + 1) % count), [])
-    if passed:
-        self.report(
-            findings.ARRIVALS,
-            event,
-            f"role '{team.name}' passes a turn on that was passed on before, and not taken",
-        )
-    passed.append(team.published())
-    return True
-
-
-def _turn_of(team: Team, event: Event, number: int) -> tuple[int, int, int, int]:
-    """The barrier at which a turn is taken."""
-    instance = team.instance if event.warps else -1
-    return team.role, instance, event.warps, number
-
-
-_PERFORM: dict[Does, Callable[[Machine, Team, Event], bool]] = {
-    Does.NOTHING: perform_accesses,
-    Does.GIVES: perform_accesses,
-    Does.ACQUIRE: _acquire,
-    Does.COMMIT: _commit,
-    Does.WAIT: _wait,
-    Does.RELEASE: _release,
-    Does.ADVANCE: _advance,
-    Does.BARRIER: _barrier,
-    Does.TURN_WAIT: _turn_wait,
-    Does.TURN_PASS: _turn_pass,
-    Does.CLAIM: _claim,
-    Does.GATHER: _gather,
-    Does.PROXY_FENCE: _fence,
-    Does.GROUP_COMMIT: _close,
-    Does.GROUP_WAIT: _close_wait,
-    Does.WGMMA_FENCE: _wgmma_fence,
-    Does.SEND: _send,
-    Does.RECEIVE: _receive,
-    Does.REQUEST: _request,
-    Does.RESPOND: _respond,
-}
 
 
 def _teams(
@@ -700,10 +358,6 @@ def _move(slots: list[Any], pairs: Iterable[tuple[int, int]]) -> None:
     values = [(target, slots[source]) for source, target in pairs]
     for target, value in values:
         slots[target] = value
-
-
-def _place(touch: Touch, slots: list[Any], number: Callable[[Any], int]) -> int:
-    return touch.start + sum(number(slots[slot]) * factor for slot, factor in touch.terms)
 
 
 def _whose(access: Access) -> str:

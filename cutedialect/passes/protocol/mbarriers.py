@@ -8,7 +8,7 @@ from math import prod
 from cutedialect.dialects.pipeline import CreateOp
 
 from .clocks import Clock
-from .skeleton import Event
+from .nodes import Event
 
 
 @dataclass

@@ -1,15 +1,11 @@
 """The skeleton of a kernel: numbers, control flow and events, without data. It is taken once and
 run in each case of trips (`machine.py`).
-
-Numbers live in slots of a role's list. Views of shared and tensor memory are no numbers: a view is
-an arena, a layout, and a place that is a sum of a constant and of slots with factors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr
@@ -23,13 +19,12 @@ from cutedialect.layout.errors import LayoutError
 
 from . import regions
 from .events import Does, Engine, Row, operands_of, row_of
+from .nodes import INSTANCE, Branch, Event, Loop, Node, Number, Part, Skeleton, Touch, View, While
 from .regions import LANES_PER_WARP, Granules
-from .scalars import Step, step_of
+from .scalars import step_of
 
 # Bytes of a buffer whose granules are its elements.
 _SMALL_BYTES = 512
-# The slot of the instance's number.
-INSTANCE = 0
 
 
 class Undecided(Exception):  # noqa: N818 - control flow of this package, never seen outside
@@ -38,119 +33,6 @@ class Undecided(Exception):  # noqa: N818 - control flow of this package, never 
     def __init__(self, op: Operation, reason: str) -> None:
         super().__init__(reason)
         self.op = op
-
-
-class View(NamedTuple):
-    """A tile of an arena: layout in elements, and where it begins, in granules."""
-
-    arena: int
-    layout: Layout
-    granules: Granules
-    start: int
-    terms: tuple[tuple[int, int], ...]
-
-
-class Touch(NamedTuple):
-    """One access: granules of all warps and of each (None: each may touch all), from a place on.
-    What `keeps` is written and read, where the event says so.
-    """
-
-    arena: int
-    mask: int
-    parts: tuple[int, ...] | None
-    start: int
-    terms: tuple[tuple[int, int], ...]
-    writes: bool
-    keeps: bool = False
-
-
-@dataclass
-class Event:
-    """What an op does: accesses, registers (by number) that asynchronous multiplies use, and how it
-    synchronizes.
-    """
-
-    op: Operation
-    does: Does
-    engine: Engine
-    touches: tuple[Touch, ...] = ()
-    reads: tuple[int, ...] = ()
-    writes: tuple[int, ...] = ()
-    ring: int = -1
-    state: int = -1
-    pred: int = -1
-    count: int = 0
-    warps: int = 0
-    is_read: bool = False
-    value: int = -1
-    result: int = -1
-
-
-class Number(NamedTuple):
-    """A slot gets what a step makes of others."""
-
-    slot: int
-    step: Step
-    operands: tuple[int, ...]
-
-
-class Loop(NamedTuple):
-    """`scf.for`: bounds, and (argument, first, next, result) of what it carries."""
-
-    op: Operation
-    index: int
-    bounds: tuple[int, int, int]
-    carried: tuple[tuple[int, int, int, int], ...]
-    body: tuple[Any, ...]
-
-
-class Branch(NamedTuple):
-    """`scf.if`: sides, each with the slots that it gives and those that get them."""
-
-    op: Operation
-    condition: int
-    sides: tuple[tuple[tuple[Any, ...], tuple[tuple[int, int], ...]], ...]
-
-
-class While(NamedTuple):
-    """`scf.while`."""
-
-    op: Operation
-    firsts: tuple[tuple[int, int], ...]
-    before: tuple[Any, ...]
-    condition: int
-    passed: tuple[tuple[int, int], ...]
-    results: tuple[tuple[int, int], ...]
-    after: tuple[Any, ...]
-    nexts: tuple[tuple[int, int], ...]
-
-
-class Part(NamedTuple):
-    """The body of a role."""
-
-    role: int
-    body: tuple[Any, ...]
-
-
-Node = Number | Event | Loop | Branch | While | Part
-
-
-@dataclass
-class Skeleton:
-    """A kernel: its nodes, the number of slots, arenas and registers, and its rings and roles."""
-
-    kernel: cute.KernelOp
-    warps: int
-    cluster: int
-    nodes: tuple[Node, ...] = ()
-    slots: int = 0
-    arenas: list[tuple[str, bool]] = field(default_factory=list)
-    rings: list[pipeline.CreateOp] = field(default_factory=list)
-    roles: list[pipeline.RoleOp] = field(default_factory=list)
-    turns: dict[int, int] = field(default_factory=dict)
-    inputs: dict[int, Any] = field(default_factory=dict)
-    loops: list[Operation] = field(default_factory=list)
-    units: dict[tuple[int, int], int] = field(default_factory=dict)
 
 
 def skeleton_of(kernel: cute.KernelOp, granule_bytes: int = 0) -> Skeleton:

@@ -61,8 +61,8 @@ from cutedialect.passes.analysis.role_plan import (
     give,
     is_load,
     role_of,
+    use_of_copies,
 )
-from cutedialect.passes.analysis.role_use import use_of_copies
 from cutedialect.passes.roles.crossings import cross_numbers, cross_tiles, settle_owners
 from cutedialect.passes.roles.exchanges import join_exchanges, part_exchanges
 from cutedialect.plans import MAIN, UNIFORM, Plan, RoleRow, plan_of
@@ -149,7 +149,8 @@ class AssignWarpRolesPass(ModulePass):
                 kernel, "expected a block size and a schedule (run cute-tile first), got none"
             )
         settle_owners(kernel)
-        join_exchanges(exchanges)
+        if exchanges:
+            join_exchanges(exchanges)
         cross_tiles(kernel)
         _list_roles(module, kernel, rows, plan)
         if given.split_loads != "no":

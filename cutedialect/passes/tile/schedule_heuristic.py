@@ -18,7 +18,7 @@ from cutedialect.passes.analysis.mma_choice import (
     tensor_warps,
 )
 from cutedialect.passes.analysis.resource_plan import registers_of_accumulators
-from cutedialect.passes.analysis.role_use import loads_boxes
+from cutedialect.passes.analysis.role_plan import loads_boxes
 from cutedialect.passes.analysis.tensor_accumulators import tensor_plan
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.tile.streaming import is_common, order_of_stores, residence_of

@@ -4,8 +4,14 @@ Tiles are dealt out in blocks of the cluster's shape, which are walked in the or
 The tiles of a group of tensors are one list, tensor by tensor. The scheduler `single` gives every
 CTA the work item of its block index; `persistent` wraps the program into a loop over work items, as
 many CTAs apart as the grid has, or over a list that the host made where the program says how much
-work tiles are; `dynamic` into one that claims them (`work_loops.py`); `cancel` gives every CTA the
-work item of its block index, and those that have begun cancel launches and take over their items.
+work tiles are; `dynamic` into one that claims them; `cancel` gives every CTA the work item of its
+block index, and those that have begun cancel launches and take over their items.
+
+    for item = first to total step n { body }
+    while item < total { next = claim; body; item = next }
+    while item < total { next = cancel_launch; body; item = next }
+
+Where a kernel has roles, the one that loads claims for all of them (`shared_numbers.py`).
 With `split_k` or the scheduler `stream`, CTAs share the reductions of tiles (`split_reduction.py`),
 with `tail` those of the tiles that do not fill the last round.
 """
@@ -17,14 +23,16 @@ from functools import reduce
 from math import prod
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr, i32, i64
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i32, i64
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects import cute
 from cutedialect.dialects.walks import ops_of
+from cutedialect.layout import Layout
 from cutedialect.passes.analysis.layout_inference import contiguous_mode
+from cutedialect.passes.analysis.memory_views import WORK
 from cutedialect.passes.analysis.tensor_maps import mark_cluster_mode, mark_cluster_uniform
 from cutedialect.passes.launch_arguments import add_argument, launched_with
 from cutedialect.passes.rewriting import ScalarBuilder, erase
@@ -37,8 +45,10 @@ from cutedialect.passes.tile.split_reduction import (
     reduction_of,
     share_reduction,
 )
-from cutedialect.passes.tile.work_loops import cancel_loop, claim_loop, work_loop
 from cutedialect.schedule import Schedule
+
+_COUNTER_ALIGNMENT_BYTES = 16
+_COUNTER = cute.MemRefType.get(i32, "gmem", _COUNTER_ALIGNMENT_BYTES, Layout((1,), (1,)))
 
 
 def count_blocks(
@@ -112,9 +122,9 @@ def lower_tile_index(kernel: cute.KernelOp, index: cute.TileIndexOp, schedule: S
         if scheduler in ("persistent", "dynamic", "cancel", "tail"):
             count = build.mul(total(), parts) if parts > 1 else total()
             if scheduler == "dynamic":
-                build, item = claim_loop(kernel, index, item, count)
+                build, item = _claim_loop(kernel, index, item, count)
             elif scheduler == "cancel":
-                build, item = cancel_loop(index, item, count)
+                build, item = _cancel_loop(index, item, count)
             else:
                 build, item = items.persistent(build, item, count, parts)
         if parts > 1 and have_rows:
@@ -214,11 +224,11 @@ class _Items:
     ) -> tuple[ScalarBuilder, SSAValue]:
         """A loop over every so many-th work item, or over a list that the host made of them."""
         if self.offsets is None or self.index.work is None or parts > 1:
-            return work_loop(self.index, build, mine, total, self._at_a_time(build))
+            return _work_loop(self.index, build, mine, total, self._at_a_time(build))
         shares = self._add_shares()
         first = _entry(build, shares, mine)
         last = _entry(build, shares, build.add(mine, 1))
-        build, at = work_loop(self.index, build, first, last, build.constant(1))
+        build, at = _work_loop(self.index, build, first, last, build.constant(1))
         return build, _entry(build, shares, at)
 
     def split(self, build: ScalarBuilder, item: SSAValue, parts: int) -> tuple[SSAValue, Share]:
@@ -236,7 +246,7 @@ class _Items:
         rest = build.rem(tiles, takers)
         whole = build.sub(tiles, rest)
         total = build.add(whole, build.mul(rest, several))
-        build, item = work_loop(self.index, build, mine, total, takers)
+        build, item = _work_loop(self.index, build, mine, total, takers)
         behind = build.sub(item, whole)
         is_part = build.compare("sge", behind, zero)
         behind = build.max(behind, zero)
@@ -299,7 +309,7 @@ class _Items:
             rest = build.add(longer, rest)
             return build.select(is_long, build.div(step, more), rest)
 
-        build, tile = work_loop(self.index, build, low, high, one)
+        build, tile = _work_loop(self.index, build, low, high, one)
         begin = build.mul(tile, length)
         last = build.add(begin, build.sub(length, one))
         head = owner(build, begin)
@@ -508,3 +518,75 @@ def _inside(
             moved[mode - 2] = build.add(build.mul(coords[mode - 2], cluster[mode]), step)
             mark_cluster_mode(moved[mode - 2], mode)
     return moved
+
+
+def _work_loop(
+    index: cute.TileIndexOp, build: ScalarBuilder, first: SSAValue, total: SSAValue, step: SSAValue
+) -> tuple[ScalarBuilder, SSAValue]:
+    """Move everything from `index` on into a loop; returns the item's number."""
+    body = Block(arg_types=[i32])
+    loop = build.insert(scf.ForOp(first, total, step, [], body))
+    return _filled(loop, body, index, scf.YieldOp())
+
+
+def _claim_loop(
+    kernel: cute.KernelOp, index: cute.TileIndexOp, first: SSAValue, total: SSAValue
+) -> tuple[ScalarBuilder, SSAValue]:
+    """Move everything from `index` on into a loop that runs while there are items, beginning with
+    `first`; returns the item's number.
+    """
+    if kernel.schedule is not None and kernel.schedule.data.cluster not in (None, (1, 1)):
+        raise PassFailedException(
+            index,
+            f"expected cluster = (1,1) with the scheduler dynamic, got "
+            f"{kernel.schedule.data.cluster}; take scheduler = persistent",
+        )
+    counter = add_argument(
+        kernel, _COUNTER, "claims", lambda _: cute.WorkspaceOp([], _COUNTER, True)
+    )
+    return _while_loop(index, first, total, cute.ClaimOp(counter, total))
+
+
+def _cancel_loop(
+    index: cute.TileIndexOp, first: SSAValue, total: SSAValue
+) -> tuple[ScalarBuilder, SSAValue]:
+    """The same of a grid with a CTA (cluster) for each item: those that have begun take over items
+    of others.
+    """
+    return _while_loop(index, first, total, cute.CancelLaunchOp(total))
+
+
+def _while_loop(
+    index: cute.TileIndexOp,
+    first: SSAValue,
+    total: SSAValue,
+    claim: cute.ClaimOp | cute.CancelLaunchOp,
+) -> tuple[ScalarBuilder, SSAValue]:
+    """A loop that asks for the next item as the first thing that it does for one."""
+    before, body = Block(arg_types=[i32]), Block(arg_types=[i32])
+    build = ScalarBuilder(InsertPoint.before(index), index)
+    loop = build.insert(scf.WhileOp([first], [i32], Region(before), Region(body)))
+    inner = build.at(InsertPoint.at_end(before))
+    runs = inner.compare("slt", before.args[0], total)
+    inner.insert(scf.ConditionOp(runs, before.args[0]))
+    build.at(InsertPoint.at_end(body)).insert(claim)
+    return _filled(loop, body, index, scf.YieldOp(claim.result))
+
+
+def _filled(
+    loop: scf.ForOp | scf.WhileOp, body: Block, index: cute.TileIndexOp, ending: Operation
+) -> tuple[ScalarBuilder, SSAValue]:
+    """Move everything from `index` on but the buffers to the end of a loop's block, and end it;
+    returns the place in front of the index, and the item's number.
+    """
+    loop.attributes[WORK] = UnitAttr()
+    op: Operation | None = index
+    while op is not None:
+        behind = op.next_op
+        if not isinstance(op, cute.AllocSmemOp):
+            op.detach()
+            body.add_op(op)
+        op = behind
+    build = ScalarBuilder(InsertPoint.before(index), index)
+    build.at(InsertPoint.at_end(body)).insert(ending)
+    return build, body.args[0]

@@ -1,0 +1,141 @@
+"""What a skeleton is made of: events with their accesses, numbers, and control flow.
+
+Numbers live in slots of a role's list. Views of shared and tensor memory are no numbers: a view is
+an arena, a layout, and a place that is a sum of a constant and of slots with factors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from xdsl.ir import Operation
+
+from cutedialect.dialects import cute, pipeline
+from cutedialect.layout import Layout
+
+from .events import Does, Engine
+from .regions import Granules
+from .scalars import Step
+
+# The slot of the instance's number.
+INSTANCE = 0
+
+
+class View(NamedTuple):
+    """A tile of an arena: layout in elements, and where it begins, in granules."""
+
+    arena: int
+    layout: Layout
+    granules: Granules
+    start: int
+    terms: tuple[tuple[int, int], ...]
+
+
+class Touch(NamedTuple):
+    """One access: granules of all warps and of each (None: each may touch all), from a place on.
+    What `keeps` is written and read, where the event says so.
+    """
+
+    arena: int
+    mask: int
+    parts: tuple[int, ...] | None
+    start: int
+    terms: tuple[tuple[int, int], ...]
+    writes: bool
+    keeps: bool = False
+
+
+def place_of(touch: Touch, slots: list[Any], number: Callable[[Any], int]) -> int:
+    """Where an access begins, in granules."""
+    return touch.start + sum(number(slots[slot]) * factor for slot, factor in touch.terms)
+
+
+@dataclass
+class Event:
+    """What an op does: accesses, registers (by number) that asynchronous multiplies use, and how it
+    synchronizes.
+    """
+
+    op: Operation
+    does: Does
+    engine: Engine
+    touches: tuple[Touch, ...] = ()
+    reads: tuple[int, ...] = ()
+    writes: tuple[int, ...] = ()
+    ring: int = -1
+    state: int = -1
+    pred: int = -1
+    count: int = 0
+    warps: int = 0
+    is_read: bool = False
+    value: int = -1
+    result: int = -1
+
+
+class Number(NamedTuple):
+    """A slot gets what a step makes of others."""
+
+    slot: int
+    step: Step
+    operands: tuple[int, ...]
+
+
+class Loop(NamedTuple):
+    """`scf.for`: bounds, and (argument, first, next, result) of what it carries."""
+
+    op: Operation
+    index: int
+    bounds: tuple[int, int, int]
+    carried: tuple[tuple[int, int, int, int], ...]
+    body: tuple[Any, ...]
+
+
+class Branch(NamedTuple):
+    """`scf.if`: sides, each with the slots that it gives and those that get them."""
+
+    op: Operation
+    condition: int
+    sides: tuple[tuple[tuple[Any, ...], tuple[tuple[int, int], ...]], ...]
+
+
+class While(NamedTuple):
+    """`scf.while`."""
+
+    op: Operation
+    firsts: tuple[tuple[int, int], ...]
+    before: tuple[Any, ...]
+    condition: int
+    passed: tuple[tuple[int, int], ...]
+    results: tuple[tuple[int, int], ...]
+    after: tuple[Any, ...]
+    nexts: tuple[tuple[int, int], ...]
+
+
+class Part(NamedTuple):
+    """The body of a role."""
+
+    role: int
+    body: tuple[Any, ...]
+
+
+Node = Number | Event | Loop | Branch | While | Part
+
+
+@dataclass
+class Skeleton:
+    """A kernel: its nodes, the number of slots, arenas and registers, and its rings and roles."""
+
+    kernel: cute.KernelOp
+    warps: int
+    cluster: int
+    nodes: tuple[Node, ...] = ()
+    slots: int = 0
+    arenas: list[tuple[str, bool]] = field(default_factory=list)
+    rings: list[pipeline.CreateOp] = field(default_factory=list)
+    roles: list[pipeline.RoleOp] = field(default_factory=list)
+    turns: dict[int, int] = field(default_factory=dict)
+    inputs: dict[int, Any] = field(default_factory=dict)
+    loops: list[Operation] = field(default_factory=list)
+    units: dict[tuple[int, int], int] = field(default_factory=dict)

@@ -1,0 +1,373 @@
+"""What each kind of event does to the state of a run: accesses, arrivals and waits, fences, groups,
+messages and turns. What says False cannot go on yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from . import findings
+from .clocks import Access, Clock, Team
+from .events import Does, Engine
+from .mbarriers import MBarrier, Ring
+from .nodes import Event, place_of
+from .regions import LANES_PER_WARP
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+
+def perform_accesses(machine: Machine, team: Team, event: Event) -> bool:
+    """Accesses of an engine."""
+    engine = event.engine
+    match engine:
+        case Engine.THREADS:
+            if event.reads or event.writes:
+                machine.registers(team, event)
+            if event.touches:
+                machine.touch(team, event, True, team.column, team.step())
+        case Engine.CP_ASYNC:
+            team.copies += 1
+            made = machine.touch(team, event, False, team.column, team.step())
+            team.open.setdefault((engine, -1), []).extend(made)
+        case Engine.BULK_STORE:
+            machine.store(team, event)
+        case Engine.WGMMA:
+            _multiply(machine, team, event)
+        case Engine.TCGEN05:
+            team.multiplies += 1
+            team.step()
+            column = len(machine.teams) + team.column
+            machine.touch(team, event, False, column, team.multiplies)
+        case Engine.BULK_LOAD:
+            _load(machine, team, event)
+    return True
+
+
+def _multiply(machine: Machine, team: Team, event: Event) -> None:
+    made = machine.touch(team, event, False, team.column, team.step())
+    for register in (*event.reads, *event.writes):
+        before = team.unfenced.get(register)
+        if before is not None:
+            machine.report(
+                findings.IN_FLIGHT,
+                event,
+                "uses registers that threads have written: expected wgmma_fence in front",
+                before,
+            )
+    uses = Access(event, team, Engine.WGMMA, True, 0, 0, None, team.time, team.column, False)
+    for register in event.writes:
+        team.busy[register] = [uses]
+    reads = Access(event, team, Engine.WGMMA, False, 0, 0, None, team.time, team.column, False)
+    for register in set(event.reads) - set(event.writes):
+        at_work = [access for access in team.busy.get(register, ()) if not access.is_done]
+        team.busy[register] = [*at_work, reads]
+    team.open.setdefault((Engine.WGMMA, -1), []).extend((*made, uses, reads))
+
+
+def _load(machine: Machine, team: Team, event: Event) -> None:
+    ring = machine.rings[event.ring]
+    stage = team.slots[event.state] % ring.stages
+    barrier = ring.full[stage]
+    ring.loads += 1
+    team.step()
+    for access in machine.touch(team, event, True, ring.column, ring.loads):
+        access.column = ring.column
+    count = event.count if event.does is not Does.REQUEST else 16
+    barrier.bytes -= count * ring.copies
+    barrier.last = event
+    clock = team.clock[:]
+    clock[ring.column] = ring.loads
+    barrier.gather(clock)
+    if barrier.bytes < 0:
+        machine.report(
+            findings.BYTES,
+            event,
+            f"brings more bytes than stage {stage} of {ring.name} expects: expected "
+            f"{ring.expected_bytes}, got {-barrier.bytes} more",
+        )
+    barrier.complete()
+
+
+def _arrive(
+    machine: Machine, event: Event, ring: Ring, barrier: MBarrier, count: int, clock: Clock
+) -> None:
+    barrier.gather(clock)
+    barrier.last = event
+    if count > barrier.pending:
+        machine.report(
+            findings.ARRIVALS,
+            event,
+            f"arrives {count} times at a barrier of {ring.name} where {barrier.pending} of "
+            f"{barrier.count} arrivals are pending",
+        )
+        count = barrier.pending
+    barrier.pending -= count
+    barrier.complete()
+
+
+def _await(machine: Machine, team: Team, event: Event, barrier: MBarrier, rounds: int) -> bool:
+    """Wait until `rounds` phases are complete, by the parity of the last of them."""
+    ring = machine.rings[event.ring]
+    if rounds and (barrier.phases & 1) == ((rounds - 1) & 1):
+        machine.blocked[team.column] = event
+        return False
+    if rounds == 0 and barrier.phases & 1:
+        machine.blocked[team.column] = event
+        return False
+    if barrier.phases != rounds:
+        machine.report(
+            findings.PHASE,
+            event,
+            f"passes in phase {barrier.phases} of a barrier of {ring.name} where it waits for "
+            f"phase {rounds}: the parity is the same",
+        )
+    team.step()
+    if barrier.clock is not None:
+        team.learn(barrier.clock)
+    return True
+
+
+def _acquire(machine: Machine, team: Team, event: Event) -> bool:
+    ring = machine.rings[event.ring]
+    position = team.slots[event.state]
+    stage = position % ring.stages
+    if ring.op.is_released and not _await(
+        machine, team, event, ring.empty[stage], position // ring.stages
+    ):
+        return False
+    team.step()
+    if "tma" in ring.op.kinds:
+        barrier = ring.full[stage]
+        barrier.bytes += ring.expected_bytes
+        _arrive(machine, event, ring, barrier, 1, team.published())
+    return True
+
+
+def _wait(machine: Machine, team: Team, event: Event) -> bool:
+    ring = machine.rings[event.ring]
+    position = team.slots[event.state]
+    barrier = ring.full[position % ring.stages]
+    return _await(machine, team, event, barrier, position // ring.stages + 1)
+
+
+def _commit(machine: Machine, team: Team, event: Event) -> bool:
+    ring = machine.rings[event.ring]
+    kinds = ring.op.kinds
+    barrier = ring.full[team.slots[event.state] % ring.stages]
+    team.step()
+    if "tcgen05" in kinds:
+        _arrive(machine, event, ring, barrier, 1, _committed(machine, team))
+    if "tmem" in kinds or "threads" in kinds:
+        arrivals = 1 if team.elected else team.warps
+        _arrive(machine, event, ring, barrier, arrivals, team.published())
+    if "cp_async" in kinds:
+        column = 2 * len(machine.teams) + team.column
+        for access in team.open.pop((Engine.CP_ASYNC, -1), []):
+            # Its mbarrier tells of it (`cp.async.mbarrier.arrive.noinc`).
+            access.column, access.time, access.is_done = column, team.copies, True
+        clock = team.published()
+        clock[column] = team.copies
+        arrivals = 1 if team.elected else team.warps * LANES_PER_WARP
+        _arrive(machine, event, ring, barrier, arrivals, clock)
+    return True
+
+
+def _committed(machine: Machine, team: Team) -> Clock:
+    """What a commit passes on: the multiplies so far, and what came before them."""
+    clock = team.clock[:]
+    clock[len(machine.teams) + team.column] = team.multiplies
+    return clock
+
+
+def _release(machine: Machine, team: Team, event: Event) -> bool:
+    ring = machine.rings[event.ring]
+    position = team.slots[event.state] - event.count
+    if not ring.op.is_released:
+        return True
+    barrier = ring.empty[position % ring.stages]
+    team.step()
+    if event.is_read:
+        _arrive(machine, event, ring, barrier, ring.commits, _committed(machine, team))
+        return True
+    arrivals = (1 if team.elected else team.warps) * ring.releases
+    _arrive(machine, event, ring, barrier, arrivals, team.published())
+    return True
+
+
+def _advance(machine: Machine, team: Team, event: Event) -> bool:
+    team.slots[event.state] += 1 if event.value < 0 else machine.number(team.slots[event.value])
+    return True
+
+
+def _barrier(machine: Machine, team: Team, event: Event) -> bool:
+    others = [
+        other
+        for other in machine.teams
+        if other.role == team.role and other.instance == team.instance
+    ]
+    if len(others) == 1 or (event.warps and event.warps <= team.warps):
+        team.meet(event.warps)
+        return True
+    # Teams that take turns meet as one role, each time anew.
+    key = team.role, team.instance
+    if not team.counts.get("meets"):
+        team.counts["meets"] = 1
+        team.counts["met"] = team.counts.get("met", 0) + 1
+        team.meet(0)
+        machine.meetings[key, team.counts["met"], team.column] = team.published()
+    places = [(key, team.counts["met"], other.column) for other in others]
+    if not all(place in machine.meetings for place in places):
+        machine.blocked[team.column] = event
+        return False
+    team.counts["meets"] = 0
+    team.step()
+    for place in places:
+        team.learn(machine.meetings[place])
+    return True
+
+
+def _gather(machine: Machine, team: Team, event: Event) -> bool:
+    if event.reads or event.writes:
+        machine.registers(team, event)
+    if not _barrier(machine, team, event):
+        return False
+    if event.result >= 0:
+        team.slots[event.result] = ("condition", event.op.name)
+    return True
+
+
+def _fence(machine: Machine, team: Team, event: Event) -> bool:
+    team.fence()
+    return True
+
+
+def _wgmma_fence(machine: Machine, team: Team, event: Event) -> bool:
+    team.unfenced.clear()
+    return True
+
+
+def _issuers(team: Team, event: Event) -> Iterable[int]:
+    """The warps whose thread issues bulk stores, commits or waits; -1 where all threads do."""
+    if event.engine is not Engine.BULK_STORE:
+        return (-1,)
+    return range(0, team.warps, event.warps) if event.warps else (0,)
+
+
+def _close(machine: Machine, team: Team, event: Event) -> bool:
+    for issuer in _issuers(team, event):
+        key = event.engine, issuer
+        team.groups.setdefault(key, []).append(team.open.pop(key, []))
+    return True
+
+
+def _close_wait(machine: Machine, team: Team, event: Event) -> bool:
+    time = team.step()
+    for issuer in _issuers(team, event):
+        key = event.engine, issuer
+        groups = team.groups.get(key, [])
+        done = groups[: len(groups) - event.count] if event.count else groups
+        for group in done:
+            for access in group:
+                access.is_done, access.time = True, time
+        team.groups[key] = groups[len(done) :]
+    return True
+
+
+def _send(machine: Machine, team: Team, event: Event) -> bool:
+    touch = event.touches[0]
+    machine.touch(team, event, True, team.column, team.step())
+    place = place_of(touch, team.slots, machine.number)
+    machine.sent[touch.arena, place] = team.slots[event.value]
+    return True
+
+
+def _receive(machine: Machine, team: Team, event: Event) -> bool:
+    touch = event.touches[0]
+    machine.touch(team, event, True, team.column, team.step())
+    team.slots[event.result] = machine.sent.get(
+        (touch.arena, place_of(touch, team.slots, machine.number)), 0
+    )
+    return True
+
+
+def _request(machine: Machine, team: Team, event: Event) -> bool:
+    _load(machine, team, event)
+    return True
+
+
+def _respond(machine: Machine, team: Team, event: Event) -> bool:
+    machine.touch(team, event, True, team.column, team.step())
+    total = machine.number(team.slots[event.value])
+    team.slots[event.result] = machine.claimed(team, "response", total)
+    return True
+
+
+def _claim(machine: Machine, team: Team, event: Event) -> bool:
+    total = machine.number(team.slots[event.value])
+    team.slots[event.result] = machine.claimed(team, "claim", total)
+    return True
+
+
+def _turn_wait(machine: Machine, team: Team, event: Event) -> bool:
+    mine = team.turn if event.warps else team.instance
+    if event.is_read and mine != 0:
+        return True
+    waiting = machine.tokens.get(_turn_of(team, event, mine), [])
+    if not waiting:
+        machine.blocked[team.column] = event
+        return False
+    team.step()
+    team.learn(waiting.pop(0))
+    return True
+
+
+def _turn_pass(machine: Machine, team: Team, event: Event) -> bool:
+    mine = team.turn if event.warps else team.instance
+    count = 1 + max(
+        other.turn if event.warps else other.instance
+        for other in machine.teams
+        if other.role == team.role
+    )
+    if event.is_read and mine != count - 1:
+        return True
+    passed = machine.tokens.setdefault(_turn_of(team, event, (mine + 1) % count), [])
+    if passed:
+        machine.report(
+            findings.ARRIVALS,
+            event,
+            f"role '{team.name}' passes a turn on that was passed on before, and not taken",
+        )
+    passed.append(team.published())
+    return True
+
+
+def _turn_of(team: Team, event: Event, number: int) -> tuple[int, int, int, int]:
+    """The barrier at which a turn is taken."""
+    instance = team.instance if event.warps else -1
+    return team.role, instance, event.warps, number
+
+
+PERFORM: dict[Does, Callable[[Machine, Team, Event], bool]] = {
+    Does.NOTHING: perform_accesses,
+    Does.GIVES: perform_accesses,
+    Does.ACQUIRE: _acquire,
+    Does.COMMIT: _commit,
+    Does.WAIT: _wait,
+    Does.RELEASE: _release,
+    Does.ADVANCE: _advance,
+    Does.BARRIER: _barrier,
+    Does.TURN_WAIT: _turn_wait,
+    Does.TURN_PASS: _turn_pass,
+    Does.CLAIM: _claim,
+    Does.GATHER: _gather,
+    Does.PROXY_FENCE: _fence,
+    Does.GROUP_COMMIT: _close,
+    Does.GROUP_WAIT: _close_wait,
+    Does.WGMMA_FENCE: _wgmma_fence,
+    Does.SEND: _send,
+    Does.RECEIVE: _receive,
+    Does.REQUEST: _request,
+    Does.RESPOND: _respond,
+}
