@@ -63,17 +63,13 @@ def by_warp(
     """The granules that each warp touches of a tile, by a thread-value layout into its column-major
     coordinates; None where the layout does not say so for this many warps.
     """
-    threads, values = _modes_of(tv, 0), _modes_of(tv, 1)
-    if prod(extent for extent, _ in threads) != warps * LANES_PER_WARP:
+    modes = _of_warp(tv, warps)
+    if modes is None:
         return None
-    lanes, others = _split(threads, LANES_PER_WARP)
-    if lanes is None:
-        return None
-    moves = [
-        [layout(index * stride) for index in range(extent)] for extent, stride in (*lanes, *values)
-    ]
+    held, others = modes
+    moves = [[layout(index * stride) for index in range(extent)] for extent, stride in held]
     steps = [[layout(index * stride) for index in range(extent)] for extent, stride in others]
-    if not _adds_up((*lanes, *values, *others), (*moves, *steps), layout):
+    if not _adds_up((*held, *others), (*moves, *steps), layout):
         return None
     mask = (1 << granules.count) - 1
     for offsets in moves:
@@ -109,12 +105,10 @@ def rows_by_warp(
     """The granules of the rows of an operand that the warps need for what they hold of a product:
     rows of the operand are coordinates along `mode` of the product.
     """
-    threads, values = _modes_of(tv, 0), _modes_of(tv, 1)
-    if prod(extent for extent, _ in threads) != warps * LANES_PER_WARP:
+    modes = _of_warp(tv, warps)
+    if modes is None:
         return None
-    lanes, others = _split(threads, LANES_PER_WARP)
-    if lanes is None:
-        return None
+    held, others = modes
     rows, *columns = layout
     width = (1 << granules.count) - 1
     for column in columns:
@@ -123,7 +117,7 @@ def rows_by_warp(
     inner = prod(shape[:mode])
     reached = [
         {index * stride // inner % shape[mode] for index in range(extent)}
-        for extent, stride in (*lanes, *values)
+        for extent, stride in held
     ]
     own = {0}
     for places in reached:
@@ -152,6 +146,17 @@ def _flat(layout: Layout) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 def _modes_of(tv: Layout, mode: int) -> list[tuple[int, int]]:
     return [(extent, stride) for extent, stride in zip(*_flat(tv[mode]), strict=True)]
+
+
+def _of_warp(tv: Layout, warps: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]] | None:
+    """The modes of what a warp holds, lanes and values, and those of the warps; None where the
+    layout does not say so for this many warps.
+    """
+    threads = _modes_of(tv, 0)
+    if prod(extent for extent, _ in threads) != warps * LANES_PER_WARP:
+        return None
+    lanes, others = _split(threads, LANES_PER_WARP)
+    return None if lanes is None else ([*lanes, *_modes_of(tv, 1)], others)
 
 
 def _split(
