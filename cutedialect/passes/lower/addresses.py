@@ -296,8 +296,11 @@ def xor_addresses(
 
 
 def meet(digits: Sequence[ByteDigit], constants: Sequence[int], repeat: int) -> bool:
-    """Whether a constant has bits below `repeat` that digits of the thread also have."""
-    taken = reduce(or_, ((extent - 1) * weight % repeat for _, extent, weight in digits), 0)
+    """Whether a constant has bits below `repeat` that what digits of the thread add up to also has,
+    for any thread: of three warps 256 bytes apart the second one has the bit that the third lacks.
+    """
+    sums = subset_sums([(extent, weight) for _, extent, weight in digits], repeat)
+    taken = reduce(or_, sums, 0)
     return any(taken & at % repeat for at in constants)
 
 
