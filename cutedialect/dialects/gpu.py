@@ -45,6 +45,7 @@ from xdsl.traits import (
     SymbolTable,
 )
 
+from .arguments import parse_argument
 from .checks import check
 from .effects import ORDERS, Effects
 
@@ -129,7 +130,7 @@ class FuncOp(IRDLOperation):
     def parse(cls, parser: Parser) -> FuncOp:
         name = parser.parse_symbol_name()
         arguments: list[Parser.Argument] = parser.parse_comma_separated_list(
-            parser.Delimiter.PAREN, lambda: _parse_argument(parser)
+            parser.Delimiter.PAREN, lambda: parse_argument(parser)
         )
         results: Sequence[Attribute] = ()
         if parser.parse_optional_punctuation("->"):
@@ -202,13 +203,6 @@ class FuncOp(IRDLOperation):
 
 def _listed(types: Sequence[Attribute]) -> str:
     return f"({', '.join(map(str, types))})"
-
-
-def _parse_argument(parser: Parser) -> Parser.Argument:
-    """An argument with the location that `--print-debuginfo` writes behind its type."""
-    argument = parser.parse_argument()
-    argument.location = parser.parse_optional_location()
-    return argument
 
 
 @irdl_op_definition

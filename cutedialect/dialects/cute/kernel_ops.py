@@ -40,6 +40,7 @@ from xdsl.traits import (
     SymbolOpInterface,
 )
 
+from cutedialect.dialects.arguments import parse_argument
 from cutedialect.dialects.checks import check
 from cutedialect.dialects.cute_nvgpu import TmaDescriptorType
 from cutedialect.dialects.effects import NONE, ORDERS, Effects
@@ -72,13 +73,6 @@ def parse_tile(parser: Parser) -> DenseArrayBase:
 def print_tile(printer: Printer, tile: DenseArrayBase) -> None:
     shown = ("_" if extent < 0 else str(extent or "*") for extent in tile.get_values())
     printer.print_string("[" + ", ".join(shown) + "]")
-
-
-def _parse_argument(parser: Parser) -> Parser.Argument:
-    """An argument with the location that `--print-debuginfo` writes behind its type."""
-    argument = parser.parse_argument()
-    argument.location = parser.parse_optional_location()
-    return argument
 
 
 @irdl_op_definition
@@ -126,7 +120,7 @@ class KernelOp(IRDLOperation):
     def parse(cls, parser: Parser) -> KernelOp:
         name = parser.parse_symbol_name()
         args = parser.parse_comma_separated_list(
-            parser.Delimiter.PAREN, lambda: _parse_argument(parser)
+            parser.Delimiter.PAREN, lambda: parse_argument(parser)
         )
         attributes = parser.parse_optional_attr_dict_with_keyword()
         region = parser.parse_region(args)
