@@ -134,3 +134,35 @@ def test_tiles_that_begin_between_vectors_do_not_go_by_tma() -> None:
     best(x, y, **BY_TMA)
     wanted = [-np.sort(-part, 1)[:, :6] for part in (x[:, :8], x[:, 8:])]
     assert np.array_equal(y, np.concatenate(wanted, 1))
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_tiles_that_lanes_pad(target) -> None:
+    """Tiles of 20 columns, which lanes pad to 24: a box would end in the next tile."""
+
+    @cute.kernel
+    def places(X, Y):
+        i, j = cute.tile_index(X, (20, 16))
+        x = cute.local_tile(X, (20, 16), (i, j)).T.load()
+        cute.copy(cute.argmax(x, 0), cute.local_tile(Y, (1, 20), (j, i)))
+
+    x = np.random.default_rng(0).integers(-2, 3, (20, 16)).astype(np.float32)
+    y = np.full((1, 40), GUARD, np.int32)
+    places(x, y, arch=target, backend="emulator", schedule="roles = specialized")
+    assert np.array_equal(y[0, :20], x.argmax(1))
+    assert (y[0, 20:] == GUARD).all()
+
+
+def test_sums_of_tiles_that_lanes_pad() -> None:
+    """Rows and columns are padded, and neighbors are added to once."""
+
+    @cute.kernel
+    def added(X, Y):
+        i, j = cute.tile_index(X, (40, 20))
+        x = cute.local_tile(X, (40, 20), (i, j)).load()
+        cute.atomic_add(x, cute.local_tile(Y, (40, 20), (i, j)))
+
+    x = np.random.default_rng(0).integers(-2, 3, (80, 40)).astype(np.float32)
+    y = np.zeros_like(x)
+    added(x, y, **BY_TMA)
+    assert np.array_equal(y, x)

@@ -157,12 +157,17 @@ def why_no_map(type_: cute.MemRefType) -> str:
 
 
 def boxes_of(
-    tile: SSAValue, shape: tuple[int, ...], layout: Layout, share: int = 1
+    tile: SSAValue,
+    shape: tuple[int, ...],
+    layout: Layout,
+    share: int = 1,
+    is_stored: bool = False,
 ) -> tuple[TensorTile, tuple[int, ...]] | str:
     """Where in its tensor a tile is, or each part of one that is put together, and the boxes in
     which TMA copies a part of it of a shape; or why it copies none. Boxes are one block of the
     contiguous mode of the `layout` in shared memory; `share` CTAs take an equal part of the other
-    mode each.
+    mode each. Boxes end with their tensor, not with a tile (PTX ISA 5.5.3): what `is_stored` has
+    to be there to its last element.
     """
     type_, found = part_of(tile), tile_of_tensor(tile)
     contiguous = contiguous_mode(type_)
@@ -172,6 +177,8 @@ def boxes_of(
         return why
     if contiguous is None:
         return "no mode of the tile is contiguous"
+    if is_stored and (why := _why_padded(tile)):
+        return why
     step = _step_of_tiles(tile, found.modes[contiguous])
     if step * type_.bits % (8 * _WIDTH):
         return f"its tiles are {step} elements of a line apart, no multiple of {_WIDTH} bytes"
@@ -194,12 +201,26 @@ def _step_of_tiles(tile: SSAValue, mode: int) -> int:
     """Elements between neighboring tiles along a mode of their tensor, which a padded tile is wider
     than; 0 where no coordinate counts tiles. Copies begin at a multiple of 16 bytes of a line.
     """
+    view = _local_tile_of(tile)
+    return 0 if view is None else max(view.counted[mode], 0)
+
+
+def _why_padded(tile: SSAValue) -> str:
+    """Which extents of a tile are padded, behind which another tile may begin."""
+    view = _local_tile_of(tile)
+    if view is None or view.of is None:
+        return ""
+    return f"its tile of {view.counted} is padded to {tuple(view.tile.get_values())}"
+
+
+def _local_tile_of(tile: SSAValue) -> cute.LocalTileOp | None:
+    """The view of a tensor by coordinates that a tile is, or is a part of."""
     op = tile.owner
     while isinstance(op, Operation) and op.operands:
         if isinstance(op, cute.LocalTileOp):
-            return max(op.counted[mode], 0)
+            return op
         op = op.operands[0].owner
-    return 0
+    return None
 
 
 def _box(

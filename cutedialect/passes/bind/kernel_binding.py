@@ -160,13 +160,15 @@ class KernelBinding:
         share: int,
         element: Attribute | None = None,
         is_half: bool = False,
+        is_stored: bool = False,
     ) -> SSAValue | None:
-        """The tensor map for copies between a tile in gmem and its buffer, or the half of it that a
-        CTA of a pair keeps; where there is none, `unmapped` says why.
+        """The tensor map for copies between a tile in gmem, which `is_stored` or loaded, and its
+        buffer, or the half of it that a CTA of a pair keeps; where there is none, `unmapped` says
+        why.
         """
         staged = half_type(staged) if is_half else staged
         shape = staged.shape if is_half else part_of(tile).shape
-        found = boxes_of(tile, shape, staged.layout, share)
+        found = boxes_of(tile, shape, staged.layout, share, is_stored)
         if isinstance(found, str):
             self.unmapped = found
             return None

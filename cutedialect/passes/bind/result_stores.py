@@ -402,7 +402,9 @@ class ResultStores:
         written = type_of_columns(cute.fragment_of(op.source), chunk)
         assert written is not None
         staging = staging_layout(part, contiguous, source.bits, written.bound)
-        described = self._tensor_map(op.destination, part, staging, groups if contiguous else 1)
+        described = self._tensor_map(
+            op.destination, part, staging, groups if contiguous else 1, is_stored=True
+        )
         if described is None:
             remark("cute-partition", op, f"TMA not taken for a store: {binding.unmapped}")
             return
@@ -465,13 +467,14 @@ class ResultStores:
         part: tuple[int, ...],
         staging: Staging,
         share: int,
+        is_stored: bool = False,
     ) -> SSAValue | None:
         """The tensor map for copies between parts of a tile and a buffer."""
         layout, swizzle, alignment = staging
         element = cute.element_of(tile.type)
         staged = cute.MemRefType.get(element, "smem", max(alignment, 128), layout, swizzle)
         view = cute.SubviewOp(tile, (0, 0), part)
-        described = self.binding.tensor_map(view.result, staged, share)
+        described = self.binding.tensor_map(view.result, staged, share, is_stored=is_stored)
         view.erase()
         return described
 
