@@ -3,13 +3,15 @@ what they miss. The same timings give the same file, bit by bit.
 
     python -m benchmarks.fit --space gemm --device h100 [--write]
     python -m benchmarks.fit --space gemm --device h200 --measure --minutes 10 [--seed S]
+    python -m benchmarks.fit --space gemm --device h200 --pack
 
-Timings are kept in `benchmarks/timings/SPACE-DEVICE.jsonl.xz`, lines of {"case": "4096x1024x512
-bf16 TN", "schedule": TEXT, "us": TIME, "run": SEED}: of each problem some schedules, those that may
-be the best. `--measure` draws problems and adds what the device at hand takes for them, until the
-minutes are over; it prints how many it took. Printed is by how much what is chosen among them takes
-longer than the best of them, in the geometric mean: by the constants as they are, fitted, and with
-trees that were fitted to other problems. `--write` puts the fit to all into the package.
+Timings are kept in `--timings` (benchmarks/timings), as `fit_timings.py` says: of each problem some
+schedules, those that may be the best. `--measure` draws problems and appends what the device at
+hand takes for them to SPACE-DEVICE.SEED.jsonl, a problem at a time, until the minutes are over: a
+run that is cut keeps what it has. `--pack` makes one compressed file of all. Printed is by how much
+what is chosen among them takes longer than the best of them, in the geometric mean: by the nearest
+device's file, by the constants as they were, fitted, and with trees that were fitted to other
+problems. `--write` puts the fit to all into the package.
 
 Constants are changed one at a time, by 10 % and by 3 %, as long as that leaves less of the
 logarithm of the time over the estimate, of which only what schedules of one problem differ in
@@ -22,33 +24,25 @@ import argparse
 import hashlib
 import inspect
 import json
-import lzma
 import random
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-import cutedialect as cute
 from cutedialect.choosing import gemm_price, price
 from cutedialect.choosing.gemm_price import Estimate, GemmPrice, facts_of, knows
 from cutedialect.choosing.gemm_problem import Problem, tiling_of
-from cutedialect.choosing.gemm_schedules import GEMM_SPACE, raster_for
-from cutedialect.choosing.need import NONE
-from cutedialect.frontend.autotune import tune
-from cutedialect.frontend.declarations import GEMM
-from cutedialect.frontend.gemm import GemmCall
+from cutedialect.choosing.gemm_schedules import raster_for
 from cutedialect.schedule import Schedule
 
-from . import shape_draws
-from .gemm_case import Gemm
-from .inputs import TYPES
+from .fit_timings import KEPT, WORKER, Record, keep, measured, minutes_of, problem_of, read
+from .supervisor import NoDeviceError
 
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -67,11 +61,8 @@ _NONE = (0, 1e9)
 _UNIT = 1e-4
 
 
-# Schedules of each problem that are timed, and rounds in which each is.
-_TIMED, _ROUNDS = 12, 5
 # By how much a constant is changed at once, in turns, and what a change has to leave less.
 _CHANGES, _PASSES, _LESS = (1.1, 1 / 1.1, 1.03, 1 / 1.03), 3, 1e-6
-_KEPT = Path(__file__).parent / "timings"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -86,23 +77,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--measure", action="store_true", help="add timings of the device at hand")
     parser.add_argument("--minutes", type=float, default=10.0, help="of the device (default 10)")
     parser.add_argument("--seed", type=int, default=1, help="of the problems that are measured")
+    parser.add_argument("--timings", type=Path, default=KEPT, help="the folder of timings")
+    parser.add_argument("--pack", action="store_true", help="make one compressed file of timings")
     parser.add_argument("--trees", type=int, default=96, metavar="N")
     options = parser.parse_args(arguments)
-    path = _KEPT / f"{options.space}-{options.device}.jsonl.xz"
+    stem = f"{options.space}-{options.device}"
     if options.measure:
-        records = _read(path)
-        count = len(records)
-        records += measured(options.minutes, options.seed)
-        _keep(path, records)
-        print(f"{len(records) - count} timings taken, {len(records)} kept in {path}")
-        return 0
-    if not path.exists():
+        return _measure(options.timings, stem, options.minutes, options.seed)
+    records = read(options.timings, stem)
+    if not records:
         print(
-            f"expected timings in {path}, got none: take them on a device with --measure",
+            f"expected timings in {options.timings / stem}.jsonl.xz, got none: take them on a "
+            "device with --measure",
             file=sys.stderr,
         )
         return 1
-    text = fitted_file(options.space, options.device, _read(path), options.trees, print)
+    if options.pack:
+        path = keep(options.timings, stem, records)
+        print(f"{len(records)} timings, {path.stat().st_size} bytes: {path}")
+        return 0
+    text = fitted_file(options.space, options.device, records, options.trees, print)
     if options.write:
         target = price.FOLDER / f"{options.space}-{options.device}.json"
         target.write_text(text, "utf-8")
@@ -110,48 +104,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-Record = dict[str, Any]
-
-
-def measured(minutes: float, seed: int) -> list[Record]:
-    """Timings of drawn problems on the device at hand, until so many minutes are over."""
-    end = time.monotonic() + 60 * minutes
-    records: list[Record] = []
-    cases = [case for case in shape_draws.drawn(seed, 4.0) if case.section != "batches"]
-    random.Random(seed).shuffle(cases)
-    for case in cases:
-        if time.monotonic() >= end:
-            break
-        problem = problem_of(case.name)
-        if not knows(problem):
-            continue
-        ranked = GEMM_SPACE.ranked((problem,), None, NONE)
-        texts = [schedule.text() for schedule in islice(ranked, _TIMED)]
-        ((a, b),) = case.specs
-        options = {"out_dtype": TYPES[case.dtype][1]}
-        try:
-            tuning = tune(cute.gemm, (a, b), options, configs=texts, rounds=_ROUNDS, again=True)
-        except cute.CompileError as error:
-            print(f"{case.name}: {error.message}", file=sys.stderr)
-            continue
-        records += [
-            {"case": case.name, "schedule": each.schedule, "us": round(each.median, 3), "run": seed}
-            for each in tuning.timings
-            if each.median is not None
-        ]
-    return records
-
-
-def _read(path: Path) -> list[Record]:
-    if not path.exists():
-        return []
-    return list(map(json.loads, lzma.decompress(path.read_bytes()).decode().splitlines()))
-
-
-def _keep(path: Path, records: Iterable[Record]) -> None:
-    lines = "".join(json.dumps(record) + "\n" for record in records)
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(lzma.compress(lines.encode()))
+def _measure(
+    folder: Path, stem: str, minutes: float, seed: int, command: Sequence[str] = WORKER
+) -> int:
+    """Append timings to the file of a seed as they come."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{stem}.{seed}.jsonl"
+    problems = count = 0
+    say = partial(print, flush=True)
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            for timed in measured(seed, minutes, say, command):
+                file.write("".join(json.dumps(record) + "\n" for record in timed))
+                file.flush()
+                problems, count = problems + 1, count + len(timed)
+                if timed:
+                    best = min(timed, key=lambda record: record["us"])
+                    say(
+                        f"{best['at']:4} s, {problems} problems, {count} timings; {best['case']}: "
+                        f"{best['us']:.1f} us, {best['schedule']}"
+                    )
+    except NoDeviceError as error:
+        print(error, file=sys.stderr)
+        return 1
+    say(f"{count} timings of {problems} problems: {path}")
+    return 0
 
 
 def fitted_file(
@@ -178,6 +155,7 @@ def fitted_file(
             "kept": True,
             "count": len(timings.times),
             "problems": timings.problems,
+            "device_minutes": round(minutes_of(records), 1),
             "longer_than_best": round(apart, 4),
         },
         "source": source_hash(),
@@ -351,16 +329,6 @@ class Timings:
 
 def _cycles(estimate: Estimate, schedule: Schedule) -> float:
     return estimate.cycles(tiling_of(schedule), schedule.split_k or 1, schedule.reduction)
-
-
-def problem_of(name: str) -> Problem:
-    """The problem that a case is, by its name."""
-    size, dtype, majors = name.split()[:3]
-    edges = size.split("x") if "x" in size else [size.removesuffix("^3")] * 3
-    m, n, k = map(int, edges)
-    ((a, b),) = Gemm("timed", dtype, (m, n, k), majors).specs
-    out_dtype = TYPES[dtype][1]
-    return GemmCall.of(GEMM.given(a, b, out_dtype=out_dtype)).problem()
 
 
 def _is_choice(schedule: Schedule, problem: Problem) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Generator, Sequence
 from typing import Any
 
@@ -15,10 +16,14 @@ Answer = dict[str, Any] | WorkerError
 
 
 def answers(
-    requests: Sequence[dict[str, Any]], command: Sequence[str], workers: int, patience: float
+    requests: Sequence[dict[str, Any]],
+    command: Sequence[str],
+    workers: int,
+    patience: float,
+    until: float | None = None,
 ) -> Generator[tuple[int, Answer]]:
-    """The number of each request and its answer, as they come; `patience` is in seconds. Who stops
-    listening ends the workers.
+    """The number of each request and its answer, as they come, `until` a moment of the monotonic
+    clock; `patience` is in seconds. Who stops listening ends the workers.
 
     Raises NoDeviceError when a worker has nothing to work on.
     """
@@ -49,7 +54,13 @@ def answers(
         thread.start()
     try:
         for _ in requests:
-            got = given.get()
+            left = None if until is None else until - time.monotonic()
+            if left is not None and left <= 0:
+                return
+            try:
+                got = given.get(timeout=left)
+            except queue.Empty:
+                return
             if isinstance(got, NoDeviceError):
                 raise got
             yield got
