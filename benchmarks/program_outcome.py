@@ -26,12 +26,15 @@ _REGISTER = re.compile(r"%\w+")
 class Outcome:
     """What became of a program on a target, and why: `right`, `refused`, `wrong` or `broken`; of
     one of several multiplies also `refusable`, where a default refuses what `schedule` makes right,
-    and `helpless`, a refusal without a place or a remedy.
+    and `helpless`, a refusal without a place or a remedy. Where it was asked for, `check` is what
+    `cute-check-protocol` says, and `what` its first finding.
     """
 
     kind: str
     reason: str = ""
     schedule: str = ""
+    check: str = ""
+    what: str = ""
 
     @property
     def pattern(self) -> str:

@@ -2,47 +2,48 @@
 behind the last pass that orders it removes, moves or alters each fence, wait, arrival, byte count,
 stage and release, one at a time, and asks both the check and the emulator.
 
-    python -m benchmarks.protocol_mutants [--count N] [--seed S] [--target NAME] [--mutants N]
+    python -m benchmarks.protocol_mutants [--seed S] [--kernel TEXT] [--target NAME] [--plan TEXT]
+                                          [--edit TEXT] [--mutants N] [--jobs N] [--patience S]
                                           [--budget SECONDS] [--json FILE] [--verbose]
 
-Kernels are drawn programs of several multiplies (`multiplied_programs`), and a GEMM for each
-target. The table has a row for each kind of edit: how many mutants the emulator finds faulty, and
-of these how many the check finds; what the check finds and the emulator does not, which stays
-right on the one run that the emulator makes of it; and what is proved but faulty, of which there
-has to be none.
-Without edits (`--mutants 0`) every program has to be proved. Exits 1 where a program is not proved,
+Kernels are those of `protocol_kernels`, each with all plans on all targets that take it; of these
+`--mutants` draws so many edits each. The table has a row for each kind of edit: how many mutants
+the emulator finds faulty, and how many of them the check finds; what the check finds and the
+emulator does not, which stays right on the one run that the emulator makes of it; and what is
+proved but faulty, of which there has to be none.
+Without edits (`--mutants 0`) every kernel has to be proved. Exits 1 where a kernel is not proved,
 or where a mutant is proved and faulty.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import math
 import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from random import Random
 from typing import Any, NamedTuple
 
-from xdsl.context import Context
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 from xdsl.ir import Operation
 
 from cutedialect.dialects import cute, cute_nvgpu, pipeline
 from cutedialect.dialects.walks import walk
-from cutedialect.passes import cute_to_ptx
-from cutedialect.passes.protocol.check_protocol import verdict_of
-from cutedialect.passes.protocol.skeleton import Undecided
 
 from . import multiplied_programs
-from .program_outcome import Outcome, outcome
-from .tile_program import Argument, Program
+from .program_outcome import Outcome
+from .protocol_kernels import PLANS, Subject, subjects
+from .protocol_verdict import checked
+from .supervisor import WorkerError
+from .worker_pool import answers
 
-_BEHIND = "cute-unroll-loops"
+Row = dict[str, Any]
 _REMOVED: tuple[type[Operation], ...] = (
     cute_nvgpu.ProxyFenceOp,
     cute_nvgpu.WgmmaFenceOp,
@@ -199,94 +200,27 @@ def _count(op: Operation, name: str, by: int) -> None:
     op.properties[name] = IntegerAttr(count.value.data + by, i32)
 
 
-class _Step:
-    """A pass behind the last one that orders."""
-
-    name = "mutate"
-
-    def __init__(self, change: Callable[[ModuleOp], None]) -> None:
-        self.change = change
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        self.change(op)
-
-
-@contextmanager
-def behind_the_last_pass(change: Callable[[ModuleOp], None]) -> Iterator[None]:
-    """Compilations inside do this to a module behind the last pass that orders."""
-    before = cute_to_ptx.pipeline
-
-    def pipeline_with(arch: str, schedule: str | None = None) -> tuple[Any, ...]:
-        steps: list[Any] = []
-        for step in before(arch, schedule):
-            steps.append(step)
-            if step.name == _BEHIND:
-                steps.append(_Step(change))
-        return tuple(steps)
-
-    cute_to_ptx.pipeline = pipeline_with
-    try:
-        yield
-    finally:
-        cute_to_ptx.pipeline = before
-
-
-def verdict(module: ModuleOp) -> tuple[str, str]:
-    """What the check says of a module: `proved`, `found` with what, or `undecided`."""
-    for kernel in module.ops:
-        if isinstance(kernel, cute.KernelOp):
-            try:
-                findings = verdict_of(kernel).findings
-            except Undecided as undecided:
-                return "undecided", str(undecided)
-            if findings:
-                return "found", f"{findings[0].op.name}: {findings[0].text()}"
-    return "proved", ""
-
-
-def judged(program: Program, target: str, edit: Edit | None) -> tuple[tuple[str, str], Outcome]:
-    """What the check and the emulator say of a program with an edit."""
-    says: list[tuple[str, str]] = []
+def judged(subject: Subject, target: str, plan: str, number: int, kind: str) -> Outcome:
+    """What the check and the emulator say of a kernel with an edit."""
 
     def change(module: ModuleOp) -> None:
-        if edit is not None:
-            op = next(op for number, op in enumerate(walk(module)) if number == edit.number)
-            edit.apply(op)
-        says.append(verdict(module))
+        for edit in edits_of(module):
+            if (edit.number, edit.kind) == (number, kind):
+                op = next(op for at, op in enumerate(walk(module)) if at == number)
+                edit.apply(op)
+                return
 
-    with behind_the_last_pass(change):
-        got = outcome(program, target)
-    return says[-1] if says else ("refused", ""), got
+    return checked(lambda: subject.outcome(target, plan), change)
 
 
-def edits(program: Program, target: str) -> list[Edit]:
-    """All edits of a program on a target."""
-    found: list[Edit] = []
+def listed(subject: Subject, target: str, plan: str) -> tuple[Outcome, list[tuple[int, str]]]:
+    """A kernel as it is, and its edits by their number and kind."""
+    found: list[tuple[int, str]] = []
 
     def look(module: ModuleOp) -> None:
-        found[:] = edits_of(module)
+        found[:] = [(edit.number, edit.kind) for edit in edits_of(module)]
 
-    with behind_the_last_pass(look):
-        outcome(program, target)
-    return found
-
-
-def gemm(schedule: str = "") -> Program:
-    """A product of some tiles, as a program."""
-    lines = (
-        "i, j = cute.tile_index(C, (64, 64))",
-        "a, b = cute.local_tile(A, (64, 64), (i, None)), cute.local_tile(B, (64, 64), (None, j))",
-        "acc = cute.zeros((64, 64))",
-        "for k in cute.range(a.tiles):",
-        "    cute.gemm(a[k], b[k], acc)",
-        "cute.copy(acc * 1.0, cute.local_tile(C, (64, 64), (i, j)))",
-    )
-    arguments = (
-        Argument("A", (128, 320), "f16", (0, 1), seed=1, low=-2, high=2),
-        Argument("B", (320, 128), "f16", (0, 1), seed=2, low=-2, high=2),
-        Argument("C", (128, 128), "f32", (0, 1)),
-    )
-    return Program(-1, arguments, tuple(f"    {line}" for line in lines), frozenset(), schedule)
+    return checked(lambda: subject.outcome(target, plan), look), found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -295,60 +229,115 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--count", metavar="N", type=int, default=20, help="so many programs")
-    parser.add_argument("--seed", metavar="S", type=int, default=0, help="which ones")
+    parser.add_argument("--seed", metavar="S", type=int, default=0, help="of the drawn kernels")
+    parser.add_argument("--kernel", metavar="TEXT", default="", help="those with this in the name")
     parser.add_argument("--target", metavar="NAME", action="append", help="all five")
-    parser.add_argument("--mutants", metavar="N", type=int, default=20, help="of each program")
+    parser.add_argument("--plan", metavar="TEXT", action="append", help="all; '' is the default")
+    parser.add_argument("--edit", metavar="TEXT", default="", help="kinds of edits with this")
+    parser.add_argument("--mutants", metavar="N", type=int, help="of each plan; else all")
+    parser.add_argument("--jobs", metavar="N", type=int, default=1, help="processes")
+    parser.add_argument("--patience", type=float, default=120, metavar="S", help="for a mutant")
     parser.add_argument("--budget", type=float, metavar="S", help="stop after so many seconds")
     parser.add_argument("--json", metavar="FILE", help="write all that was judged")
     parser.add_argument("--verbose", action="store_true", help="what the check says of each")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     os.environ["CUTEDIALECT_NO_CACHE"] = "1"
-    targets = options.target or list(multiplied_programs.TARGETS)
-    start, rows = time.monotonic(), []
-    for number in range(-1, options.count):
-        for target in targets:
-            if options.budget is None or time.monotonic() - start < options.budget:
-                rows += _rows(number, target, options)
+    if options.worker:
+        return _work(options.seed)
+    end = time.monotonic() + (options.budget or math.inf)
+    kernels = [
+        {"kernel": at, "target": target, "plan": plan, "op": -1, "edit": ""}
+        for at, subject in enumerate(subjects(options.seed))
+        if options.kernel in subject.name
+        for plan in (PLANS if options.plan is None else options.plan)
+        for target in options.target or multiplied_programs.TARGETS
+    ]
+    rows: list[Row] = []
+    mutants: list[Row] = []
+    for row in _rows(kernels, options, end):
+        rows.append(row)
+        edits = [edit for edit in row.pop("edits") if options.edit in edit[1]]
+        Random(f"{row['name']} {row['target']} {row['plan']}").shuffle(edits)
+        if row["emulator"] == "right":
+            names = ("kernel", "target", "plan")
+            same = {name: row[name] for name in names}
+            mutants += [{**same, "op": op, "edit": kind} for op, kind in edits[: options.mutants]]
+    Random(options.seed).shuffle(mutants)
+    print(f"{len(kernels)} kernels with plans, {len(mutants)} mutants", flush=True)
+    rows += _rows(mutants, options, end)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(rows, file, indent=1)
     return _report(rows)
 
 
-def _rows(number: int, target: str, options: argparse.Namespace) -> list[dict[str, str]]:
-    """A row for a program as it is, and for each of its mutants."""
-    program = gemm() if number < 0 else multiplied_programs.program_of(options.seed, number)
-    rows: list[dict[str, str]] = []
-
-    def judge(edit: Edit | None) -> dict[str, str]:
-        (says, what), got = judged(program, target, edit)
-        kind = "" if edit is None else edit.kind
-        at = 0 if edit is None else edit.number
-        row = {
-            "program": str(number), "target": target, "edit": kind, "op": str(at), "check": says,
-            "what": what, "emulator": got.kind, "reason": got.reason[:300],
-        }  # fmt: skip
-        rows.append(row)
-        is_fault = (says == "proved") != (got.kind == "right") or says == "undecided"
-        if got.kind != "refused" and (options.verbose or is_fault):
-            print(f"{number} {target} op {at} {kind}: {says} / {got.kind}")
-            print(f"    check: {what[:300]}\n    emulator: {got.reason[:200]}", flush=True)
-        return row
-
-    if judge(None)["emulator"] != "right" or not options.mutants:
-        return rows
-    found = edits(program, target)
-    Random(number).shuffle(found)
-    for edit in found[: options.mutants]:
-        judge(edit)
-    return rows
+def _rows(requests: Sequence[Row], options: argparse.Namespace, end: float) -> Iterator[Row]:
+    """What comes of requests, as it comes; what is at odds is shown."""
+    command = (sys.executable, "-m", "benchmarks.protocol_mutants", "--worker")
+    command += ("--seed", str(options.seed))
+    came: Any
+    if options.jobs > 1 and requests:
+        came = answers(requests, command, options.jobs, options.patience)
+    else:
+        came = ((at, answer(request, options.seed)) for at, request in enumerate(requests))
+    with contextlib.closing(came):
+        for at, row in came:
+            if isinstance(row, WorkerError):
+                row = {
+                    **requests[at], "check": "lost", "what": "", "emulator": "broken",
+                    "reason": str(row), "edits": [], "name": "",
+                }  # fmt: skip
+            if options.verbose or _is_at_odds(row):
+                name = f"{row['name']} on {row['target']} with {row['plan'] or 'the default'}"
+                print(f"{name}, op {row['op']} {row['edit']}: {row['check']} / {row['emulator']}")
+                print(f"    check: {row['what'][:300]}\n    emulator: {row['reason'][:200]}")
+                sys.stdout.flush()
+            yield row
+            if time.monotonic() > end:
+                return
 
 
-def _report(rows: Sequence[dict[str, str]]) -> int:
-    """The tables; 1 where a program is not proved, or a mutant proved and faulty."""
+def _is_at_odds(row: Row) -> bool:
+    """Whether the check takes what the emulator finds faulty, or decides nothing, or refuses a
+    kernel without an edit.
+    """
+    if row["emulator"] == "refused":
+        return False
+    if row["check"] == "found":
+        return row["emulator"] == "right" and not row["edit"]
+    return row["check"] != "proved" or row["emulator"] != "right"
+
+
+def answer(request: Row, seed: int) -> Row:
+    """What the check and the emulator say of a request: a kernel, a target, a plan and an edit."""
+    subject = subjects(seed)[request["kernel"]]
+    target, plan = request["target"], request["plan"]
+    edits: list[tuple[int, str]] = []
+    if request["op"] < 0:
+        got, edits = listed(subject, target, plan)
+    else:
+        got = judged(subject, target, plan, request["op"], request["edit"])
+    return {
+        **request, "name": subject.name, "check": got.check, "what": got.what[:300],
+        "emulator": got.kind, "reason": got.reason[:300], "edits": edits,
+    }  # fmt: skip
+
+
+def _work(seed: int) -> int:
+    """The child: answers one request after the other."""
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    print(json.dumps({"machine": {}}), file=replies, flush=True)
+    for line in sys.stdin:
+        print(json.dumps(answer(json.loads(line), seed)), file=replies, flush=True)
+    return 0
+
+
+def _report(rows: Sequence[Row]) -> int:
+    """The tables; 1 where a kernel is not proved, or a mutant proved and faulty."""
     plain = [row for row in rows if not row["edit"]]
-    print("\nprograms:", dict(Counter(f"{row['check']}/{row['emulator']}" for row in plain)))
+    print("\nkernels:", dict(Counter(f"{row['check']}/{row['emulator']}" for row in plain)))
     mutants = [row for row in rows if row["edit"] and row["emulator"] != "refused"]
     print(f"{'edit':42} faulty found missed | right found proved | undecided")
     total: Counter[str] = Counter()
@@ -358,13 +347,14 @@ def _report(rows: Sequence[dict[str, str]]) -> int:
         )
         found, missed = counts["found", True], counts["proved", True]
         unseen, right = counts["found", False], counts["proved", False]
-        undecided = counts["undecided", True] + counts["undecided", False]
+        undecided = counts.total() - found - missed - unseen - right
         total.update(found=found, missed=missed, unseen=unseen, right=right, undecided=undecided)
         print(
             f"{kind:42} {found + missed:6} {found:5} {missed:6} | {unseen + right:5} {unseen:5} "
             f"{right:6} | {undecided:9}"
         )
-    print(dict(total))
+    faulty = total["found"] + total["missed"]
+    print(dict(total), f"{100 * total['found'] / max(1, faulty):.1f} % of the faulty ones found")
     false = [row for row in plain if row["emulator"] == "right" and row["check"] != "proved"]
     return 1 if false or total["missed"] else 0
 

@@ -4,7 +4,8 @@
                                          [--only NUMBER] [--feature TEXT] [--repeat N]
                                          [--jobs N] [--patience SECONDS] [--budget SECONDS]
                                          [--no-shrink]
-                                         [--multiplied [--class NAME] [--one-target]]
+                                         [--multiplied [--class NAME]] [--one-target]
+                                         [--protocol]
 
 A program's result is exact, so that what a target computes is right or wrong. What is wrong, and
 what is refused, is made small and printed as Python that runs; then come the shares of programs
@@ -18,6 +19,10 @@ With `--multiplied` they are programs of two to five multiplies, of which each c
 is tried with a list of schedules: a program that one of them makes right is `refusable`, a refusal
 without a line or a remedy `helpless`, and both are faults too. `--one-target` runs each program on
 one of the targets in turn.
+
+With `--protocol` each is asked of `cute-check-protocol` too, and what it says is counted against
+the emulator: a program that is proved and wrong, one that is right and refused, and more than 2 %
+that are undecided are faults.
 """
 
 from __future__ import annotations
@@ -37,7 +42,7 @@ from functools import partial
 
 from cutedialect.backend.runtime.driver import gpu_available
 
-from . import multiplied_programs
+from . import multiplied_programs, protocol_verdict
 from .multiplied_family import FAMILIES
 from .program_lot import EIGHT_BITS, draw
 from .program_outcome import UNFIT, Outcome, expected, outcome
@@ -49,6 +54,7 @@ from .worker_pool import answers
 
 TARGETS = ("sm_80", "sm_90a")
 _ATTEMPTS = 50
+_ANSWERED = ("kind", "reason", "schedule", "check", "what")
 
 
 def program_of(seed: int, number: int, sizes: Sizes = LARGE) -> Program:
@@ -129,12 +135,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help=f"of these: {', '.join(FAMILIES)}",
     )  # fmt: skip
     parser.add_argument("--one-target", action="store_true", help="each on one target, in turn")
+    parser.add_argument("--protocol", action="store_true", help="ask the protocol's check, too")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     os.environ["CUTEDIALECT_NO_CACHE"] = "1"  # every program is compiled
     if options.worker:
         return _work(options)
-    targets = options.target or (multiplied_programs.TARGETS if options.multiplied else TARGETS)
+    is_all = options.multiplied or options.protocol
+    targets = options.target or (multiplied_programs.TARGETS if is_all else TARGETS)
     numbers = range(options.count) if options.only is None else [options.only]
     if options.feature:
         numbers = [n for n in numbers if options.feature in _program(options, n).features]
@@ -145,6 +153,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"benchmarks.random_programs: {error}", file=sys.stderr)
         return 2
     _report(found, targets, time.perf_counter() - began, options)
+    if options.protocol:
+        named = ((f"program {p.number}", t, o) for p, by in found for t, o in by.items())
+        return protocol_verdict.report(named)
     kinds = multiplied_programs.FAULTS if options.multiplied else ("wrong", "broken")
     bad = [o for _, outcomes in found for o in outcomes.values() if o.kind in kinds]
     return 1 if bad else 0
@@ -159,6 +170,8 @@ def _program(options: argparse.Namespace, number: int) -> Program:
 def _outcome(
     program: Program, target: str, options: argparse.Namespace, say: Callable[[str], None]
 ) -> Outcome:
+    if options.protocol:
+        return protocol_verdict.checked(lambda: outcome(program, target, options.backend))
     if options.multiplied:
         return multiplied_programs.judged(program, target, options.backend, options.repeat, say)
     return outcome(program, target, options.backend, options.repeat)
@@ -217,14 +230,14 @@ def _remote(
     command = (sys.executable, "-m", "benchmarks.random_programs", "--worker")
     command += ("--seed", str(options.seed), "--backend", options.backend)
     command += ("--repeat", str(options.repeat), "--class", options.family)
-    command += ("--multiplied",) * options.multiplied
+    command += ("--multiplied",) * options.multiplied + ("--protocol",) * options.protocol
     requests = [{"number": number, "target": target} for number, target in asked]
     with contextlib.closing(answers(requests, command, jobs, options.patience)) as came:
         for at, answer in came:
             if isinstance(answer, WorkerError):
                 yield asked[at], Outcome("broken", str(answer))
             else:
-                yield asked[at], Outcome(answer["kind"], answer["reason"], answer["schedule"])
+                yield asked[at], Outcome(*(answer[name] for name in _ANSWERED))
 
 
 def _show(program: Program, target: str, result: Outcome) -> None:
@@ -255,7 +268,7 @@ def _report(
         reasons = Counter(each.pattern for each in given if each.kind == "refused")
         for reason, times in reasons.most_common():
             print(f"  {times:4} refused: {reason}")
-    if {"sm_80", "sm_90a"} <= set(targets):
+    if {"sm_80", "sm_90a"} <= set(targets) and not options.one_target:
         alone = [
             program.number
             for program, outcomes in found
@@ -286,7 +299,7 @@ def _work(options: argparse.Namespace) -> int:
         got = _outcome(program, request["target"], options, lambda doing: say(doing=doing))
         # The context may be lost with it.
         lost = got.kind == "broken" and on_device
-        say(kind=got.kind, reason=got.reason, schedule=got.schedule, lost=lost)
+        say(**{name: getattr(got, name) for name in _ANSWERED}, lost=lost)
     return 0
 
 

@@ -8,7 +8,8 @@ import pytest
 from xdsl.context import Context
 from xdsl.parser import Parser
 
-from benchmarks.protocol_mutants import edits_of, verdict
+from benchmarks.protocol_mutants import edits_of
+from benchmarks.protocol_verdict import verdict
 from cutedialect.dialects import all_dialects
 from cutedialect.dialects.pipeline import RoleOp
 from cutedialect.dialects.walks import walk

@@ -6,17 +6,26 @@ that what belongs together in the program does in the case.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from xdsl.ir import Operation
 
 from .findings import Finding
+from .lost import Lost
 from .machine import Case, Machine, TooLong
 from .nodes import Skeleton
 
 _WORK_ITEMS = "work_items"
 _SOME_TILES = 3
+_MANY_TILES = 7
+_MANY_ITEMS = 5
+# What elements of tensors are, times their index and so many more: lengths, offsets, numbers of
+# blocks. The large ones are several tiles.
+_ELEMENTS = ((1, 1), (3, 1), (300, 1), (300, 0))
+# What is the first of its kind in all cases.
+_FIRST = ("cute.cluster_rank", "cute.search", "cute.find")
 Trips = Mapping[Operation, set[int]]
 """The trips that loops had."""
 
@@ -31,6 +40,7 @@ class Inputs:
         self.grid = skeleton.cluster
         self.block = 0
         self.data = 0
+        self.above = 1
         self.holds = False
         self.asked: dict[Any, int] = {}
 
@@ -55,15 +65,19 @@ class Inputs:
             return self.block if term[2] and "x" in term[2][0] else 0
         if term[1] == "cute.grid_dim":
             return self.grid if term[2] and "x" in term[2][0] else 1
-        if term[1] == "cute.cluster_rank":
+        if term[1] in _FIRST:
             return 0
+        if term[1] == "cute.read":
+            # Numbers that grow, as offsets do, from zero or from the first one on.
+            at = sum(index for index in term[4:] if isinstance(index, int))
+            return self.data * (at + self.above)
         return self.data
 
     def but(self, **changes: Any) -> Inputs:
         """The same but for some attributes."""
         other = Inputs(self.skeleton, dict(self.tiles))
         other.values = dict(self.values)
-        for name in ("grid", "block", "data", "holds"):
+        for name in ("grid", "block", "data", "above", "holds"):
             setattr(other, name, changes.get(name, getattr(self, name)))
         other.tiles |= changes.get("tiles", {})
         return other
@@ -74,20 +88,32 @@ def check(skeleton: Skeleton) -> tuple[list[Finding], int]:
     count = 0
     running = _cases(skeleton)
     trips: Trips = {}
+    lost = Lost()
     while True:
         try:
             name, inputs = running.send(trips) if count else next(running)
         except StopIteration:
-            return [], count
+            break
         machine = Machine(skeleton, Case(name, inputs))
         try:
             found = machine.run()
+            lost.note(machine.shadows)
         except TooLong:
             found = []
         count += 1
         if found:
             return found, count
         trips = machine.trips
+    # What may only be read where several loops run at once, or a CTA has many work items.
+    for name, inputs in _large(skeleton):
+        if not any(lost.findings()):
+            break
+        machine = Machine(skeleton, Case(name, inputs, _MANY_ITEMS))
+        with suppress(TooLong):
+            machine.run()
+            lost.note(machine.shadows)
+        count += 1
+    return list(lost.findings()), count
 
 
 def first_case(skeleton: Skeleton) -> Case:
@@ -121,9 +147,21 @@ def _cases(skeleton: Skeleton) -> Generator[tuple[str, Inputs], Trips, None]:
     if any(term[0] == "condition" for term in asked):
         yield "conditions that hold", base.but(holds=True)
     if any(term[0] == "number" for term in asked):
-        for data in (1, 3):
-            yield f"elements of {data}", base.but(data=data)
+        for data, above in _ELEMENTS:
+            yield f"elements of {data}", base.but(data=data, above=above)
         yield "the next block", base.but(block=skeleton.cluster)
+
+
+def _large(skeleton: Skeleton) -> Iterator[tuple[str, Inputs]]:
+    """Cases in which all extents, or all but one, have several tiles."""
+    for tiles in (_SOME_TILES, _MANY_TILES):
+        base = Inputs(skeleton, {"all": tiles})
+        for holds in (False, True):
+            for data, above in ((0, 1), *_ELEMENTS):
+                case = base.but(holds=holds, data=data, above=above)
+                yield f"{tiles} tiles of each extent", case
+        for key in skeleton.units:
+            yield "no tiles of an extent", base.but(holds=True, tiles={key: 0})
 
 
 def _inner(skeleton: Skeleton, trips: Trips) -> dict[Operation, frozenset[int]]:

@@ -8,7 +8,7 @@ ring.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import Any
@@ -84,7 +84,8 @@ class Team:
 @dataclass
 class Access:
     """Granules that a team touches, by warp, at a time; `done` is when the team waited for it, or
-    when its barrier knows: a column and a time.
+    when its barrier knows: a column and a time. Of a write also what of it was read, and what was
+    not when it was overwritten.
     """
 
     event: Event
@@ -97,6 +98,8 @@ class Access:
     time: int
     column: int
     is_done: bool = True
+    seen: int = 0
+    lost: int = 0
 
     def of_warp(self, warp: int) -> Access | None:
         """What a warp does of it; None for nothing."""
@@ -120,12 +123,22 @@ class Shadow:
     written: int = 0
     writes: list[Access] = field(default_factory=list)
     reads: dict[Any, Access] = field(default_factory=dict)
+    # Writes of which nothing is left.
+    over: list[Access] = field(default_factory=list)
 
-    def access(self, now: Access, report: Callable[[Access, Access], None]) -> int:
-        """Compare an access with those before it; the granules that nobody has written."""
+    def access(
+        self, now: Access, report: Callable[[Access, Access], None], keeps: bool = False
+    ) -> int:
+        """Compare an access with those before it; the granules that nobody has written. A write
+        that `keeps` reads what it changes.
+        """
         mask = now.mask
+        reads = keeps or not now.writes
         for before in self.writes:
-            if before.mask & mask:
+            common = before.mask & mask
+            if common:
+                if reads:
+                    before.seen |= common
                 report(before, now)
         missing = 0
         if now.writes:
@@ -143,9 +156,14 @@ class Shadow:
     def _forget(self, mask: int) -> None:
         kept = []
         for before in self.writes:
-            before.mask &= ~mask
-            if before.mask:
-                kept.append(before)
+            gone = before.mask & mask
+            if gone:
+                before.lost |= gone & ~before.seen
+                before.mask ^= gone
+                if not before.mask:
+                    self.over.append(before)
+                    continue
+            kept.append(before)
         self.writes = kept
         gone = []
         for key, before in self.reads.items():
@@ -154,6 +172,12 @@ class Shadow:
                 gone.append(key)
         for key in gone:
             del self.reads[key]
+
+    def ended(self) -> Iterable[Access]:
+        """All writes, with what of them nobody has read."""
+        for before in self.writes:
+            before.lost |= before.mask & ~before.seen
+        return (*self.over, *self.writes)
 
 
 def order(before: Access, now: Access, has_proxies: bool) -> str:

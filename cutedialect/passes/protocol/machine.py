@@ -286,9 +286,10 @@ class Machine:
     def meet(self, access: Access, each: Touch) -> None:
         """Compare an access with those before it."""
         shadow, event, team = self.shadows[each.arena], access.event, access.team
+        keeps = each.keeps and (event.value < 0 or bool(self.number(team.slots[event.value])))
         known = shadow.written
-        missing = shadow.access(access, partial(self.compare, shadow))
-        if each.keeps and (event.value < 0 or self.number(team.slots[event.value])):
+        missing = shadow.access(access, partial(self.compare, shadow), keeps)
+        if keeps:
             missing = access.mask & ~known
         if missing:
             self.report(

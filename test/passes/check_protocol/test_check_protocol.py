@@ -15,6 +15,7 @@ from cutedialect.passes.protocol.skeleton import Undecided
 from cutedialect.remarks import collecting
 
 RING = (Path(__file__).parent / "ring.mlir").read_text()
+STAGES = (Path(__file__).parent / "stage_that_nobody_reads.mlir").read_text()
 RELEASE = (
     "pipeline.consumer_release %ring at %from if %later {back = 1 : i32} "
     ": !pipeline.ring<2>, !pipeline.state<2>"
@@ -129,3 +130,10 @@ def test_an_op_without_a_row_is_undecided_and_leaves_a_remark():
     assert [remark.message for remark in remarks] == [
         "undecided: no row says what pipeline.complete does"
     ]
+
+
+def test_each_stage_that_is_written_is_read():
+    """The barriers order all accesses: which stage is read is the whole of the fault."""
+    (found,) = verdict_of(kernel_of(STAGES)).findings
+    assert (found.code, found.op.name) == ("CD-R10", "cute.copy")
+    assert verdict_of(kernel_of(STAGES.replace("%s[%zero]", "%s[%i]"))).findings == ()
