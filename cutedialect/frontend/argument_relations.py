@@ -212,7 +212,7 @@ _Needs = frozenset[tuple[int, int, int]] | None
 @dataclass(frozen=True)
 class _Pair:
     """An argument that is read and one that is written: what has to hold where they are one array,
-    the line that reads, and whether both are of one type and have a tile in common.
+    the line that reads, and whether both are of one type and may have a tile in common.
     """
 
     needs: _Needs
@@ -253,7 +253,10 @@ def _read_and_written(kernel: KernelOp) -> dict[tuple[int, int], _Pair]:
             in_place = (
                 needs is not None
                 and _element(kernel, one) == _element(kernel, other)
-                and any(_are_one_tile(*uses) for uses in product(theirs, mine))
+                and any(
+                    _are_one_tile(*uses) or (needs and _are_as_large(*uses))
+                    for uses in product(theirs, mine)
+                )
             )
             pairs[one, other] = _Pair(needs, line, in_place)
     return pairs
@@ -366,6 +369,19 @@ def _are_one_tile(one: _Use, other: _Use) -> bool:
         and theirs is not None
         and mine.keys() == theirs.keys()
         and all(_are_alike(mine[mode], theirs[mode]) for mode in mine)
+    )
+
+
+def _are_as_large(one: _Use, other: _Use) -> bool:
+    """Whether two views are tiles of the same extents: they are one where the work items do not
+    differ along a mode, although a coordinate follows them in one of the views alone.
+    """
+    mine, theirs = one.modes, other.modes
+    return (
+        mine is not None
+        and theirs is not None
+        and mine.keys() == theirs.keys()
+        and all(mine[mode][::2] == theirs[mode][::2] for mode in mine)
     )
 
 

@@ -252,6 +252,25 @@ def test_in_place_where_several_threads_hold_an_element(arch):
 
 
 @cute.kernel
+def first_rows(X, Y, Z):
+    """Each work item reads the first rows and stores its own: one place where it is alone."""
+    i, j = cute.tile_index(Y, (16, 64))
+    x, acc = cute.local_tile(X, (16, 64), (0, j)).load(), cute.zeros((128, 64))
+    cute.copy(x * 2, cute.local_tile(Y, (16, 64), (i, j)))
+    cute.gemm(cute.full((128, 16), 1, cute.f32), x, acc)
+    cute.copy(acc, cute.local_tile(Z, (128, 64), (i, j)))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
+def test_in_place_where_a_single_work_item_is_at_the_place(arch):
+    x = np.random.default_rng(0).integers(-2, 3, (16, 64)).astype(np.float32)
+    before, z = x.copy(), np.zeros((128, 64), np.float32)
+    first_rows(x, x, z, arch=arch, backend="emulator")
+    assert np.array_equal(x, 2 * before)
+    assert np.array_equal(z, np.ones((128, 16), np.float32) @ before)
+
+
+@cute.kernel
 def shifted(X, Y):
     i, j = cute.tile_index(Y, TILE)
     cute.copy(tile(X, i + 1, j), tile(Y, i, j))
