@@ -54,6 +54,8 @@ from .worker_pool import answers
 
 TARGETS = ("sm_80", "sm_90a")
 _ATTEMPTS = 50
+# The outcome of a program on a target that lacks what it is made of.
+_ABSENT = "absent"
 _ANSWERED = ("kind", "reason", "schedule", "check", "what")
 
 
@@ -170,6 +172,8 @@ def _program(options: argparse.Namespace, number: int) -> Program:
 def _outcome(
     program: Program, target: str, options: argparse.Namespace, say: Callable[[str], None]
 ) -> Outcome:
+    if not takes(target, program):
+        return Outcome(_ABSENT)
     if options.protocol:
         return protocol_verdict.checked(lambda: outcome(program, target, options.backend))
     if options.multiplied:
@@ -185,12 +189,7 @@ def _run(numbers: Sequence[int], targets: Sequence[str], options: argparse.Names
     """Each program on each target; failures are printed as they come, each kind once."""
     seen: set[tuple[str, str, str]] = set()
     outcomes: dict[int, dict[str, Outcome]] = {}
-    asked = [
-        (number, target)
-        for number in numbers
-        for target in _targets(number, targets, options)
-        if takes(target, _program(options, number))
-    ]
+    asked = [(n, target) for n in numbers for target in _targets(n, targets, options)]
     jobs = options.jobs or (os.cpu_count() or 1 if options.backend == "cuda" else 1)
     came = _remote(asked, jobs, options) if jobs > 1 else _here(asked, options)
     end = time.perf_counter() + (options.budget or math.inf)
@@ -198,15 +197,15 @@ def _run(numbers: Sequence[int], targets: Sequence[str], options: argparse.Names
         for (number, target), result in came:
             outcomes.setdefault(number, {})[target] = result
             kind = (result.kind, result.pattern, target)
-            if result.kind != "right" and (kind not in seen or result.kind == "wrong"):
+            if result.kind not in ("right", _ABSENT) and (kind not in seen or result.kind == "wrong"):
                 seen.add(kind)
                 _show(_small(_program(options, number), target, result, options), target, result)
             if time.perf_counter() > end:
                 break
     done = Counter(number for number, _ in asked)
-    # A program that no target takes has no outcome.
-    whole = [number for number in numbers if 0 < len(outcomes.get(number, ())) == done[number]]
-    return [(_program(options, number), outcomes[number]) for number in whole]
+    whole = [number for number in numbers if len(outcomes.get(number, ())) == done[number]]
+    taken = {n: {t: o for t, o in outcomes[n].items() if o.kind != _ABSENT} for n in whole}
+    return [(_program(options, number), taken[number]) for number in whole if taken[number]]
 
 
 def _targets(number: int, targets: Sequence[str], options: argparse.Namespace) -> Sequence[str]:

@@ -123,7 +123,8 @@ def test_the_command(capsys) -> None:
     assert "sm_80: 2 right, 0 refused, 0 wrong, 0 broken" in text
 
 
-def test_a_program_that_no_target_takes(capsys) -> None:
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_program_that_no_target_takes(jobs, capsys) -> None:
     number = next(n for n in range(COUNT) if not takes("sm_80", program_of(SEED, n)))
-    assert main(["--only", str(number), "--target", "sm_80"]) == 0
+    assert main(["--only", str(number), "--target", "sm_80", "--jobs", jobs]) == 0
     assert "sm_80: 0 right, 0 refused, 0 wrong, 0 broken" in capsys.readouterr().out
