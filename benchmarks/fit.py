@@ -36,8 +36,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutedialect.choosing import gemm_price, price
-from cutedialect.choosing.gemm_price import Estimate, GemmPrice, facts_of, knows
-from cutedialect.choosing.gemm_problem import Problem, tiling_of
+from cutedialect.choosing.gemm_price import GemmPrice, estimated, facts_of, knows
+from cutedialect.choosing.gemm_problem import Problem, Tiling, tiling_of
 from cutedialect.choosing.gemm_schedules import raster_for
 from cutedialect.schedule import Schedule
 
@@ -240,6 +240,22 @@ def _put(constants: Any, place: Place, value: float) -> None:
     constants[place[-1]] = value
 
 
+@dataclass(frozen=True)
+class _Row:
+    """The schedules of a problem that were timed."""
+
+    problem: Problem
+    tilings: Tiling
+    raster: Numbers
+    early: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, problem: Problem, schedules: Sequence[Schedule]) -> _Row:
+        raster = np.array([schedule.raster or 1 for schedule in schedules])
+        early = np.array([schedule.early_launch == "yes" for schedule in schedules])
+        return cls(problem, Tiling.table(map(tiling_of, schedules)), raster, early)
+
+
 class Timings:
     """What was measured in some runs, a row for each schedule of each problem: `facts`, logarithms
     of `times` and of `estimates` by a price, and the number of the problem (`of`), another one in
@@ -251,7 +267,7 @@ class Timings:
         for record in records:
             times = by_case.setdefault((record.get("run", 0), record["case"]), {})
             times[record["schedule"]] = record["us"]
-        self._rows: list[tuple[Problem, list[Schedule]]] = []
+        self._rows: list[_Row] = []
         logs: list[float] = []
         for (_, name), times in by_case.items():
             problem = problem_of(name)
@@ -261,11 +277,11 @@ class Timings:
                 if _is_choice(schedule, problem)
             ]
             if knows(problem) and len(chosen) >= _FEWEST:
-                self._rows.append((problem, [schedule for schedule, _ in chosen]))
+                self._rows.append(_Row.of(problem, [schedule for schedule, _ in chosen]))
                 logs += [float(np.log(us)) for _, us in chosen]
         self.problems = len(self._rows)
         self.times: Array = np.array(logs)
-        counts = [len(schedules) for _, schedules in self._rows]
+        counts = [len(row.raster) for row in self._rows]
         self.of: Numbers = np.repeat(np.arange(self.problems), counts)
         self.best: Array = np.full(self.problems, np.inf)
         np.minimum.at(self.best, self.of, self.times)
@@ -273,28 +289,23 @@ class Timings:
 
     def estimate(self, constants: GemmPrice) -> None:
         """Take the estimates of a price, and the facts that follow from them."""
-        rows: list[dict[str, float]] = []
-        logs: list[float] = []
-        for problem, schedules in self._rows:
-            estimate = Estimate((problem,), constants)
-            for schedule in schedules:
-                cycles = _cycles(estimate, schedule)
-                rows.append(facts_of(schedule, problem, cycles, estimate))
-                logs.append(float(np.log(cycles)))
-        self.names = list(rows[0])
-        self.facts: Array = np.array([list(row.values()) for row in rows], float)
-        self.estimates: Array = np.array(logs)
+        cycles = self._cycles(constants)
+        tables = [
+            facts_of(row.tilings, row.problem, constants, each, row.raster, row.early)
+            for row, each in zip(self._rows, cycles, strict=True)
+        ]
+        self.names = list(tables[0])
+        columns = [np.concatenate([table[name] for table in tables]) for name in self.names]
+        self.facts: Array = np.array(columns, float).T
+        self.estimates: Array = np.log(np.concatenate(cycles))
+
+    def _cycles(self, constants: GemmPrice) -> list[Array]:
+        return [estimated(row.tilings, (row.problem,), constants) for row in self._rows]
 
     def left(self, constants: GemmPrice) -> float:
         """What a price leaves of the times, squared, in the mean of the weights."""
-        logs = [
-            float(np.log(_cycles(estimate, schedule)))
-            for problem, schedules in self._rows
-            for estimate in (Estimate((problem,), constants),)
-            for schedule in schedules
-        ]
         weights = self.weights
-        left = self.times - np.array(logs)
+        left = self.times - np.log(np.concatenate(self._cycles(constants)))
         total = np.bincount(self.of, weights, self.problems)
         left = left - (np.bincount(self.of, weights * left, self.problems) / total)[self.of]
         return float((weights * left**2).sum() / weights.sum())
@@ -325,10 +336,6 @@ class Timings:
             others = fold[self.of] != each
             found[~others] = Trees.fitted(self, others, count).predicted(self.facts[~others])
         return found
-
-
-def _cycles(estimate: Estimate, schedule: Schedule) -> float:
-    return estimate.cycles(tiling_of(schedule), schedule.split_k or 1, schedule.reduction)
 
 
 def _is_choice(schedule: Schedule, problem: Problem) -> bool:

@@ -10,20 +10,21 @@ where TMA copies operands of 8 and 16 bits and results of 16.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from math import gcd, log, log2
-from typing import Any, NamedTuple
+from functools import cached_property, lru_cache
+from typing import Any
 
-from cutedialect.choices import Reduction
+import numpy as np
+
 from cutedialect.schedule import Schedule
 
 from .gemm_problem import (
+    LINE,
     MOST_BESIDE,
     VECTOR,
     WORD,
+    Counts,
     Problem,
     Tiling,
     ceil_div,
@@ -31,18 +32,22 @@ from .gemm_problem import (
 )
 from .price import NO_TREES, Trees, load
 
-LINE = 128
 _GROUPS_BESIDE, _SHIFTED_BITS = 2, 16
 _ATOM_COLUMNS = 8
-# Bytes of shared memory for a ring, beside barriers and the results of two chunks of columns.
+# Bytes of shared memory for a ring and results, beside barriers.
 _RING = 226 * 1024
-_CHUNK = 64
 _SUM_BYTES = 4
 # Bits of operands and results of which the trees know, and bytes of memory that are written at
 # once. Beyond the others a fact is taken to be as large.
 _WIDEST = 16
 _SECTOR = 32
 _READERS, _PANELS, _ROUNDS, _STAGES = 16, 64, 8.0, 12
+# Decimals of a cycle that are compared: what is behind them differs from machine to machine.
+_DECIMALS = 3
+# What no time is divided by.
+_LEAST_CYCLES = 1e-9
+# CTAs of the largest cluster, and blocks of 64 rows of the tallest tile.
+_MOST_CTAS, _MOST_BLOCKS = 16, 8
 
 
 @dataclass(frozen=True)
@@ -138,11 +143,36 @@ class GemmPrice:
         """Multiprocessors."""
         return self.resident[1]
 
-    def factor(self, rows: int, columns: int, teams: bool) -> float:
+    @cached_property
+    def _tables(self) -> tuple[Counts, Counts, Counts]:
+        """CTAs that run at one time by those of a cluster, the same of clusters that share a tile,
+        and what is left of the fit.
+        """
+        resident, shared = (
+            np.array([table.get(ctas, self.processors) for ctas in range(_MOST_CTAS + 1)])
+            for table in (self.resident, self.cluster_parts)
+        )
+        factors = np.ones((2, _MOST_BLOCKS + 1, len(self.bands)))
+        for teams, table in enumerate((self.factors, self.turns_factors)):
+            for name, factor in table.items():
+                rows, band = map(int, name.split("x"))
+                factors[teams, rows // 64, list(self.bands).index(band)] = factor
+        return resident, shared, factors
+
+    def resident_ctas(self, ctas: Counts) -> Counts:
+        """CTAs that run at one time in clusters of so many."""
+        return self._tables[0][ctas]
+
+    def blocks_at_once(self, tiling: Tiling) -> Counts:
+        """Blocks, or parts of them, that are computed at one time."""
+        alone = self.resident_ctas(tiling.ctas) // tiling.ctas
+        shared = self._tables[1][tiling.parts] // tiling.parts * tiling.parts
+        return np.where(tiling.in_cluster, shared, alone)
+
+    def factor(self, tiling: Tiling) -> Counts:
         """What is left of the fit for tiles of an extent."""
-        place = bisect_left(self.bands, columns)
-        band = self.bands[min(place, len(self.bands) - 1)]
-        return (self.turns_factors if teams else self.factors).get(f"{rows}x{band}", 1.0)
+        place = np.minimum(np.searchsorted(self.bands, tiling.columns), len(self.bands) - 1)
+        return self._tables[2][np.where(tiling.teams, 1, 0), tiling.rows // 64, place]
 
 
 @lru_cache(maxsize=4)
@@ -162,29 +192,30 @@ def constants_of(constants: Mapping[str, Any], trees: Trees = NO_TREES) -> GemmP
     return GemmPrice(**read, trees=trees)
 
 
-def scatters(tiling: Tiling, parts: int) -> bool:
+def scatters(tiling: Tiling) -> Counts:
     """Whether each of the CTAs that share a tile of a cluster goes on with columns of their own."""
-    return tiling.columns % (_ATOM_COLUMNS * parts) == 0
+    return tiling.in_cluster & (tiling.columns % (_ATOM_COLUMNS * tiling.parts) == 0)
 
 
-def shifts_apart(tiling: Tiling, problem: Problem) -> bool:
+def shifts_apart(tiling: Tiling, problem: Problem) -> Counts:
     """Whether a warpgroup shifts operands, of 16 bits, and does nothing else: beside few
     accumulators.
     """
-    if not problem.shifts or problem.bits != _SHIFTED_BITS or tiling.teams:
-        return False
-    few = tiling.values <= MOST_BESIDE and tiling.groups <= _GROUPS_BESIDE
-    return problem.may_shift and few
+    may_shift = problem.shifts and problem.bits == _SHIFTED_BITS and problem.may_shift
+    few = (tiling.values <= MOST_BESIDE) & (tiling.groups <= _GROUPS_BESIDE)
+    return np.logical_not(tiling.teams) & few & may_shift
 
 
-def parts_readers(tiling: Tiling, problem: Problem) -> bool:
+def parts_readers(tiling: Tiling, problem: Problem) -> Counts:
     """Whether several clusters read each panel of the longer operand, which the CTAs of one cluster
     do not share.
     """
     m, n = problem.extents(tiling.swapped)
-    if n >= m:
-        return tiling.down == 1 and m > tiling.rows
-    return tiling.right == 1 and n > tiling.columns
+    below, beside = (
+        (tiling.down == 1) & (m > tiling.rows),
+        (tiling.right == 1) & (n > tiling.columns),
+    )
+    return np.where(n >= m, below, beside)
 
 
 def knows(problem: Problem) -> bool:
@@ -194,252 +225,165 @@ def knows(problem: Problem) -> bool:
     return problem.batch == 1 and problem.k > 0 and is_narrow and is_loaded
 
 
-def _norm(exponent: float, *parts: float) -> float:
+def _norm(exponent: float, *parts: Counts) -> Counts:
     """More than the largest of some times, and less than their sum."""
-    largest = max(parts)
-    if largest == 0:
-        return 0.0
-    total = 0.0
+    largest = np.maximum.reduce(np.broadcast_arrays(*parts, _LEAST_CYCLES))
+    total: Counts = 0.0
     for part in parts:
-        total += (part / largest) ** exponent
+        total = total + (part / largest) ** exponent
     return largest * total ** (1 / exponent)
 
 
-class Estimate:
-    """What schedules are estimated to take for some problems that are one launch."""
-
-    def __init__(self, problems: tuple[Problem, ...], price: GemmPrice) -> None:
-        self.price, self._problems = price, problems
-        self._steps = [_Steps(problem, price) for problem in problems]
-        moved = sum(
-            each.batch * ((each.m + each.n) * each.k * each.bits + each.m * each.n * each.out_bits)
-            for each in problems
-        )
-        self.memory = moved / 8 / price.memory_bytes
-        """Cycles in which memory moves the operands and results once."""
-
-    def cycles(self, tiling: Tiling, parts: int, reduction: Reduction | None) -> float:
-        """Estimated clock cycles, where so many CTAs share a tile."""
-        price = self.price
-        size = tiling.down * tiling.right
-        resident = price.resident[size] // size
-        in_cluster = reduction == "cluster"
-        scattered = in_cluster and scatters(tiling, parts)
-        if in_cluster:
-            resident = price.cluster_parts.get(parts, price.processors) // parts * parts
-        items = [each.blocks_of(tiling) * parts for each in self._problems]
-        active = min(sum(items), resident) * size
-        tiles = [each.tile_cycles(tiling, parts, active, scattered) for each in self._steps]
-        waves = 1
-        if len(tiles) == 1:
-            waves = ceil_div(items[0], resident)
-            walk = (waves + price.stragglers * (items[0] / resident - waves)) * tiles[0]
-        else:
-            work = sum(count * each for count, each in zip(items, tiles, strict=True))
-            walk = work / resident + max(tiles) / 2
-        if parts > 1:
-            walk += waves * self._shared(tiling, parts, in_cluster, scattered)
-        if tiling.teams:
-            walk += price.last_value * tiling.values
-        walk *= (price.cluster if size > 1 else 1.0) * price.factor(
-            tiling.rows, tiling.columns, tiling.teams
-        )
-        memory = self.memory
-        if len(tiles) == 1 and size > 1 and items[0] <= resident:
-            memory *= price.apart if parts_readers(tiling, self._problems[0]) else 1.0
-        return price.launch + _norm(price.memory_norm, walk, memory)
-
-    def _shared(self, tiling: Tiling, parts: int, in_cluster: bool, scattered: bool) -> float:
-        """Cycles in which the sums of a tile that CTAs share are added up."""
-        price, values = self.price, tiling.values
-        if scattered:
-            return price.scatter + price.scatter_value * values
-        if in_cluster:
-            return price.sum + (price.sum_value + price.sum_part_value * parts) * values
-        return price.share + (price.share_value + price.part_value * parts) * values
-
-    def floor(self, tiling: Tiling) -> Callable[[int, int], float]:
-        """Fewer cycles than a problem is estimated to take with some tiles, for so many blocks of
-        clusters of so many CTAs: nothing is read from L2, which differs from cluster to cluster.
-        """
-        price, memory = self.price, self.memory
-        tile = self._steps[0].tile_cycles(tiling, 1, 0, False)
-        last = price.last_value * tiling.values if tiling.teams else 0.0
-        factor = price.factor(tiling.rows, tiling.columns, tiling.teams)
-
-        def cycles(blocks: int, size: int) -> float:
-            resident = price.resident[size] // size
-            waves = -(-blocks // resident)
-            walk = (waves + price.stragglers * (blocks / resident - waves)) * tile + last
-            walk *= (price.cluster if size > 1 else 1.0) * factor
-            return price.launch + _norm(price.memory_norm, walk, memory)
-
-        return cycles
-
-    def least(self, rows: int, columns: int, count: int) -> float:
-        """Fewer cycles than what is estimated for so many tiles of a problem in any cluster."""
-        price, problem = self.price, self._problems[0]
-        # Few tiles are shared by the CTAs that are left.
-        rounds = count / price.processors
-        if rounds > price.shared_round:
-            rounds = ceil_div(count, price.processors) * price.least_felt
-        line = LINE * 8 // problem.bits
-        step = rows // 64 * LINE // 32 * max(price.column * columns, price.multiply)
-        walk = rounds * ceil_div(problem.k, line) * max(step, rows + columns)
-        walk *= price.factor(rows, columns, False)
-        return price.launch + _norm(price.memory_norm, walk, self.memory)
+def memory_cycles(problems: Sequence[Problem], price: GemmPrice) -> float:
+    """Cycles in which memory moves the operands and results once."""
+    moved = sum(
+        each.batch * ((each.m + each.n) * each.k * each.bits + each.m * each.n * each.out_bits)
+        for each in problems
+    )
+    return moved / 8 / price.memory_bytes
 
 
-class _Unit(NamedTuple):
-    """Of a step in any cluster: bytes of a line; rows of A and columns of B, as many times as they
-    take longer from L2; cycles in which is multiplied, and in which shared memory and threads move
-    operands; those more of operands across the depth; those of words that are read to registers at
-    least; how many times as long a short ring takes.
+def estimated(tiling: Tiling, problems: Sequence[Problem], price: GemmPrice) -> Counts:
+    """Clock cycles that candidates are estimated to take for some problems that are one launch."""
+    size = tiling.ctas
+    resident = price.blocks_at_once(tiling)
+    items = [each.blocks_of(tiling) * tiling.parts for each in problems]
+    active = np.minimum(sum(items), resident) * size
+    tiles = [_tile_cycles(tiling, each, price, active) for each in problems]
+    memory = memory_cycles(problems, price)
+    if len(tiles) == 1:
+        waves = ceil_div(items[0], resident)
+        walk = (waves + price.stragglers * (items[0] / resident - waves)) * tiles[0]
+        walk += np.where(tiling.parts > 1, waves * _shared(tiling, price), 0.0)
+        # What clusters that are apart read comes later.
+        is_apart = (size > 1) & (items[0] <= resident) & parts_readers(tiling, problems[0])
+        memory = np.where(is_apart, memory * price.apart, memory)
+    else:
+        work = sum(count * each for count, each in zip(items, tiles, strict=True))
+        walk = work / resident + np.maximum.reduce(tiles) / 2
+    walk += np.where(tiling.teams, price.last_value * tiling.values, 0.0)
+    walk *= np.where(size > 1, price.cluster, 1.0) * price.factor(tiling)
+    return np.round(price.launch + _norm(price.memory_norm, walk, memory), _DECIMALS)
+
+
+def _shared(tiling: Tiling, price: GemmPrice) -> Counts:
+    """Cycles in which the sums of a tile that CTAs share are added up."""
+    values, parts = tiling.values, tiling.parts
+    scattered = price.scatter + price.scatter_value * values
+    in_cluster = price.sum + (price.sum_value + price.sum_part_value * parts) * values
+    in_memory = price.share + (price.share_value + price.part_value * parts) * values
+    found = np.where(tiling.in_cluster, in_cluster, in_memory)
+    return np.where(scatters(tiling), scattered, found)
+
+
+def _tile_cycles(tiling: Tiling, problem: Problem, price: GemmPrice, active: Counts) -> Counts:
+    """Cycles from one tile, or one of the parts of one, to the next, on so many
+    multiprocessors; of a sum that is scattered each part has some of the columns.
     """
+    step, end = _step(tiling, problem, price, active), _end(tiling, problem, price)
+    steps = ceil_div(ceil_div(problem.k, tiling.depth), tiling.parts) * step
+    if problem.shifts:
+        # What masks the end of the depth hides behind no other step.
+        loaded = (tiling.rows + tiling.columns) * tiling.depth * problem.bits // 8
+        beside, apart = price.shifted_edge
+        steps += np.where(shifts_apart(tiling, problem), apart, beside) * loaded
+    shared = np.where(scatters(tiling), tiling.parts, 1)
+    whole = steps + (price.tile + (end - price.tile) / shared)
+    # Of two that take turns one stores while the other multiplies.
+    return np.where(tiling.teams, _norm(price.teams_norm, steps, whole / 2), whole)
 
-    line: int
-    a: float
-    b: float
-    multiplied: float
-    shared: float
-    copied: float
-    across: float
-    words: float
-    ring: float
+
+def _step(tiling: Tiling, problem: Problem, price: GemmPrice, active: Counts) -> Counts:
+    """Cycles of a step of the main loop on so many multiprocessors."""
+    rows, columns = tiling.rows, tiling.columns
+    line = tiling.depth * problem.bits // 8
+    atoms = rows // 64 * (line // 32)
+    loaded = (rows + columns) * line
+    again = problem.transposed_extents(tiling) * line
+    shared = atoms * price.rows_read + loaded / price.shared_bytes
+    # Boxes arrive, are read and written once more, and every block of 64 rows reads B.
+    moved = loaded + 2 * again + rows * line + rows // 64 * columns * line
+    shared = np.where(again > 0, np.maximum(shared, moved / price.shared_bytes), shared)
+    multiplied = atoms * np.maximum(price.column * columns, price.multiply)
+    alignment = 2 if problem.shifts else min(VECTOR, problem.align)
+    byte, step = price.copies[alignment]
+    apart = np.where(shifts_apart(tiling, problem), price.shifted_apart, 1.0)
+    read = _read(tiling, problem, price) * line
+    cycles = _norm(
+        price.step_norm, multiplied, shared, read / price.l2_bytes, read * active / price.l2_all,
+        byte * apart * loaded + step,
+    )  # fmt: skip
+    cycles += sum(problem.across) * price.across_step
+    groups = tiling.groups
+    if problem.bits == 8 * WORD and any(problem.across):
+        words = multiplied / groups + price.read + price.read_block * rows / (64 * groups)
+        reads = np.where(tiling.swapped, problem.across[1], problem.across[0])
+        cycles = np.where(reads, np.maximum(cycles, words), cycles)
+    is_alone, size = groups == 1, tiling.ctas
+    wait = np.where(tiling.teams, price.wait / 2, price.wait)
+    beside = np.where(is_alone, *price.cluster_waits)
+    doubled = price.cluster_doubled * np.log2(size / 2)
+    cycles += np.where(is_alone, wait, 0.0) + np.where(size > 1, beside + doubled, 0.0)
+    is_short = stages_of(tiling, problem) < price.few_stages
+    return cycles * np.where(is_short, price.short_ring, 1.0)
 
 
-class _Steps:
-    """What the tiles of a problem take; what several schedules share is computed once."""
+def _read(tiling: Tiling, problem: Problem, price: GemmPrice) -> Counts:
+    """Rows of A and columns of B that a CTA reads from L2, as many times as they take longer."""
+    swapped = tiling.swapped
+    a, b = (
+        price.copied_pitch if problem.shifts else price.pitches[max(16, min(LINE, pitch))]
+        for pitch in problem.pitches
+    )
+    a, b = np.where(swapped, b, a), np.where(swapped, a, b)
+    is_across = np.where(swapped, problem.across[0], problem.across[1])
+    b = b * (1 + np.where(is_across, price.narrow_box * _narrowness(tiling, problem), 0.0))
+    return tiling.rows * a / tiling.right + tiling.columns * b / tiling.down
 
-    def __init__(self, problem: Problem, price: GemmPrice) -> None:
-        self._problem, self._price = problem, price
-        self._known: dict[tuple[Tiling, int], tuple[float, float]] = {}
-        self._units: dict[Tiling, _Unit] = {}
 
-    def tile_cycles(self, tiling: Tiling, parts: int, active: int, scattered: bool) -> float:
-        """Cycles from one tile, or one of the parts of one, to the next, on so many
-        multiprocessors; of a sum that is `scattered` each part has some of the columns.
-        """
-        price, problem = self._price, self._problem
-        key = (tiling if active else tiling.alone, active)
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = self._step(*key), self._end(tiling)
-        step, end = known
-        steps = ceil_div(ceil_div(problem.k, tiling.depth), parts) * step
-        if problem.shifts:
-            # What masks the end of the depth hides behind no other step.
-            loaded = (tiling.rows + tiling.columns) * tiling.depth * problem.bits // 8
-            steps += price.shifted_edge[shifts_apart(tiling, problem)] * loaded
-        whole = steps + (price.tile + (end - price.tile) / parts if scattered else end)
-        # Of two that take turns one stores while the other multiplies.
-        return _norm(price.teams_norm, steps, whole / 2) if tiling.teams else whole
+def _narrowness(tiling: Tiling, problem: Problem) -> Counts:
+    """How much narrower than a line boxes of B are that lie across the depth."""
+    width = LINE * 8 // problem.bits
+    return width / np.maximum(8, np.gcd(tiling.columns, width)) - 1
 
-    def _step(self, tiling: Tiling, active: int) -> float:
-        """Cycles of a step of the main loop on so many multiprocessors; on none, without what is
-        read from L2.
-        """
-        price = self._price
-        alone = tiling.alone
-        unit = self._units.get(alone)
-        if unit is None:
-            unit = self._units[alone] = self._unit(alone)
-        read = (unit.a / tiling.right + unit.b / tiling.down) * unit.line
-        found = _norm(
-            price.step_norm,
-            unit.multiplied,
-            unit.shared,
-            read / price.l2_bytes if active else 0.0,
-            read * active / price.l2_all,
-            unit.copied,
-        )
-        found += unit.across
-        found = max(found, unit.words)
-        is_alone = tiling.groups == 1
-        if is_alone:
-            found += price.wait / 2 if tiling.teams else price.wait
-        if tiling.down * tiling.right > 1:
-            found += price.cluster_waits[0 if is_alone else 1]
-            found += price.cluster_doubled * log2(tiling.down * tiling.right / 2)
-        return found * unit.ring
 
-    def _unit(self, tiling: Tiling) -> _Unit:
-        """What a step takes in any cluster."""
-        price, problem = self._price, self._problem
-        rows, columns = tiling.rows, tiling.columns
-        line = tiling.depth * problem.bits // 8
-        atoms = rows // 64 * (line // 32)
-        loaded = (rows + columns) * line
-        again = problem.transposed_extents(tiling) * line
-        shared = atoms * price.rows_read + loaded / price.shared_bytes
-        if again:
-            # Boxes arrive, are read and written once more, and every block of 64 rows reads B.
-            moved = loaded + 2 * again + rows * line + rows // 64 * columns * line
-            shared = max(shared, moved / price.shared_bytes)
-        pitches, across = problem.pitches, problem.across
-        if tiling.swapped:
-            pitches, across = pitches[::-1], across[::-1]
-        a, b = (price.pitches[max(16, min(128, pitch))] for pitch in pitches)
-        if problem.shifts:
-            a = b = price.copied_pitch
-        width = LINE * 8 // problem.bits
-        if across[1]:
-            b *= 1 + price.narrow_box * (width / max(8, gcd(columns, width)) - 1)
-        each, step = price.copies[2 if problem.shifts else min(16, problem.align)]
-        each *= price.shifted_apart if shifts_apart(tiling, problem) else 1.0
-        multiplied = atoms * max(price.column * columns, price.multiply)
-        words = 0.0
-        if across[0] and problem.bits == 8 * WORD:
-            groups = tiling.groups
-            read = price.read + price.read_block * rows / (64 * groups)
-            words = multiplied / groups + read
-        is_short = stages_of(tiling, problem) < price.few_stages
-        return _Unit(
-            line, rows * a, columns * b, multiplied, shared, each * loaded + step,
-            sum(across) * price.across_step, words, price.short_ring if is_short else 1.0,
-        )  # fmt: skip
-
-    def _end(self, tiling: Tiling) -> float:
-        """Cycles of a tile besides its steps."""
-        price, problem = self._price, self._problem
-        rows, columns, swapped = tiling.rows, tiling.columns, tiling.swapped
-        each = price.value * (price.swapped_value if swapped else 1.0)
-        if problem.out_align < VECTOR:
-            each += price.aligned_value
-            return price.tile + each * tiling.values + price.aligned * rows * columns
-        chunk = LINE * 8 // problem.out_bits
-        while columns % chunk if swapped else columns < chunk:
-            chunk //= 2
-        steps = ceil_div(columns, chunk)
-        lines = steps * chunk * max(1, rows // 64) if swapped else steps * rows
-        return price.tile + each * tiling.values + price.line_stored * lines + price.store * steps
+def _end(tiling: Tiling, problem: Problem, price: GemmPrice) -> Counts:
+    """Cycles of a tile besides its steps."""
+    rows, columns, swapped = tiling.rows, tiling.columns, tiling.swapped
+    each = price.value * np.where(swapped, price.swapped_value, 1.0)
+    if problem.out_align < VECTOR:
+        each += price.aligned_value
+        return price.tile + each * tiling.values + price.aligned * rows * columns
+    most = LINE * 8 // problem.out_bits
+    # The widest power of two that divides the columns, or that is no wider than they are.
+    chunk = np.minimum(most, 1 << np.log2(columns).astype(int))
+    chunk = np.where(swapped, np.gcd(columns, most), chunk)
+    steps = ceil_div(columns, chunk)
+    lines = steps * np.where(swapped, chunk * np.maximum(1, rows // 64), rows)
+    return price.tile + each * tiling.values + price.line_stored * lines + price.store * steps
 
 
 def cycles(schedule: Schedule, *problems: Problem, device: str = "h100") -> float:
     """Estimated clock cycles of a schedule on a problem, or on several in one launch."""
-    estimate = Estimate(problems, gemm_price(device))
-    return estimate.cycles(tiling_of(schedule), schedule.split_k or 1, schedule.reduction)
+    return float(estimated(tiling_of(schedule), problems, gemm_price(device)))
 
 
-def stages_of(tiling: Tiling, problem: Problem, others: int = 0) -> int:
+def stages_of(tiling: Tiling, problem: Problem, others: Counts = 0) -> Counts:
     """Stages of the ring, beside results and the sums of so many other CTAs."""
-    rows, columns = tiling.rows, tiling.columns
-    line = tiling.depth * problem.bits // 8
-    stage = (rows + columns + problem.transposed_extents(tiling)) * line
-    if problem.shifts:
-        stage += (rows + columns) * (line + VECTOR)
-    teams = 2 if tiling.teams else 1
-    staged = teams * rows * min(columns * problem.out_bits // 8, 4 * _CHUNK)
-    if problem.out_align < VECTOR:
-        # Lines that begin at any element have room for a vector more.
-        staged += teams * rows * VECTOR
-    return (_RING - staged - others * rows * columns * _SUM_BYTES) // stage
+    stage, staged = problem.shared_use(tiling)
+    return (_RING - staged - others * tiling.rows * tiling.columns * _SUM_BYTES) // stage
 
 
 def facts_of(
-    schedule: Schedule, problem: Problem, cycles: float, estimate: Estimate
-) -> dict[str, float]:
-    """What the trees compare, of a schedule with all that is chosen and its cycles.
+    tiling: Tiling,
+    problem: Problem,
+    price: GemmPrice,
+    cycles: Counts,
+    raster: Counts,
+    early: Counts,
+) -> dict[str, Counts]:
+    """What the trees compare, of candidates with their cycles, rasters, and
+    whether they start early.
 
     cluster_long, cluster_short: CTAs of a cluster that share panels of the longer and of the
     shorter operand; readers: clusters that read a panel of the longer one, of which there are so
@@ -450,57 +394,53 @@ def facts_of(
     those of the output. across: operands that are contiguous across the depth; narrow_boxes: how
     much narrower their boxes are than a line. pitch: to what rows are aligned.
     """
-    tiling, price = tiling_of(schedule), estimate.price
-    rows, columns, depth, down, right, is_turned, is_swapped = tiling
-    size, parts = down * right, schedule.split_k or 1
-    is_shared = schedule.reduction == "cluster"
-    m, n = problem.extents(is_swapped)
-    blocks = ceil_div(m, rows * down), ceil_div(n, columns * right)
-    resident = price.resident[size] // size
-    if is_shared:
-        resident = price.cluster_parts.get(parts, price.processors) // parts * parts
-    items = problem.blocks_of(tiling) * parts
-    fill, active = items / resident, min(items, resident) * size
+    rows, columns, size, swapped = tiling.rows, tiling.columns, tiling.ctas, tiling.swapped
+    m, n = problem.extents(swapped)
+    below, beside = problem.blocks_along(tiling)
+    resident = price.blocks_at_once(tiling)
+    items = problem.blocks_of(tiling) * tiling.parts
+    fill, active = items / resident, np.minimum(items, resident) * size
     is_wide = n >= m
-    line = depth * problem.bits // 8
-    step = (rows / right + columns / down) * line
-    read = (m * blocks[1] + n * blocks[0]) * problem.k * problem.bits / 8
-    segment = (rows if is_swapped else columns) * problem.out_bits // 8
-    across = problem.across[::-1] if is_swapped else problem.across
-    width = LINE * 8 // problem.bits
-    return {
-        "log_estimate": log(cycles),
-        "memory_share": estimate.memory / cycles,
+    line = tiling.depth * problem.bits // 8
+    step = (rows / tiling.right + columns / tiling.down) * line
+    read = (m * beside + n * below) * problem.k * problem.bits / 8
+    segment = np.where(swapped, rows, columns) * problem.out_bits // 8
+    across = np.where(swapped, problem.across[0], problem.across[1])
+    memory = memory_cycles((problem,), price)
+    facts = {
+        "log_estimate": np.log(cycles),
+        "memory_share": memory / cycles,
         "cluster_ctas": size,
-        "cluster_long": down if is_wide else right,
-        "cluster_short": right if is_wide else down,
-        "readers": min(_READERS, blocks[not is_wide]),
-        "panels": min(_PANELS, blocks[is_wide]),
-        "rounds": min(_ROUNDS, fill),
+        "cluster_long": np.where(is_wide, tiling.down, tiling.right),
+        "cluster_short": np.where(is_wide, tiling.right, tiling.down),
+        "readers": np.minimum(_READERS, np.where(is_wide, below, beside)),
+        "panels": np.minimum(_PANELS, np.where(is_wide, beside, below)),
+        "rounds": np.minimum(_ROUNDS, fill),
         "last_round_empty": ceil_div(items, resident) - fill,
         "active_ctas": active,
-        "results_share": m * n * parts / (items * size * rows * columns),
-        "log_rereads": log(read / estimate.memory),
+        "results_share": m * n * tiling.parts / (items * size * rows * columns),
+        "log_rereads": np.log(read / memory),
         "step_bytes": step,
         "stage_bytes": (rows + columns) * line,
         "step_bytes_of_all": step * active,
-        "steps": ceil_div(ceil_div(problem.k, depth), parts),
-        "log_depth": log(problem.k),
+        "steps": ceil_div(ceil_div(problem.k, tiling.depth), tiling.parts),
+        "log_depth": np.log(problem.k),
         "rows": rows,
         "columns": columns,
         "tile_values": rows * columns,
         "thread_values": tiling.values,
         "lines": line // LINE,
-        "swapped": is_swapped,
-        "turns": is_turned,
-        "early": schedule.early_launch == "yes",
-        "parts": -parts if is_shared else parts,
+        "swapped": swapped,
+        "turns": tiling.teams,
+        "early": early,
+        "parts": np.where(tiling.in_cluster, -tiling.parts, tiling.parts),
         "within_sectors": segment % _SECTOR > 0,
         "within_lines": segment % LINE > 0,
         "bits": problem.bits,
-        "across": sum(across),
-        "narrow_boxes": width / max(8, gcd(columns, width)) - 1 if across[1] else 0,
+        "across": sum(problem.across),
+        "narrow_boxes": np.where(across, _narrowness(tiling, problem), 0.0),
         "pitch": min(problem.pitches),
-        "stages": min(_STAGES, stages_of(tiling, problem)),
-        "raster": min(schedule.raster or 1, blocks[0]),
+        "stages": np.minimum(_STAGES, stages_of(tiling, problem)),
+        "raster": np.minimum(raster, below),
     }
+    return dict(zip(facts, np.broadcast_arrays(*facts.values()), strict=True))

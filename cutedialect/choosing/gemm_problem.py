@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
 
 from cutedialect.schedule import Schedule
 
+# A number, or an array of numbers: one for each candidate.
+Counts: TypeAlias = Any
 WORD = 4
 VECTOR = 16
+LINE = 128
+# Lines of results of a row that leave at once, at most.
+_CHUNKS = 2
 _TRANSPOSED_ROWS = 32
 # By so many fewer accumulators has a thread room where three warpgroups share the registers.
 _FEWER_OF_THREE = 32
@@ -59,67 +67,82 @@ class Problem:
     is_plain: bool = True
     may_shift: bool = True
 
-    def takes(self, tiling: Tiling, registers: float = 0.0) -> bool:
+    def takes(self, tiling: Tiling, registers: float = 0.0) -> Counts:
         """Whether tiles keep within the limits, and leave so many registers of a thread."""
         rows, columns = tiling.rows, tiling.columns
-        # Threads that copy operands bring them to one CTA, and leave teams that take turns too few
-        # registers. So do large tiles that are stored few columns at a time, and the tallest ones.
-        is_copied = self.align < VECTOR and (
-            tiling.teams
-            or (self.shifts and tiling.down * tiling.right > 1)
-            or (columns % _FEW_AT_ONCE != 0 and rows * columns > _MOST_COPIED)
-        )
-        if is_copied or (self.out_align < WORD and rows >= TALLEST):
-            return False
-        if self.room(tiling, registers == 0) - tiling.values < registers:
-            return False
-        extents = (columns, rows) if tiling.swapped else (rows, columns)
-        if any(self.blocks) and any(
-            block % extent
-            for block, extent in zip(self.blocks, (*extents, tiling.depth), strict=True)
-        ):
-            return False
-        return self.transposes(tiling)
+        takes = self.room(tiling, registers == 0) - tiling.values >= registers
+        if self.align < VECTOR:
+            # Threads that copy operands bring them to one CTA, and leave teams that take turns too
+            # few registers. So do large tiles that are stored few columns at a time.
+            crowded = (columns % _FEW_AT_ONCE != 0) & (rows * columns > _MOST_COPIED)
+            if self.shifts:
+                crowded |= tiling.ctas > 1
+            takes &= np.logical_not(tiling.teams | crowded)
+        if self.out_align < WORD:
+            takes &= rows < TALLEST
+        across, along = self._by_sides(tiling, (rows, columns))
+        for block, extent in zip(self.blocks, (across, along, tiling.depth), strict=True):
+            takes &= block % extent == 0
+        return takes & self.transposes(tiling)
 
-    def room(self, tiling: Tiling, has_more: bool) -> float:
+    def transposes(self, tiling: Tiling) -> Counts:
+        """Whether warps can transpose the tiles that have to be, block by block."""
+        rows, columns = self._sides(tiling)
+        return np.logical_not(
+            rows & (tiling.rows % _TRANSPOSED_ROWS != 0)
+            | columns & (tiling.columns % _TRANSPOSED_ROWS != 0)
+        )
+
+    def room(self, tiling: Tiling, has_more: bool) -> Counts:
         """Accumulators that a thread may hold; where nothing is added to sums, some tiles were
         found to have room for more.
         """
-        rows, groups = tiling.rows, tiling.groups
-        most = self.most_values - (_FEWER_OF_THREE if groups == 3 else 0)
-        if groups == 3 and self.bits == 8 * WORD and any(self.transposed):
-            most -= _FEWER_READ
+        of_three = _FEWER_OF_THREE
+        if self.bits == 8 * WORD and any(self.transposed):
+            of_three += _FEWER_READ
+        most = self.most_values - np.where(tiling.groups == 3, of_three, 0)
         most -= _FEWER_ALIGNED if self.out_align < VECTOR else 0
-        if tiling.swapped and tiling.columns % SWAPPED_AT_ONCE:
-            return most - _FEWER_SWAPPED
+        more = 0
         if has_more and self.most_values == MOST_VALUES and not any(self.transposed):
-            if rows >= TALLEST:
-                return most + _MORE_OF_TALLEST
-            if self.is_plain and self.out_bits <= _NARROW and tiling.teams and rows == _IN_TURNS:
-                return most + _MORE_IN_TURNS
-        return most
+            in_turns = _MORE_IN_TURNS if self.is_plain and self.out_bits <= _NARROW else 0
+            takes_turns = tiling.teams & (tiling.rows == _IN_TURNS)
+            more = np.where(takes_turns, in_turns, 0)
+            more = np.where(tiling.rows >= TALLEST, _MORE_OF_TALLEST, more)
+        is_odd = tiling.swapped & (tiling.columns % SWAPPED_AT_ONCE != 0)
+        return most + np.where(is_odd, -_FEWER_SWAPPED, more)
 
-    def extents(self, swapped: bool) -> tuple[int, int]:
+    def extents(self, swapped: Counts) -> tuple[Counts, Counts]:
         """Rows and columns of the product as the tiles see it."""
-        return (self.n, self.m) if swapped else (self.m, self.n)
+        return np.where(swapped, self.n, self.m), np.where(swapped, self.m, self.n)
 
-    def blocks_of(self, tiling: Tiling) -> int:
+    def blocks_of(self, tiling: Tiling) -> Counts:
         """Blocks of tiles, each for the CTAs of a cluster."""
+        down, right = self.blocks_along(tiling)
+        return self.batch * down * right
+
+    def blocks_along(self, tiling: Tiling) -> tuple[Counts, Counts]:
+        """Blocks below and beside each other."""
         m, n = self.extents(tiling.swapped)
         height, width = tiling.rows * tiling.down, tiling.columns * tiling.right
-        return self.batch * -(-m // height) * -(-n // width)
+        return ceil_div(m, height), ceil_div(n, width)
 
-    def transposed_extents(self, tiling: Tiling) -> int:
+    def transposed_extents(self, tiling: Tiling) -> Counts:
         """Rows of A's tile and columns of B's, of those that are transposed in shared memory."""
         rows, columns = self._sides(tiling)
         return rows * tiling.rows + columns * tiling.columns
 
-    def _sides(self, tiling: Tiling) -> tuple[bool, bool]:
+    def _sides(self, tiling: Tiling) -> tuple[Counts, Counts]:
         """Whether the rows and the columns of a tile are transposed. Threads read words of A
         wherever they lie.
         """
-        rows, columns = self.transposed[::-1] if tiling.swapped else self.transposed
-        return rows and self.bits != 8 * WORD, columns
+        rows, columns = self._by_sides(tiling, self.transposed)
+        return rows & (self.bits != 8 * WORD), columns
+
+    @staticmethod
+    def _by_sides(tiling: Tiling, pair: tuple[Counts, Counts]) -> tuple[Counts, Counts]:
+        """What is said of A and B, of the operands as tiles of a transposed product have them."""
+        one, other = pair
+        return np.where(tiling.swapped, other, one), np.where(tiling.swapped, one, other)
 
     @property
     def turns(self) -> bool:
@@ -133,42 +156,80 @@ class Problem:
         """
         return self.align < (VECTOR if self.bits == 8 * WORD else WORD)
 
-    def transposes(self, tiling: Tiling) -> bool:
-        """Whether warps can transpose the tiles that have to be."""
-        rows, columns = self._sides(tiling)
-        return not (
-            (rows and tiling.rows % _TRANSPOSED_ROWS)
-            or (columns and tiling.columns % _TRANSPOSED_ROWS)
-        )
+    def shared_use(self, tiling: Tiling) -> tuple[Counts, Counts]:
+        """Bytes of shared memory of a stage, and of the results that leave through it."""
+        rows, columns = tiling.rows, tiling.columns
+        line = tiling.depth * self.bits // 8
+        stage = (rows + columns + self.transposed_extents(tiling)) * line
+        if self.shifts:
+            stage += (rows + columns) * (line + VECTOR)
+        row = np.minimum(columns * self.out_bits // 8, _CHUNKS * LINE)
+        if self.out_align < VECTOR:
+            # Lines that begin at any element have room for a vector more.
+            row += VECTOR
+        return stage, np.where(tiling.teams, 2, 1) * rows * row
 
 
 class Tiling(NamedTuple):
     """What a schedule says of tiles: their extents, the CTAs of a cluster along either mode,
-    whether teams take them in turns, and whether they are of the transposed product.
+    whether teams take them in turns, whether they are of the transposed product, how many CTAs
+    share one by its depth, and whether these are a cluster. Numbers, or arrays of them: a row for
+    each candidate.
     """
 
-    rows: int
-    columns: int
-    depth: int
-    down: int = 1
-    right: int = 1
-    teams: bool = False
-    swapped: bool = False
+    rows: Counts
+    columns: Counts
+    depth: Counts
+    down: Counts = 1
+    right: Counts = 1
+    teams: Counts = False
+    swapped: Counts = False
+    parts: Counts = 1
+    in_cluster: Counts = False
 
     @property
-    def alone(self) -> Tiling:
-        """The same tiles of CTAs in no cluster."""
-        return self._replace(down=1, right=1) if self.down * self.right > 1 else self
+    def ctas(self) -> Counts:
+        """CTAs of a cluster that multicast."""
+        return self.down * self.right
 
     @property
-    def groups(self) -> int:
+    def groups(self) -> Counts:
         """Warpgroups that multiply a tile."""
-        return 1 if self.teams else groups_of(self.rows)
+        return np.where(self.teams, 1, groups_of(self.rows))
 
     @property
-    def values(self) -> float:
+    def values(self) -> Counts:
         """Accumulators of a thread."""
         return self.rows * self.columns / (128 * self.groups)
+
+    @classmethod
+    def table(cls, tilings: Iterable[Tiling]) -> Tiling:
+        """Several as one table."""
+        return cls(*map(np.array, zip(*tilings, strict=True)))
+
+    @classmethod
+    def joined(cls, *tables: Tiling) -> Tiling:
+        """The rows of several tables."""
+        return cls(*map(np.concatenate, zip(*tables, strict=True)))
+
+    def taken(self, places: Counts) -> Tiling:
+        """Some rows of a table, by their numbers or by whether they are taken."""
+        return Tiling(*(column[places] for column in self))
+
+    def row(self, place: int) -> Tiling:
+        """One row of a table."""
+        return Tiling(*(column[place].item() for column in self))
+
+    def crossed(self, **columns: Sequence[int]) -> Tiling:
+        """Each row of a table with each of some values of other columns."""
+        (count,) = {len(values) for values in columns.values()}
+        rows = Tiling(*(np.repeat(column, count) for column in self))
+        return rows._replace(
+            **{
+                name: np.tile(np.array(values, getattr(self, name).dtype), len(self.rows))
+                for name, values in columns.items()
+            }
+        )
 
 
 def tiling_of(schedule: Schedule) -> Tiling:
@@ -177,12 +238,14 @@ def tiling_of(schedule: Schedule) -> Tiling:
     rows, columns, depth = schedule.tile
     swapped = schedule.swap_ab == "yes"
     cluster = schedule.cluster or (1, 1)
-    return Tiling(rows, columns, depth, *cluster, schedule.plan.teams > 1, swapped)
+    teams, parts = schedule.plan.teams > 1, schedule.split_k or 1
+    in_cluster = schedule.reduction == "cluster"
+    return Tiling(rows, columns, depth, *cluster, teams, swapped, parts, in_cluster)
 
 
-def groups_of(rows: int) -> int:
+def groups_of(rows: Counts) -> Counts:
     """Warpgroups that share tiles of so many rows."""
-    return 2 if rows % 128 == 0 else 3 if rows % 192 == 0 else 1
+    return np.where(rows % 128 == 0, 2, np.where(rows % 192 == 0, 3, 1))
 
 
 def warpgroups(schedule: Schedule) -> int:
@@ -192,8 +255,8 @@ def warpgroups(schedule: Schedule) -> int:
         return 1
     if schedule.warps is not None:
         return schedule.warps[0] * schedule.warps[1] // 4
-    return groups_of(schedule.tile[0])
+    return int(groups_of(schedule.tile[0]))
 
 
-def ceil_div(value: int, step: int) -> int:
+def ceil_div(value: Counts, step: Counts) -> Counts:
     return -(-value // step)

@@ -12,24 +12,19 @@ round of tiles, two warpgroups may take such of 128 rows in turns.
 
 from __future__ import annotations
 
-from bisect import insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from heapq import nsmallest
-from itertools import product
-from math import exp
-from operator import itemgetter
-from typing import TypeAlias
+from typing import NamedTuple
 
-from cutedialect.choices import Reduction
+import numpy as np
+
 from cutedialect.schedule import Schedule
 
 from .choose import choose
 from .gemm_price import (
-    LINE,
-    Estimate,
     GemmPrice,
+    estimated,
     facts_of,
     gemm_price,
     knows,
@@ -39,8 +34,10 @@ from .gemm_price import (
     stages_of,
 )
 from .gemm_problem import (
+    LINE,
     MOST_BESIDE,
     SWAPPED_AT_ONCE,
+    Counts,
     Problem,
     Tiling,
     ceil_div,
@@ -97,7 +94,7 @@ _SWAPPED_DEEP = ((64, 96), (64, 64), (64, 48), (64, 32), (64, 16), (64, 8))
 _MOST_SWAPPED = 512
 # Parts of the depth that CTAs share, as many as have this many steps each, and no more of them all
 # than so many for each multiprocessor.
-_PARTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
+_PARTS = (2, 3, 4, 5, 6, 8, 10, 12, 16)
 _LEAST_STEPS = 2
 _MOST_SHARES = 2
 # Each CTA of a cluster that shares a tile has room for a tile beside so many stages, or the first
@@ -131,14 +128,15 @@ _BELOW_SCHEDULERS = {
     "single": _ONE_GROUP,
     "dynamic": _ONE_GROUP.merged(Schedule(cluster=(1, 1))),
 }
+# Schedules of a problem that are kept, best first.
+_KEPT = 96
 _RASTERS = (1, 2, 4, 8, 16, 32)
 _FEW_COLUMNS = 4
-# Tiles, into how many parts CTAs split their depth, and how these are added.
-_Choice: TypeAlias = tuple[Tiling, int, Reduction | None]
+# What a wave of tiles may read more than it must.
+_READ_MARGIN = 1.05
 # Heights of tiles, and the widest of them. The lowest ones are one or two lines of 128 bytes deep.
 _HEIGHTS, _WIDEST = (64, 128, 192, 256), 256
 _DEEP_HEIGHT, _WIDEST_DEEP = 64, 128
-_LINE_BITS = 1024
 # Of tiles that are taken in turns, of a problem alone.
 _TURNS_HEIGHT, _TURNS_WIDTHS = 128, (96, 176)
 # Bytes to which rows are aligned that TMA copies; widths are multiples of so many columns, and of
@@ -160,12 +158,16 @@ def _listed(bits: int) -> tuple[Tiling, ...]:
 
 
 @lru_cache(maxsize=8)
+def _listed_table(bits: int) -> Tiling:
+    return Tiling.table(_listed(bits))
+
+
+@lru_cache(maxsize=8)
 def gemm_schedules(bits: int) -> tuple[Schedule, ...]:
     """The schedules for operands with elements of so many bits, best large tiles first."""
     return tuple(map(_schedule_of, _listed(bits)))
 
 
-@lru_cache(maxsize=4096)
 def _schedule_of(tiling: Tiling) -> Schedule:
     return Schedule(
         tile=tiling[:3],
@@ -194,18 +196,16 @@ class GemmSpace:
             problems = tuple(replace(each, may_shift=False) for each in problems)
         if given is not None and any(getattr(given, name) is not None for name in _BESIDE_CLUSTERS):
             problems = tuple(replace(each, takes_clusters=False) for each in problems)
-        first, rest = _ranking(problems, limits.registers)
-        yield from (_below(given, schedule) for schedule in first)
-        estimate = Estimate(problems, gemm_price(_DEVICE))
-        yield from (_below(given, _whole(choice, problems, estimate)) for choice in rest)
+        for choice in _ranking(problems, limits.registers):
+            yield _below(given, choice.schedule())
 
     def need(self, problem: Sequence[Problem], schedule: Schedule) -> Need:
         """The accumulators of a thread, and how many it has room for."""
         tiling, groups = tiling_of(schedule), warpgroups(schedule)
         values = tiling.rows * tiling.columns / (128 * groups)
-        room = min(each.room(tiling, False) for each in problem)
+        room = min(float(each.room(tiling, False)) for each in problem)
         if values > room:
-            room = min(each.room(tiling, True) for each in problem)
+            room = min(float(each.room(tiling, True)) for each in problem)
         if schedule.plan.has_preparing_group:
             room = min(room, MOST_BESIDE)
         return Need(values, room, threads=128 * groups)
@@ -221,55 +221,68 @@ def choose_schedule(*problems: Problem) -> Schedule:
     return choose(GEMM_SPACE, problems)
 
 
+class _Choice(NamedTuple):
+    """Tiles with all that goes with them."""
+
+    tiling: Tiling
+    raster: int
+    is_early: bool
+    shifts_apart: bool
+
+    def schedule(self) -> Schedule:
+        tiling = self.tiling
+        whole = _schedule_of(tiling).merged(
+            Schedule(
+                raster=self.raster,
+                roles="shifting" if self.shifts_apart else None,
+                early_launch="yes" if self.is_early else None,
+            )
+        )
+        if tiling.parts == 1:
+            return whole
+        if not tiling.in_cluster:
+            return whole.merged(Schedule(split_k=tiling.parts))
+        shares = Schedule(split_k=tiling.parts, reduction="cluster")
+        return whole.merged(shares.merged(_ONE_GROUP))
+
+
 @lru_cache(maxsize=1024)
-def _ranking(
-    problems: tuple[Problem, ...], registers: float
-) -> tuple[tuple[Schedule, ...], tuple[_Choice, ...]]:
-    """The best, whole, and the others, that leave so many registers of a thread over."""
-    estimate = Estimate(problems, gemm_price(_DEVICE))
+def _ranking(problems: tuple[Problem, ...], registers: float) -> tuple[_Choice, ...]:
+    """The best choices that leave so many registers of a thread over, the best one first."""
+    price = gemm_price(_DEVICE)
     is_known = len(problems) == 1 and knows(problems[0])
-    within, most = (_NEAR, _MOST_NEAR) if is_known else (1.0, 1)
-    ranked = list(_priced(problems, estimate, registers))
-    if len(problems) == 1 and ranked:
-        best = _Best(within, most, map(itemgetter(0), ranked))
-        listed = {choice for _, choice in ranked}
-        for rank, choice in _fitted(problems[0], estimate, best, registers):
-            if choice not in listed:
-                best.add(rank)
-                ranked.append((rank, choice))
-    ranked.sort(key=itemgetter(0))
+    tilings, is_fitted = _candidates(problems, registers, price)
+    cycles = estimated(tilings, problems, price)
+    ranks = cycles * _margins(tilings, problems)
+    ranks *= np.where(is_fitted & (problems[0].batch > 1), _FITTED_MARGIN, 1.0)
     # A tile of the list may fit as well.
-    known: dict[_Choice, float] = {}
-    for rank, choice in ranked:
-        known.setdefault(choice, rank)
-    choices = tuple(known)
-    if not is_known or not choices:
-        return (), choices
-    near = [each for each in choices[:_MOST_NEAR] if known[each] <= within * known[choices[0]]]
-    whole = [_whole(choice, problems, estimate) for choice in near]
-    facts = [
-        facts_of(schedule, problems[0], estimate.cycles(*choice), estimate)
-        for schedule, choice in zip(whole, near, strict=True)
-    ]
-    missed = estimate.price.trees.sums(facts)
-    prices = [known[choice] * exp(more) for choice, more in zip(near, missed, strict=True)]
-    # The plainest by the estimate alone stays where others gain less.
-    prices[0] *= _GAIN
-    order = sorted(range(len(near)), key=prices.__getitem__)
-    return tuple(whole[place] for place in order), choices[len(near) :]
-
-
-def _whole(choice: _Choice, problems: tuple[Problem, ...], estimate: Estimate) -> Schedule:
-    """A choice with all that goes with it."""
-    tiling, parts, reduction = choice
+    known: dict[Tiling, int] = {}
+    for place in np.argsort(ranks, kind="stable"):
+        known.setdefault(tilings.row(place), place)
+        if len(known) == _KEPT:
+            break
+    if not known:
+        return ()
+    order = np.array(list(known.values()))
+    kept, cycles, ranks = tilings.taken(order), cycles[order], ranks[order]
     largest = max(problems, key=lambda each: each.m * each.n * each.k)
-    whole = completed(
-        _schedule_of(tiling), largest, estimate.cycles(*choice), tall=len(problems) > 1
-    )
-    if parts == 1:
-        return whole
-    shares = Schedule(split_k=parts, reduction=reduction)
-    return whole.merged(shares.merged(_ONE_GROUP) if reduction == "cluster" else shares)
+    raster = _rasters(largest, kept, price, tall=len(problems) > 1)
+    early = (cycles <= _EARLY) | (kept.ctas > 2)
+    apart = np.broadcast_to(shifts_apart(kept, largest), early.shape)
+    choices = [
+        _Choice(*row)
+        for row in zip(known, raster.tolist(), early.tolist(), apart.tolist(), strict=True)
+    ]
+    if is_known:
+        near = ranks[:_MOST_NEAR] <= _NEAR * ranks[0]
+        count = int(near.sum())
+        facts = facts_of(kept, largest, price, cycles, raster, early)
+        missed = price.trees.sums({name: column[:count] for name, column in facts.items()})
+        prices = ranks[:count] * np.exp(missed)
+        # The plainest by the estimate alone stays where others gain less.
+        prices[0] *= _GAIN
+        choices[:count] = [choices[place] for place in np.argsort(prices, kind="stable")]
+    return tuple(choices)
 
 
 def completed(
@@ -277,13 +290,10 @@ def completed(
 ) -> Schedule:
     """An entry of the list with its raster (`raster_for`), and what is not estimated."""
     tiling = tiling_of(schedule)
-    is_early = estimate <= _EARLY or tiling.down * tiling.right > 2
+    is_early = estimate <= _EARLY or tiling.ctas > 2
+    apart = bool(shifts_apart(tiling, problem))
     return schedule.merged(
-        Schedule(
-            raster=raster_for(problem, schedule, tall),
-            roles="shifting" if shifts_apart(tiling, problem) else None,
-            early_launch="yes" if is_early else None,
-        )
+        _Choice(tiling, raster_for(problem, schedule, tall), is_early, apart).schedule()
     )
 
 
@@ -302,101 +312,61 @@ def _below(given: Schedule | None, chosen: Schedule) -> Schedule:
     return chosen.merged(given)
 
 
-def _margin(tiling: Tiling, parts: int, problems: tuple[Problem, ...]) -> float:
-    """What an estimate counts as many times as."""
+def _margins(tilings: Tiling, problems: Sequence[Problem]) -> Counts:
+    """What estimates count as many times as."""
     problem = problems[0]
-    margin = _SHARED_MARGIN if parts > 1 else 1.0
-    if tiling.swapped and problem.m > _MOST_SWAPPED and not problem.turns:
-        margin *= _SWAPPED_MARGIN
-    if tiling.teams and problem.batch > 1 and problem.k * problem.bits <= _FEW_STEPS * LINE * 8:
-        margin *= _TURNS_MARGIN
+    margins = np.where(tilings.parts > 1, _SHARED_MARGIN, 1.0)
+    if problem.m > _MOST_SWAPPED and not problem.turns:
+        margins *= np.where(tilings.swapped, _SWAPPED_MARGIN, 1.0)
+    if problem.batch > 1 and problem.k * problem.bits <= _FEW_STEPS * LINE * 8:
+        margins *= np.where(tilings.teams, _TURNS_MARGIN, 1.0)
     if len(problems) > 1:
-        margin *= 1 + _GROUP_MARGIN * max(0.0, 1 - tiling.rows * tiling.columns / _LARGEST)
-    return margin
+        size = tilings.rows * tilings.columns
+        margins *= 1 + _GROUP_MARGIN * np.maximum(0.0, 1 - size / _LARGEST)
+    return margins
 
 
-def _priced(
-    problems: tuple[Problem, ...], estimate: Estimate, registers: float
-) -> Iterator[tuple[float, _Choice]]:
-    """By what they are compared, the entries of the list that suit some problems, with all parts
-    into which they may split tiles.
+def _candidates(
+    problems: Sequence[Problem], registers: float, price: GemmPrice
+) -> tuple[Tiling, Counts]:
+    """The entries of the list that suit some problems, with all parts into which they may split
+    tiles; tiles whose width fits a problem alone, in all clusters; and which of all are of these.
     """
     widest = max(problems, key=lambda each: each.m)
-    for tiling in _listed(widest.bits):
-        if (tiling.swapped and not _may_swap(widest)) or not widest.takes(tiling, registers):
-            continue
-        for parts, reduction in _parts(tiling, problems, estimate.price):
-            margin = _margin(tiling, parts, problems)
-            yield (
-                estimate.cycles(tiling, parts, reduction) * margin,
-                (tiling, parts, reduction),
-            )
+    tilings = _listed_table(widest.bits)
+    if not _may_swap(widest):
+        tilings = tilings.taken(np.logical_not(tilings.swapped))
+    tilings = tilings.taken(widest.takes(tilings, registers))
+    count = len(tilings.rows)
+    tables = [tilings]
+    if len(problems) == 1:
+        fitted = fitted_tiles(widest, price)
+        fitted = fitted.taken(widest.takes(fitted, registers))
+        tables = [
+            _in_parts(tilings, widest, price),
+            _in_clusters(fitted, widest, price),
+            # Parts through memory are what the list has.
+            _parts_of_clusters(fitted, widest, price),
+        ]
+        count = len(tables[0].rows)
+    tilings = Tiling.joined(*tables)
+    return tilings, np.arange(len(tilings.rows)) >= count
 
 
-class _Best:
-    """What a price has to be below to be one of the least, of which so many count that are `within`
-    times the least of all.
+def _in_clusters(tilings: Tiling, problem: Problem, price: GemmPrice) -> Tiling:
+    """Tiles in all clusters that find room: more than two CTAs in one round only, since no two
+    devices hold alike many.
     """
-
-    def __init__(self, within: float, most: int, prices: Iterable[float]) -> None:
-        self._within = within
-        self._prices = nsmallest(most, prices)
-        self._most = most
-        self.bar = self._bar()
-
-    def _bar(self) -> float:
-        bar = self._within * self._prices[0]
-        return min(bar, self._prices[-1]) if len(self._prices) == self._most else bar
-
-    def add(self, price: float) -> None:
-        """Take note of one more."""
-        insort(self._prices, price)
-        del self._prices[self._most :]
-        self.bar = self._bar()
-
-
-def _fitted(
-    problem: Problem, estimate: Estimate, best: _Best, registers: float
-) -> Iterator[tuple[float, _Choice]]:
-    """The same of tiles whose width fits the problem, in all clusters, where these may be best."""
-    margin, price = _FITTED_MARGIN if problem.batch > 1 else 1.0, estimate.price
-    for bound, tiling in sorted(fitted_tiles(problem, estimate.least, price)):
-        if bound * margin >= best.bar:
-            break
-        if not problem.takes(tiling, registers):
-            continue
-        more, floor = _margin(tiling, 1, (problem,)), estimate.floor(tiling)
-        alone = problem.blocks_of(tiling)
-        is_whole = alone > price.shared_round * price.processors
-        if is_whole and margin * (floor(alone, 1) * more) >= best.bar:
-            continue  # No cluster shares these, and none takes fewer rounds.
-        for down, right in _CLUSTERS[:3] if tiling.teams else _CLUSTERS:
-            clustered = tiling._replace(down=down, right=right)
-            blocks = problem.blocks_of(clustered)
-            if not _fits_cluster(clustered, blocks, problem, price):
-                continue
-            # Most are too slow whatever they read.
-            if margin * (floor(blocks, down * right) * more) < best.bar:
-                rank = margin * (estimate.cycles(clustered, 1, None) * more)
-                if rank < best.bar:
-                    yield rank, (clustered, 1, None)
-        # Parts through memory are what the list has.
-        for parts, reduction in _parts_of_clusters(tiling, problem, price):
-            cycles = estimate.cycles(tiling, parts, reduction)
-            rank = margin * (cycles * _margin(tiling, parts, (problem,)))
-            if rank < best.bar:
-                yield rank, (tiling, parts, reduction)
-
-
-def _fits_cluster(tiling: Tiling, blocks: int, problem: Problem, price: GemmPrice) -> bool:
-    """Whether so many clusters of a tile find room: more than two CTAs in one round only, since no
-    two devices hold alike many.
-    """
-    m, n = problem.extents(tiling.swapped)
-    size = tiling.down * tiling.right
-    if tiling.down > ceil_div(m, tiling.rows) or tiling.right > ceil_div(n, tiling.columns):
-        return False
-    return size <= 2 or blocks * size <= price.resident[size]
+    down, right = zip(*_CLUSTERS, strict=True)
+    tilings = tilings.crossed(down=down, right=right)
+    m, n = problem.extents(tilings.swapped)
+    size = tilings.ctas
+    has_tiles = (tilings.down <= ceil_div(m, tilings.rows)) & (
+        tilings.right <= ceil_div(n, tilings.columns)
+    )
+    is_one_round = problem.blocks_of(tilings) * size <= price.resident_ctas(size)
+    fits = has_tiles & ((size <= 2) | is_one_round)
+    return tilings.taken(fits & np.logical_not(tilings.teams & (size > 2)))
 
 
 def _may_swap(problem: Problem) -> bool:
@@ -408,35 +378,26 @@ def _may_swap(problem: Problem) -> bool:
     return (is_wide or problem.turns) and problem.k >= 2
 
 
-def _parts(
-    tiling: Tiling, problems: tuple[Problem, ...], price: GemmPrice
-) -> Iterator[tuple[int, Reduction | None]]:
-    """Into how many parts the depth may be split, and how they are added."""
-    yield 1, None
-    if len(problems) != 1 or tiling.teams:
-        return
-    problem = problems[0]
-    steps = ceil_div(problem.k, tiling.depth)
-    tiles = problem.blocks_of(tiling) * tiling.down * tiling.right
-    for parts in _PARTS:
-        if parts * _LEAST_STEPS <= steps and parts * tiles <= _MOST_SHARES * price.processors:
-            yield parts, None
-    yield from _parts_of_clusters(tiling, problem, price)
+def _in_parts(tilings: Tiling, problem: Problem, price: GemmPrice) -> Tiling:
+    """Tiles whole, in parts that are added through memory, and in those of clusters."""
+    parts = tilings.crossed(parts=_PARTS)
+    has_steps = parts.parts * _LEAST_STEPS <= ceil_div(problem.k, parts.depth)
+    tiles = problem.blocks_of(parts) * parts.ctas
+    is_few = parts.parts * tiles <= _MOST_SHARES * price.processors
+    parts = parts.taken(has_steps & is_few & np.logical_not(parts.teams))
+    return Tiling.joined(tilings, parts, _parts_of_clusters(tilings, problem, price))
 
 
-def _parts_of_clusters(
-    tiling: Tiling, problem: Problem, price: GemmPrice
-) -> Iterator[tuple[int, Reduction]]:
-    """The same where the CTAs that share a tile are a cluster."""
-    if not problem.takes_clusters or tiling.down * tiling.right > 1:
-        return
-    steps, tiles = ceil_div(problem.k, tiling.depth), problem.blocks_of(tiling)
-    for parts, resident in price.cluster_parts.items():
-        if parts * _LEAST_STEPS > steps or parts * tiles > resident:
-            continue
-        tiles_sent = 1 if scatters(tiling, parts) else parts - 1
-        if stages_of(tiling, problem, tiles_sent) >= _LEAST_STAGES:
-            yield parts, "cluster"
+def _parts_of_clusters(tilings: Tiling, problem: Problem, price: GemmPrice) -> Tiling:
+    """Tiles in parts whose CTAs are a cluster."""
+    counts = list(price.cluster_parts) if problem.takes_clusters else []
+    parts = tilings.crossed(parts=counts, in_cluster=[True] * len(counts))
+    has_steps = parts.parts * _LEAST_STEPS <= ceil_div(problem.k, parts.depth)
+    has_room = parts.parts * problem.blocks_of(parts) <= price.blocks_at_once(parts)
+    is_alone = (parts.ctas == 1) & np.logical_not(parts.teams)
+    parts = parts.taken(has_steps & has_room & is_alone)
+    sent = np.where(scatters(parts), 1, parts.parts - 1)
+    return parts.taken(stages_of(parts, problem, sent) >= _LEAST_STAGES)
 
 
 def raster_for(problem: Problem, schedule: Schedule, tall: bool = False) -> int:
@@ -447,58 +408,59 @@ def raster_for(problem: Problem, schedule: Schedule, tall: bool = False) -> int:
     that start one after the other share a panel of the longer operand best: then all rows of a wide
     output are walked together, or one of a tall output, two of one with more than a few columns.
     """
-    tiling = tiling_of(schedule)
-    height, width = tiling.rows * tiling.down, tiling.columns * tiling.right
-    m, n = problem.extents(tiling.swapped)
-    resident = gemm_price(_DEVICE).processors // (tiling.down * tiling.right)
-    rows, columns = max(1, ceil_div(m, height)), max(1, ceil_div(n, width))
+    return int(_rasters(problem, tiling_of(schedule), gemm_price(_DEVICE), tall)[0])
 
-    def read(raster: int) -> float:
-        group = min(raster, rows)
-        if group * columns >= resident:
-            return group * height + resident / group * width
-        return min(rows, resident / columns) * height + columns * width
 
-    limit = min(map(read, _RASTERS)) * 1.05
-    fitting = [raster for raster in _RASTERS if read(raster) <= limit]
+def _rasters(problem: Problem, tilings: Tiling, price: GemmPrice, tall: bool) -> Counts:
+    """`raster_for` of each row of a table."""
+    height, width = tilings.rows * tilings.down, tilings.columns * tilings.right
+    resident = price.processors // tilings.ctas
+    rows, columns = (np.maximum(1, each) for each in problem.blocks_along(tilings))
+    rasters = np.array(_RASTERS)
+    heights = rasters[:, None]
+    group = np.minimum(heights, rows)
+    of_wave = group * height + resident / group * width
+    of_all = np.minimum(rows, resident / columns) * height + columns * width
+    read = np.where(group * columns >= resident, of_wave, of_all)
+    fits = read <= read.min(0) * _READ_MARGIN
+    fewest = rasters[fits.argmax(0)]
     if tall:
-        return fitting[-1]
-    is_apart = parts_readers(tiling, problem) and problem.batch * rows * columns <= resident
-    if tiling.down * tiling.right > 1 and not is_apart:
-        return fitting[0]
-    if m <= n:
-        return next((raster for raster in fitting if raster >= rows), fitting[0])
-    return next(raster for raster in fitting if raster > 1 or columns <= _FEW_COLUMNS)
+        return rasters[len(rasters) - 1 - fits[::-1].argmax(0)]
+    m, n = problem.extents(tilings.swapped)
+    has_all, is_more = fits & (heights >= rows), fits & ((heights > 1) | (columns <= _FEW_COLUMNS))
+    of_wide = np.where(has_all.any(0), rasters[has_all.argmax(0)], fewest)
+    in_order = np.where(m <= n, of_wide, rasters[is_more.argmax(0)])
+    is_apart = parts_readers(tilings, problem) & (problem.batch * rows * columns <= resident)
+    return np.where((tilings.ctas > 1) & np.logical_not(is_apart), fewest, in_order)
 
 
-def fitted_tiles(
-    problem: Problem, bound: Callable[[int, int, int], float], price: GemmPrice
-) -> Iterator[tuple[float, Tiling]]:
-    """Tiles, and a bound of their cycles as `bound` says for rows, columns and how many there are.
-
-    There are some where TMA copies operands and results.
-    """
+def fitted_tiles(problem: Problem, price: GemmPrice) -> Tiling:
+    """Tiles whose width fits a problem; there are some where TMA copies operands and results."""
     if min(problem.align, problem.out_align) < _ALIGN:
-        return
-    line = _LINE_BITS // problem.bits
-    narrowest, widest = _TURNS_WIDTHS
+        return _listed_table(problem.bits).taken(slice(0))
+    line = LINE * 8 // problem.bits
+    tables: list[Tiling] = []
     for swapped in (False, True) if _may_swap_fitted(problem) else (False,):
-        m, n = problem.extents(swapped)
+        m, n = (problem.n, problem.m) if swapped else (problem.m, problem.n)
         units = [_UNIT_ACROSS if problem.across[not swapped] else _UNIT]
         if swapped:
             units.append(SWAPPED_AT_ONCE)
-        widths = tuple(dict.fromkeys(width for unit in units for width in _widths(n, unit)))
-        for rows, columns in product(_HEIGHTS, widths):
-            if rows > _HEIGHTS[0] and rows >= 2 * m:
-                continue
-            count = problem.batch * -(-m // rows) * -(-n // columns)
-            least = bound(rows, columns, count)
-            yield least, Tiling(rows, columns, line, swapped=swapped)
-            if rows == _DEEP_HEIGHT and columns <= _WIDEST_DEEP:
-                yield least, Tiling(rows, columns, 2 * line, swapped=swapped)
-            fits = rows == _TURNS_HEIGHT and narrowest <= columns <= widest
-            if fits and problem.batch == 1 and count > price.processors:
-                yield least, Tiling(rows, columns, line, teams=True, swapped=swapped)
+        widths = np.unique(np.concatenate([_widths(n, unit) for unit in units]))
+        heights = [rows for rows in _HEIGHTS if rows == _HEIGHTS[0] or rows < 2 * m]
+        first = Tiling.table([Tiling(rows, 0, line, swapped=swapped) for rows in heights])
+        plain = first.crossed(columns=widths.tolist())
+        rows, columns = plain.rows, plain.columns
+        deep = plain.taken((rows == _DEEP_HEIGHT) & (columns <= _WIDEST_DEEP))
+        narrowest, widest = _TURNS_WIDTHS
+        has_rounds = problem.blocks_of(plain) > price.processors
+        in_turns = (rows == _TURNS_HEIGHT) & (narrowest <= columns) & (columns <= widest)
+        turns = plain.taken(in_turns & has_rounds & (problem.batch == 1))
+        tables += [
+            plain,
+            deep._replace(depth=2 * deep.depth),
+            turns._replace(teams=np.ones_like(turns.teams)),
+        ]
+    return Tiling.joined(*tables)
 
 
 def _may_swap_fitted(problem: Problem) -> bool:
@@ -512,9 +474,8 @@ def _may_swap_fitted(problem: Problem) -> bool:
     return not any(problem.blocks) or problem.m < problem.n
 
 
-def _widths(columns: int, unit: int) -> tuple[int, ...]:
+def _widths(columns: int, unit: int) -> Counts:
     """The least multiples of a unit for each number of tiles beside each other."""
-    most = -(-columns // unit)
-    fewest = -(-columns // _WIDEST)
-    counts = range(max(1, fewest), most + 1)
-    return tuple(dict.fromkeys(unit * -(-columns // (unit * count)) for count in counts))
+    most, fewest = ceil_div(columns, unit), ceil_div(columns, _WIDEST)
+    counts = np.arange(max(1, fewest), most + 1)
+    return unit * ceil_div(columns, unit * counts)

@@ -7,9 +7,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 FOLDER = Path(__file__).parent / "prices"
 Tree = tuple[Sequence[tuple[int, float]], Sequence[int]]
@@ -25,31 +28,34 @@ class Trees:
     unit: float
     rows: tuple[Tree, ...]
 
-    def sums(self, rows: Sequence[Mapping[str, float]]) -> list[float]:
-        """What the trees add up to for rows of facts by name, all of one problem: facts that are
-        the same in each are compared once.
-        """
-        columns = [[row[name] for row in rows] for name in self.facts]
-        totals = [0] * len(rows)
-        everyone = range(len(rows))
-        for splits, leaves in self.rows:
-            groups: list[tuple[int, Sequence[int]]] = [(0, everyone)]
-            while groups:
-                node, group = groups.pop()
-                if node >= len(splits):
-                    leaf = leaves[node - len(splits)]
-                    for row in group:
-                        totals[row] += leaf
-                    continue
-                fact, limit = splits[node]
-                column = columns[fact]
-                above = [row for row in group if column[row] > limit]
-                if above:
-                    groups.append((2 * node + 2, above))
-                if len(above) < len(group):
-                    below = [row for row in group if column[row] <= limit] if above else group
-                    groups.append((2 * node + 1, below))
-        return [self.unit * total for total in totals]
+    @cached_property
+    def _by_depth(self) -> list[tuple[int, NDArray[Any], NDArray[Any], NDArray[Any]]]:
+        """Trees of one depth together: the facts and limits of their splits, and their leaves."""
+        depths = sorted({len(leaves).bit_length() - 1 for _, leaves in self.rows})
+        groups = [[row for row in self.rows if len(row[1]) == 1 << depth] for depth in depths]
+        return [
+            (
+                depth,
+                np.array([[fact for fact, _ in splits] for splits, _ in rows]),
+                np.array([[limit for _, limit in splits] for splits, _ in rows]),
+                np.array([leaves for _, leaves in rows]),
+            )
+            for depth, rows in zip(depths, groups, strict=True)
+        ]
+
+    def sums(self, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
+        """What the trees add up to, for columns of facts by name."""
+        count = len(next(iter(columns.values())))
+        totals = np.zeros(count)
+        values = np.array([columns[name] for name in self.facts], float)
+        for depth, facts, limits, leaves in self._by_depth:
+            trees, rows = np.arange(len(facts)), np.arange(count)[:, None]
+            node = np.zeros((count, len(facts)), int)
+            for _ in range(depth):
+                above = values[facts[trees, node], rows] > limits[trees, node]
+                node = 2 * node + 1 + above
+            totals += leaves[trees, node - facts.shape[1]].sum(1)
+        return self.unit * totals
 
 
 NO_TREES = Trees((), 0.0, ())

@@ -12,8 +12,8 @@ import pytest
 from benchmarks import fit
 from benchmarks.fit import Timings, Trees, fitted_constants, problem_of
 from cutedialect.choosing import price
-from cutedialect.choosing.gemm_price import Estimate, cycles, facts_of, gemm_price
-from cutedialect.choosing.gemm_problem import tiling_of
+from cutedialect.choosing.gemm_price import cycles, estimated, facts_of, gemm_price
+from cutedialect.choosing.gemm_problem import Tiling, tiling_of
 from cutedialect.choosing.gemm_schedules import completed, gemm_schedules
 
 H100 = gemm_price("h100")
@@ -82,16 +82,16 @@ def test_the_same_timings_give_the_same_file_that_the_package_reads(monkeypatch,
         == json.loads((shipped / "gemm-h100.json").read_text("utf-8"))["constants"]
     )
     problem = problem_of("1024x2048x512 bf16 TN")
-    estimate = Estimate((problem,), H100)
-    facts = [
-        facts_of(each, problem, cycles(each, problem), estimate) for each in gemm_schedules(16)[:30]
-    ]
+    tilings = Tiling.table(map(tiling_of, gemm_schedules(16)[:30]))
+    estimates = estimated(tilings, (problem,), H100)
+    ones = np.ones(30, int)
+    facts = facts_of(tilings, problem, H100, estimates, ones, ones > 0)
     trees = Trees(
         [[tuple(split) for split in splits] for splits, _ in read.trees.rows],
         [read.trees.unit * np.array(leaves) for _, leaves in read.trees.rows],
     )
-    rows = np.array([[row[name] for name in read.trees.facts] for row in facts], float)
-    assert read.trees.sums(facts) == pytest.approx(list(trees.predicted(rows)))
+    rows = np.array([facts[name] for name in read.trees.facts], float).T
+    assert read.trees.sums(facts) == pytest.approx(trees.predicted(rows))
     assert any(read.trees.sums(facts))
 
 

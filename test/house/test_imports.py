@@ -28,7 +28,7 @@ ALLOWED = {
     "schedule": {"schedule", "choices", "plans", "notebook", "layout", "atoms"},
     "environment": set(),
     "remarks": set(),
-    "choosing": {"choosing", "choices", "schedule", "atoms", "allocation"},
+    "choosing": {"choosing", "choices", "schedule", "atoms", "allocation", "numpy"},
     "dialects": {"dialects", "layout", "atoms", "schedule", "xdsl"},
     "passes": {
         "passes", "dialects", "layout", "atoms", "schedule", "choices", "plans", "allocation",
