@@ -6,9 +6,8 @@ that what belongs together in the program does in the case.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import suppress
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from xdsl.ir import Operation
 
@@ -20,7 +19,11 @@ from .nodes import Skeleton
 _WORK_ITEMS = "work_items"
 _SOME_TILES = 3
 _MANY_TILES = 7
-_MANY_ITEMS = 5
+_FEW_ELEMENTS = 2
+_SOME_ITEMS, _MANY_ITEMS = 2, 5
+# Trips of one loop, or rounds of one `scf.while`, after which a case is not run to its end.
+_MOST_TRIPS, _MOST_TRIPS_THAT_HOLD = 400, 40
+_ONE_TILE = "one tile of each extent"
 # What elements of tensors are, times their index and so many more: lengths, offsets, numbers of
 # blocks. The large ones are several tiles.
 _ELEMENTS = ((1, 1), (3, 1), (300, 1), (300, 0))
@@ -42,20 +45,22 @@ class Inputs:
         self.data = 0
         self.above = 1
         self.holds = False
+        self.has_tiles = True
         self.asked: dict[Any, int] = {}
 
     def __call__(self, term: Any) -> int:
         known = self.asked.get(term)
         if known is None:
-            known = self.asked[term] = self._number(term)
+            known = self.asked[term] = self.answer(term)
         return known
 
-    def _number(self, term: Any) -> int:
+    def answer(self, term: Any) -> int:
+        """What a term is, without a note that it was asked for."""
         if term in self.values:
             return self.values[term]
         if term[0] == "dim" and term[2][0] == "input":
             key = term[2][1], term[1]
-            unit = self.skeleton.units.get(key, 1)
+            unit = self.skeleton.units.get(key, 1) if self.has_tiles else 1
             return unit * self.tiles.get(key, self.tiles.get("all", 1))
         if term[0] == "input":
             return self.tiles.get(term, 1)
@@ -77,60 +82,90 @@ class Inputs:
         """The same but for some attributes."""
         other = Inputs(self.skeleton, dict(self.tiles))
         other.values = dict(self.values)
-        for name in ("grid", "block", "data", "above", "holds"):
+        for name in ("grid", "block", "data", "above", "holds", "has_tiles"):
             setattr(other, name, changes.get(name, getattr(self, name)))
         other.tiles |= changes.get("tiles", {})
         return other
 
 
+class _Ran(NamedTuple):
+    """A case that has run: how many work items a CTA claims, what it asked for, and its trips."""
+
+    items: int
+    asked: Mapping[Any, int]
+    trips: Trips
+
+    def is_like(self, inputs: Inputs, items: int) -> bool:
+        """Whether all that the case asked for is what other inputs say."""
+        return self.items == items and all(
+            inputs.answer(term) == number for term, number in self.asked.items()
+        )
+
+
+class _Runs:
+    """Runs cases, until one finds something. A case that answers all that an earlier one asked for
+    as that one did is that one, and is not run again.
+    """
+
+    def __init__(self, skeleton: Skeleton) -> None:
+        self.skeleton = skeleton
+        self.count = 0
+        self.found: list[Finding] = []
+        self.lost = Lost()
+        self._ran: list[_Ran] = []
+
+    def trips(
+        self, name: str, inputs: Inputs, items: int = _SOME_ITEMS, most_trips: int = _MOST_TRIPS
+    ) -> _Ran:
+        """Run a case: the trips of its loops, none where some loop has too many."""
+        for ran in self._ran:
+            if ran.is_like(inputs, items):
+                return ran
+        machine = Machine(self.skeleton, Case(name, inputs, items, most_trips))
+        self.count += 1
+        try:
+            self.found = machine.run()
+            self.lost.note(machine.shadows)
+            trips = machine.trips
+        except TooLong:
+            trips = {}
+        ran = _Ran(items, inputs.asked, trips)
+        self._ran.append(ran)
+        return ran
+
+
 def check(skeleton: Skeleton) -> tuple[list[Finding], int]:
     """Run all cases; the findings of the first that has some, and how many cases ran."""
-    count = 0
-    running = _cases(skeleton)
-    trips: Trips = {}
-    lost = Lost()
-    while True:
-        try:
-            name, inputs = running.send(trips) if count else next(running)
-        except StopIteration:
-            break
-        machine = Machine(skeleton, Case(name, inputs))
-        try:
-            found = machine.run()
-            lost.note(machine.shadows)
-        except TooLong:
-            found = []
-        count += 1
-        if found:
-            return found, count
-        trips = machine.trips
+    runs = _Runs(skeleton)
+    for _ in _cases(runs):
+        if runs.found:
+            return runs.found, runs.count
     # What may only be read where several loops run at once, or a CTA has many work items.
     for name, inputs in _large(skeleton):
-        if not any(lost.findings()):
+        if not any(runs.lost.findings()):
             break
-        machine = Machine(skeleton, Case(name, inputs, _MANY_ITEMS))
-        with suppress(TooLong):
-            machine.run()
-            lost.note(machine.shadows)
-        count += 1
-    return list(lost.findings()), count
+        runs.trips(name, inputs, _MANY_ITEMS)
+    return list(runs.lost.findings()), runs.count
 
 
 def first_case(skeleton: Skeleton) -> Case:
-    """The case that is run first: one tile along each extent, two work items if that gives them."""
-    name, inputs = next(_cases(skeleton))
-    return Case(name, inputs)
-
-
-def _cases(skeleton: Skeleton) -> Generator[tuple[str, Inputs], Trips, None]:
-    """Cases by their names, those that look for inputs first; each is told how often the loops of
-    the one before ran.
+    """A case in which a CTA has two work items, if one tile along each extent, or two along one of
+    them, give it so many.
     """
-    base, asked = _with_two_items(skeleton)
-    usual = _inner(skeleton, (yield "one tile of each extent", base))
+    return Case(_ONE_TILE, _with_two_items(_Runs(skeleton))[0])
+
+
+def _cases(runs: _Runs) -> Iterator[None]:
+    """Run all cases, those that look for inputs first; asks after each whether to go on."""
+    skeleton = runs.skeleton
+    base, asked = _with_two_items(runs)
+    usual = _inner(runs.trips(_ONE_TILE, base).trips)
+    yield
     stages = sorted({ring.stages for ring in skeleton.rings} | {2, 3})
     counts = sorted({0, 1} | {n for s in stages for n in (s - 1, s, s + 1, 2 * s + 1)})
-    yield "no tiles", base.but(tiles={"all": 0})
+    runs.trips("no tiles", base.but(tiles={"all": 0}))
+    yield
+    inner: list[Any] = []
     for term in asked:
         if term[0] == "dim" and term[2][0] == "input":
             key: Any = (term[2][1], term[1])
@@ -138,18 +173,28 @@ def _cases(skeleton: Skeleton) -> Generator[tuple[str, Inputs], Trips, None]:
             key = term
         else:
             continue
-        # What changes only how many work items there are is done with some numbers of them.
-        some = yield _name(skeleton, term, _SOME_TILES), base.but(tiles={key: _SOME_TILES})
-        others = counts if _inner(skeleton, some) != usual else (0, 2)
-        for tiles in others:
-            if tiles != _SOME_TILES:
-                yield _name(skeleton, term, tiles), base.but(tiles={key: tiles})
+        # What changes only how many work items there are is done with some and with none.
+        some = runs.trips(_name(skeleton, term, _SOME_TILES), base.but(tiles={key: _SOME_TILES}))
+        yield
+        is_inner = _inner(some.trips) != usual
+        inner += [key] * is_inner
+        for tiles in counts if is_inner else (0,):
+            runs.trips(_name(skeleton, term, tiles), base.but(tiles={key: tiles}))
+            yield
     if any(term[0] == "condition" for term in asked):
-        yield "conditions that hold", base.but(holds=True)
+        # Code that only they reach may go through tiles element by element.
+        elements = base.but(holds=True, has_tiles=False, tiles=dict.fromkeys(inner, _FEW_ELEMENTS))
+        runs.trips("conditions that hold, and extents of some elements", elements)
+        yield
+        holding = base.but(holds=True)
+        runs.trips("conditions that hold", holding, most_trips=_MOST_TRIPS_THAT_HOLD)
+        yield
     if any(term[0] == "number" for term in asked):
         for data, above in _ELEMENTS:
-            yield f"elements of {data}", base.but(data=data, above=above)
-        yield "the next block", base.but(block=skeleton.cluster)
+            runs.trips(f"elements of {data}", base.but(data=data, above=above))
+            yield
+        runs.trips("the next block", base.but(block=skeleton.cluster))
+        yield
 
 
 def _large(skeleton: Skeleton) -> Iterator[tuple[str, Inputs]]:
@@ -164,7 +209,7 @@ def _large(skeleton: Skeleton) -> Iterator[tuple[str, Inputs]]:
             yield "no tiles of an extent", base.but(holds=True, tiles={key: 0})
 
 
-def _inner(skeleton: Skeleton, trips: Trips) -> dict[Operation, frozenset[int]]:
+def _inner(trips: Trips) -> dict[Operation, frozenset[int]]:
     """How often loops ran that are not over work items."""
     return {
         op: frozenset(counts) for op, counts in trips.items() if _WORK_ITEMS not in op.attributes
@@ -181,31 +226,28 @@ def _name(skeleton: Skeleton, term: Any, tiles: int) -> str:
     return f"{tiles} tile{'s' * (tiles != 1)} along mode {term[1]} of {name}"
 
 
-def _with_two_items(skeleton: Skeleton) -> tuple[Inputs, list[Any]]:
+def _with_two_items(runs: _Runs) -> tuple[Inputs, list[Any]]:
     """Inputs with which a CTA has two work items, if it may; and the terms that control asks
     for.
     """
-    base = Inputs(skeleton)
-    trips = _items(skeleton, base)
-    asked = list(base.asked)
-    if trips is None:
-        return base.but(), asked
-    if trips > 2:
-        return base.but(grid=skeleton.cluster * -(-trips // 2)), asked
+    cluster = runs.skeleton.cluster
+    base = Inputs(runs.skeleton)
+    first = runs.trips(_ONE_TILE, base)
+    asked = list(first.asked)
+    count = _items(first.trips)
+    if count is None:
+        return base, asked
+    if count > 2:
+        return base.but(grid=cluster * -(-count // 2)), asked
     for term in asked:
-        if trips < 2 and term[0] == "dim" and term[2][0] == "input":
-            other = base.but(tiles={(term[2][1], term[1]): 2 * skeleton.cluster})
-            if _items(skeleton, other) == 2:
-                return other.but(), asked
-    return base.but(), asked
+        if count < 2 and term[0] == "dim" and term[2][0] == "input":
+            other = base.but(tiles={(term[2][1], term[1]): 2 * cluster})
+            if _items(runs.trips(_name(runs.skeleton, term, 2 * cluster), other).trips) == 2:
+                return other, asked
+    return base, asked
 
 
-def _items(skeleton: Skeleton, inputs: Inputs) -> int | None:
+def _items(trips: Trips) -> int | None:
     """The work items of a CTA in a case; None where the kernel has no loop over them."""
-    machine = Machine(skeleton, Case("", inputs))
-    try:
-        machine.run()
-    except TooLong:
-        return None
-    counts = [max(trips) for op, trips in machine.trips.items() if _WORK_ITEMS in op.attributes]
+    counts = [max(numbers) for op, numbers in trips.items() if _WORK_ITEMS in op.attributes]
     return max(counts, default=None)

@@ -15,8 +15,11 @@ from typing import Any
 
 from .events import Engine
 from .nodes import Event
+from .versions import Versions
 
 Clock = list[int]
+Coordinates = dict[Any, tuple[int, ...]]
+"""Where a team is, by coordinate: the positions of its states of a ring, or the trip of a loop."""
 
 
 class Team:
@@ -34,6 +37,8 @@ class Team:
         self.met: dict[int, tuple[int, int]] = {0: (0, 0)}
         self.fenced = 0
         self.slots: list[Any] = []
+        # Whether the innermost loop around it is in its last trip.
+        self.is_last = False
         self.counts: dict[Any, int] = {}
         # Groups of asynchronous accesses by engine and the warp that issues them, -1 where all do:
         # those committed, and those since.
@@ -83,9 +88,9 @@ class Team:
 
 @dataclass
 class Access:
-    """Granules that a team touches, by warp, at a time; `done` is when the team waited for it, or
-    when its barrier knows: a column and a time. Of a write also what of it was read, and what was
-    not when it was overwritten.
+    """Granules that a team touches, by warp, at a time and `at` a place of its program; it is done
+    when the team waited for it, or when its barrier knows: a column and a time. Of a write also
+    what of it was read, and what was not when it was overwritten.
     """
 
     event: Event
@@ -98,6 +103,7 @@ class Access:
     time: int
     column: int
     is_done: bool = True
+    at: Coordinates = field(default_factory=dict)
     seen: int = 0
     lost: int = 0
 
@@ -121,6 +127,7 @@ class Shadow:
     name: str
     is_tensor_memory: bool = False
     written: int = 0
+    versions: Versions | None = None
     writes: list[Access] = field(default_factory=list)
     reads: dict[Any, Access] = field(default_factory=dict)
     # Writes of which nothing is left.
@@ -132,13 +139,15 @@ class Shadow:
         """Compare an access with those before it; the granules that nobody has written. A write
         that `keeps` reads what it changes.
         """
-        mask = now.mask
+        mask, versions = now.mask, self.versions
         reads = keeps or not now.writes
         for before in self.writes:
             common = before.mask & mask
             if common:
                 if reads:
                     before.seen |= common
+                    if versions is not None:
+                        versions.read(before, now, self.name)
                 report(before, now)
         missing = 0
         if now.writes:
@@ -148,6 +157,8 @@ class Shadow:
             self._forget(mask)
             self.writes.append(now)
             self.written |= mask
+            if versions is not None:
+                versions.wrote(now)
         else:
             missing = mask & ~self.written
             self.reads[now.team.column, id(now.event), now.mask] = now

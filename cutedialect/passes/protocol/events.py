@@ -30,6 +30,9 @@ class Engine(Enum):
     TCGEN05 = "tcgen05"
     """With a commit to an mbarrier; shared memory through the async proxy (9.7.16.6)."""
 
+    # Members are keys of what each step of a run looks up, and an enum's own hash is a function.
+    __hash__ = object.__hash__
+
     @property
     def is_generic(self) -> bool:
         """Whether it accesses shared memory through the generic proxy (PTX ISA 8.9)."""
@@ -65,6 +68,8 @@ class Does(Enum):
     CLAIM = "claim"
     GATHER = "gather"
     """All threads meet, with those of other CTAs; one of the CTAs goes on in a way of its own."""
+
+    __hash__ = object.__hash__
 
 
 class Row(NamedTuple):

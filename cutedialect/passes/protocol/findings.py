@@ -17,6 +17,7 @@ IN_FLIGHT = "CD-R7"
 PENDING = "CD-R8"
 PHASE = "CD-R9"
 LOST = "CD-R10"
+TRIP = "CD-R11"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ roles come in, what is not ordered by barriers shows, and so does what waits for
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -24,14 +24,14 @@ from .nodes import (
     Number,
     Part,
     Skeleton,
+    Sum,
     Touch,
     While,
     place_of,
 )
 from .perform import PERFORM
+from .versions import Versions
 
-# Trips of one loop, or rounds of one `scf.while`, after which a case is not run to its end.
-_MOST_TRIPS = 400
 _MOST_FINDINGS = 8
 
 Running = Generator[Event, None, None]
@@ -44,12 +44,13 @@ class TooLong(Exception):  # noqa: N818 - control flow of this package
 @dataclass
 class Case:
     """One case: what inputs are. `number` gives the integer of a term, `items` how many work items
-    a CTA claims.
+    a CTA claims. With loops of more than `most_trips` it is not run to its end.
     """
 
     name: str
     numbers: Callable[[Any], int]
     items: int = 2
+    most_trips: int = 400
 
 
 @dataclass
@@ -73,13 +74,19 @@ class Machine:
             team.offset, team.instance, team.turn, team.elected = offset, instance, turn, elected
             team.slots = [0] * skeleton.slots
             team.slots[INSTANCE] = instance
+            for slot, constant in skeleton.constants.items():
+                team.slots[slot] = constant
             for slot, argument in skeleton.inputs.items():
                 team.slots[slot] = ("input", argument.index)
             self.teams.append(team)
         self.rings = [
             Ring(op, 3 * count + at, skeleton.cluster) for at, op in enumerate(skeleton.rings)
         ]
-        self.shadows = [Shadow(*arena) for arena in skeleton.arenas]
+        self.versions = Versions()
+        self.shadows = [
+            Shadow(name, is_tensor_memory, versions=self.versions)
+            for name, is_tensor_memory in skeleton.arenas
+        ]
         self.sent: dict[tuple[int, int], Any] = {}
         self.meetings: dict[Any, Clock] = {}
         self.tokens: dict[Any, list[Clock]] = {}
@@ -110,6 +117,10 @@ class Machine:
                 return self.found
         if not self.found:
             self.ended()
+        if not self.found:
+            self.found += [
+                replace(finding, case=self.case.name) for finding in self.versions.findings()
+            ]
         return self.found
 
     # Control.
@@ -119,7 +130,14 @@ class Machine:
         number = self.number
         for node in nodes:
             kind = type(node)
-            if kind is Number:
+            if kind is Sum:
+                one, other = slots[node.one], slots[node.other]
+                if type(one) is not int:
+                    one = number(one)
+                if type(other) is not int:
+                    other = number(other)
+                slots[node.slot] = node.function(one, other)
+            elif kind is Number:
                 slots[node.slot] = node.step([slots[at] for at in node.operands], number)
             elif kind is Event:
                 if node.pred >= 0 and not number(slots[node.pred]):
@@ -146,14 +164,18 @@ class Machine:
         lower, upper, step = (self.number(slots[at]) for at in node.bounds)
         trips = range(lower, upper, max(1, step))
         self.trips.setdefault(node.op, set()).add(len(trips))
-        if len(trips) > _MOST_TRIPS:
+        if len(trips) > self.case.most_trips:
             raise TooLong
         for argument, first, _, _ in node.carried:
             slots[argument] = slots[first]
+        around, last = team.is_last, trips[-1] if trips else 0
         for index in trips:
             slots[node.index] = index
+            slots[node.trip] += 1
+            team.is_last = index == last
             yield from self.play(team, node.body)
             _move(slots, [(following, argument) for argument, _, following, _ in node.carried])
+        team.is_last = around
         _move(slots, [(argument, result) for argument, _, _, result in node.carried])
 
     def rounds(self, team: Team, node: While) -> Running:
@@ -165,10 +187,11 @@ class Machine:
             if not self.number(slots[node.condition]):
                 break
             _move(slots, node.passed)
+            slots[node.trip] += 1
             yield from self.play(team, node.after)
             _move(slots, node.nexts)
             count += 1
-            if count > _MOST_TRIPS:
+            if count > self.case.most_trips:
                 raise TooLong
         self.trips.setdefault(node.op, set()).add(count)
         _move(slots, node.results)
@@ -180,7 +203,7 @@ class Machine:
         return total - 1 if count + 1 < self.case.items and total > 1 else total
 
     def number(self, value: Any) -> int:
-        return value if isinstance(value, int) else self.case.numbers(value)
+        return value if type(value) is int else self.case.numbers(value)
 
     # Findings.
 
@@ -275,6 +298,7 @@ class Machine:
         access = Access(
             event, team, event.engine, each.writes, each.mask << place, place, each.parts, time,
             column, is_done,
+            {name: tuple(map(team.slots.__getitem__, at)) for name, at in event.coordinates},
         )  # fmt: skip
         if team.offset or (each.parts is not None and team.warps < len(each.parts)):
             mine = 0

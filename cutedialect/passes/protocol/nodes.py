@@ -55,7 +55,8 @@ def place_of(touch: Touch, slots: list[Any], number: Callable[[Any], int]) -> in
 @dataclass
 class Event:
     """What an op does: accesses, registers (by number) that asynchronous multiplies use, and how it
-    synchronizes.
+    synchronizes. Its `coordinates` say where its role is: the slots of its states of each ring, and
+    of the trip of each loop around it.
     """
 
     op: Operation
@@ -72,6 +73,7 @@ class Event:
     is_read: bool = False
     value: int = -1
     result: int = -1
+    coordinates: tuple[tuple[Any, tuple[int, ...]], ...] = ()
 
 
 class Number(NamedTuple):
@@ -82,11 +84,23 @@ class Number(NamedTuple):
     operands: tuple[int, ...]
 
 
+class Sum(NamedTuple):
+    """A slot gets what a function makes of the integers in two others."""
+
+    slot: int
+    function: Callable[[int, int], int]
+    one: int
+    other: int
+
+
 class Loop(NamedTuple):
-    """`scf.for`: bounds, and (argument, first, next, result) of what it carries."""
+    """`scf.for`: bounds, the slot that counts its trips, and (argument, first, next, result) of
+    what it carries.
+    """
 
     op: Operation
     index: int
+    trip: int
     bounds: tuple[int, int, int]
     carried: tuple[tuple[int, int, int, int], ...]
     body: tuple[Any, ...]
@@ -104,6 +118,7 @@ class While(NamedTuple):
     """`scf.while`."""
 
     op: Operation
+    trip: int
     firsts: tuple[tuple[int, int], ...]
     before: tuple[Any, ...]
     condition: int
@@ -120,7 +135,7 @@ class Part(NamedTuple):
     body: tuple[Any, ...]
 
 
-Node = Number | Event | Loop | Branch | While | Part
+Node = Number | Sum | Event | Loop | Branch | While | Part
 
 
 @dataclass
@@ -137,5 +152,6 @@ class Skeleton:
     roles: list[pipeline.RoleOp] = field(default_factory=list)
     turns: dict[int, int] = field(default_factory=dict)
     inputs: dict[int, Any] = field(default_factory=dict)
+    constants: dict[int, int] = field(default_factory=dict)
     loops: list[Operation] = field(default_factory=list)
     units: dict[tuple[int, int], int] = field(default_factory=dict)

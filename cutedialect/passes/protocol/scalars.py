@@ -63,36 +63,40 @@ _BINARY: dict[type[Operation], Callable[[int, int], int]] = {
 }
 _SAME = (arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, arith.IndexCastOp)
 # By the predicate's number: eq, ne, slt, sle, sgt, sge, ult, ule, ugt, uge.
-_COMPARES: tuple[Callable[[int, int], bool], ...] = (
-    lambda one, other: one == other,
-    lambda one, other: one != other,
-    lambda one, other: one < other,
-    lambda one, other: one <= other,
-    lambda one, other: one > other,
-    lambda one, other: one >= other,
-    lambda one, other: one < other,
-    lambda one, other: one <= other,
-    lambda one, other: one > other,
-    lambda one, other: one >= other,
+_COMPARES: tuple[Callable[[int, int], int], ...] = (
+    lambda one, other: int(one == other),
+    lambda one, other: int(one != other),
+    lambda one, other: int(one < other),
+    lambda one, other: int(one <= other),
+    lambda one, other: int(one > other),
+    lambda one, other: int(one >= other),
+    lambda one, other: int(one < other),
+    lambda one, other: int(one <= other),
+    lambda one, other: int(one > other),
+    lambda one, other: int(one >= other),
 )
 
 
-def step_of(op: Operation) -> Step:
-    """How the result of an op that gives a number, or a view of global memory, is computed."""
-    kind = type(op)
-    binary = _BINARY.get(kind)
-    if binary is not None:
-        return lambda values, number: binary(number(values[0]), number(values[1]))
-    if kind in _SAME:
-        return lambda values, _: values[0]
-    if isinstance(op, arith.ConstantOp):
+def constant_of(op: Operation) -> int | None:
+    """The integer that an op is."""
+    if type(op) is arith.ConstantOp:
         constant = op.value
         if isinstance(constant, IntegerAttr):
-            number = constant.value.data
-            return lambda values, _: number
-    if isinstance(op, arith.CmpiOp):
-        compare = _COMPARES[op.predicate.value.data]
-        return lambda values, number: int(compare(number(values[0]), number(values[1])))
+            return constant.value.data
+    return None
+
+
+def function_of(op: Operation) -> Callable[[int, int], int] | None:
+    """What an op makes of two integers, where it takes these."""
+    if type(op) is arith.CmpiOp:
+        return _COMPARES[op.predicate.value.data]
+    return _BINARY.get(type(op))
+
+
+def step_of(op: Operation) -> Step:
+    """How the result of another op that gives a number, or a view of global memory, is computed."""
+    if type(op) in _SAME:
+        return lambda values, _: values[0]
     if isinstance(op, arith.SelectOp):
         return lambda values, number: values[1] if number(values[0]) else values[2]
     if isinstance(op, cute.DimOp):

@@ -4,7 +4,7 @@ run in each case of trips (`machine.py`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.dialects import arith, scf
@@ -19,12 +19,69 @@ from cutedialect.layout.errors import LayoutError
 
 from . import regions
 from .events import Does, Engine, Row, operands_of, row_of
-from .nodes import INSTANCE, Branch, Event, Loop, Node, Number, Part, Skeleton, Touch, View, While
+from .nodes import (
+    INSTANCE,
+    Branch,
+    Event,
+    Loop,
+    Node,
+    Number,
+    Part,
+    Skeleton,
+    Sum,
+    Touch,
+    View,
+    While,
+)
 from .regions import LANES_PER_WARP, Granules
-from .scalars import step_of
+from .scalars import constant_of, function_of, step_of
 
 # Bytes of a buffer whose granules are its elements.
 _SMALL_BYTES = 512
+
+
+# The operands that control and places of accesses depend on, by class of op.
+_NUMBERS: dict[type[Operation], tuple[str, ...]] = {
+    scf.ForOp: ("lb", "ub", "step"),
+    scf.IfOp: ("cond",),
+    scf.ConditionOp: ("condition",),
+    cute.StageOp: ("index",),
+    pipeline.ReceiveOp: ("index",),
+    pipeline.RequestOp: ("index",),
+    pipeline.ResponseOp: ("index", "otherwise"),
+    pipeline.SendOp: ("index", "value"),
+    pipeline.AdvanceOp: ("count",),
+    cute.CopyOp: ("pred",),
+    pipeline.ConsumerReleaseOp: ("pred",),
+    pipeline.TurnWaitOp: ("pred",),
+    pipeline.TurnPassOp: ("pred",),
+    cute.GemmOp: ("keeps",),
+    cute.ClaimOp: ("total",),
+    cute.CancelLaunchOp: ("total",),
+}
+
+
+_AT_A_STATE = frozenset(
+    (
+        pipeline.ProducerAcquireOp,
+        pipeline.ProducerCommitOp,
+        pipeline.ConsumerWaitOp,
+        pipeline.ConsumerReleaseOp,
+        pipeline.AdvanceOp,
+    )
+)
+# The number that an op takes, and the one that it gives, by class of op.
+_NUMBER_AND_RESULT: dict[type[Operation], tuple[str, str]] = {
+    pipeline.AdvanceOp: ("count", ""),
+    pipeline.SendOp: ("value", ""),
+    pipeline.ReceiveOp: ("", "result"),
+    pipeline.ResponseOp: ("otherwise", "result"),
+    cute.ClaimOp: ("total", "result"),
+    cute.CancelLaunchOp: ("total", "result"),
+    cute.LastArrivalOp: ("", "result"),
+    cute.ClusterSumOp: ("", "result"),
+    cute.GemmOp: ("keeps", ""),
+}
 
 
 class Undecided(Exception):  # noqa: N818 - control flow of this package, never seen outside
@@ -56,13 +113,16 @@ class _Extraction:
             -(-threads.value.data // LANES_PER_WARP) if threads is not None else 1,
             cluster.value.data if cluster is not None else 1,  # type: ignore[attr-defined]
         )
-        self.slots: dict[SSAValue | None, int] = {None: INSTANCE}
+        self.slots: dict[Any, int] = {None: INSTANCE}
         self.views: dict[SSAValue, View] = {}
         self.rings: dict[SSAValue, int] = {}
         self.states: dict[SSAValue, tuple[int, int]] = {}
         self.barriers: dict[SSAValue, tuple[int, int]] = {}
         self.registers: dict[SSAValue, int] = {}
         self.needed: set[SSAValue] = set()
+        # Coordinates of the place that is looked at: states by their rings, and loops around it.
+        self.positions: dict[Any, list[int]] = {}
+        self.loops: list[tuple[Any, tuple[int, ...]]] = []
         self.role = -1
         self.warps = self.found.warps
 
@@ -127,31 +187,9 @@ class _Extraction:
         """The values that control and places of accesses depend on."""
         waiting: list[SSAValue] = []
         for op in ops:
-            match op:
-                case scf.ForOp():
-                    waiting += (op.lb, op.ub, op.step)
-                case scf.IfOp():
-                    waiting.append(op.cond)
-                case scf.ConditionOp():
-                    waiting.append(op.condition)
-                case cute.StageOp() | pipeline.ReceiveOp() | pipeline.RequestOp():
-                    waiting.append(op.index)
-                case pipeline.ResponseOp():
-                    waiting += (op.index, op.otherwise)
-                case pipeline.SendOp():
-                    waiting += (op.index, op.value)
-                case pipeline.AdvanceOp():
-                    waiting += [] if op.count is None else [op.count]
-                case cute.CopyOp() | pipeline.ConsumerReleaseOp() | pipeline.TurnWaitOp():
-                    waiting += [] if op.pred is None else [op.pred]
-                case cute.GemmOp():
-                    waiting += [] if op.keeps is None else [op.keeps]
-                case pipeline.TurnPassOp():
-                    waiting += [] if op.pred is None else [op.pred]
-                case cute.ClaimOp() | cute.CancelLaunchOp():
-                    waiting.append(op.total)
-                case _:
-                    pass
+            names = _NUMBERS.get(type(op))
+            if names is not None:
+                waiting += operands_of(op, names)  # type: ignore[arg-type]
         while waiting:
             value = waiting.pop()
             if value not in self.needed:
@@ -178,19 +216,9 @@ class _Extraction:
         return tuple(nodes)
 
     def node(self, op: Operation) -> Node | None:
-        match op:
-            case scf.ForOp():
-                return self._loop(op)
-            case scf.IfOp():
-                return self._branch(op)
-            case scf.WhileOp():
-                return self._while(op)
-            case scf.YieldOp() | scf.ConditionOp():
-                return None
-            case pipeline.RoleOp():
-                return self._role(op)
-            case _:
-                pass
+        kind = type(op)
+        if kind in _CONTROL:
+            return _CONTROL[kind](self, op)
         row = row_of(op)
         if row is None:
             raise Undecided(op, f"no row says what {op.name} does")
@@ -201,6 +229,9 @@ class _Extraction:
         if row.does is Does.GIVES and not self._is_event(op):
             return self._given(op)
         return self._event(op, row)
+
+    def _ends(self, op: Operation) -> None:
+        """What ends a block belongs to the op around it."""
 
     def _is_event(self, op: Operation) -> bool:
         """Whether an op that gives something reads registers in flight beside."""
@@ -218,7 +249,7 @@ class _Extraction:
     def _loop(self, op: scf.ForOp) -> Loop:
         block = op.body.block
         index, *arguments = block.args
-        body = self.block(block)
+        trip, body = self._trips(op, block)
         last = block.last_op
         assert last is not None
         carried = tuple(
@@ -230,7 +261,15 @@ class _Extraction:
         )
         bounds = (self.slot(op.lb), self.slot(op.ub), self.slot(op.step))
         self.found.loops.append(op)
-        return Loop(op, self.slot(index), bounds, carried, body)
+        return Loop(op, self.slot(index), trip, bounds, carried, body)
+
+    def _trips(self, op: Operation, block: Block) -> tuple[int, tuple[Node, ...]]:
+        """The slot that counts a loop's trips, and what is in them."""
+        trip = self.slots[("trip", op)] = len(self.slots)
+        self.loops.append((op, (trip,)))
+        body = self.block(block)
+        self.loops.pop()
+        return trip, body
 
     def _branch(self, op: scf.IfOp) -> Branch:
         sides = []
@@ -250,11 +289,12 @@ class _Extraction:
         first = self.block(before)
         condition = before.last_op
         assert isinstance(condition, scf.ConditionOp)
-        second = self.block(after)
+        trip, second = self._trips(op, after)
         last = after.last_op
         assert last is not None
         return While(
             op,
+            trip,
             self._pairs(op.arguments, before.args),
             first,
             self.slot(condition.condition),
@@ -269,9 +309,10 @@ class _Extraction:
         self.role = len(self.found.roles)
         self.found.roles.append(op)
         self.warps = len(op.warp_range) // op.teams
+        shared = {ring: [*slots] for ring, slots in self.positions.items()}
         body = self.block(op.body.block)
         part = Part(self.role, body)
-        self.role, self.warps = -1, outer
+        self.role, self.warps, self.positions = -1, outer, shared
         return part
 
     # Ops without accesses.
@@ -283,11 +324,13 @@ class _Extraction:
             return None
         assert isinstance(op, pipeline.StateOp)
         slot = self.slot(op.state)
-        self.states[op.state] = self.rings[op.ring], slot
+        ring = self.rings[op.ring]
+        self.states[op.state] = ring, slot
+        self.positions.setdefault(ring, []).append(slot)
         # How far the state has gone: stage and phase are its rest and its quotient.
         return Number(slot, lambda values, number: 0, ())
 
-    def _given(self, op: Operation) -> Number | None:
+    def _given(self, op: Operation) -> Number | Sum | None:
         if isinstance(op, pipeline.BarrierOp):
             self.barriers[op.barrier] = self.states[op.state]
             return None
@@ -303,7 +346,15 @@ class _Extraction:
             return None
         if result not in self.needed:
             return None
+        constant = constant_of(op)
+        if constant is not None:
+            self.found.constants[self.slot(result)] = constant
+            return None
         operands = tuple(self.slot(value) for value in op.operands)
+        function = function_of(op)
+        if function is not None:
+            one, other = operands
+            return Sum(self.slot(result), function, one, other)
         return Number(self.slot(result), step_of(op), operands)
 
     def _view(self, op: Operation) -> None:
@@ -342,6 +393,11 @@ class _Extraction:
             for value in values
             if (touch := self._touch(op, row, value, writes)) is not None
         )
+        if event.touches:
+            event.coordinates = (
+                *((ring, tuple(slots)) for ring, slots in self.positions.items()),
+                *self.loops,
+            )
         if event.does in (Does.NOTHING, Does.GIVES) and not (
             event.touches or event.reads or event.writes
         ):
@@ -357,24 +413,26 @@ class _Extraction:
     def _synchronizing(self, event: Event) -> None:
         """Fill in what an op names beside its tiles."""
         op = event.op
-        if isinstance(
-            op,
-            pipeline.ProducerAcquireOp
-            | pipeline.ProducerCommitOp
-            | pipeline.ConsumerWaitOp
-            | pipeline.ConsumerReleaseOp
-            | pipeline.AdvanceOp,
-        ):
-            event.ring, event.state = self.states[op.state]
+        if type(op) in _AT_A_STATE:
+            event.ring, event.state = self.states[op.state]  # type: ignore[attr-defined]
         pred = getattr(op, "pred", None)
         if pred is not None and event.does is not Does.GIVES:
             event.pred = self.slot(pred)
         warps = op.properties.get("warps")
         if warps is not None:
             event.warps = warps.value.data  # type: ignore[attr-defined]
+        number, result = _NUMBER_AND_RESULT.get(type(op), ("", ""))
+        if number:
+            value = getattr(op, number)
+            event.value = -1 if value is None else self.slot(value)
+        if result:
+            event.result = self.slot(getattr(op, result))
+        self._counts(event)
+
+    def _counts(self, event: Event) -> None:
+        """Fill in how many groups or stages an op means, and the barriers of loads and turns."""
+        op = event.op
         match op:
-            case pipeline.AdvanceOp():
-                event.value = -1 if op.count is None else self.slot(op.count)
             case pipeline.ConsumerReleaseOp():
                 event.count = 0 if op.back is None else op.back.value.data
                 event.is_read = op.commits is not None
@@ -382,20 +440,8 @@ class _Extraction:
                 event.count = op.pending.value.data
             case cute_nvgpu.TmaStoreWaitOp():
                 event.count, event.is_read = op.pending.value.data, op.read is not None
-            case cute.GemmOp() if event.engine is Engine.TCGEN05:
-                event.value = -1 if op.keeps is None else self.slot(op.keeps)
-            case cute.LastArrivalOp() | cute.ClusterSumOp():
-                event.result = self.slot(op.result)
-            case cute.ClaimOp() | cute.CancelLaunchOp():
-                event.value, event.result = self.slot(op.total), self.slot(op.result)
-            case pipeline.SendOp():
-                event.value = self.slot(op.value)
-            case pipeline.ReceiveOp():
-                event.result = self.slot(op.result)
             case pipeline.RequestOp():
                 event.ring, event.state = self.barriers[op.barrier]
-            case pipeline.ResponseOp():
-                event.value, event.result = self.slot(op.otherwise), self.slot(op.result)
             case cute.CopyOp() if event.engine is Engine.BULK_LOAD:
                 if op.barrier is None or op.barrier not in self.barriers:
                     raise Undecided(op, "the barrier that the load signals is not known")
@@ -467,6 +513,14 @@ class _Extraction:
                 return None
 
 
+_CONTROL: dict[type[Operation], Callable[[_Extraction, Any], Node | None]] = {
+    scf.ForOp: _Extraction._loop,
+    scf.IfOp: _Extraction._branch,
+    scf.WhileOp: _Extraction._while,
+    scf.YieldOp: _Extraction._ends,
+    scf.ConditionOp: _Extraction._ends,
+    pipeline.RoleOp: _Extraction._role,
+}
 _WARPGROUP = 4
 
 
@@ -491,13 +545,14 @@ def _held(type_: Any, layout: Layout, granules: Granules, warps: int) -> tuple[i
 
 # Ops between an extent and its division into tiles: bounds, offsets, what is left.
 _STEPS_TO_DIVISION = 4
+_DIVISIONS = (arith.CeilDivSIOp, arith.DivSIOp, arith.FloorDivSIOp)
 
 
 def _divisor(value: SSAValue, steps: int) -> int | None:
     """By what a number, or what is computed from it, is divided into tiles."""
     for use in value.uses:
         user = use.operation
-        if isinstance(user, arith.CeilDivSIOp | arith.DivSIOp) and use.index == 0:
+        if type(user) in _DIVISIONS and use.index == 0:
             divisor = user.operands[1].owner
             constant = divisor.value if isinstance(divisor, arith.ConstantOp) else None
             if isinstance(constant, IntegerAttr) and constant.value.data > 1:

@@ -15,7 +15,7 @@ from cutedialect.passes.protocol.skeleton import Undecided
 from cutedialect.remarks import collecting
 
 RING = (Path(__file__).parent / "ring.mlir").read_text()
-STAGES = (Path(__file__).parent / "stage_that_nobody_reads.mlir").read_text()
+STAGES = (Path(__file__).parent / "stage_of_another_trip.mlir").read_text()
 RELEASE = (
     "pipeline.consumer_release %ring at %from if %later {back = 1 : i32} "
     ": !pipeline.ring<2>, !pipeline.state<2>"
@@ -133,7 +133,33 @@ def test_an_op_without_a_row_is_undecided_and_leaves_a_remark():
 
 
 def test_each_stage_that_is_written_is_read():
+    read = next(line for line in STAGES.splitlines() if "cute.copy %from, %got" in line)
+    (found,) = verdict_of(kernel_of(STAGES.replace(read, ""))).findings
+    assert (found.code, found.op.name) == ("CD-R10", "cute.copy")
+
+
+def test_a_read_gets_what_its_own_trip_wrote():
     """The barriers order all accesses: which stage is read is the whole of the fault."""
     (found,) = verdict_of(kernel_of(STAGES)).findings
-    assert (found.code, found.op.name) == ("CD-R10", "cute.copy")
+    assert (found.code, found.op.name) == ("CD-R11", "cute.copy")
     assert verdict_of(kernel_of(STAGES.replace("%s[%zero]", "%s[%i]"))).findings == ()
+
+
+def test_a_stage_some_trips_back_is_one_of_the_trip():
+    """What is written ahead, and what is read ahead of a trip that does not come, is no fault."""
+    ahead = STAGES.replace("%i = arith.remui %k, %two : i32", AHEAD).replace("%s[%zero]", "%s[%j]")
+    (found,) = verdict_of(kernel_of(ahead)).findings
+    assert found.code == "CD-R6"  # nothing is there in the first trip
+    lines = STAGES.splitlines()
+    stage, write = (
+        next(line for line in lines if text in line).replace("%to", "%first")
+        for text in ("%to = cute.stage %s[%i]", "cute.copy %tile, %to")
+    )
+    filled = "\n".join((stage.replace("[%i]", "[%zero]"), write, "    cute.barrier", LOOP))
+    assert verdict_of(kernel_of(ahead.replace(LOOP, filled))).findings == ()
+
+
+LOOP = "    scf.for %k = %zero"
+AHEAD = """%j = arith.remui %k, %two : i32
+      %next = arith.addi %k, %one : i32
+      %i = arith.remui %next, %two : i32"""

@@ -1,0 +1,109 @@
+"""Which trip's data a read gets. Barriers may order a read of another stage than the one that the
+program means: it gets what another trip wrote, in good order.
+
+A stage is read at the place of a ring, or of the loops around both, at which it is written, or
+always so many places later. So for each pair of a write and a read there is a coordinate, the
+position of a ring's state or the number of a loop's trip, in which the write lies as far behind the
+read each time. A coordinate that does not tell the writes of one place apart says nothing of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .findings import TRIP, Finding
+from .nodes import Event
+
+if TYPE_CHECKING:
+    from .clocks import Access
+
+
+@dataclass
+class _Pair:
+    """A write and a read of it: the distances that are the same so far, by coordinate (name, which
+    position of the write, which of the read), and all those that they share.
+    """
+
+    read: Event
+    write: Event
+    name: str
+    distances: dict[tuple[Any, int, int], int] = field(default_factory=dict)
+    started: frozenset[tuple[Any, int]] = frozenset()
+
+
+@dataclass
+class _Write:
+    """Where a write was each time, by coordinate: those that tell its times at a place apart."""
+
+    places: set[int] = field(default_factory=set)
+    seen: set[tuple[Any, int, int, int]] = field(default_factory=set)
+    coarse: set[tuple[Any, int]] = field(default_factory=set)
+
+
+class Versions:
+    """The writes and reads of one case."""
+
+    def __init__(self) -> None:
+        self._writes: dict[tuple[int, int], _Write] = {}
+        self._pairs: dict[tuple[int, int, int, int], _Pair] = {}
+
+    def wrote(self, access: Access) -> None:
+        """Note a write."""
+        key = id(access.event), access.team.column
+        write = self._writes.get(key)
+        if write is None:
+            write = self._writes[key] = _Write()
+        place = access.place
+        write.places.add(place)
+        seen = write.seen
+        for name, positions in access.at.items():
+            for number, position in enumerate(positions):
+                mark = name, number, position, place
+                if mark in seen:
+                    write.coarse.add((name, number))
+                seen.add(mark)
+
+    def read(self, write: Access, read: Access, name: str) -> None:
+        """Note that a read gets something of a write."""
+        if read.team.is_last:
+            return  # What is read ahead for the next trip nobody uses: it may be of any trip.
+        key = id(write.event), write.team.column, id(read.event), read.team.column
+        pair = self._pairs.get(key)
+        if pair is None:
+            pair = self._pairs[key] = _Pair(read.event, write.event, name)
+            pair.distances = {
+                (ring, one, other): here - there
+                for ring, positions in write.at.items()
+                if ring in read.at
+                for one, there in enumerate(positions)
+                for other, here in enumerate(read.at[ring])
+            }
+            pair.started = frozenset((ring, one) for ring, one, _ in pair.distances)
+        else:
+            wrong = [
+                coordinate
+                for coordinate, distance in pair.distances.items()
+                if read.at[coordinate[0]][coordinate[2]] - write.at[coordinate[0]][coordinate[1]]
+                != distance
+            ]
+            for coordinate in wrong:
+                del pair.distances[coordinate]
+
+    def findings(self) -> Iterator[Finding]:
+        """The reads that get now this, now that trip's data."""
+        for (event, team, *_), pair in self._pairs.items():
+            write = self._writes[event, team]
+            if len(write.places) < 2:
+                continue
+            fine = pair.started - write.coarse
+            if not fine or any((ring, one) in fine for ring, one, _ in pair.distances):
+                continue
+            yield Finding(
+                TRIP,
+                pair.read.op,
+                f"reads {pair.name} as other trips than its own wrote it: expected the stage that "
+                "the same trip wrote, or always one of so many trips before",
+                pair.write.op,
+            )
