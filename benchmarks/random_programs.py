@@ -197,7 +197,8 @@ def _run(numbers: Sequence[int], targets: Sequence[str], options: argparse.Names
         for (number, target), result in came:
             outcomes.setdefault(number, {})[target] = result
             kind = (result.kind, result.pattern, target)
-            if result.kind not in ("right", _ABSENT) and (kind not in seen or result.kind == "wrong"):
+            is_new = kind not in seen or result.kind == "wrong"
+            if is_new and result.kind not in ("right", _ABSENT):
                 seen.add(kind)
                 _show(_small(_program(options, number), target, result, options), target, result)
             if time.perf_counter() > end:

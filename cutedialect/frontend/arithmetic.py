@@ -41,7 +41,7 @@ _BINARY: dict[str, tuple[type | None, type | None, type | None]] = {
 _APPROXIMATE = arith.FastMathFlagsAttr([FastMathFlag.ALLOW_RECIP])
 _UNDEFINED = {
     "truediv": "floats for '/' (use // or convert with .to(cute.f32))",
-    "floordiv": "integers for '//' and '%'",
+    "floordiv": "integers for '//' and '%' (use / or convert with .to(cute.i32))",
     "and": "conditions or integers for '&'",
     "or": "conditions or integers for '|'",
     "xor": "conditions or integers for '^' and '~'",

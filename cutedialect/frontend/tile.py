@@ -516,8 +516,8 @@ class Tile(Hinted, Computed):
     def __bool__(self) -> bool:
         raise error(
             "expected a Python bool, got a tile; use & and | for and and or, ~ for not, "
-            "cute.where(condition, a, b) for elementwise choices, and for if `with "
-            "cute.when(cute.any(condition)):`",
+            "cute.where(condition, a, b) for elementwise choices, cute.maximum and cute.minimum "
+            "for max and min, and for if `with cute.when(cute.any(condition)):`",
             code="CD-P9",
         )
 
@@ -539,7 +539,20 @@ class Tile(Hinted, Computed):
         return abs_(self)
 
     def __iter__(self) -> NoReturn:
-        raise error("expected whole-tile operations, got iteration over a tile", code="CD-P10")
+        raise error(
+            "expected operations on whole tiles, cute.row_sum and cute.row_max for sum and max, "
+            "got iteration over a tile",
+            code="CD-P10",
+        )
+
+    def __len__(self) -> NoReturn:
+        raise error(
+            f"expected one of the extents tile.shape = {self.shape}, got len of a tile",
+            code="CD-P10",
+        )
+
+    def __repr__(self) -> str:
+        return f"Tile({self.shape}, {self.dtype.name})"
 
 
 def as_matrix(value: View | Tile) -> View | Tile:

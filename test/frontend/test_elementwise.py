@@ -388,7 +388,7 @@ class TestShapes:
             ),
             (lambda x, y: x if x > 0 else y, "expected a Python bool, got a tile"),
             (lambda x, y: x.to(cute.i32) / 2, "expected floats for '/'"),
-            (lambda x, y: x // 2, "expected integers for '//' and '%'"),
+            (lambda x, y: x // 2, r"expected integers for '//' and '%' \(use / or convert"),
             (lambda x, y: x & x, "expected conditions or integers for '&'"),
             (lambda x, y: ~x, "expected conditions or integers for '\\^' and '~'"),
             (lambda x, y: x.to(cute.i8) + 200, r"expected a number in -128..127 .* got 200"),

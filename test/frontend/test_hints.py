@@ -72,6 +72,10 @@ LOCATED = {
     "cute.local_tile(X, 64, 0)": r"expected a tile of extents such as \(64, 64\), .* got 64",
     "cute.local_tile(X, (16, 16), 0)": r"expected coordinates such as \(m, n\), .* got 0",
     "x > 0 and x < 1": r"use & and \| for and and or, ~ for not, .*cute.any\(condition\)",
+    "max(x, 0)": "cute.maximum and cute.minimum for max and min",
+    "sum(x)": "cute.row_sum and cute.row_max for sum and max, got iteration over a tile",
+    "len(x)": r"expected one of the extents tile.shape = \(16, 16\), got len of a tile",
+    "x // 2": r"expected integers for '//' and '%' \(use / or convert with .to\(cute.i32\)\)",
     "cute.when(x > 0)": r"got a tile; take cute.any\(condition\), or choose elements",
     "cute.where(x, 1, 0) if x else 0": r"`with cute.when\(cute.any\(condition\)\):`",
 }
@@ -92,6 +96,18 @@ def test_errors_at_the_line(text):
     with pytest.raises(cute.CompileError, match=LOCATED[text]) as caught:
         cute.kernel(scope["kernel"]).trace((spec, spec))
     assert str(caught.value).startswith(f"{file}:4: error[CD-P")
+
+
+def test_a_tile_prints_what_it_is() -> None:
+    """As in a `print` of a kernel's author, while the kernel is traced."""
+
+    @cute.kernel
+    def kernel(X):
+        x = cute.local_tile(X, (16, 8), (0, 0)).load()
+        assert repr(x) == "Tile((16, 8), f16)"
+        cute.copy(x, cute.local_tile(X, (16, 8), (0, 0)))
+
+    kernel.trace((cute.TensorSpec((None, None), cute.f16),))
 
 
 @pytest.mark.parametrize("number", [np.float32(3), np.int64(3), 3])
