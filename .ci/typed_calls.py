@@ -87,15 +87,15 @@ def _forms(call: Call, place: str) -> Iterator[tuple[list[str], str]]:
             parts.append(_parameter(each, tensor, kind, needs and each.name in kinds))
         return parts
 
-    if call.results is None:
-        yield form({}, False), call.result.format(tensor=tensor)
+    every = [(values, result.format(tensor=tensor)) for values, result in call.results()]
+    if len(every) == 1:
+        yield form({}, False), every[0][1]
         return
-    name, results = call.results
-    for value, result in results.items():
-        needs = value != repr(call.by_name[name].default)
-        yield form({name: f"Literal[{value}]"}, needs), result.format(tensor=tensor)
-    every = [each.format(tensor=tensor) for each in results.values()]
-    yield form({name: "bool"}, True), "Any" if tensor == "Any" else " | ".join(every)
+    for values, result in every:
+        needs = any(value != call.by_name[name].default for name, value in values.items())
+        yield form({name: f"Literal[{value}]" for name, value in values.items()}, needs), result
+    either = "Any" if tensor == "Any" else " | ".join(result for _, result in every)
+    yield form(dict.fromkeys(every[0][0], "bool"), True), either
 
 
 def stubs(place: str) -> str:

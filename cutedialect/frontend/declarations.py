@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from .dtypes import f32
 from .signature import (
     ACTIVATION,
     ARCH,
@@ -32,6 +33,7 @@ from .signature import (
     TILE,
     WINDOW,
     Call,
+    Output,
     Parameter,
 )
 
@@ -48,17 +50,18 @@ _OUT = "the array that gets the result; it overlaps no other array"
 _OUT_DTYPE = "the element type of the result"
 
 _OF_GEMM = (
-    Parameter("a", TENSOR, REQUIRED, "the left operand (..., M, K)"),
-    Parameter("b", TENSOR, REQUIRED, "the right operand (..., K, N)"),
+    Parameter("a", TENSOR, REQUIRED, "the left operand (..., M, K)", modes="... M K"),
+    Parameter("b", TENSOR, REQUIRED, "the right operand (..., K, N)", modes="... K N"),
     Parameter("acc", TILE, None, "inside a kernel the tile that is added to", is_positional=True),
     Parameter("c", OPTIONAL, None, "what is added, times beta (..., M, N)",
-              "acc to begin with what is added: acc.assign(c), or acc += c behind the multiply"),
+              "acc to begin with what is added: acc.assign(c), or acc += c behind the multiply",
+              modes="... M N"),
     Parameter("alpha", NUMBER, 1.0, "the factor of the product", "acc * alpha behind the multiply",
               key="factor != 1"),
     Parameter("beta", NUMBER, 0.0, "the factor of c", "acc *= beta in front of the multiply",
               key="beta != 0"),
     Parameter("bias", OPTIONAL, None, "what is added to each row (N,)",
-              "acc + cute.row_vector(bias, n, bn) behind the multiply"),
+              "acc + cute.row_vector(bias, n, bn) behind the multiply", modes="N"),
     Parameter("activation", ACTIVATION, None,
               "what the result goes through, a name or a function of the tile",
               "a function of the tile behind the multiply, such as cute.relu(acc)"),
@@ -76,9 +79,9 @@ _OF_GEMM = (
               "None or 'tf32', as which tiles of f32 are multiplied (products of split operands "
               "are of arrays alone)", key="splits", is_late=True),
     Parameter("aux", OUTPUT, None, "the array that gets what stands before the activation",
-              "cute.copy(acc, view) in front of the activation"),
-    Parameter("out", OUTPUT, None, _OUT,
-              "cute.copy(acc, view) behind the multiply"),
+              "cute.copy(acc, view) in front of the activation", modes="... M N"),
+    Parameter("out", OUTPUT, None, _OUT, "cute.copy(acc, view) behind the multiply",
+              modes="... M N"),
     Parameter("out_dtype", DTYPE, None, _OUT_DTYPE,
               "acc.to(dtype) behind the multiply"),
     *_LAUNCH,
@@ -145,6 +148,7 @@ if atom is not None or negate is not None or sums:
     before="splits = precision is not None and check_precision(precision, a)" + _NUMBERS,
     numbers="(factor, beta)",
     repeated="ready.numbers(factor, beta) if factor != 1 or beta != 0 else None",
+    outputs=(Output("out", "... M N"),),
 )
 
 # The arrays of `GEMM` as lists, and what one problem is not asked for.
@@ -179,20 +183,23 @@ GROUPED_GEMM = Call(
     prepared="as_, bs, c, bias, out, array_a, array_b, aux",
     before=_NUMBERS,
     numbers="(factor, beta)",
-    result="list[{tensor}]",
+    outputs=GEMM.outputs,
     not_jax=("scale_a", "scale_b"),
 )
 
 _OF_ATTENTION = (
-    Parameter("q", TENSOR, REQUIRED, "queries (B, H, Sq, D)"),
-    Parameter("k", TENSOR, REQUIRED, "keys (B, Hk, Sk, D), or pages of them"),
-    Parameter("v", TENSOR, REQUIRED, "values (B, Hk, Sk, Dv), or a number of columns"),
+    Parameter("q", TENSOR, REQUIRED, "queries (B, H, Sq, D)", modes="B H S D"),
+    Parameter("k", TENSOR, REQUIRED, "keys (B, Hk, Sk, D), or pages of them",
+              modes="B Hk T D"),
+    Parameter("v", TENSOR, REQUIRED, "values (B, Hk, Sk, Dv), or a number of columns",
+              modes="B Hk T E"),
     Parameter("causal", FLAG, False, "whether a row sees no key behind its own"),
     Parameter("scale", SOME_NUMBER, None, "the factor of the scores, 1/sqrt(D) by default"),
     Parameter("window", WINDOW, None,
               "how many keys (before, behind) its own a row sees, -1 for all"),
     Parameter("softcap", SOME_NUMBER, None, "c of scores c tanh(score / c)"),
-    Parameter("lengths", OPTIONAL, None, "how many keys a batch entry has (B,)"),
+    Parameter("lengths", OPTIONAL, None, "how many keys a batch entry has (B,)",
+              modes="B"),
     Parameter("cu_seqlens", OFFSETS, None, "where packed sequences begin, (q_offsets, k_offsets)",
               key="cu_seqlens is not None"),
     Parameter("block_table", OPTIONAL, None, "where the pages of keys are (B, pages)"),
@@ -200,7 +207,7 @@ _OF_ATTENTION = (
     Parameter("scale_k", SCALE, None, "what multiplies k"),
     Parameter("scale_v", SCALE, None, "what multiplies v"),
     Parameter("return_lse", RESULT, False, "whether sums are returned, too"),
-    Parameter("out", OUTPUT, None, _OUT),
+    Parameter("out", OUTPUT, None, _OUT, modes="B H S E"),
     Parameter("out_dtype", DTYPE, None, _OUT_DTYPE),
     *_LAUNCH,
 )  # fmt: skip
@@ -242,7 +249,7 @@ offsets = cu_seqlens if isinstance(cu_seqlens, tuple | list) and len(cu_seqlens)
 arrays, factors = split_scales((scale_q, scale_k, scale_v))
 """,
     leads_with_arrays=False,
-    results=("return_lse", {"False": "{tensor}", "True": "tuple[{tensor}, {tensor}]"}),
+    outputs=(Output("out", "B H S E"), Output("lse", "B H S", "return_lse", f32)),
 )
 
 CALLS = (GEMM, GROUPED_GEMM, ATTENTION)

@@ -15,6 +15,7 @@ from cutedialect.backend.runtime.new_arrays import on_device_of
 from cutedialect.backend.runtime.torch_tensors import opaque
 from cutedialect.backend.runtime.tracebacks import concise, explained
 
+from .dtypes import DType
 from .gemm_operands import refuse_unknown
 from .instead import ARGUMENTS
 from .ready_call import Calls, call_key
@@ -46,6 +47,11 @@ _BY_SHAPES = """\
 
 class Checked(Protocol):
     """The checked arguments of a call."""
+
+    @property
+    def out_dtype(self) -> DType:
+        """The element type of results."""
+        ...
 
     def prepare(self) -> Any:
         """What runs the call, with its kernel."""
@@ -169,18 +175,21 @@ class Door(Generic[_C, _R]):
             with on_device_of(arrays):
                 return checked.prepare()
 
-    def specified(self, *args: Any, **options: Any) -> tuple[_C, _R, Kernel]:
-        """The call with arrays or `TensorSpec`s, what runs it, and its kernel."""
-        call = self.call
+    def checked(self, *args: Any, **options: Any) -> _C:
+        """The call with arrays or `TensorSpec`s."""
         try:
             bound = self._compiled.bind(*args, **options)
         except TypeError as error:
-            raise TypeError(f"{call.name}.compile(): {error}") from None
+            raise TypeError(f"{self.call.name}.compile(): {error}") from None
         bound.apply_defaults()
-        checked = self.check(SimpleNamespace(**(self._defaults | bound.arguments)))
+        return self.check(SimpleNamespace(**(self._defaults | bound.arguments)))
+
+    def specified(self, *args: Any, **options: Any) -> tuple[_C, _R, Kernel]:
+        """The same, what runs it, and its kernel."""
+        checked = self.checked(*args, **options)
         ready: Any = checked.prepare()
         if ready.kernel is None:
-            raise ValueError(f"{call.operands[0]}: expected {checked.lacks()}")
+            raise ValueError(f"{self.call.operands[0]}: expected {checked.lacks()}")
         return checked, ready, ready.kernel
 
     def compiled(self) -> Callable[..., Kernel]:

@@ -28,6 +28,7 @@ from cutedialect.schedule import Schedule
 from .captured import exact
 from .declarations import GROUPED_GEMM
 from .doors import Door
+from .dtypes import DType
 from .fitting import Memory, allowed, searched
 from .gemm import GemmCall, kernel_class, normalized
 from .gemm_operands import as_number, as_operand, check_types
@@ -112,6 +113,11 @@ class GroupCall:
         self.calls = [_call(number, each, options) for number, each in enumerate(problems)]
         if self.calls:
             _check_alike(self.calls)
+
+    @property
+    def out_dtype(self) -> DType:
+        """The element type of all results."""
+        return self.calls[0].out_dtype
 
     def lacks(self) -> str:
         """What is said of a call without results."""

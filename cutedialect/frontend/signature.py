@@ -7,11 +7,13 @@ from __future__ import annotations
 import inspect
 import linecache
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
+
+from .dtypes import DType
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,8 @@ NEGATED = Kind('Literal["a", "b", "ab"] | None', is_of_tiles=True)
 SUMS = Kind("bool", is_of_tiles=True)
 
 REQUIRED = inspect.Parameter.empty
+# The modes in front of those that have names.
+BATCH = "..."
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,7 @@ class Parameter:
     """An argument: what is `said` of it, and what to write for it `inside` a kernel. `key` is what
     it is of a key, in terms of the names of the function, where that is not its value. In torch's
     operators, whose arguments keep their places, those that are `late` stand behind the others.
+    `modes` are the names of an array's modes; those of one name have one extent, `...` are batches.
     """
 
     name: str
@@ -79,6 +84,19 @@ class Parameter:
     key: str = ""
     is_positional: bool = False
     is_late: bool = False
+    modes: str = ""
+
+
+@dataclass(frozen=True)
+class Output:
+    """A result, its named modes, the argument that asks for it, if it is not always there, and its
+    type, if that is not the `out_dtype` of the checked call.
+    """
+
+    name: str
+    modes: str
+    asked: str = ""
+    dtype: DType | None = None
 
 
 def operator_names(row: Parameter) -> tuple[str, ...]:
@@ -132,9 +150,7 @@ class Call:
     before: str = ""
     numbers: str = "()"
     repeated: str = "None"
-    result: str = "{tensor}"
-    # The results by the value of an argument, as (argument, {its literal: result}).
-    results: tuple[str, Mapping[str, str]] | None = None
+    outputs: tuple[Output, ...] = ()
     not_jax: tuple[str, ...] = ()
     # Whether arrays come first in torch's operators.
     leads_with_arrays: bool = True
@@ -146,6 +162,42 @@ class Call:
     @cached_property
     def arrays(self) -> tuple[Parameter, ...]:
         return tuple(each for each in self.parameters if each.kind.is_array)
+
+    @cached_property
+    def is_of_lists(self) -> bool:
+        """Whether arrays and results are lists."""
+        return any(each.kind.is_list for each in self.arrays)
+
+    def results(self) -> Iterator[tuple[dict[str, bool], str]]:
+        """The types of what the function returns, by the arguments that ask for results."""
+        asking = dict.fromkeys(each.asked for each in self.outputs if each.asked)
+        for is_asked in (False, True) if asking else (False,):
+            values = dict.fromkeys(asking, is_asked)
+            count = len([each for each in self.outputs if values.get(each.asked, True)])
+            one = "list[{tensor}]" if self.is_of_lists else "{tensor}"
+            yield values, one if count == 1 else f"tuple[{', '.join([one] * count)}]"
+
+    def result_shapes(self, shapes: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Any, ...]]:
+        """The shapes of all results of arrays of these shapes, which fit each other."""
+        extents: dict[str, Any] = {}
+        batch: tuple[Any, ...] = ()
+        for row in self.arrays:
+            shape, modes = shapes.get(row.name), row.modes.split()
+            if shape is None or not modes:
+                continue
+            if modes[0] == BATCH:
+                modes = modes[1:]
+                batch = _broadcast(batch, tuple(shape[: len(shape) - len(modes)]))
+            for mode, extent in zip(modes, shape[len(shape) - len(modes) :], strict=True):
+                extents.setdefault(mode, extent)
+        return {
+            each.name: tuple(
+                extent
+                for mode in each.modes.split()
+                for extent in (batch if mode == BATCH else (extents[mode],))
+            )
+            for each in self.outputs
+        }
 
     def operator(self) -> Iterator[tuple[str, str]]:
         """The arguments of torch's operator: (name, its text in a schema). A scale that is a number
@@ -220,3 +272,10 @@ class Call:
             is_part = not (each.kind.is_array or each.kind.is_of_tiles or each.kind is STREAM)
             if each.key or is_part:
                 yield each.key or each.name
+
+
+def _broadcast(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What two shapes broadcast to."""
+    short, long = sorted((one, other), key=len)
+    rest = zip(short, long[len(long) - len(short) :], strict=True)
+    return (*long[: len(long) - len(short)], *(y if x == 1 else x for x, y in rest))

@@ -16,9 +16,17 @@ except ModuleNotFoundError as _missing:
         "pip install 'cutedialect[jax]'"
     ) from None
 
-from .attention import attention
-from .gemm import gemm
-from .grouped_gemm import grouped_gemm
+from typing import TYPE_CHECKING
+
+from .attention import ATTENTION
+from .declared import Function
 from .kernel_op import op
+from .products import GEMM, GROUPED_GEMM
+
+if TYPE_CHECKING:
+    from .typed_calls import attention, gemm, grouped_gemm
+else:
+    _OWN = {"gemm": GEMM, "grouped_gemm": GROUPED_GEMM, "attention": ATTENTION}
+    globals().update({name: Function(name, own).function(__name__) for name, own in _OWN.items()})
 
 __all__ = ["attention", "gemm", "grouped_gemm", "op"]

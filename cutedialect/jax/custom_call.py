@@ -19,10 +19,8 @@ import numpy as np
 from cutedialect.backend.runtime.arrays import TensorArgument, compact, host_view
 from cutedialect.backend.runtime.buffers import DeviceTensor
 from cutedialect.backend.runtime.driver import driver
-from cutedialect.frontend.attention import attention
+from cutedialect.frontend.calls import DOORS
 from cutedialect.frontend.dtypes import DType, as_dtype
-from cutedialect.frontend.gemm import gemm
-from cutedialect.frontend.grouped_gemm import grouped_gemm
 from cutedialect.frontend.kernel import TensorSpec
 from cutedialect.schedule import Schedule
 
@@ -30,7 +28,6 @@ from .call_frame import Buffer, CallFrame, handler
 from .process_end import expect_calls
 
 _TARGET = "cutedialect_call"
-_LIBRARY = {"gemm": gemm, "grouped_gemm": grouped_gemm, "attention": attention}
 _PROCESS = f"{os.getpid()}-{os.urandom(8).hex()}"
 _named: dict[str, Any] = {}
 _naming = threading.Lock()
@@ -104,33 +101,36 @@ def struct(shape: Sequence[int], dtype: DType) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(tuple(shape), dtype.numpy)
 
 
+def arranged(description: Mapping[str, Any], arguments: Sequence[Any]) -> dict[str, Any]:
+    """The arguments of a call by name, those of lists in lists."""
+    at, lengths = iter(arguments), description.get("lists", {})
+    return {
+        name: [next(at) for _ in range(lengths[name])] if name in lengths else next(at)
+        for name in description["arguments"]
+    }
+
+
 @lru_cache(maxsize=4096)
 def _runner(text: str) -> Runner:
     """What a description stands for."""
     description = json.loads(text)
     if "kernel" in description:
         return value_of(description["kernel"])
-    function = _LIBRARY[description["function"]]
+    function = DOORS[description["function"]].function_of_arrays
     options = dict(description["options"])
     if isinstance(options.get("activation"), dict):
         options["activation"] = value_of(options["activation"]["function"])
     if options.get("window") is not None:
         options["window"] = tuple(options["window"])
-    names, outputs = description["arguments"], description["results"]
-    lengths = description.get("lists", {})
 
     def run(arguments: Sequence[Any], results: Sequence[Any], stream: Any) -> None:
-        given: dict[str, Any] = {}
-        at = iter(arguments)
-        for name in names:
-            count = lengths.get(name)
-            given[name] = next(at) if count is None else [next(at) for _ in range(count)]
+        given = arranged(description, arguments)
         if "k_offsets" in given:
             given["cu_seqlens"] = given.pop("q_offsets"), given.pop("k_offsets")
-        if lengths:
+        if "lists" in description:
             given["out"] = list(results)
         else:
-            given |= zip(outputs, results, strict=True)
+            given |= zip(description["results"], results, strict=True)
         lse = given.pop("lse", None)
         if lse is None:
             function(**given, **options, stream=stream)

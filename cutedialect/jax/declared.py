@@ -1,16 +1,21 @@
-"""Declared calls as functions of JAX: their arguments as what is traced and what is known, and the
-words of their custom calls. What is JAX's own, gradients and how arrays are parted, is beside each
-call.
+"""Declared calls as functions of JAX: their arguments as what is traced and what is known, the
+words of their custom calls, and how XLA parts arrays that several devices share. What is JAX's own,
+gradients and what may be parted, is beside each call.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any
 
+import jax  # pyright: ignore[reportMissingImports]
 import jax.numpy as jnp  # pyright: ignore[reportMissingImports]
 
+from cutedialect.frontend.calls import DOORS
+from cutedialect.frontend.dtypes import DType
 from cutedialect.frontend.signature import (
     DTYPE,
     NUMBER,
@@ -20,14 +25,23 @@ from cutedialect.frontend.signature import (
     SCHEDULE,
     SOME_NUMBER,
     WINDOW,
-    Call,
     Kind,
     offsets,
     operator_names,
     written,
 )
 
-from .custom_call import dtype_name, named, number, schedule_text, spec
+from .custom_call import (
+    arranged,
+    custom_call,
+    dtype_name,
+    named,
+    number,
+    schedule_text,
+    spec,
+    struct,
+)
+from .partitioning import Rule
 
 _ENTRY = """\
 def {name}({parameters}):
@@ -37,35 +51,60 @@ Options = tuple[tuple[str, Any], ...]
 """What is known when JAX traces, by name."""
 
 
-class Function:
-    """What the functions of a declared call share. `direct` is the one of arrays."""
+@dataclass(frozen=True)
+class Own:
+    """What is JAX's own of a call. forward, backward: those of `jax.custom_vjp`, with the function
+    in front of what it gives them. rule: how the arrays by name and so many results are parted,
+    None for not at all.
+    """
 
-    def __init__(self, call: Call, direct: Any) -> None:
-        self.call = call
-        self.direct = direct
-        self.rows = call.taken("jax")
+    doc: str
+    forward: Callable[..., Any]
+    backward: Callable[..., Any]
+    rule: Callable[[Mapping[str, Any], int], Rule | None]
+
+
+class Function:
+    """A declared call: `results` are those of the custom call, and `traced` has a gradient, too."""
+
+    def __init__(self, name: str, own: Own) -> None:
+        self.door = DOORS[name]
+        self.call = self.door.call
+        self.own = own
+        self.rows = self.call.taken("jax")
         self.arrays = [
             name
             for each in self.rows
             if each.kind.is_array
             for name in (operator_names(each) if each.kind is OFFSETS else (each.name,))
         ]
+        self.traced: Any = jax.custom_vjp(self.results, nondiff_argnums=(0, 1))
+        self.traced.defvjp(partial(own.forward, self), partial(own.backward, self))
 
-    def function(self, module: str, doc: str, called: Callable[..., Any]) -> Any:
-        """The function, which gives `called` the options, the arrays and what a result is."""
+    def function(self, module: str) -> Any:
+        """The function."""
         text = _ENTRY.format(
             name=self.call.name,
             parameters=str(self.call.signature("jax"))[1:-1],
             given=", ".join(f"{each.name}={each.name}" for each in self.rows),
         )
-        names = {"__name__": module, "called": lambda **given: called(*self.split(given))}
-        return written(text, self.call.name, __file__, names, doc)
+        names = {"__name__": module, "called": self._called}
+        return written(text, self.call.name, __file__, names, self.own.doc)
 
-    def split(self, given: Mapping[str, Any]) -> tuple[Options, tuple[Any, ...], Any]:
-        """The arguments as options, arrays in the order of `arrays`, and what a result is."""
+    def _called(self, **given: Any) -> Any:
+        asked = {each.name for each in self.call.outputs if not each.asked or given[each.asked]}
+        options, arrays = self.split(given)
+        if self.call.is_of_lists:
+            return list(self.traced(("out",), options, arrays)) if arrays[0] else []
+        results = self.traced(
+            tuple(x.name for x in self.call.outputs if x.name in asked), options, arrays
+        )
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def split(self, given: Mapping[str, Any]) -> tuple[Options, tuple[Any, ...]]:
+        """The arguments as options, and arrays in the order of `arrays`."""
         options: dict[str, Any] = {}
         arrays: list[Any] = []
-        result = None
         for each in self.rows:
             value = given[each.name]
             if each.kind is SCALE and isinstance(value, int | float):
@@ -77,37 +116,44 @@ class Function:
                 arrays.append(None if value is None else tuple(map(_array, value)))
             elif each.kind.is_array:
                 arrays.append(_array(value))
-            elif each.kind is RESULT:
-                result = value
-            elif value is not None or not each.is_late:
+            elif each.kind is not RESULT and (value is not None or not each.is_late):
                 options[each.name] = _option(each.kind, value, each.name)
-        return tuple(options.items()), tuple(arrays), result
+        return tuple(options.items()), tuple(arrays)
 
     def options(self, **given: Any) -> Options:
         """The options of a call of which the others are the defaults."""
         defaults = {x.name: None if x.kind.is_array else x.default for x in self.rows}
         return self.split(defaults | given)[0]
 
-    def given(self, arrays: Sequence[Any]) -> dict[str, Any]:
-        """The arrays that there are, by name."""
-        named_arrays = zip(self.arrays, arrays, strict=True)
-        return {name: each for name, each in named_arrays if each is not None}
-
-    def compile(self, options: Options, arrays: Sequence[Any], **more: Any) -> None:
-        """Refuse wrong arguments where they are traced, and compile the kernel there."""
+    def results(
+        self, names: tuple[str, ...], options: Options, arrays: Sequence[Any]
+    ) -> tuple[Any, ...]:
+        """The results of the custom call by their names, those of all problems of lists. Wrong
+        arguments are refused where they are traced, and the kernel is compiled there.
+        """
+        given = {x: each for x, each in zip(self.arrays, arrays, strict=True) if each is not None}
         specs: dict[str, Any] = {
             name: [spec(x, f"{name}[{i}]") for i, x in enumerate(each)]
             if isinstance(each, tuple)
             else spec(each, name)
-            for name, each in self.given(arrays).items()
+            for name, each in given.items()
         }
         if "k_offsets" in specs:
             specs["cu_seqlens"] = specs.pop("q_offsets"), specs.pop("k_offsets")
-        self.direct.compile(**specs, **dict(options), **more)
+        more = {x.asked: True for x in self.call.outputs if x.asked and x.name in names}
+        checked = self.door.checked(**specs, **dict(options), **more)
+        checked.prepare()
+        types = {each.name: each.dtype for each in self.call.outputs}
+        elements = tuple(types.get(name) or checked.out_dtype for name in names)
+        text, rule = self._text(options, given, names), None
+        if jax.device_count() > 1:
+            rule = self.own.rule(given, len(names))
+        call = partial(_part, text, elements) if rule is None else _parted(text, elements, rule)
+        flat = (each if isinstance(each, tuple) else (each,) for each in given.values())
+        return tuple(call(*(array for each in flat for array in each)))
 
-    def text(self, options: Options, arrays: Sequence[Any], results: Sequence[str]) -> str:
+    def _text(self, options: Options, given: Mapping[str, Any], names: Sequence[str]) -> str:
         """The words of the custom call."""
-        given = self.given(arrays)
         description = {
             "function": self.call.name,
             "options": {
@@ -115,12 +161,40 @@ class Function:
                 for name, value in options
             },
             "arguments": list(given),
-            "results": list(results),
+            "results": [] if self.call.is_of_lists else list(names),
         }
-        lists = {name: len(each) for name, each in given.items() if isinstance(each, tuple)}
-        if lists:
-            description["lists"] = lists
+        if self.call.is_of_lists:
+            description["lists"] = {name: len(each) for name, each in given.items()}
         return json.dumps(description, sort_keys=True)
+
+
+def _part(text: str, elements: Sequence[DType], *arrays: Any) -> list[Any]:
+    """The custom call for whole arrays, or for a device's parts of them."""
+    description = json.loads(text)
+    results = [
+        struct(shapes.get(name, shapes["out"]), element)
+        for shapes in _result_shapes(description, arrays)
+        for name, element in zip(description["results"] or ["out"], elements, strict=True)
+    ]
+    return custom_call(description, results, arrays)
+
+
+def _result_shapes(
+    description: Mapping[str, Any], arrays: Sequence[Any]
+) -> Iterator[dict[str, tuple[Any, ...]]]:
+    """The shapes of results by their names, of each problem of lists."""
+    given = arranged(description, arrays)
+    call = DOORS[description["function"]].call
+    if not call.is_of_lists:
+        yield call.result_shapes({name: each.shape for name, each in given.items()})
+        return
+    for problem in zip(*given.values(), strict=True):
+        yield call.result_shapes({n: x.shape for n, x in zip(given, problem, strict=True)})
+
+
+@lru_cache(maxsize=1024)
+def _parted(text: str, elements: tuple[DType, ...], rule: Rule) -> Callable[..., Any]:
+    return rule.apply(partial(_part, text, elements))
 
 
 def _array(value: Any) -> Any:

@@ -18,9 +18,18 @@ except ModuleNotFoundError as _missing:
         "pip install 'cutedialect[torch]'"
     ) from None
 
-from .attention import attention
-from .gemm import gemm
-from .grouped_gemm import grouped_gemm
+from typing import TYPE_CHECKING
+
+from .attention import ATTENTION
+from .declared import Operator
 from .kernel_op import op
+from .products import GEMM, GROUPED_GEMM
+
+if TYPE_CHECKING:
+    from .typed_calls import attention, gemm, grouped_gemm
+else:
+    _OWN = {"gemm": GEMM, "grouped_gemm": GROUPED_GEMM, "attention": ATTENTION}
+    for _name, _own in _OWN.items():
+        globals()[_name] = Operator(_name, _own).function(globals())
 
 __all__ = ["attention", "gemm", "grouped_gemm", "op"]

@@ -1,5 +1,10 @@
-"""Declared calls as operators of torch: their schemas, what an operator runs, and the function in
-front of it. What is torch's own, results of the right shape and derivatives, is beside each call.
+"""Declared calls as operators of torch: their schemas, what an operator runs, results of the right
+shapes without memory, and the function in front. What is torch's own, derivatives and what autocast
+casts, is beside each call.
+
+There is an operator of the call's name; one with a name behind it for each further result, which
+`asked` gives or which is an array to write (`gemm_aux`, `attention_lse`); and one that writes the
+caller's tensors (`gemm_out`).
 """
 
 # torch is no requirement of the tools that check this file.
@@ -8,25 +13,41 @@ front of it. What is torch's own, results of the right shape and derivatives, is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
+from cutedialect.choices import Activation
+from cutedialect.frontend.calls import DOORS
+from cutedialect.frontend.kernel import TensorSpec
 from cutedialect.frontend.signature import (
+    ACTIVATION,
     DTYPE,
     NUMBER,
     OFFSETS,
     SCALE,
     SCHEDULE,
     WINDOW,
-    Call,
     offsets,
     operator_names,
     written,
 )
 
-from .operators import check_deterministic, define, is_direct, schedule_text, torch_dtype
+from .operators import (
+    check_deterministic,
+    check_forward_mode,
+    define,
+    element_type,
+    is_direct,
+    is_transformed,
+    needs_gradient,
+    schedule_text,
+    torch_dtype,
+    with_backward,
+)
 
 _ENTRY = """\
 def {name}({parameters}):
@@ -34,49 +55,91 @@ def {name}({parameters}):
     tensors = {tensors}
     if is_direct(tensors):
         check_deterministic(text)
-        return direct({given})
-    return operated(dict({given}), tensors, lambda: ({values},))
+        return direct_{name}({given})
+    return operated_{name}(dict({given}), tensors, lambda: ({values},))
 """
 Given = SimpleNamespace
-Values = Callable[[], tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Own:
+    """What is torch's own of a call. casts: what autocast casts. remember, backward: the context
+    and the backward of the operator with a suffix, both with the operator and the suffix in front.
+    needs_more: the further result that a backward needs. no_backward: the error where there is
+    none. instead: what to do with an activation that is a function.
+    """
+
+    doc: str
+    casts: tuple[str, ...]
+    remember: Callable[..., None] | None = None
+    backward: Callable[..., Any] | None = None
+    needs_more: Callable[[Mapping[str, Any]], str] = lambda named: ""
+    no_backward: str = ""
+    instead: str = ""
 
 
 class Operator:
-    """What the operators of a declared call share. `direct` is the function of arrays."""
+    """The operators of a declared call, and the function in front of them."""
 
-    def __init__(self, call: Call, direct: Callable[..., Any]) -> None:
-        self.call = call
-        self.direct = direct
-        arguments = list(call.operator())
+    def __init__(self, name: str, own: Own) -> None:
+        self.door = DOORS[name]
+        self.call = self.door.call
+        self.own = own
+        arguments = list(self.call.operator())
         self.names = tuple(name for name, _ in arguments)
-        self.schema = ", ".join(text for _, text in arguments)
+        self.schema = tuple(text for _, text in arguments)
+        writes = [each.name for each in self.call.arrays if each.kind.is_written]
+        self.written = sorted(writes, key=lambda each: each != self.call.outputs[0].name)
+        self.asked = {each.name: each.asked for each in self.call.outputs if each.asked}
+        # The further results that operators of their own have.
+        self.more = () if self.call.is_of_lists else (*self.written[1:], *self.asked)
+        self.entry: Any = None
+        self.transformable: dict[str, Any] = {}
+        self._define("", (), "Tensor[]" if self.call.is_of_lists else "Tensor")
+        for each in self.more:
+            self._define(f"_{each}", (), "(Tensor, Tensor)")
+        if not self.call.is_of_lists:
+            tensors = (f"Tensor({'ab'[i]}!){'?' * (i > 0)} {x}" for i, x in enumerate(self.written))
+            leading = (*tensors, *(f"bool {asked}" for asked in self.asked.values()))
+            self._define("_out", leading, "Tensor" if self.asked else "()")
 
-    def define(
-        self,
-        fake: Callable[[Given], Any],
-        result: str,
-        *,
-        suffix: str = "",
-        leading: Mapping[str, str] | None = None,
-        run: Callable[[Given], Any] | None = None,
-        casts: Sequence[str] = (),
-    ) -> None:
-        """Define the operator of the call's name and a suffix. `leading` are arguments in front of
-        the call's, by name; `run` computes the result, by default that of the function of arrays.
-        """
-        first = leading or {}
-        names = (*first, *self.names)
+    def _define(self, suffix: str, leading: tuple[str, ...], result: str) -> None:
+        """Define an operator, with arguments in front of the call's, and give it its backward."""
+        names = (*(each.split()[-1] for each in leading), *self.names)
+        more = suffix.removeprefix("_") if suffix != "_out" else ""
 
         def ran(*values: Any) -> Any:
             given = self.given(values, names)
             check_deterministic(given.schedule)
-            return self.run(given) if run is None else run(given)
+            made = self._run(given, more)
+            return made if suffix != "_out" else self._beside(given, made)
 
         def faked(*values: Any) -> Any:
-            return fake(self.given(values, names))
+            given = self.given(values, names)
+            if suffix != "_out":
+                return self.made(given, more)
+            beside = "".join(each for each, asked in self.asked.items() if getattr(given, asked))
+            return self._beside(given, self.made(given, beside))
 
-        schema = ", ".join((*first.values(), self.schema))
-        define(f"{self.call.name}{suffix}", f"({schema}) -> {result}", ran, faked, casts)
+        name = f"{self.call.name}{suffix}"
+        schema = f"({', '.join((*leading, *self.schema))}) -> {result}"
+        define(name, schema, ran, faked, self.own.casts)
+        if suffix == "_out":
+            return
+        if self.own.backward is None:
+            remember: Any = self._refuse_gradient
+            backward: Any = self._refuse_gradient
+        else:
+            assert self.own.remember is not None
+            remember = partial(self.own.remember, self, suffix)
+            backward = partial(self.own.backward, self, suffix)
+        with_backward(name, backward, remember)
+        if not self.call.is_of_lists:
+            self.transformable[suffix] = transformable(name, backward, remember)
+
+    def operator(self, suffix: str = "") -> Any:
+        """The operator with a suffix."""
+        return getattr(torch.ops.cutedialect, f"{self.call.name}{suffix}")
 
     def given(self, values: Sequence[Any], names: Sequence[str] = ()) -> Given:
         """The arguments of an operator, of which torch leaves out the last ones that have their
@@ -99,7 +162,106 @@ class Operator:
 
     def run(self, given: Given, **more: Any) -> Any:
         """The result of the function of arrays."""
-        return self.direct(**(vars(given) | more))
+        return self.door.function_of_arrays(**(vars(given) | more))
+
+    def _run(self, given: Given, more: str) -> Any:
+        if more in self.asked:
+            return self.run(given, **{self.asked[more]: True})
+        if not more:
+            return self.run(given)
+        tensor = self.made(given)
+        return self.run(given, **{more: tensor}), tensor
+
+    def _beside(self, given: Given, made: Any) -> Any:
+        """What an operator that writes the first result returns: the second, where it has one."""
+        if isinstance(made, tuple):
+            return made[1]
+        first = getattr(given, self.call.operands[0])
+        return first.new_empty(0, dtype=torch.float32) if self.asked else None
+
+    def made(self, given: Given, more: str = "") -> Any:
+        """Results of the right shapes and types, of any contents; refuses wrong arguments."""
+        values = vars(given)
+        specs = {
+            each.name: _spec(values[each.name], each.name)
+            for each in self.call.taken("torch")
+            if each.kind.is_array and not each.kind.is_written
+        }
+        checked = self.door.checked(**(values | specs | dict.fromkeys(self.written)))
+        names = [each.name for each in self.call.arrays if each.modes and not each.kind.is_written]
+        columns = [values[name] for name in names]
+        if not self.call.is_of_lists:
+            return self._made(checked, dict(zip(names, columns, strict=True)), more)
+        rows = zip(*(each or [None] * len(columns[0]) for each in columns), strict=True)
+        return [self._made(checked, dict(zip(names, row, strict=True)), more) for row in rows]
+
+    def _made(self, checked: Any, tensors: Mapping[str, Any], more: str) -> Any:
+        first = next(iter(tensors.values()))
+        shapes = self.call.result_shapes({n: x.shape for n, x in tensors.items() if x is not None})
+        types = {each.name: each.dtype for each in self.call.outputs}
+        made = [
+            first.new_empty(
+                shapes.get(name, shapes["out"]),
+                dtype=torch_dtype(types.get(name) or checked.out_dtype, "out_dtype"),
+            )
+            for name in (("out", more) if more else ("out",))
+        ]
+        return tuple(made) if more else made[0]
+
+    def _refuse_gradient(self, *ignored: Any, **named: Any) -> None:
+        raise RuntimeError(self.own.no_backward)
+
+    def _operated(
+        self,
+        named: dict[str, Any],
+        tensors: tuple[Any, ...],
+        values_of: Callable[[], tuple[Any, ...]],
+    ) -> Any:
+        """The result of a call that torch has to know of: its arguments by name, all tensors among
+        them, and what makes those of an operator.
+        """
+        if self.own.backward is None and needs_gradient(tensors):
+            self._refuse_gradient()
+        for each in self.call.parameters:
+            value = named.get(each.name)
+            if each.kind is ACTIVATION and not (value is None or isinstance(value, str)):
+                names = ", ".join(map(repr, get_args(Activation)))
+                raise TypeError(
+                    f"{each.name}: expected {names} or None where a gradient is required or torch "
+                    f"compiles, got a function{self.own.instead}"
+                )
+        given = [name for name in self.written if named[name] is not None]
+        if given and self.call.is_of_lists:
+            raise ValueError(
+                f"{given[0]}: expected None where a gradient is required or torch compiles, got a "
+                "list; take the result"
+            )
+        check_forward_mode(tensors)
+        values = values_of()
+        if given:
+            if needs_gradient(tensors):
+                raise ValueError(
+                    f"{given[0]}: expected None where a gradient is required, got a tensor; take "
+                    "the result, or torch.no_grad()"
+                )
+            return self._written(named, values)
+        more = "".join(name for name, asked in self.asked.items() if named[asked])
+        if not more and needs_gradient(tensors):
+            more = self.own.needs_more(named)
+        suffix = f"_{more}" if more else ""
+        run = self.operator(suffix)
+        if is_transformed() and suffix in self.transformable:
+            run = self.transformable[suffix].apply
+        result = run(*values)
+        return result[0] if more and more not in self.asked else result
+
+    def _written(self, named: Mapping[str, Any], values: tuple[Any, ...]) -> Any:
+        """The result of the operator that writes tensors of the caller."""
+        first, *others = (named[name] for name in self.written)
+        made = self.made(self.given(values)) if first is None else first
+        asked = [named[name] for name in self.asked.values()]
+        beside = self.operator("_out")(made, *others, *asked, *values)
+        return (made, beside) if any(asked) else made
 
     def _values(self) -> str:
         """The arguments of the operator, as expressions of those of the function."""
@@ -120,15 +282,9 @@ class Operator:
         """What a backward returns: the gradients of arguments by name."""
         return tuple(given.get(name) for name in self.names)
 
-    def function(
-        self,
-        names: dict[str, Any],
-        doc: str,
-        operated: Callable[[dict[str, Any], tuple[Any, ...], Values], Any],
-    ) -> Any:
+    def function(self, names: dict[str, Any]) -> Any:
         """The function in front of the operators, in the module that has `names`, where Dynamo
-        looks for what it uses. `operated` gets the arguments by name, all tensors, and what
-        makes the operator's arguments, where torch has to know of the call.
+        looks for what it uses.
         """
         call = self.call
         text = _ENTRY.format(
@@ -138,12 +294,15 @@ class Operator:
             given=", ".join(f"{each.name}={each.name}" for each in call.taken("torch")),
             values=self._values(),
         )
-        names |= {
-            "direct": self.direct, "operated": operated, "is_direct": is_direct,
-            "check_deterministic": check_deterministic, "schedule_text": schedule_text,
-            "Tensor": torch.Tensor, "split": _split, "pair": offsets, "torch_dtype": torch_dtype,
+        mine = {f"direct_{call.name}": self.door.function_of_arrays}
+        mine[f"operated_{call.name}"] = self._operated
+        names |= mine | {
+            "is_direct": is_direct, "check_deterministic": check_deterministic,
+            "schedule_text": schedule_text, "Tensor": torch.Tensor, "split": _split,
+            "pair": offsets, "torch_dtype": torch_dtype,
         }  # fmt: skip
-        return written(text, call.name, __file__, names, doc)
+        self.entry = written(text, call.name, __file__, names, self.own.doc)
+        return self.entry
 
     def _tensors(self) -> str:
         """The tensors among the arguments, as an expression."""
@@ -158,6 +317,22 @@ class Operator:
             else:
                 plain.append(each.name)
         return f"({', '.join(plain)}){more}"
+
+
+def _spec(value: Any, name: str) -> Any:
+    """A tensor, or several, as what a call is checked for; numbers stay."""
+    if isinstance(value, list | tuple):
+        return type(value)(_spec(each, name) for each in value)
+    if not isinstance(value, torch.Tensor):
+        return value
+    return TensorSpec([_extent(each) for each in value.shape], element_type(value.dtype, name))
+
+
+def _extent(extent: Any) -> int | None:
+    """An extent, of one that torch has a symbol for what it is now."""
+    if type(extent) is int:
+        return extent
+    return extent.node.hint if extent.node.has_hint() else None
 
 
 def _split(scale: Any) -> tuple[Any, float | None]:

@@ -1,0 +1,185 @@
+"""What is torch's own of `cute.gemm` and `cute.grouped_gemm`. Their backward is two products,
+dA = dC B^T and dB = A^T dC, by the same operators. `gemm_aux` also returns what stands before the
+activation, which others than relu need for theirs; `gemm_out` writes tensors of the caller.
+"""
+
+# torch is no requirement of the tools that check this file.
+# pyright: reportMissingImports=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from .declared import Operator, Own
+from .operators import element_type
+
+# Activations whose derivative is known from the result; others need what stands before them.
+_FROM_RESULT = (None, "relu")
+_DIFFERENTIABLE = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def _lists(operator: Operator, *values: Any) -> list[Any]:
+    """Tensors as those of several problems."""
+    return [x if x is None or operator.call.is_of_lists else (x,) for x in values]
+
+
+def _remember(
+    operator: Operator, suffix: str, ctx: Any, inputs: tuple[Any, ...], output: Any
+) -> None:
+    """Keep what a backward needs: operands, the activation with what its derivative is taken of.
+    Refuses what has none, with a remedy.
+    """
+    given = operator.given(inputs)
+    tensors_of = (getattr(given, name) for name in operator.own.casts)
+    as_, bs, c, bias = _lists(operator, *tensors_of)
+    for tensors in zip(as_, bs, strict=True):
+        for name, tensor in zip(("a", "b"), tensors, strict=True):
+            if tensor.dtype not in _DIFFERENTIABLE:
+                raise TypeError(
+                    f"{name}: expected f16, bf16, f32 or f64 where a gradient is required, got "
+                    f"{element_type(tensor.dtype, name).name}; take torch.no_grad(), or 16-bit "
+                    "operands"
+                )
+    if given.scale_a is not None or given.scale_b is not None:
+        raise ValueError(
+            "scale_a, scale_b: expected None where a gradient is required, got a scale; multiply "
+            "a or b by it in torch, or use alpha for one number"
+        )
+    ctx.activation = given.activation
+    if not suffix and ctx.activation not in _FROM_RESULT:
+        one = "cutedialect::gemm", "call cutedialect.torch.gemm, which takes cutedialect::gemm_aux"
+        several = "grouped_gemm", "apply it to the results in torch"
+        what, instead = several if operator.call.is_of_lists else one
+        raise ValueError(
+            f"activation: expected None or 'relu' for a gradient of {what}, got "
+            f"{ctx.activation!r}; {instead}"
+        )
+    names = ("alpha", "arch", "backend", "precision")
+    ctx.options = {name: x for name in names if (x := getattr(given, name, None)) is not None}
+    ctx.beta, ctx.count = given.beta, len(as_)
+    ctx.c = None if c is None else [(each.shape, each.dtype) for each in c]
+    ctx.bias = None if bias is None else [each.dtype for each in bias]
+    befores = [output[1]] if suffix else _lists(operator, output)[0] if ctx.activation else []
+    ctx.save_for_backward(*as_, *bs, *befores)
+
+
+def _backward(operator: Operator, suffix: str, ctx: Any, *outputs: Any) -> tuple[Any, ...]:
+    saved, count = ctx.saved_tensors, ctx.count
+    as_, bs, befores = saved[:count], saved[count : 2 * count], saved[2 * count :]
+    gradients: list[Any] = list(_lists(operator, outputs[0])[0])
+    if operator.call.is_of_lists:
+        shapes = [(a.shape[0], b.shape[1]) for a, b in zip(as_, bs, strict=True)]
+        gradients = [
+            a.new_zeros(shape) if each is None else each
+            for each, shape, a in zip(gradients, shapes, as_, strict=True)
+        ]
+    if befores and ctx.activation is not None:
+        pairs = zip(gradients, befores, strict=True)
+        derived = _DERIVATIVES[ctx.activation]
+        gradients = [each if each is None else derived(each, before) for each, before in pairs]
+    if suffix and outputs[1] is not None:
+        gradients = [outputs[1] if gradients[0] is None else gradients[0] + outputs[1]]
+    # torch leaves out trailing arguments that have their defaults.
+    wants = (*ctx.needs_input_grad, False, False)
+    of_c = of_bias = of_a = of_b = None
+    if _any(wants[2]) and ctx.c is not None and (ctx.beta != 0 or operator.call.is_of_lists):
+        pairs = zip(gradients, ctx.c, strict=True)
+        of_c = [_summed(each * ctx.beta, shape).to(dtype) for each, (shape, dtype) in pairs]
+    if _any(wants[3]) and ctx.bias is not None:
+        pairs = zip(gradients, ctx.bias, strict=True)
+        of_bias = [each.sum(tuple(range(each.dim() - 1))).to(dtype) for each, dtype in pairs]
+    gradients = [g.to(a.dtype).contiguous() for g, a in zip(gradients, as_, strict=True)]
+    if _any(wants[0]):
+        of_a = _products(operator, gradients, [b.mT for b in bs], as_, ctx.options)
+    if _any(wants[1]):
+        rows = [a.flatten(0, -2) if b.dim() == 2 else a for a, b in zip(as_, bs, strict=True)]
+        gradients = [
+            g.flatten(0, -2) if b.dim() == 2 else g for g, b in zip(gradients, bs, strict=True)
+        ]
+        of_b = _products(operator, [a.mT for a in rows], gradients, bs, ctx.options)
+    found: tuple[Any, ...] = of_a, of_b, of_c, of_bias
+    if operator.call.is_of_lists:
+        none = [None] * count
+        found = of_a or none, of_b or none, of_c, of_bias
+    else:
+        found = tuple(each and each[0] for each in found)
+    made = operator.gradients(**dict(zip(operator.own.casts, found, strict=True)))
+    return made[: len(ctx.needs_input_grad)] if operator.call.is_of_lists else made
+
+
+def _any(wants: Any) -> bool:
+    return any(wants) if isinstance(wants, list | tuple) else wants
+
+
+def _products(
+    operator: Operator,
+    ones: Sequence[Any],
+    others: Sequence[Any],
+    likes: Sequence[Any],
+    options: dict[str, Any],
+) -> list[Any]:
+    """Products in the shapes of `likes`; sums over dimensions that these broadcast are of f32."""
+    if operator.call.is_of_lists:
+        return operator.operator()(list(ones), list(others), out_dtype=likes[0].dtype, **options)
+    (one,), (other,), (like,) = ones, others, likes
+    batch = torch.broadcast_shapes(one.shape[:-2], other.shape[:-2])
+    is_summed = tuple(batch) != tuple(like.shape[:-2])
+    dtype = torch.float32 if is_summed and like.dtype != torch.float64 else like.dtype
+    product = operator.entry(one, other, out_dtype=dtype, **options)
+    return [_summed(product, like.shape).to(like.dtype)]
+
+
+def _summed(value: Any, shape: Any) -> Any:
+    return value if value.shape == shape else value.sum_to_size(shape)
+
+
+_DERIVATIVES: dict[str, Callable[[Any, Any], Any]] = {
+    "relu": lambda gradient, before: torch.ops.aten.threshold_backward(gradient, before, 0),
+    "gelu": lambda gradient, before: torch.ops.aten.gelu_backward(gradient, before),
+    "silu": lambda gradient, before: _silu_backward(gradient, before),
+    "tanh": lambda gradient, before: torch.ops.aten.tanh_backward(gradient, torch.tanh(before)),
+    "sigmoid": lambda gradient, before: torch.ops.aten.sigmoid_backward(
+        gradient, torch.sigmoid(before)
+    ),
+}
+
+
+def _silu_backward(gradient: Any, before: Any) -> Any:
+    """torch's own has no derivative, so that it is spelled out where one may be taken of it."""
+    if not torch.is_grad_enabled():
+        return torch.ops.aten.silu_backward(gradient, before)
+    sigmoid = torch.sigmoid(before)
+    return gradient * sigmoid * (1 + before * (1 - sigmoid))
+
+
+GEMM = Own(
+    """`cute.gemm` as torch sees it: activation(alpha A B + beta C + bias) of a (..., M, K) and
+    b (..., K, N), with gradients for a, b, c and bias of f16, bf16, f32 (as tf32, or in the
+    `precision` "3xtf32" of the product) and f64.
+
+    Arguments and result are those of `cute.gemm`, on torch's current stream. A backward computes
+    its products in the operands' element type, sums over broadcast dimensions in f32. Where a
+    gradient is required or torch compiles, `activation` is a name or None. Raises
+    TypeError or ValueError naming the argument, also for scales, `out` and `aux` where a gradient
+    is required.
+    """,
+    ("a", "b", "c", "bias"),
+    _remember,
+    _backward,
+    needs_more=lambda named: "" if named["activation"] in _FROM_RESULT else "aux",
+    instead="; make your kernel an operator by cutedialect.torch.op",
+)
+GROUPED_GEMM = Own(
+    """`cute.grouped_gemm` as torch sees it, with gradients for the tensors of `as_`, `bs`, `c`
+    and `bias`, of f16, bf16, f32 (as tf32) and f64, for activations None and "relu".
+
+    Raises TypeError or ValueError naming the argument, also for scales, `out` and `aux` where a
+    gradient is required, and for `out` and `aux` where torch compiles.
+    """,
+    ("as_", "bs", "c", "bias"),
+    _remember,
+    _backward,
+)
