@@ -22,6 +22,7 @@ _TYPES: dict[str, Any] = {
     "e5m2": ml_dtypes.float8_e5m2,
     "i8": np.int8,
     "u8": np.uint8,
+    "i16": np.int16,
     "i32": np.int32,
     "i64": np.int64,
     "i1": np.bool_,
@@ -210,6 +211,56 @@ class NumpyTiles:
     def relu(self, tile: Tile) -> Tile:
         return self.maximum(tile, 0)
 
+    def floor(self, tile: Tile) -> Tile:
+        return self._whole(tile, np.floor)
+
+    def ceil(self, tile: Tile) -> Tile:
+        return self._whole(tile, np.ceil)
+
+    def trunc(self, tile: Tile) -> Tile:
+        return self._whole(tile, np.trunc)
+
+    def round(self, tile: Tile) -> Tile:
+        return self._whole(tile, np.rint)
+
+    def _whole(self, tile: Tile, by: Any) -> Tile:
+        dtype = np.dtype(np.float32) if tile.dtype.itemsize <= 2 else tile.dtype
+        return Tile(_held(by(_wide(tile.values)), dtype), self)
+
+    def sign(self, tile: Tile) -> Tile:
+        return Tile(_held(np.sign(_wide(tile.values)), tile.dtype), self)
+
+    def copysign(self, size: Tile, sign: Tile) -> Tile:
+        return _binary(np.copysign, size, sign)
+
+    def clamp(self, tile: Tile, low: int, high: int) -> Tile:
+        return self.minimum(self.maximum(tile, low), high)
+
+    def fma(self, a: Tile, b: int, c: Tile) -> Tile:
+        return a * b + c
+
+    def isnan(self, tile: Tile) -> Tile:
+        return Tile(np.isnan(_wide(tile.values)), self)
+
+    def isinf(self, tile: Tile) -> Tile:
+        return Tile(np.isinf(_wide(tile.values)), self)
+
+    def isfinite(self, tile: Tile) -> Tile:
+        return Tile(np.isfinite(_wide(tile.values)), self)
+
+    def popc(self, tile: Tile) -> Tile:
+        return Tile(_bits(tile.values).sum(-1).astype(np.int32), self)
+
+    def clz(self, tile: Tile) -> Tile:
+        seen = np.maximum.accumulate(_bits(tile.values), axis=-1)
+        return Tile((1 - seen).sum(-1).astype(np.int32), self)
+
+    def brev(self, tile: Tile) -> Tile:
+        bits = _bits(tile.values)
+        weights = np.uint64(1) << np.arange(bits.shape[-1], dtype=np.uint64)
+        turned = (bits.astype(np.uint64) * weights).sum(-1, dtype=np.uint64)
+        return Tile(turned.astype(f"u{tile.dtype.itemsize}").view(tile.dtype), self)
+
     def coord(self, tile: Tile, mode: int, origin: Any = 0) -> Tile:
         first = origin.starts[mode] if isinstance(origin, View) else origin
         at = np.indices(tile.values.shape)[mode] + first
@@ -396,6 +447,9 @@ class Tile:
             return Tile(_wide(self.values) != 0, self.names)
         return Tile(_held(_wide(self.values), np.dtype(dtype)), self.names)
 
+    def bitcast(self, dtype: Any) -> Tile:
+        return Tile(np.ascontiguousarray(self.values).view(dtype), self.names)
+
     def columns(self, first: int, count: int) -> Tile:
         return Tile(self.values[:, first : first + count], self.names)
 
@@ -420,6 +474,9 @@ class Tile:
     __rmul__ = _binary_method(np.multiply, True)
     __floordiv__ = _binary_method(np.floor_divide)
     __mod__ = _binary_method(np.mod)
+    __lshift__ = _binary_method(np.left_shift)
+    __rlshift__ = _binary_method(np.left_shift, True)
+    __rshift__ = _binary_method(np.right_shift)
     __and__ = _binary_method(np.bitwise_and)
     __or__ = _binary_method(np.bitwise_or)
     __xor__ = _binary_method(np.bitwise_xor)
@@ -490,6 +547,13 @@ def _wide(values: np.ndarray) -> np.ndarray:
     if values.dtype == np.bool_:
         return values
     return values.astype(np.float64 if _is_float(values.dtype) else np.int64)
+
+
+def _bits(values: np.ndarray) -> np.ndarray:
+    """The bits of integers along a mode behind the others, the highest first."""
+    count = 8 * values.dtype.itemsize
+    wide = values.astype(np.int64)[..., None]
+    return (wide >> np.arange(count - 1, -1, -1)) & 1
 
 
 def _held(values: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -65,7 +65,8 @@ class _Lot(LotOfMultiplies):
     def statement(self, multiplies: bool) -> None:
         choices: list[tuple[float, Callable[[], None]]] = [
             (3, self.elementwise),
-            (0.6, self.integers),
+            (0.8, self.integers),
+            (0.5, self.of_floats),
             (1, lambda: self.load()),
             (1.6, self.reduction),
             (1, self.masked),
@@ -149,8 +150,50 @@ class _Lot(LotOfMultiplies):
             found = [self.add(f"{text.name}.to(cute.i32)", text.shape, "i32")]
         value = self.lot.choice(found)
         self.features.add("integer arithmetic")
+        if self.chance(0.5):
+            self.bits(value)
+            return
         form = self.lot.choice(("{} // 3", "{} % 5", "{} & 3", "{} | 4", "{} ^ 1"))
         self.add(form.format(value.name), value.shape, value.dtype)
+
+    def bits(self, value: Value) -> None:
+        """Shifts and counts of the bits of an integer."""
+        self.features.add("shifts and bits")
+        shifted = ("{} << 1", "{} >> 1", "{} >> ({} & 3)", "2 << ({} & 3)", "cute.brev({}) & 7")
+        form = self.lot.choice((*shifted, "cute.popc({})", "cute.clz({})"))
+        counts = form.startswith(("cute.popc", "cute.clz"))
+        text = form.format(*[value.name] * form.count("{}"))
+        self.add(text, value.shape, "i32" if counts else value.dtype)
+
+    def of_floats(self) -> None:
+        """Functions of floats whose results are exact."""
+        found = self.tiles(lambda value: value.dtype in ("f16", "bf16", "f32", "f64"))
+        if not found:
+            text = self.lot.choice(self.tiles())
+            found = [self.add(f"{text.name}.to(cute.f32)", text.shape, "f32")]
+        value = self.lot.choice(found)
+        name, dtype = value.name, value.dtype
+        self.features.add("functions of floats")
+        kind = self.lot.choice(("whole", "whole", "sign", "fma", "class", "bits"))
+        match kind:
+            case "whole":
+                word = self.lot.choice(("floor", "ceil", "trunc", "round"))
+                wide = "f32" if dtype in ("f16", "bf16") else dtype
+                self.add(f"cute.{word}({name} * 0.5)", value.shape, wide)
+            case "sign":
+                form = self.lot.choice(("cute.sign({0})", "cute.copysign({0}, 1 - {0})"))
+                self.add(form.format(name), value.shape, dtype)
+            case "fma":
+                small = f"cute.clamp({name}, -3, 3)"
+                self.add(f"cute.fma({small}, 2, {small})", value.shape, dtype)
+            case "class":
+                word = self.lot.choice(("isnan", "isinf", "isfinite"))
+                self.add(f"cute.where(cute.{word}({name}), {name}, 1)", value.shape, dtype)
+            case _:
+                integer = {"f16": "i16", "bf16": "i16", "f32": "i32", "f64": "i64"}[dtype]
+                # A sum with 0 has no negative zero.
+                text = f"({name} + 0).bitcast(cute.{integer}).to(cute.i32) >> 3"
+                self.add(text, value.shape, "i32")
 
     def reduction(self) -> None:
         value = self.lot.choice(self.tiles())

@@ -42,32 +42,48 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.dtypes import u16 as u16
     from cutedialect.frontend.dtypes import u32 as u32
     from cutedialect.frontend.dtypes import u64 as u64
-    from cutedialect.frontend.functions import abs_ as abs
+    from cutedialect.frontend.elementwise import abs_ as abs
+    from cutedialect.frontend.elementwise import bitcast as bitcast
+    from cutedialect.frontend.elementwise import brev as brev
+    from cutedialect.frontend.elementwise import ceil as ceil
+    from cutedialect.frontend.elementwise import clz as clz
+    from cutedialect.frontend.elementwise import copysign as copysign
+    from cutedialect.frontend.elementwise import exp as exp
+    from cutedialect.frontend.elementwise import exp2 as exp2
+    from cutedialect.frontend.elementwise import floor as floor
+    from cutedialect.frontend.elementwise import fma as fma
+    from cutedialect.frontend.elementwise import isfinite as isfinite
+    from cutedialect.frontend.elementwise import isinf as isinf
+    from cutedialect.frontend.elementwise import isnan as isnan
+    from cutedialect.frontend.elementwise import log as log
+    from cutedialect.frontend.elementwise import log2 as log2
+    from cutedialect.frontend.elementwise import maximum as maximum
+    from cutedialect.frontend.elementwise import minimum as minimum
+    from cutedialect.frontend.elementwise import mulhi as mulhi
+    from cutedialect.frontend.elementwise import popc as popc
+    from cutedialect.frontend.elementwise import round_ as round
+    from cutedialect.frontend.elementwise import rsqrt as rsqrt
+    from cutedialect.frontend.elementwise import sqrt as sqrt
+    from cutedialect.frontend.elementwise import tanh as tanh
+    from cutedialect.frontend.elementwise import trunc as trunc
     from cutedialect.frontend.functions import atomic_add as atomic_add
+    from cutedialect.frontend.functions import clamp as clamp
     from cutedialect.frontend.functions import column_vector as column_vector
     from cutedialect.frontend.functions import coord as coord
     from cutedialect.frontend.functions import copy as copy
     from cutedialect.frontend.functions import erf as erf
-    from cutedialect.frontend.functions import exp as exp
-    from cutedialect.frontend.functions import exp2 as exp2
     from cutedialect.frontend.functions import full as full
     from cutedialect.frontend.functions import gelu as gelu
     from cutedialect.frontend.functions import inf as inf
     from cutedialect.frontend.functions import load as load
-    from cutedialect.frontend.functions import log as log
-    from cutedialect.frontend.functions import log2 as log2
     from cutedialect.frontend.functions import map_ as map
-    from cutedialect.frontend.functions import maximum as maximum
-    from cutedialect.frontend.functions import minimum as minimum
     from cutedialect.frontend.functions import reciprocal as reciprocal
     from cutedialect.frontend.functions import relu as relu
     from cutedialect.frontend.functions import row_vector as row_vector
-    from cutedialect.frontend.functions import rsqrt as rsqrt
     from cutedialect.frontend.functions import search as search
     from cutedialect.frontend.functions import sigmoid as sigmoid
+    from cutedialect.frontend.functions import sign as sign
     from cutedialect.frontend.functions import silu as silu
-    from cutedialect.frontend.functions import sqrt as sqrt
-    from cutedialect.frontend.functions import tanh as tanh
     from cutedialect.frontend.functions import tile_index as tile_index
     from cutedialect.frontend.functions import where as where
     from cutedialect.frontend.functions import zeros as zeros
@@ -150,12 +166,18 @@ __all__ = [
     "autotune",
     "autotuned",
     "bf16",
+    "bitcast",
+    "brev",
+    "ceil",
+    "clamp",
+    "clz",
     "column_max",
     "column_sum",
     "column_vector",
     "compile",
     "coord",
     "copy",
+    "copysign",
     "dump",
     "e4m3",
     "e5m2",
@@ -166,6 +188,8 @@ __all__ = [
     "f16",
     "f32",
     "f64",
+    "floor",
+    "fma",
     "full",
     "gelu",
     "gemm",
@@ -177,6 +201,9 @@ __all__ = [
     "i32",
     "i64",
     "inf",
+    "isfinite",
+    "isinf",
+    "isnan",
     "kernel",
     "launch",
     "load",
@@ -186,25 +213,30 @@ __all__ = [
     "map",
     "maximum",
     "minimum",
+    "mulhi",
     "otherwise",
+    "popc",
     "printf",
     "rand",
     "range",
     "reciprocal",
     "reduce",
     "relu",
+    "round",
     "row_max",
     "row_sum",
     "row_vector",
     "rsqrt",
     "search",
     "sigmoid",
+    "sign",
     "silu",
     "sqrt",
     "synchronize",
     "tanh",
     "tile_index",
     "top_k",
+    "trunc",
     "u8",
     "u16",
     "u32",
@@ -251,32 +283,24 @@ _PUBLIC = {
         "u8",
     ),
     "cutedialect.frontend.functions": (
-        "abs",
         "atomic_add",
+        "clamp",
         "column_vector",
         "coord",
         "copy",
         "erf",
-        "exp",
-        "exp2",
         "full",
         "gelu",
         "inf",
         "load",
-        "log",
-        "log2",
         "map",
-        "maximum",
-        "minimum",
         "reciprocal",
         "relu",
         "row_vector",
-        "rsqrt",
         "search",
         "sigmoid",
+        "sign",
         "silu",
-        "sqrt",
-        "tanh",
         "tile_index",
         "where",
         "zeros",
@@ -338,8 +362,40 @@ _PUBLIC = {
         "ScheduleError",
     ),
     "cutedialect.atoms.tiled_mma": ("TiledMma",),
+    "cutedialect.frontend.elementwise": (
+        "abs",
+        "bitcast",
+        "brev",
+        "ceil",
+        "clz",
+        "copysign",
+        "exp",
+        "exp2",
+        "floor",
+        "fma",
+        "isfinite",
+        "isinf",
+        "isnan",
+        "log",
+        "log2",
+        "maximum",
+        "minimum",
+        "mulhi",
+        "popc",
+        "round",
+        "rsqrt",
+        "sqrt",
+        "tanh",
+        "trunc",
+    ),
 }
-_INSIDE = {"abs": "abs_", "any": "any_", "map": "map_", "range": "range_"}
+_INSIDE = {
+    "abs": "abs_",
+    "any": "any_",
+    "map": "map_",
+    "range": "range_",
+    "round": "round_",
+}
 _EXPORTS = {name: module for module, names in _PUBLIC.items() for name in names}
 
 _SUBMODULES = ("atoms", "backend", "dialects", "frontend", "layout", "passes", "tools")

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import AnyFloat, IntegerAttr, IntegerType, Signedness
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, SSAValue
 
-from .dtypes import DType, f32, i32, i64
+from .dtypes import ALL, DType, f32, i32, i64
 from .trace import current, error
 
 Number = int | float
@@ -33,6 +33,8 @@ _BINARY: dict[str, tuple[type | None, type | None, type | None]] = {
     "and": (None, arith.AndIOp, arith.AndIOp),
     "or": (None, arith.OrIOp, arith.OrIOp),
     "xor": (None, arith.XOrIOp, arith.XOrIOp),
+    "lshift": (None, arith.ShLIOp, arith.ShLIOp),
+    "rshift": (None, arith.ShRSIOp, arith.ShRUIOp),
     "maximum": (arith.MaximumfOp, arith.MaxSIOp, arith.MaxUIOp),
     "minimum": (arith.MinimumfOp, arith.MinSIOp, arith.MinUIOp),
 }
@@ -45,6 +47,8 @@ _UNDEFINED = {
     "and": "conditions or integers for '&'",
     "or": "conditions or integers for '|'",
     "xor": "conditions or integers for '^' and '~'",
+    "lshift": "integers for '<<'",
+    "rshift": "integers for '>>'",
 }
 
 
@@ -192,7 +196,9 @@ def convert_value(value: SSAValue, source: DType, target: DType) -> SSAValue:
 def binary_value(kind: str, left: SSAValue, right: SSAValue) -> SSAValue:
     """A binary operator on two values of one type; comparisons give i1.
 
-    Division of integers rounds down and `%` has the sign of the divisor, as in Python.
+    Division of integers rounds down and `%` has the sign of the divisor, as in Python. Shifts by
+    the width and more, or by a negative number, leave 0, or the sign where a signed integer goes
+    right, as in NumPy.
     """
     trace = current()
     type_ = left.type
@@ -216,6 +222,21 @@ def binary_value(kind: str, left: SSAValue, right: SSAValue) -> SSAValue:
     if made is arith.DivfOp:
         return trace.insert(arith.DivfOp(left, right, _APPROXIMATE)).results[0]
     return trace.insert(made(left, right)).results[0]
+
+
+def same_bits(value: SSAValue, source: DType, target: DType) -> SSAValue:
+    """The bits of a value as one of another type of the same width."""
+    if source == target:
+        return value
+    if source.bits != target.bits or source.bits == 1:
+        widths = ", ".join(d.name for d in ALL if d.bits == source.bits != 1) or "no other"
+        raise error(
+            f"expected a type of {source.bits} bits ({widths}), got {target.name}; .to() converts",
+            code="CD-P3",
+        )
+    if target.kind != "f" and source.kind != "f":
+        return convert_value(value, source, target)
+    return current().insert(arith.BitcastOp(value, target.ir)).results[0]
 
 
 def negated(value: SSAValue, dtype: DType) -> SSAValue:

@@ -130,6 +130,15 @@ def as_dtype(value: object, what: str = "dtype") -> DType:
     return found
 
 
+def signed(dtype: DType) -> DType:
+    """The signed integer of the width of an integer.
+
+    >>> signed(u32), signed(i8)
+    (cute.i32, cute.i8)
+    """
+    return _BY_NAME[f"i{dtype.bits}"]
+
+
 @cache
 def of_ir(type_: Attribute) -> DType:
     """The element type of an IR type."""

@@ -10,7 +10,8 @@ from xdsl.ir import SSAValue
 
 from .arithmetic import convert_value, is_number, literal
 from .dtypes import DType, f32
-from .functions import abs_, exp2, sqrt, where
+from .elementwise import abs_, exp2, sqrt
+from .functions import where
 from .scalar import Scalar
 from .tile import Tile, View, broadcast_shape, elementwise
 from .trace import current, error

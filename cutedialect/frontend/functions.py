@@ -6,11 +6,9 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from typing import Protocol, TypeVar, cast, overload
+from typing import Any, TypeVar, cast, overload
 
-import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects import math as math_dialect
 from xdsl.dialects.builtin import StringAttr, i32
 from xdsl.dialects.builtin import f32 as f32_type
 from xdsl.dialects.utils import FastMathFlag
@@ -34,11 +32,19 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.cute.tile_ops import SUM_COLUMNS
 from cutedialect.dialects.cute_nvgpu import NEGATIONS
 
-from .accuracy import documented
 from .arithmetic import Number, convert_value, is_number, joined, literal, promote
 from .declarations import GEMM
 from .dtypes import DType, as_dtype, f32
 from .dtypes import i32 as i32_dtype
+from .elementwise import (
+    abs_,
+    exp,
+    floats,
+    loaded,
+    mapped,
+    maximum,
+    minimum,
+)
 from .group import Group
 from .local_tiles import as_extent, local_tile
 from .reductions import any_, column_max, column_sum, row_max, row_sum
@@ -51,7 +57,6 @@ from .tile import (
     as_matrix,
     as_matrix_extents,
     as_value,
-    binary,
     broadcast_shape,
     elementwise,
 )
@@ -467,98 +472,6 @@ def _origin(origin: object, mode: int) -> SSAValue | None:
     return as_i32(origin, "an origin")
 
 
-def _loaded(value: object) -> Tile | Scalar:
-    """A tile, that of a view, or a scalar."""
-    source = value.load() if isinstance(value, View) else value
-    if not isinstance(source, Tile | Scalar):
-        raise error(f"expected a tile or a scalar, got {type(value).__name__}")
-    return source
-
-
-def _floats(value: object, most: int = 64) -> Tile | Scalar:
-    """A tile or scalar of floats of at most so many bits."""
-    source = _loaded(value)
-    if source.dtype.kind != "f" or source.dtype.bits > most:
-        limit = "" if most == 64 else f" of at most {most} bits"
-        what = "a scalar" if isinstance(source, Scalar) else "a tile"
-        raise error(
-            f"expected {what} of floats{limit}, got {source.dtype.name}; convert it with "
-            ".to(cute.f32)",
-            code="CD-P3",
-        )
-    return source
-
-
-def _mapped(
-    source: Tile | Scalar, dtype: DType, body: Callable[[SSAValue], SSAValue]
-) -> Tile | Scalar:
-    """A function of each element of a tile, or of a scalar."""
-    if isinstance(source, Scalar):
-        return Scalar(body(source.use()))
-    return elementwise(body, (source,), source.shape, dtype)
-
-
-class _Unary(Protocol):
-    """A function of tiles, of scalars, and of numbers, which it computes at once."""
-
-    __name__: str
-
-    @overload
-    def __call__(self, value: Tile | View, /) -> Tile: ...
-
-    @overload
-    def __call__(self, value: Scalar, /) -> Scalar: ...
-
-    @overload
-    def __call__(self, value: Number, /) -> float: ...
-
-
-def _unary(name: str) -> _Unary:
-    made, of_number = {
-        "exp": (math_dialect.ExpOp, np.exp),
-        "exp2": (math_dialect.Exp2Op, np.exp2),
-        "log": (math_dialect.LogOp, np.log),
-        "log2": (math_dialect.Log2Op, np.log2),
-        "sqrt": (math_dialect.SqrtOp, np.sqrt),
-        "rsqrt": (math_dialect.RsqrtOp, lambda x: 1 / np.sqrt(x)),
-        "tanh": (math_dialect.TanhOp, np.tanh),
-        "abs": (math_dialect.AbsFOp, np.abs),
-    }[name]
-
-    def function(value: object) -> Tile | Scalar | float:
-        if is_number(value):
-            if name == "abs":
-                return abs(value)
-            with np.errstate(all="ignore"):
-                return float(of_number(np.float64(value)))
-        source = _loaded(value)
-        if name == "abs" and source.dtype.kind != "f":
-            is_signed = source.dtype.kind == "i"
-            return maximum(source, -source) if is_signed else source.to(source.dtype)
-        source = _floats(source)
-        dtype = source.dtype if source.dtype.bits > 16 else f32
-
-        def body(element: SSAValue) -> SSAValue:
-            wide = convert_value(element, source.dtype, dtype)
-            return current().insert(made(wide)).results[0]
-
-        return _mapped(source, dtype, body)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = documented(name)
-    return cast(_Unary, function)
-
-
-exp: _Unary = _unary("exp")
-exp2: _Unary = _unary("exp2")
-log: _Unary = _unary("log")
-log2: _Unary = _unary("log2")
-sqrt: _Unary = _unary("sqrt")
-rsqrt: _Unary = _unary("rsqrt")
-tanh: _Unary = _unary("tanh")
-abs_: _Unary = _unary("abs")
-
-
 @overload
 def reciprocal(value: Tile | View) -> Tile: ...
 
@@ -577,55 +490,29 @@ def reciprocal(value: object) -> Tile | Scalar:
 
 def _inverse_by(value: object, *flags: FastMathFlag) -> Tile | Scalar:
     """1 / x in f32, as flags allow."""
-    source = _floats(value, 32)
+    source = floats(value, 32)
 
     def body(element: SSAValue) -> SSAValue:
         wide = convert_value(element, source.dtype, f32)
         one = current().constant(1.0, f32_type)
         return current().insert(arith.DivfOp(one, wide, arith.FastMathFlagsAttr(flags))).results[0]
 
-    return _mapped(source, f32, body)
+    return mapped(source, f32, body)
 
 
-@overload
-def maximum(left: Scalar, right: Scalar | Number) -> Scalar: ...
+def clamp(value: Elements, low: Any, high: Any) -> Elements:
+    """Each element, or a scalar, within `low` and `high`; NaN stays, or comes of one of these."""
+    raised: Any = maximum(cast(Any, value), low)
+    return minimum(raised, high)
 
 
-@overload
-def maximum(left: Tile | View, right: object) -> Tile: ...
-
-
-@overload
-def maximum(left: object, right: Tile | View) -> Tile: ...
-
-
-def maximum(left: object, right: object) -> Tile | Scalar:
-    """Elementwise maximum, or that of two scalars; a NaN in either gives NaN."""
-    return _extreme("maximum", left, right)
-
-
-@overload
-def minimum(left: Scalar, right: Scalar | Number) -> Scalar: ...
-
-
-@overload
-def minimum(left: Tile | View, right: object) -> Tile: ...
-
-
-@overload
-def minimum(left: object, right: Tile | View) -> Tile: ...
-
-
-def minimum(left: object, right: object) -> Tile | Scalar:
-    """Elementwise minimum, or that of two scalars; a NaN in either gives NaN."""
-    return _extreme("minimum", left, right)
-
-
-def _extreme(kind: str, left: object, right: object) -> Tile | Scalar:
-    for one, other in ((left, right), (right, left)):
-        if isinstance(one, Scalar) and (isinstance(other, Scalar) or is_number(other)):
-            return one.binary(kind, other)
-    return binary(kind, left, right)
+def sign(value: Elements) -> Elements:
+    """-1, 0 or 1 by the sign of each element, or of a scalar; of floats, 0 and NaN stay as they
+    are.
+    """
+    source = loaded(value)
+    rest = where(source < 0, -1, source) if source.dtype.kind != "u" else source
+    return cast("Elements", where(source > 0, 1, rest))
 
 
 def relu(tile: Elements) -> Elements:

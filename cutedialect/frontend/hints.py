@@ -7,10 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from .instead import FUNCTIONS, METHODS, SHIFTED, UnknownNameError
+from .instead import FUNCTIONS, METHODS, UnknownNameError
 from .trace import error
 
-_FUNCTIONS = ("abs", "exp", "exp2", "log", "log2", "relu", "rsqrt", "sqrt", "tanh")
+_FUNCTIONS = (
+    "abs", "ceil", "exp", "exp2", "floor", "isfinite", "isinf", "isnan", "log", "log2", "relu",
+    "round", "rsqrt", "sigmoid", "sign", "sqrt", "tanh", "trunc",
+)  # fmt: skip
 
 
 class Hinted:
@@ -52,17 +55,6 @@ class Computed:
             f"expected {instead}, got np.{called} of a {type(self).__name__}", code="CD-P15"
         )
 
-    def __rshift__(self, other: object) -> NoReturn:
-        del other
-        raise error(f"expected {SHIFTED}, got >>", code="CD-P15")
-
-    def __lshift__(self, other: object) -> NoReturn:
-        del other
-        raise error(f"expected {SHIFTED}, got <<", code="CD-P15")
-
-    __rrshift__ = __rshift__
-    __rlshift__ = __lshift__
-
 
 # NumPy's functions of two arguments, to what the second one calls its operator with the first.
 _OPERATORS = {
@@ -71,12 +63,13 @@ _OPERATORS = {
     "bitwise_and": "__and__", "bitwise_or": "__or__", "bitwise_xor": "__xor__",
     "less": "__gt__", "less_equal": "__ge__", "greater": "__lt__", "greater_equal": "__le__",
     "equal": "__eq__", "not_equal": "__ne__",
+    "left_shift": "__rlshift__", "right_shift": "__rrshift__",
 }  # fmt: skip
 _NUMPY = {
     "absolute": "cute.abs(x)", "maximum": "cute.maximum(x, y)", "minimum": "cute.minimum(x, y)",
-    "right_shift": SHIFTED, "left_shift": SHIFTED, "logical_and": "x & y", "logical_or": "x | y",
+    "logical_and": "x & y", "logical_or": "x | y",
     "logical_not": "~x", "invert": "~x", "negative": "-x", "reciprocal": "1.0 / x",
-    "sign": "cute.where(x > 0, 1, cute.where(x < 0, -1, 0))",
+    "rint": "cute.round(x)", "copysign": "cute.copysign(x, y)", "bitwise_count": "cute.popc(x)",
 }  # fmt: skip
 
 

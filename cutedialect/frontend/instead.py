@@ -8,25 +8,14 @@ from __future__ import annotations
 _LARGEST = "cute.row_max(tile), cute.column_max(tile) or cute.reduce"
 _LEAST = 'cute.reduce(tile, mode, "min")'
 _SUMS = "cute.row_sum(tile), cute.column_sum(tile) or cute.reduce"
-_WITHIN = "cute.minimum(cute.maximum(x, low), high)"
+_WITHIN = "cute.clamp(x, low, high)"
 _PARTS = "a cute.copy to each part of the result, cute.local_tile(Y.slice(mode, first, end), ...)"
-_ROUNDED = (
-    "cute.where(x < 0.0, -size, size), where size = cute.where(abs(x) < 2.0**23, "
-    "(abs(x) + 2.0**23) - 2.0**23, abs(x)), of x in f32 (2.0**52 in f64)"
-)
-_WHOLE = ", where whole = " + _ROUNDED
 _SCANNED = (
     "sums = cute.where(cute.coord(sums, 1) == k, cute.reduce(cute.where(cute.coord(x, 1) <= k, x, "
     "{neutral}), 1, {kind}), sums) for each k of Python's range(columns), from sums = "
     "cute.zeros(x.shape, x.dtype) on"
 )
-_NO_BITS = (
-    "arithmetic: // 2**n and % 2**n take bits out of an integer, * 2**n moves them; those of a "
-    "float come as an integer where the array is passed as integers (array.view)"
-)
-_TABLE = "a table that the host computes, as an argument: cute.local_tile(table, tile, at)"
 _TAKEN = "cute.local_tile(X, (rows, columns), (numbers, k)), whose rows a tile of numbers chooses"
-SHIFTED = "integers: x // 2**n for x >> n, x * 2**n for x << n"
 
 
 class UnknownNameError(AttributeError):
@@ -53,13 +42,12 @@ METHODS = {
     "item": "an element of a tensor of i32 or f32, X[i, j]",
     "ndim": "len(x.shape)",
     "size": ".shape",
-    "view_as": _NO_BITS,
-    "bitcast": _NO_BITS,
     "gather": _TAKEN,
     "any": "cute.any(condition)",
     "all": "~cute.any(~condition)",
     "clip": _WITHIN,
     "clamp": _WITHIN,
+    "view_as": ".bitcast(dtype)",
 }
 FUNCTIONS = {
     "sum": _SUMS,
@@ -91,18 +79,7 @@ FUNCTIONS = {
         "cute.top_k(tile, k), of floats, whose second result are the places of the k largest in "
         "falling order"
     ),
-    "round": _ROUNDED,
-    "rint": _ROUNDED,
-    "floor": "cute.where(whole > x, whole - 1.0, whole)" + _WHOLE,
-    "ceil": "cute.where(whole < x, whole + 1.0, whole)" + _WHOLE,
-    "trunc": "cute.where(x < 0.0, -down, down), where down is abs(x) rounded down",
-    "sin": _TABLE,
-    "cos": _TABLE,
-    "popc": (
-        "the sum of (x.to(cute.i64) // 2**n) % 2 for each n of Python's range(bits), of integers "
-        "of up to 32 bits"
-    ),
-    "bitcast": _NO_BITS,
+    "rint": "cute.round(x)",
     "flip": (
         "cute.copy(x.columns(n, 1), cute.local_tile(Y, (rows, 1), (m, columns - 1 - n))) for each "
         "n of Python's range(columns)"
@@ -113,7 +90,6 @@ FUNCTIONS = {
     "atomic_cas": "one work item for each result, or a second kernel on a cute.workspace",
     "atomic_xchg": "one work item for each result, or a second kernel on a cute.workspace",
     "clip": _WITHIN,
-    "clamp": _WITHIN,
     "cat": _PARTS,
     "concat": _PARTS,
     "concatenate": _PARTS,
@@ -134,7 +110,6 @@ FUNCTIONS = {
     "cdiv": "-(-a // b), of signed integers",
     "pow": "x ** y, which is NaN where x is negative and y no whole number that Python knows",
     "square": "x * x",
-    "isnan": "x != x",
     "log1p": "cute.log(1.0 + x), as exact as 1 + x is: small x lose digits",
     "expm1": "cute.exp(x) - 1.0, whose error is that of exp(x): small x lose digits",
     "atomic_max": "one work item for each result, or a second kernel on a cute.workspace",

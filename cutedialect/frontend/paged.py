@@ -13,7 +13,7 @@ from cutedialect.dialects.cute import ConcatOp, LocalTileOp
 from cutedialect.layout import TiledCopy
 
 from .dtypes import i32, i64
-from .functions import maximum, minimum
+from .elementwise import maximum, minimum
 from .scalar import Scalar, as_i32
 from .tile import Tensor, View, as_matrix_extents, tile_origins
 from .trace import Scope, current, error

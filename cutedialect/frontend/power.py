@@ -21,7 +21,7 @@ def power(base: Any, exponent: Any) -> Any:
     integers (whose exponent must not be negative). Of any other, 16-bit floats are computed in f32,
     as by `cute.sqrt`, `cute.exp2` and `cute.log2`.
     """
-    from .functions import exp2, log2, sqrt
+    from .elementwise import exp2, log2, sqrt
 
     if is_number(exponent):
         number = float(exponent)

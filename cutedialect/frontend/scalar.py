@@ -20,6 +20,7 @@ from .arithmetic import (
     literal,
     negated,
     promote,
+    same_bits,
 )
 from .dtypes import DType, as_dtype, of_ir
 from .dtypes import i32 as i32_dtype
@@ -52,6 +53,10 @@ class Scalar(Computed):
     def to(self, dtype: object) -> Scalar:
         """Convert; floats round to nearest even, to integers toward zero."""
         return Scalar(convert_value(self.use(), self.dtype, as_dtype(dtype)))
+
+    def bitcast(self, dtype: object) -> Scalar:
+        """The bits as a type of the same width: f32 as i32 or u32, and back."""
+        return Scalar(same_bits(self.use(), self.dtype, as_dtype(dtype)))
 
     def _binary(self, kind: str, other: object, swap: bool = False) -> Scalar:
         if not isinstance(other, Scalar) and not is_number(other):
@@ -130,11 +135,32 @@ class Scalar(Computed):
     def __and__(self, other: object) -> Scalar:
         return self._binary("and", other)
 
+    def __rand__(self, other: object) -> Scalar:
+        return self._binary("and", other, True)
+
     def __or__(self, other: object) -> Scalar:
         return self._binary("or", other)
 
+    def __ror__(self, other: object) -> Scalar:
+        return self._binary("or", other, True)
+
     def __xor__(self, other: object) -> Scalar:
         return self._binary("xor", other)
+
+    def __rxor__(self, other: object) -> Scalar:
+        return self._binary("xor", other, True)
+
+    def __lshift__(self, other: object) -> Scalar:
+        return self._binary("lshift", other)
+
+    def __rlshift__(self, other: object) -> Scalar:
+        return self._binary("lshift", other, True)
+
+    def __rshift__(self, other: object) -> Scalar:
+        return self._binary("rshift", other)
+
+    def __rrshift__(self, other: object) -> Scalar:
+        return self._binary("rshift", other, True)
 
     def __eq__(self, other: object) -> Scalar:  # type: ignore[override]
         return self._binary("eq", other)

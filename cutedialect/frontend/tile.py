@@ -42,6 +42,7 @@ from .arithmetic import (
     literal,
     negated,
     promote,
+    same_bits,
 )
 from .dtypes import DType, as_dtype, i1, of_ir
 from .hints import Computed, Hinted, refuse_elements, refuse_matmul, refuse_stores
@@ -378,6 +379,13 @@ class Tile(Hinted, Computed):
 
         return elementwise(convert, (self,), self.shape, target)
 
+    def bitcast(self, dtype: object) -> Tile:
+        """The bits of each element as a type of the same width: f32 as i32 or u32, and back."""
+        source, target = self.dtype, as_dtype(dtype)
+        return elementwise(
+            lambda value: same_bits(value, source, target), (self,), self.shape, target
+        )
+
     def _binary(self, kind: str, other: object, swap: bool = False) -> Tile:
         if not isinstance(other, Tile | View | Scalar) and not is_number(other):
             return NotImplemented
@@ -449,11 +457,32 @@ class Tile(Hinted, Computed):
     def __and__(self, other: object) -> Tile:
         return self._binary("and", other)
 
+    def __rand__(self, other: object) -> Tile:
+        return self._binary("and", other, True)
+
     def __or__(self, other: object) -> Tile:
         return self._binary("or", other)
 
+    def __ror__(self, other: object) -> Tile:
+        return self._binary("or", other, True)
+
     def __xor__(self, other: object) -> Tile:
         return self._binary("xor", other)
+
+    def __rxor__(self, other: object) -> Tile:
+        return self._binary("xor", other, True)
+
+    def __lshift__(self, other: object) -> Tile:
+        return self._binary("lshift", other)
+
+    def __rlshift__(self, other: object) -> Tile:
+        return self._binary("lshift", other, True)
+
+    def __rshift__(self, other: object) -> Tile:
+        return self._binary("rshift", other)
+
+    def __rrshift__(self, other: object) -> Tile:
+        return self._binary("rshift", other, True)
 
     def _update(self, kind: str, other: object) -> Tile:
         """An augmented assignment: in place for a tile made by `cute.zeros` or `cute.full`, a new
@@ -491,6 +520,12 @@ class Tile(Hinted, Computed):
 
     def __ixor__(self, other: object) -> Tile:
         return self._update("xor", other)
+
+    def __ilshift__(self, other: object) -> Tile:
+        return self._update("lshift", other)
+
+    def __irshift__(self, other: object) -> Tile:
+        return self._update("rshift", other)
 
     def __eq__(self, other: object) -> Tile:  # type: ignore[override]
         return self._binary("eq", other)
@@ -534,7 +569,7 @@ class Tile(Hinted, Computed):
         )
 
     def __abs__(self) -> Tile:
-        from .functions import abs_
+        from .elementwise import abs_
 
         return abs_(self)
 

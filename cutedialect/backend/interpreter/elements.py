@@ -63,6 +63,11 @@ def held_as(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32) if dtype.itemsize < 4 and dtype.kind not in "iub" else dtype
 
 
+def is_narrow(dtype: np.dtype[Any]) -> bool:
+    """Whether values of this type are floats that are held in a wider one."""
+    return held_as(dtype) != dtype
+
+
 def held_type(type_: Attribute) -> np.dtype[Any]:
     """The type in which values of an element or scalar type are held."""
     return held_as(dtype_of(type_))

@@ -15,7 +15,19 @@ from xdsl.dialects import math as mathd
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Operation
 
-from .elements import dtype_of, held_as, held_type, is_float, rounded, to_integer
+from cutedialect.dialects.cute.scalar_ops import BrevOp
+
+from .elements import (
+    dtype_of,
+    held,
+    held_as,
+    held_type,
+    is_float,
+    is_narrow,
+    rounded,
+    to_float,
+    to_integer,
+)
 
 Function = Callable[..., Any]
 
@@ -49,11 +61,51 @@ def _shifted(shift: Function) -> Function:
     return apply
 
 
+# Splits a float of 53 bits into halves whose products are exact (Dekker 1971).
+_SPLITTER = 2.0**27 + 1
+
+
 def _fused(a: Any, b: Any, c: Any) -> Any:
-    """a b + c rounded once: the product of two f32 is exact in f64."""
-    if a.dtype != np.float32:
-        return a * b + c
-    return (np.multiply(a, b, dtype=np.float64) + c).astype(np.float32)
+    """a b + c rounded once: the product of two f32 is exact in f64, that of two f64 in two parts,
+    as is the sum (Dekker, Knuth).
+    """
+    if a.dtype == np.float32:
+        return (np.multiply(a, b, dtype=np.float64) + c).astype(np.float32)
+    product = a * b
+    total = product + c
+    (high, low), (top, rest) = (
+        (h := (x * _SPLITTER) - ((x * _SPLITTER) - x), x - h) for x in (a, b)
+    )
+    lost = low * rest - (((product - high * top) - low * top) - high * rest)
+    part = total - product
+    lost = lost + ((product - (total - part)) + (c - part))
+    return np.where(np.isfinite(lost), total + lost, total)
+
+
+def _bits_of(function: Function) -> Function:
+    """A function of the bits of integers without a sign, of which it is told how many there are."""
+
+    def apply(a: Any) -> Any:
+        a = np.asarray(a)
+        bits = 8 * a.dtype.itemsize
+        return function(_as_unsigned(a), bits).astype(a.dtype)[()]
+
+    return apply
+
+
+def _leading_zeros(a: Any, bits: int) -> Any:
+    zeros = np.full(a.shape, bits, a.dtype)
+    for place in range(bits):
+        zeros = np.where(a >> a.dtype.type(place) != 0, a.dtype.type(bits - 1 - place), zeros)
+    return zeros
+
+
+def _reversed(a: Any, bits: int) -> Any:
+    one, result = a.dtype.type(1), np.zeros_like(a)
+    for place in range(bits):
+        bit = a >> a.dtype.type(place) & one
+        result = result | bit << a.dtype.type(bits - 1 - place)
+    return result
 
 
 _FLOAT: dict[type[Operation], Function] = {
@@ -77,6 +129,11 @@ _FLOAT: dict[type[Operation], Function] = {
     mathd.SinOp: np.sin,
     mathd.CosOp: np.cos,
     mathd.TanhOp: np.tanh,
+    mathd.FloorOp: np.floor,
+    mathd.CeilOp: np.ceil,
+    mathd.TruncOp: np.trunc,
+    mathd.RoundEvenOp: np.rint,
+    mathd.CopySignOp: np.copysign,
 }
 _SIGNED: dict[type[Operation], Function] = {
     arith.AddiOp: operator.add,
@@ -95,6 +152,9 @@ _SIGNED: dict[type[Operation], Function] = {
     arith.ShRSIOp: _shifted(np.right_shift),
     arith.MaxSIOp: np.maximum,
     arith.MinSIOp: np.minimum,
+    mathd.CtPopOp: _bits_of(lambda a, bits: np.bitwise_count(a)),
+    mathd.CountLeadingZerosOp: _bits_of(_leading_zeros),
+    BrevOp: _bits_of(_reversed),
 }
 _UNSIGNED: dict[type[Operation], Function] = {
     arith.DivUIOp: _SIGNED[arith.FloorDivSIOp],
@@ -202,7 +262,10 @@ def _cast(op: Operation) -> Function:
         target = np.dtype(f"{'u' if unsigned else 'i'}{dtype.itemsize}")
         return lambda a: to_integer(a, target).astype(dtype)
     if isinstance(op, arith.BitcastOp):
-        return lambda a: a.view(dtype)
+        source = dtype_of(op.operands[0].type)
+        return lambda a: held(
+            np.asarray(to_float(a, source) if is_narrow(source) else a).view(dtype)
+        )
     extends_zeros = isinstance(op, arith.ExtUIOp | arith.UIToFPOp)
 
     def prepared(a: Any) -> Any:
@@ -221,15 +284,19 @@ def _cast(op: Operation) -> Function:
 
 
 def _extended(op: Operation) -> Function:
-    """Both halves of an unsigned product, the low one first."""
+    """Both halves of a product, the low one first."""
     dtype = dtype_of(op.results[0].type)
     bits = 8 * dtype.itemsize
-    wide = np.dtype(np.uint64) if bits < 64 else np.dtype(object)
+    wide = np.dtype(np.int64) if bits < 64 else np.dtype(object)
+    is_signed = isinstance(op, arith.MulSIExtendedOp)
+    if not is_signed and bits < 64:
+        wide = np.dtype(np.uint64)
     mask = (1 << bits) - 1
 
     def halves(a: Any, b: Any) -> tuple[Any, Any]:
-        product = _as_unsigned(a).astype(wide) * _as_unsigned(b).astype(wide)
-        parts = product & mask, product >> bits
+        one, other = ((v if is_signed else _as_unsigned(v)).astype(wide) for v in (a, b))
+        product = one * other
+        parts = product & mask, product >> bits & mask
         low, high = (np.asarray(part).astype(f"u{dtype.itemsize}") for part in parts)
         return low.astype(dtype), high.astype(dtype)
 
@@ -246,6 +313,7 @@ _SPECIAL: dict[type[Operation], Callable[[Operation], Function]] = {
     arith.CmpfOp: _compare,
     arith.SelectOp: lambda op: _select,
     arith.MulUIExtendedOp: _extended,
+    arith.MulSIExtendedOp: _extended,
     **dict.fromkeys(_CASTS, _cast),
 }
 

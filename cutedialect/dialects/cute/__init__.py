@@ -3,7 +3,7 @@
 `attributes.py`, `layout_types.py` and `types.py` hold what is written in types, `kernel_ops.py` the
 kernel, `host_ops.py` its host part, `groups.py` tables of tensors, `slices.py` parts of tensors,
 `joins.py` tiles of several parts, `indexed_tiles.py` tiles of numbered rows, `views.py` tiles,
-`storage.py` where they lie, `fragment_ops.py` register tiles, `tile_ops.py` what computes, `reductions.py` what
+`storage.py` where they lie, `scalar_ops.py` numbers, `fragment_ops.py` register tiles, `tile_ops.py` what computes, `reductions.py` what
 combines the elements of a tile. `algebra/` is the layout algebra as IR, as NVIDIA's CuTe IR has it.
 """
 
@@ -48,6 +48,7 @@ from .kernel_ops import (
 )
 from .layout_types import ComposedLayoutType, LayoutType, SwizzleType
 from .reductions import ReduceOp
+from .scalar_ops import BrevOp
 from .slices import ReadOp, SearchOp, SliceOp, slice_type
 from .storage import AllocFragmentOp, AllocSmemOp, AllocTmemOp, StageOp
 from .tile_ops import (
@@ -157,6 +158,7 @@ Cute = CuteDialect(
             CancelLaunchOp,
             WorkspaceOp,
             BarrierOp,
+            BrevOp,
         ]
     ),
     [
@@ -183,6 +185,7 @@ __all__ = [
     "AtomicOp",
     "BarrierOp",
     "BlockIdxOp",
+    "BrevOp",
     "CancelLaunchOp",
     "ClaimOp",
     "ClusterRankOp",

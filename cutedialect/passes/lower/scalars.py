@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import struct
 from collections.abc import Callable
 
 from xdsl.dialects import arith
@@ -14,6 +15,8 @@ from xdsl.dialects import math as mathd
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType, i1
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Operation, SSAValue
+
+from cutedialect.dialects.cute.scalar_ops import BrevOp
 
 from .context import Context, fail, float_name
 from .narrow_floats import FORMATS, decode, from_f32, to_f32
@@ -40,6 +43,8 @@ _INTEGER = {
     arith.MinUIOp: "min.u",
     arith.MaxUIOp: "max.u",
 }
+# By op: the letter of the instruction that gives the upper half of a product.
+_UPPER = {arith.MulUIExtendedOp: "u", arith.MulSIExtendedOp: "s"}
 _PREDICATE = {
     arith.AndIOp: "and.pred",
     arith.OrIOp: "or.pred",
@@ -67,6 +72,19 @@ _FLOAT = {
     mathd.SinOp: ("sin.approx", "f32"),
     mathd.CosOp: ("cos.approx", "f32"),
     mathd.TanhOp: ("tanh.approx", "f32"),
+}
+# By op: how `cvt` rounds a float to a whole one.
+_WHOLE = {
+    mathd.FloorOp: "rmi",
+    mathd.CeilOp: "rpi",
+    mathd.TruncOp: "rzi",
+    mathd.RoundEvenOp: "rni",
+}
+# By op: the instruction on all bits of an integer, and whether it sees narrower ones from above.
+_BITS = {
+    mathd.CtPopOp: ("popc", False),
+    mathd.CountLeadingZerosOp: ("clz", True),
+    BrevOp: ("brev", True),
 }
 _FLOAT_NAMES = {"f32", "f64", *FORMATS}
 # Minimax fits of 2^r, |r| <= 1/2, by relative error, among those that are 1 at 0 (the largest
@@ -112,8 +130,9 @@ def lower_scalar(context: Context, op: Operation, values: Values) -> bool:
             values[op.results[0]] = _float(context, op, args)
         else:
             values[op.results[0]] = _RULES[kind](builder, op, args)
-        if kind is arith.MulUIExtendedOp:
-            values[op.results[1]] = builder.pure(f"mul.hi.u{_width(op.operands[0].type)}", *args)
+        if kind in _UPPER:
+            high = f"mul.hi.{_UPPER[kind]}{_width(op.operands[0].type)}"
+            values[op.results[1]] = builder.pure(high, *args)
     except ValueError as error:
         raise fail(op, str(error)) from error
     return True
@@ -150,6 +169,8 @@ def _integer(builder: ScalarBuilder, op: Operation, args: list[Scalar]) -> Scala
     mnemonic = f"{_INTEGER[kind]}{max(bits, 16)}"
     args = _extended(builder, args, bits, "s" if ".s" in mnemonic else "u")
     if mnemonic.startswith("sh") and bits != 32 and isinstance(args[1], SSAValue):
+        if bits == 64 and builder.constant(args[1]) is None:  # shifts by 2^32 too leave nothing
+            args[1] = builder.pure("min.u64", args[1], bits)
         args[1] = builder.pure(f"cvt.u32.u{max(bits, 16)}", args[1])
     result = builder.pure(mnemonic, *args)
     grows = kind in (arith.AddiOp, arith.MuliOp) and does_not_wrap(op)
@@ -333,12 +354,54 @@ def _integer_cast(builder: ScalarBuilder, op: Operation, args: list[Scalar]) -> 
 
 
 def _same_bits(builder: ScalarBuilder, op: Operation, args: list[Scalar]) -> Scalar:
-    """An integer as one of the other signedness: registers have none."""
-    del builder
-    types = op.operands[0].type, op.results[0].type
-    if _width(types[0]) != _width(types[1]):
-        raise ValueError(f"expected integers of one width, got {types[0]} and {types[1]}")
-    return args[0]
+    """The bits of a number as one of another type. Integers and floats of up to 16 bits lie in
+    registers of one class, and integers have no sign there.
+    """
+    source, target = (float_name(type_) for type_ in (op.operands[0].type, op.results[0].type))
+    (value,), wide = args, ("f32", "f64")
+    if (source in wide) == (target in wide):
+        return value
+    code = "fi" if "f32" in (source, target) else "dq"
+    bits = 32 if code == "fi" else 64
+    constant = builder.constant(value)
+    if constant is None:
+        return builder.pure(f"mov.{target if target in wide else f'b{bits}'}", value)
+    if source in wide:
+        return int(struct.unpack(f"<{code[1]}", struct.pack(f"<{code[0]}", constant))[0])
+    pattern = int(constant) & (1 << bits) - 1
+    return struct.unpack(f"<{code[0]}", pattern.to_bytes(bits // 8, "little"))[0]
+
+
+def _whole(builder: ScalarBuilder, op: Operation, args: list[Scalar]) -> Scalar:
+    """A float rounded to a whole one; narrow ones by way of f32, which holds the result."""
+    name = float_name(op.results[0].type)
+    wide = "f32" if name in FORMATS else name
+    value = builder.pure(f"cvt.{_WHOLE[type(op)]}.{wide}.{wide}", to_f32(builder, args[0], name))
+    return from_f32(builder, value, name)
+
+
+def _copysign(builder: ScalarBuilder, op: Operation, args: list[Scalar]) -> Scalar:
+    """The size of the first with the sign of the second: PTX takes the sign first."""
+    name = float_name(op.results[0].type)
+    wide = "f32" if name in FORMATS else name
+    size, sign = (to_f32(builder, arg, name) for arg in args)
+    return from_f32(builder, builder.pure(f"copysign.{wide}", sign, size), name)
+
+
+def _of_bits(builder: ScalarBuilder, op: Operation, args: list[Scalar]) -> Scalar:
+    """An instruction on all bits; integers of 8 and 16 bits lie below zeros in 32."""
+    name, from_above = _BITS[type(op)]
+    bits, (value,) = _width(op.results[0].type), args
+    if bits < 32:
+        value = builder.pure(f"cvt.u32.u{bits}", value)
+    result = builder.pure(f"{name}.b{max(bits, 32)}", value)
+    if bits < 32 and from_above:
+        missing = 32 - bits
+        is_count = name == "clz"
+        result = builder.pure("sub.s32" if is_count else "shr.u32", result, missing)
+    if bits == 64 and name != "brev":
+        return builder.pure("cvt.u64.u32", result)
+    return builder.pure("cvt.u16.u32", result) if bits < 32 else result
 
 
 def _int_to_float(builder: ScalarBuilder, op: Operation, args: list[Scalar]) -> Scalar:
@@ -462,7 +525,7 @@ def _absolute(builder: ScalarBuilder, op: Operation, args: list[Scalar]) -> Scal
 _RULES: dict[type, Callable[[ScalarBuilder, Operation, list[Scalar]], Scalar]] = {
     **dict.fromkeys(_INTEGER, _integer),
     arith.ConstantOp: _constant,
-    arith.MulUIExtendedOp: _low_product,
+    **dict.fromkeys(_UPPER, _low_product),
     arith.CeilDivSIOp: _ceil_divide,
     arith.FloorDivSIOp: _floor_divide,
     arith.CmpiOp: _cmpi,
@@ -480,6 +543,9 @@ _RULES: dict[type, Callable[[ScalarBuilder, Operation, list[Scalar]], Scalar]] =
     arith.FPToSIOp: _float_to_int,
     arith.FPToUIOp: _float_to_int,
     mathd.AbsIOp: _absolute,
+    **dict.fromkeys(_WHOLE, _whole),
+    **dict.fromkeys(_BITS, _of_bits),
+    mathd.CopySignOp: _copysign,
     mathd.ExpOp: _natural,
     mathd.LogOp: _natural,
 }

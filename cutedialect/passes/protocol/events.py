@@ -101,6 +101,7 @@ ROWS: dict[type[Operation], Row] = {
     pipeline.RoleOp: _HOLDS,
     cute.DimOp: _GIVES,
     cute.CoordOp: _GIVES,
+    cute.BrevOp: _GIVES,
     cute.StrideOp: _GIVES,
     cute.BlockIdxOp: _GIVES,
     cute.GridDimOp: _GIVES,

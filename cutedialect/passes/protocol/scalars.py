@@ -57,9 +57,9 @@ _BINARY: dict[type[Operation], Callable[[int, int], int]] = {
     arith.AndIOp: lambda one, other: one & other,
     arith.OrIOp: lambda one, other: one | other,
     arith.XOrIOp: lambda one, other: one ^ other,
-    arith.ShLIOp: lambda one, other: one << (other & 63),
-    arith.ShRSIOp: lambda one, other: one >> (other & 63),
-    arith.ShRUIOp: lambda one, other: one >> (other & 63),
+    arith.ShLIOp: lambda one, other: one << other if 0 <= other < 64 else 0,
+    arith.ShRSIOp: lambda one, other: one >> min(other & (1 << 64) - 1, 63),
+    arith.ShRUIOp: lambda one, other: one >> min(other & (1 << 64) - 1, 63),
 }
 _SAME = (arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, arith.IndexCastOp)
 # By the predicate's number: eq, ne, slt, sle, sgt, sge, ult, ule, ugt, uge.

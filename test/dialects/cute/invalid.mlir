@@ -337,3 +337,10 @@ cute.kernel @attribute_of_a_loop(%n: i32) {
   // expected-error @+1 {{unknown attribute 'turn' of 'scf.for', which has few_trips, fills, order, reads, reads_early, role, stage, turns, work_items; did you mean 'turns'?}}
   } {turn}
 }
+
+// -----
+
+cute.kernel @bits_of_a_condition(%c: i1) {
+  // expected-error @+1 {{'cute.brev': expected an integer of 8 to 64 bits, got i1}}
+  %r = cute.brev %c : i1
+}

@@ -414,3 +414,15 @@ cute.kernel @k(%c: i1) {
 cute.kernel @canceling(%n: i32) {
   %next = cute.cancel_launch of %n
 }
+
+// -----
+
+// cute.brev
+// CHECK: cute.kernel @reversed(%n: i32, %m: ui8) {
+// CHECK-NEXT:   %r = cute.brev %n : i32
+// CHECK-NEXT:   %s = cute.brev %m : ui8
+// CHECK-NEXT: }
+cute.kernel @reversed(%n: i32, %m: ui8) {
+  %r = cute.brev %n : i32
+  %s = cute.brev %m : ui8
+}
