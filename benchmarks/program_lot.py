@@ -65,8 +65,8 @@ class _Lot(LotOfMultiplies):
     def statement(self, multiplies: bool) -> None:
         choices: list[tuple[float, Callable[[], None]]] = [
             (3, self.elementwise),
-            (0.8, self.integers),
-            (0.5, self.of_floats),
+            (1.4, self.integers),
+            (1.2, self.of_floats),
             (1, lambda: self.load()),
             (1.6, self.reduction),
             (1, self.masked),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.choices import Backend as Backend
     from cutedialect.choices import Roles as Roles
     from cutedialect.frontend import exact as exact
+    from cutedialect.frontend import fast as fast
     from cutedialect.frontend.attention import attention as attention
     from cutedialect.frontend.autotune import autotune as autotune
     from cutedialect.frontend.autotuned import autotuned as autotuned
@@ -42,6 +43,20 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.dtypes import u16 as u16
     from cutedialect.frontend.dtypes import u32 as u32
     from cutedialect.frontend.dtypes import u64 as u64
+    from cutedialect.frontend.elementary import acos as acos
+    from cutedialect.frontend.elementary import asin as asin
+    from cutedialect.frontend.elementary import atan as atan
+    from cutedialect.frontend.elementary import atan2 as atan2
+    from cutedialect.frontend.elementary import cos as cos
+    from cutedialect.frontend.elementary import cosh as cosh
+    from cutedialect.frontend.elementary import expm1 as expm1
+    from cutedialect.frontend.elementary import lgamma as lgamma
+    from cutedialect.frontend.elementary import log1p as log1p
+    from cutedialect.frontend.elementary import log10 as log10
+    from cutedialect.frontend.elementary import pow_ as pow
+    from cutedialect.frontend.elementary import sin as sin
+    from cutedialect.frontend.elementary import sinh as sinh
+    from cutedialect.frontend.elementary import tan as tan
     from cutedialect.frontend.elementwise import abs_ as abs
     from cutedialect.frontend.elementwise import bitcast as bitcast
     from cutedialect.frontend.elementwise import brev as brev
@@ -158,9 +173,13 @@ __all__ = [
     "View",
     "Views",
     "abs",
+    "acos",
     "any",
     "argmax",
+    "asin",
     "assert_",
+    "atan",
+    "atan2",
     "atomic_add",
     "attention",
     "autotune",
@@ -178,6 +197,8 @@ __all__ = [
     "coord",
     "copy",
     "copysign",
+    "cos",
+    "cosh",
     "dump",
     "e4m3",
     "e5m2",
@@ -185,9 +206,11 @@ __all__ = [
     "exact",
     "exp",
     "exp2",
+    "expm1",
     "f16",
     "f32",
     "f64",
+    "fast",
     "floor",
     "fma",
     "full",
@@ -206,16 +229,20 @@ __all__ = [
     "isnan",
     "kernel",
     "launch",
+    "lgamma",
     "load",
     "local_tile",
     "log",
+    "log1p",
     "log2",
+    "log10",
     "map",
     "maximum",
     "minimum",
     "mulhi",
     "otherwise",
     "popc",
+    "pow",
     "printf",
     "rand",
     "range",
@@ -231,8 +258,11 @@ __all__ = [
     "sigmoid",
     "sign",
     "silu",
+    "sin",
+    "sinh",
     "sqrt",
     "synchronize",
+    "tan",
     "tanh",
     "tile_index",
     "top_k",
@@ -260,7 +290,10 @@ _PUBLIC = {
     ),
     "cutedialect.backend.runtime.kernel": ("Kernel",),
     "cutedialect.choices": ("Activation", "Arch", "Backend", "Roles"),
-    "cutedialect.frontend": ("exact",),
+    "cutedialect.frontend": (
+        "exact",
+        "fast",
+    ),
     "cutedialect.frontend.attention": ("attention",),
     "cutedialect.frontend.autotune": ("autotune",),
     "cutedialect.frontend.autotuned": ("autotuned",),
@@ -388,11 +421,28 @@ _PUBLIC = {
         "tanh",
         "trunc",
     ),
+    "cutedialect.frontend.elementary": (
+        "acos",
+        "asin",
+        "atan",
+        "atan2",
+        "cos",
+        "cosh",
+        "expm1",
+        "lgamma",
+        "log10",
+        "log1p",
+        "pow",
+        "sin",
+        "sinh",
+        "tan",
+    ),
 }
 _INSIDE = {
     "abs": "abs_",
     "any": "any_",
     "map": "map_",
+    "pow": "pow_",
     "range": "range_",
     "round": "round_",
 }

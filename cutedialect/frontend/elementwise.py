@@ -157,6 +157,27 @@ class Unary(Protocol):
     def __call__(self, value: Number, /) -> float: ...
 
 
+class Binary(Protocol):
+    """A function of two tiles, scalars or numbers that broadcast."""
+
+    __name__: str
+
+    @overload
+    def __call__(self, left: Tile | View, right: object, /) -> Tile: ...
+
+    @overload
+    def __call__(self, left: Scalar | Number, right: Tile | View, /) -> Tile: ...
+
+    @overload
+    def __call__(self, left: Scalar, right: Scalar | Number, /) -> Scalar: ...
+
+    @overload
+    def __call__(self, left: Number, right: Scalar, /) -> Scalar: ...
+
+    @overload
+    def __call__(self, left: Number, right: Number, /) -> float: ...
+
+
 class OfElements(Protocol):
     """A function of tiles and of scalars."""
 
@@ -260,9 +281,33 @@ isinf: OfElements = _classified("isinf", "eq", "Whether x is an infinity, of eit
 isfinite: OfElements = _classified("isfinite", "lt", "Whether x is neither infinite nor NaN.")
 
 
+@overload
+def bitcast(value: Tile | View, dtype: object) -> Tile: ...
+
+
+@overload
+def bitcast(value: Scalar, dtype: object) -> Scalar: ...
+
+
 def bitcast(value: Tile | View | Scalar, dtype: object) -> Tile | Scalar:
     """The bits of each element, or of a scalar, as a type of the same width."""
     return loaded(value).bitcast(dtype)
+
+
+@overload
+def fma(a: Tile | View, b: object, c: object) -> Tile: ...
+
+
+@overload
+def fma(a: object, b: Tile | View, c: object) -> Tile: ...
+
+
+@overload
+def fma(a: object, b: object, c: Tile | View) -> Tile: ...
+
+
+@overload
+def fma(a: Scalar | Number, b: Scalar | Number, c: Scalar | Number) -> Scalar: ...
 
 
 def fma(a: object, b: object, c: object) -> Tile | Scalar:
@@ -274,6 +319,22 @@ def fma(a: object, b: object, c: object) -> Tile | Scalar:
     return applied((a, b, c), body, "f")
 
 
+@overload
+def copysign(size: Scalar, sign: Scalar | Number) -> Scalar: ...
+
+
+@overload
+def copysign(size: Number, sign: Scalar) -> Scalar: ...
+
+
+@overload
+def copysign(size: Tile | View, sign: object) -> Tile: ...
+
+
+@overload
+def copysign(size: object, sign: Tile | View) -> Tile: ...
+
+
 def copysign(size: object, sign: object) -> Tile | Scalar:
     """The absolute value of the first with the sign of the second, that of 0 and NaN too."""
 
@@ -281,6 +342,22 @@ def copysign(size: object, sign: object) -> Tile | Scalar:
         return current().insert(mathd.CopySignOp(x, y)).results[0]
 
     return applied((size, sign), body, "f")
+
+
+@overload
+def mulhi(left: Scalar, right: Scalar | Number) -> Scalar: ...
+
+
+@overload
+def mulhi(left: Number, right: Scalar) -> Scalar: ...
+
+
+@overload
+def mulhi(left: Tile | View, right: object) -> Tile: ...
+
+
+@overload
+def mulhi(left: object, right: Tile | View) -> Tile: ...
 
 
 def mulhi(left: object, right: object) -> Tile | Scalar:

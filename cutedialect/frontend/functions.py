@@ -39,11 +39,15 @@ from .dtypes import i32 as i32_dtype
 from .elementwise import (
     abs_,
     exp,
+    exp2,
     floats,
     loaded,
+    log,
+    log2,
     mapped,
     maximum,
     minimum,
+    tanh,
 )
 from .group import Group
 from .local_tiles import as_extent, local_tile
@@ -64,7 +68,10 @@ from .trace import current, error, user_frame
 from .traced_state import is_stored
 
 # Names that a program takes from here, made elsewhere.
-__all__ = ("any_", "column_max", "column_sum", "row_max", "row_sum")
+__all__ = (
+    "abs_", "any_", "column_max", "column_sum", "exp", "exp2", "log", "log2", "maximum", "minimum",
+    "row_max", "row_sum", "tanh",
+)  # fmt: skip
 
 inf: float = math.inf
 # A tile or a scalar, and the same again.

@@ -11,8 +11,9 @@ from .instead import FUNCTIONS, METHODS, UnknownNameError
 from .trace import error
 
 _FUNCTIONS = (
-    "abs", "ceil", "exp", "exp2", "floor", "isfinite", "isinf", "isnan", "log", "log2", "relu",
-    "round", "rsqrt", "sigmoid", "sign", "sqrt", "tanh", "trunc",
+    "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "exp", "exp2", "expm1", "floor",
+    "isfinite", "isinf", "isnan", "lgamma", "log", "log10", "log1p", "log2", "relu", "round",
+    "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
 )  # fmt: skip
 
 
@@ -70,6 +71,8 @@ _NUMPY = {
     "logical_and": "x & y", "logical_or": "x | y",
     "logical_not": "~x", "invert": "~x", "negative": "-x", "reciprocal": "1.0 / x",
     "rint": "cute.round(x)", "copysign": "cute.copysign(x, y)", "bitwise_count": "cute.popc(x)",
+    "arccos": "cute.acos(x)", "arcsin": "cute.asin(x)", "arctan": "cute.atan(x)",
+    "arctan2": "cute.atan2(y, x)",
 }  # fmt: skip
 
 

@@ -108,10 +108,7 @@ FUNCTIONS = {
     "store": METHODS["store"],
     "program_id": "cute.tile_index(Y, tile)",
     "cdiv": "-(-a // b), of signed integers",
-    "pow": "x ** y, which is NaN where x is negative and y no whole number that Python knows",
     "square": "x * x",
-    "log1p": "cute.log(1.0 + x), as exact as 1 + x is: small x lose digits",
-    "expm1": "cute.exp(x) - 1.0, whose error is that of exp(x): small x lose digits",
     "atomic_max": "one work item for each result, or a second kernel on a cute.workspace",
     "atomic_min": "one work item for each result, or a second kernel on a cute.workspace",
 }

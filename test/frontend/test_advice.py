@@ -177,9 +177,6 @@ FORMULAS = {
         lambda x: np.clip(x, -3, 4),
     ),
     "square": (["y = x * x"], np.square),
-    "pow": (["y = x ** 3"], lambda x: x**3),
-    "log1p": (["x = x * x", "y = cute.log(1.0 + x)"], lambda x: np.log1p(x * x)),
-    "expm1": (["y = cute.exp(x) - 1.0"], np.expm1),
     "ones": (["y = cute.full(Y_SHAPE, 1.0)"], np.ones_like),
 }
 
@@ -190,7 +187,7 @@ def test_formulas(name):
     for line in lines:
         value = line.removeprefix("y = ").replace("Y_SHAPE", "shape")
         is_stated = value in FUNCTIONS[name] or line in FUNCTIONS[name]
-        assert is_stated or line.startswith(("low", "mean", "x =", "y = x **"))
+        assert is_stated or line.startswith(("low", "mean"))
     x = drawn("float32")
     want = np.asarray(exact(x.astype(np.float64)), np.float64)
     y = follow([*lines, STORE], x, np.zeros(want.shape, np.float32))

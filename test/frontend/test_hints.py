@@ -52,6 +52,7 @@ def test_what_to_write_instead(text, message):
 LOCATED = {
     "x >> 3": r"expected integers for '>>', got f32",
     "np.exp(x)": r"expected cute.exp\(x\), got np.exp of a Tile",
+    "np.arctan2(x, x)": r"expected cute.atan2\(y, x\), got np.arctan2 of a Tile",
     "np.floor(x)": r"expected cute.floor\(x\), got np.floor of a Tile",
     "np.rint(x)": r"expected cute.round\(x\), got np.rint of a Tile",
     "np.maximum(x, 0.0)": r"expected cute.maximum\(x, y\), got np.maximum of a Tile",

@@ -15,7 +15,7 @@ from xdsl.dialects import math as mathd
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Operation
 
-from cutedialect.dialects.cute.scalar_ops import BrevOp
+from cutedialect.dialects.cute import BrevOp
 
 from .elements import (
     dtype_of,

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from cutedialect.dialects.cute.scalar_ops import BrevOp
+from cutedialect.dialects.cute import BrevOp
 
 from .context import Context, fail, float_name
 from .narrow_floats import FORMATS, decode, from_f32, to_f32
