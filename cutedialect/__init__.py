@@ -111,6 +111,7 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.kernel import KernelFunction as KernelFunction
     from cutedialect.frontend.kernel import TensorSpec as TensorSpec
     from cutedialect.frontend.kernel import kernel as kernel
+    from cutedialect.frontend.kernel import one_of as one_of
     from cutedialect.frontend.launch import compile as compile
     from cutedialect.frontend.launch import dump as dump
     from cutedialect.frontend.local_tiles import local_tile as local_tile
@@ -240,6 +241,7 @@ __all__ = [
     "maximum",
     "minimum",
     "mulhi",
+    "one_of",
     "otherwise",
     "popc",
     "pow",
@@ -350,6 +352,7 @@ _PUBLIC = {
         "KernelFunction",
         "TensorSpec",
         "kernel",
+        "one_of",
     ),
     "cutedialect.frontend.launch": (
         "compile",

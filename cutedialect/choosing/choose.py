@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from cutedialect.schedule import Schedule
 
 from .need import NONE, Limits
-from .space import Space
+from .space import Candidate, CandidateT, Space
 
 _Problem = TypeVar("_Problem")
 MOST_COMPILED = 3
@@ -27,7 +27,7 @@ class Rejection:
     shared memory, where it is one of these, and `why` says it in words.
     """
 
-    schedule: Schedule | None
+    schedule: Candidate | None
     lacks: Lack
     why: str
 
@@ -47,11 +47,11 @@ class NoScheduleError(Exception):
 
 
 def choose(
-    space: Space[_Problem],
+    space: Space[_Problem, CandidateT],
     problem: _Problem,
     given: Schedule | None = None,
     rejected: Sequence[Rejection] = (),
-) -> Schedule:
+) -> CandidateT:
     """The schedule of the least price that has the fields of `given` and was not rejected, nor
     leaves as little over as one that lacked registers or memory. Raises `NoScheduleError`, which
     lists what was tried with its need.
@@ -61,14 +61,17 @@ def choose(
     for schedule in space.ranked(problem, given, limits):
         if schedule not in known:
             return schedule
-    needs = [
+    raise NoScheduleError(space.name, rejected, _needs(space, problem, rejected))
+
+
+def _needs(space: Space[Any, Any], problem: object, rejected: Sequence[Rejection]) -> list[str]:
+    return [
         "" if each.schedule is None else space.need(problem, each.schedule).text()
         for each in rejected
     ]
-    raise NoScheduleError(space.name, rejected, needs)
 
 
-def _limits(space: Space[_Problem], problem: _Problem, rejected: Sequence[Rejection]) -> Limits:
+def _limits(space: Space[Any, Any], problem: object, rejected: Sequence[Rejection]) -> Limits:
     """What some rejections leave."""
     registers, smem = NONE.registers, NONE.smem
     for each in rejected:

@@ -1,10 +1,12 @@
-"""The schedules that are tried for a program whose own choices no pass has made: all open first,
-then what takes less shared memory, and what leaves threads more registers.
+"""The candidates of a program: values of the compile-time parameters that it declares open, and
+schedules whose own choices no pass has made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 
 from cutedialect.schedule import Schedule
 
@@ -23,13 +25,37 @@ _ROWS = {
 }
 
 
+@dataclass(frozen=True)
+class Options:
+    """Compile-time parameters by name, and the schedule they go with; None is what is chosen."""
+
+    parameters: tuple[tuple[str, object], ...]
+    schedule: Schedule | None = None
+
+    def text(self) -> str:
+        """What records and messages call it."""
+        named = ", ".join(f"{name} = {value!r}" for name, value in self.parameters)
+        return named if self.schedule is None else f"{named}; {self.schedule.text()}"
+
+    def call(self) -> dict[str, object]:
+        """The keyword arguments of a call: `kernel(*args, **options.call())`."""
+        made = dict(self.parameters)
+        return made if self.schedule is None else made | {"schedule": self.schedule}
+
+
+# Values of each open parameter by its name, that of the least price first.
+OpenParameters = Mapping[str, Sequence[object]]
+
+
 class ProgramSpace:
-    """What a program may be compiled with; its problem is nothing yet."""
+    """What a program without open parameters may be compiled with; its problem is nothing yet."""
 
     name = "a program"
 
     def ranked(self, problem: None, given: Schedule | None, limits: Limits) -> Iterator[Schedule]:
-        """The rows within the limits; what is given stands alone."""
+        """The rows within the limits: all open first, then what takes less shared memory, and what
+        leaves threads more registers. What is given stands alone.
+        """
         if given is not None and given != Schedule():
             yield given
             return
@@ -42,4 +68,27 @@ class ProgramSpace:
         return _ROWS.get(schedule, Need())
 
 
+class OpenSpace:
+    """What a program with open parameters may be compiled with."""
+
+    name = "a program with open parameters"
+
+    def ranked(
+        self, problem: OpenParameters, given: Schedule | None, limits: Limits
+    ) -> Iterator[Options]:
+        """All values, those that differ least from the first ones first; a schedule that is given
+        goes with each.
+        """
+        # What a value needs is known once it is compiled: another is tried whatever was lacking.
+        places = product(*(range(len(values)) for values in problem.values()))
+        for numbers in sorted(places, key=sum):
+            named = zip(problem.items(), numbers, strict=True)
+            yield Options(tuple((name, values[number]) for (name, values), number in named), given)
+
+    def need(self, problem: OpenParameters, schedule: Options) -> Need:
+        """Nothing is known ahead."""
+        return Need()
+
+
 PROGRAM_SPACE = ProgramSpace()
+OPEN_SPACE = OpenSpace()

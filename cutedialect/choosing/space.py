@@ -9,12 +9,20 @@ from cutedialect.schedule import Schedule
 
 from .need import Limits, Need
 
+
+class Candidate(Protocol):
+    """A schedule, or one with the values of a program's open parameters."""
+
+    def text(self) -> str: ...
+
+
 Problem_contra = TypeVar("Problem_contra", contravariant=True)
+CandidateT = TypeVar("CandidateT", bound=Candidate)
 Entry = TypeVar("Entry")
 
 
-class Space(Protocol[Problem_contra]):
-    """The schedules of a kind of problem, on one target."""
+class Space(Protocol[Problem_contra, CandidateT]):
+    """The candidates of a kind of problem, on one target."""
 
     @property
     def name(self) -> str:
@@ -23,13 +31,13 @@ class Space(Protocol[Problem_contra]):
 
     def ranked(
         self, problem: Problem_contra, given: Schedule | None, limits: Limits
-    ) -> Iterator[Schedule]:
-        """The schedules that have the fields of `given` and keep within limits, the least price
+    ) -> Iterator[CandidateT]:
+        """The candidates that have the fields of `given` and keep within limits, the least price
         first; each is priced when its turn can come.
         """
         ...
 
-    def need(self, problem: Problem_contra, schedule: Schedule) -> Need:
+    def need(self, problem: Problem_contra, schedule: CandidateT) -> Need:
         """What one of them takes of a device."""
         ...
 

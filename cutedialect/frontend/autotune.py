@@ -34,8 +34,9 @@ from cutedialect.schedule import Schedule
 
 from .kernel import KernelFunction
 from .launch import as_schedule
+from .open_parameters import listed
 from .tunable import Tunable, TunableKernel
-from .tuned_options import Candidate, Options
+from .tuned_options import Candidate, Options, options_of
 
 ROUNDS = 30
 # After so many rounds only those go on that are within a factor of the best, and only so many.
@@ -60,11 +61,12 @@ def autotune(
     `args` and `options` are those of a call or of `cute.compile`: arrays, whose copies are timed so
     that they stay as they are, or `cute.TensorSpec`s of given extents. `configs` are schedules or
     their texts (None is what is chosen without one); by default the list of `cute.gemm`, or
-    variations of what the heuristic takes. A mapping among them sets compile-time parameters of a
-    kernel, and perhaps a schedule, `{"tile": (4, 1024), "schedule": "warps = (4,1)"}`; where one
-    is the fastest it is the result: the keyword arguments of the call. Each is timed in `rounds`
-    rounds by CUDA events, L2 flushed before each launch. One that gives another result than the
-    first fails, unless `check` is off, for kernels whose result is not the same each time.
+    the values of a kernel's open parameters (`cute.one_of`) and variations of what the heuristic
+    takes; calls that leave them open use what was found. A mapping among them sets compile-time
+    parameters of a kernel, and perhaps a schedule, `{"tile": (4, 1024), "schedule": "warps =
+    (4,1)"}`; where one is the fastest it is the result: the keyword arguments of the call. Each is
+    timed in `rounds` rounds by CUDA events, L2 flushed before each launch. One whose result is not
+    that of the first fails, unless `check` is off: results may differ from call to call.
 
     The result is kept on disk for the kernel, target, device and class of problems (extents to
     three leading bits), and found there next time unless `again` is set; `cute.gemm` without a
@@ -96,7 +98,7 @@ def autotune(
             print("autotune: stopped before the last round", file=sys.stderr)
     best = tuning.best
     assert best is not None
-    for each in _candidates(given or ()):
+    for each in _candidates(given) if given is not None else _filled(op, options):
         if isinstance(each, Options) and each.text() == best.schedule:
             return each.call()
     return Schedule.parse(best.schedule or best.full)
@@ -348,9 +350,17 @@ def _key(target: Tunable, arch: str, device: str) -> str | None:
 
 def _candidates(configs: Iterable[Config]) -> tuple[Candidate, ...]:
     return _distinct(
-        Options.of(config) if isinstance(config, Mapping) else as_schedule(config)
+        options_of(config) if isinstance(config, Mapping) else as_schedule(config)
         for config in configs
     )
+
+
+def _filled(op: object, options: Mapping[str, Any]) -> tuple[Candidate, ...]:
+    """The values of a kernel's open parameters that a call does not give."""
+    if not isinstance(op, KernelFunction):
+        return ()
+    left = {name: values for name, values in op.open.items() if name not in options}
+    return tuple(listed(left)) if left else ()
 
 
 def _distinct(schedules: Iterable[Candidate]) -> tuple[Candidate, ...]:

@@ -14,7 +14,7 @@ from .autotune import ROUNDS, Config, autotune
 from .kernel import KernelFunction
 from .launch import as_schedule
 from .tunable import tensor_class
-from .tuned_options import Options
+from .tuned_options import options_of
 
 
 class AutotunedKernel:
@@ -108,6 +108,6 @@ def autotuned(
 
 def _keywords(config: Config) -> Mapping[str, object]:
     if isinstance(config, Mapping):
-        return Options.of(config).call()
+        return options_of(config).call()
     schedule = as_schedule(config)
     return {} if schedule is None else {"schedule": schedule}

@@ -24,6 +24,7 @@ from cutedialect.backend.runtime.rejections import (
     rejections_key,
 )
 from cutedialect.choosing.choose import MOST_COMPILED, Lack, NoScheduleError, Rejection, choose
+from cutedialect.choosing.space import Candidate
 from cutedialect.remarks import Remark
 from cutedialect.schedule import Schedule, ScheduleError, replace_set
 
@@ -132,7 +133,7 @@ class Memory:
         keep_rejection(self._key(), (_text(rejection.schedule), rejection.lacks, rejection.why))
 
 
-def _text(schedule: Schedule | None) -> str:
+def _text(schedule: Candidate | None) -> str:
     return "" if schedule is None else schedule.text()
 
 

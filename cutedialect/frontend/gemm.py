@@ -511,7 +511,9 @@ def _with_roles(schedule: Schedule, by_warpgroups: bool) -> Schedule:
     return Schedule(warps=warps, roles="specialized", scheduler="persistent").merged(schedule)
 
 
-def space_of(call: GemmCall, given: Schedule | None, arch: str) -> tuple[Space[Any], Any] | None:
+def space_of(
+    call: GemmCall, given: Schedule | None, arch: str
+) -> tuple[Space[Any, Schedule], Any] | None:
     """Where the schedule is chosen, and what for; None where it stays as it is given."""
     is_whole = given is not None and (given.tile is not None or given.is_uniform)
     if is_whole or 0 in call.out_shape:

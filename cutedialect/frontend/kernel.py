@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, get_args, overload
 
 from cutedialect.backend.runtime.torch_tensors import opaque
 from cutedialect.choices import Spills
-from cutedialect.dialects.walks import ops_of
 from cutedialect.layout import Dyn, Layout
 from cutedialect.schedule import Schedule
 
@@ -127,6 +126,38 @@ class GroupSpec:
 Spec = TensorSpec | ScalarSpec | GroupSpec | None
 
 
+# Values of which a parameter is open.
+_FEWEST = 2
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """The values that an open parameter may have."""
+
+    values: tuple[object, ...]
+
+    def __repr__(self) -> str:
+        return f"one_of({', '.join(map(repr, self.values))})"
+
+
+def one_of(*values: object) -> Any:
+    """Declare a compile-time parameter of a kernel open, with the values that it may have.
+
+    It stands where a default does. A call that gives the parameter gets what it gives; else the
+    value is that which `cute.autotune` found for such arguments, or the first with which passes
+    take the kernel and its registers do not spill, of no more than three that are tried:
+
+        @cute.kernel
+        def scale(X, Y, *, tile=cute.one_of((4, 1024), (1, 4096))): ...
+
+    Raises TypeError for a value that cannot be a key, and ValueError for fewer than two values.
+    """
+    distinct = tuple(dict.fromkeys(values))
+    if len(distinct) < _FEWEST:
+        raise ValueError(f"one_of: expected two different values or more, got {list(values)}")
+    return OneOf(distinct)
+
+
 # What a call takes beside the arguments of the program.
 OPTIONS = ("arch", "schedule", "backend", "stream", "spills")
 # What may become of a kernel whose registers spill.
@@ -162,6 +193,18 @@ class KernelFunction:
         self.parameters: tuple[str, ...] = tuple(
             name for name, each in self.signature.parameters.items() if each.kind in kinds
         )
+        # Values of the compile-time parameters that are open.
+        self.open: dict[str, tuple[object, ...]] = {
+            name: each.default.values
+            for name, each in self.signature.parameters.items()
+            if isinstance(each.default, OneOf)
+        }
+        for name in self.open:
+            if name in self.parameters:
+                raise TypeError(
+                    f"expected one_of for a compile-time parameter, behind '*', got {name} of "
+                    f"{self.__name__}, which is an argument"
+                )
 
     def __repr__(self) -> str:
         code = self.function.__code__
@@ -214,10 +257,18 @@ class KernelFunction:
             )
         return values, left
 
+    def forget(self) -> None:
+        """Look anew for what tuning found."""
+        from .launch import forget_open
+
+        forget_open(self)
+
     def constants(self, given: Mapping[str, object]) -> dict[str, object]:
-        """Compile-time parameters: the defaults, with `given` on top."""
+        """Compile-time parameters: the defaults, with `given` on top; of open ones that are not
+        given the first values.
+        """
         known = {
-            name: parameter.default
+            name: self.open[name][0] if name in self.open else parameter.default
             for name, parameter in self.signature.parameters.items()
             if parameter.kind is inspect.Parameter.KEYWORD_ONLY
         }
@@ -423,6 +474,7 @@ def trace_function(
         PrintfOp,
         ScheduleAttr,
     )
+    from cutedialect.dialects.walks import ops_of
 
     from .trace import start_of
 

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Region
 
+    from .open_parameters import OpenCall
+
 # The dialects of which a trace is verified.
 _DIALECTS = ("cute.", "cute_nvgpu.", "pipeline.", "ptx.")
 # Bytes of the unit that TMA stores.
@@ -167,18 +169,60 @@ def _kernel(
     with suppress(TypeError):  # a compile-time value without a hash is compiled at each call
         given = tuple((name, exact(value)) for name, value in sorted(constants.items()))
         known = (program, version(program.function), keys, given, text, arch, backend, spills)
+    open_call = None
+    if program.open and not program.open.keys() <= options.keys():
+        open_call = _open_call(program, specs, options, constants, schedule, arch, backend)
+        if known is not None:
+            # What tuning found is one thing for each class of problems.
+            known = (*known, tuple(open_call.parameters), open_call.problem)
     found = None if known is None else _kernels.get(known)
     if found is None:
         misspelled = environment.check()
         if misspelled:
             announce_environment(misspelled)
         check_arch(arch)
-        found = _compile(
-            program, specs, constants, schedule, options, arch, backend, keys, spills, variants
-        )
+        if open_call is not None:
+            what = keys, constants, program.in_bounds, spills, tuple(open_call.parameters)
+            found = open_call.kernel(
+                program_key(program.function, what, text, arch),
+                lambda filled: _kernel(program, specs, {**options, **filled.call()}, variants),
+            )
+        else:
+            found = _compile(
+                program, specs, constants, schedule, options, arch, backend, keys, spills, variants
+            )
         if known is not None:
             _kernels[known] = found
     return found
+
+
+def _open_call(
+    program: KernelFunction,
+    specs: Sequence[Spec],
+    options: Mapping[str, Any],
+    constants: Mapping[str, object],
+    schedule: Schedule | None,
+    arch: str,
+    backend: str,
+) -> OpenCall:
+    """A call that leaves parameters of its program open."""
+    from .open_parameters import OpenCall, has_tunings
+    from .tunable import tensor_class
+
+    left = {name: values for name, values in program.open.items() if name not in options}
+    problem = ""
+    if has_tunings():
+        problem = ", ".join(
+            tensor_class(spec, name) for spec, name in zip(specs, program.parameters, strict=True)
+        )
+    return OpenCall(program, left, problem, constants, schedule, arch, backend)
+
+
+def forget_open(program: KernelFunction) -> None:
+    """Choose the open parameters of a program anew, since tuning found others."""
+    if program.open:
+        for key in [key for key in _kernels if key[0] is program]:
+            del _kernels[key]
 
 
 def _compile(

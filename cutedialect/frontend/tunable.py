@@ -14,8 +14,9 @@ from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.timing import Timer
 from cutedialect.schedule import Schedule
 
-from .kernel import KernelFunction, ScalarSpec, TensorSpec
+from .kernel import GroupSpec, KernelFunction, ScalarSpec, TensorSpec
 from .launch import compile_kernel, spec_of
+from .open_parameters import listed
 from .tuned_options import Candidate, Options
 
 # Choices that are varied one at a time, around what the heuristic takes.
@@ -53,8 +54,8 @@ class Tunable(Protocol):
         """The kernel, for the key of a result."""
         ...
 
-    def candidates(self) -> tuple[Schedule | None, ...]:
-        """The schedules to try if none are given; None is what is chosen without one."""
+    def candidates(self) -> tuple[Candidate, ...]:
+        """What to try if nothing is given; None is what is chosen without one."""
         ...
 
     def compiled(self, schedule: Candidate) -> Kernel:
@@ -93,15 +94,8 @@ class TunableKernel:
         constants = {k: v for k, v in self._options.items() if k != "arch"}
         return fingerprint(self._program.function, self._program.constants(constants))
 
-    def candidates(self) -> tuple[Schedule | None, ...]:
-        default = Schedule.parse(self.compiled(None).schedule)
-        varied = [
-            Schedule(**{name: value})
-            for name, values in _VARIED.items()
-            for value in values
-            if getattr(default, name) != value
-        ]
-        return None, *varied
+    def candidates(self) -> tuple[Candidate, ...]:
+        return None, *candidates_around(self.compiled(None), self._program, self._options)
 
     def compiled(self, schedule: Candidate) -> Kernel:
         options = schedule.call() if isinstance(schedule, Options) else {"schedule": schedule}
@@ -109,6 +103,23 @@ class TunableKernel:
 
     def arguments(self, schedule: Candidate) -> tuple[Any, ...]:
         return tuple(value for value in self._held if value is not None)
+
+
+def candidates_around(
+    kernel: Kernel, program: KernelFunction, options: Mapping[str, Any]
+) -> tuple[Options | Schedule, ...]:
+    """What is worth timing beside the default of a program, which `kernel` is: all values of open
+    parameters, of which the default has some, and schedules that differ in one choice.
+    """
+    left = {name: values for name, values in program.open.items() if name not in options}
+    default = Schedule.parse(kernel.schedule)
+    varied = [
+        Schedule(**{name: value})
+        for name, values in _VARIED.items()
+        for value in values
+        if getattr(default, name) != value
+    ]
+    return *(listed(left) if left else ()), *varied
 
 
 def held(value: object, name: str, timer: Timer) -> Any:
@@ -148,6 +159,8 @@ def tensor_class(value: object, name: str = "an argument", has_extents: bool = T
     if value is None:
         return "none"
     spec = spec_of(value, name)
+    if isinstance(spec, GroupSpec):
+        return f"group of {tensor_class(spec.member, name, has_extents=False)}"
     if not isinstance(spec, TensorSpec):
         assert isinstance(spec, ScalarSpec)
         return spec.dtype.name

@@ -1,7 +1,7 @@
 """`python -m cutedialect schedules [--dtype bf16] [--problem MxNxK [--majors TN]]`: the schedules
 from which `cute.gemm` chooses, and what it chooses for a problem that was never tuned. The mark is
 read off the kernel that is compiled for the problem. `--attention BxHxRxKxD [--causal]` lists those
-of `cute.attention`.
+of `cute.attention`, `--kernel FILE.py:NAME SPEC...` those of a program.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from cutedialect.frontend.launch import check_arch
 from cutedialect.schedule import Schedule
 
 from .attention_listing import list_attention
+from .kernel_arguments import ARGUMENTS
+from .program_listing import list_program
 
 # Element widths of operands with a list, and the type that stands for each.
 _WIDTHS = {16: "bf16", 8: "e4m3", 32: "f32"}
@@ -45,6 +47,8 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m cutedialect schedules",
         description="The schedules from which cute.gemm chooses, and its choice for a problem.",
+        epilog=ARGUMENTS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--bits", type=int, choices=_WIDTHS, help="width of an operand's element")
     parser.add_argument("--dtype", help="type of the operands, such as bf16; implies the width")
@@ -61,9 +65,20 @@ def main(arguments: Sequence[str]) -> int:
         "--attention", metavar="BxHxRxKxD", help="list for cute.attention of these sizes instead"
     )
     parser.add_argument("--causal", action="store_true", help="of an attention that is causal")
+    parser.add_argument("--kernel", metavar="FILE.py:NAME", help="list for a @cute.kernel function")
+    parser.add_argument("arguments", nargs="*", metavar="SPEC", help="its arguments, see below")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="its keyword arguments"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     check_arch(options.arch)
+    if options.kernel is not None:
+        return list_program(
+            options.kernel, options.arguments, options.set, options.arch, options.json
+        )
+    if options.arguments or options.set:
+        parser.error("expected arguments with --kernel alone")
     if options.batch < 1:
         raise ValueError(f"--batch: expected 1 or more, got {options.batch}")
     if options.attention is not None:

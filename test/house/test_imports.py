@@ -299,6 +299,15 @@ def test_the_runtime_needs_no_xdsl():
     assert "xdsl" not in loaded_by("import cutedialect.backend.runtime")
 
 
+def test_the_calls_of_kernels_need_no_xdsl():
+    """What a kernel that is found on disk does with."""
+    names = "kernel", "compile", "gemm", "attention", "grouped_gemm", "autotune", "one_of"
+    code = (
+        f"from cutedialect import {', '.join(names)}; import cutedialect.frontend.open_parameters"
+    )
+    assert "xdsl" not in loaded_by(code)
+
+
 def test_every_public_name_exists():
     code = (
         "import cutedialect\n"

@@ -209,6 +209,13 @@ class Kernel:
         return self.program.schedule
 
     @property
+    def parameters(self) -> dict[str, object]:
+        """The compile-time parameters of its program by name, those that were open included; empty
+        where it is made from IR.
+        """
+        return dict(getattr(self._trace, "constants", {}))
+
+    @property
     def ptx(self) -> str:
         """The PTX text of every kernel."""
         return self.program.ptx

@@ -1,0 +1,107 @@
+"""Open compile-time parameters: a program declares the values that one may have, and a call that
+gives none gets what is chosen: what tuning found for its class of problems, else the first value
+with which the kernel compiles and has its registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from cutedialect.backend.runtime import cache
+from cutedialect.backend.runtime.devices import device_name
+from cutedialect.backend.runtime.fingerprint import FingerprintError, fingerprint
+from cutedialect.backend.runtime.tunings import has_tunings, read_tuning, tuning_key
+from cutedialect.choosing.choose import choose
+from cutedialect.choosing.need import NONE
+from cutedialect.choosing.program_space import OPEN_SPACE, OpenParameters, Options
+from cutedialect.schedule import Schedule
+
+from .fitting import runs_on_device, searched
+
+if TYPE_CHECKING:
+    from cutedialect.backend.runtime.kernel import Kernel
+
+    from .kernel import KernelFunction
+
+# Combinations of values that are timed at most.
+MOST_LISTED = 48
+
+
+def listed(parameters: OpenParameters, given: Schedule | None = None) -> list[Options]:
+    """The values that are worth timing, as they are tried without timings."""
+    return list(islice(OPEN_SPACE.ranked(parameters, given, NONE), MOST_LISTED))
+
+
+@dataclass(frozen=True)
+class OpenCall:
+    """A call that leaves parameters open: the classes of its arguments, and what it gives of
+    others, `constants`, with the first values of those that are open.
+    """
+
+    program: KernelFunction
+    parameters: Mapping[str, Sequence[object]]
+    problem: str
+    constants: Mapping[str, object]
+    schedule: Schedule | None
+    arch: str
+    backend: str
+
+    def kernel(self, key: str | None, compiled: Callable[[Options], Kernel]) -> Kernel:
+        """The kernel with the values that are chosen; `compiled` makes one, and `key` is that of
+        the call on disk, where the choice is kept.
+        """
+        known = self._tuned() or self._kept(key)
+        if known is not None:
+            return compiled(known)
+        taken: list[Options] = []
+
+        def prepared(candidate: Options) -> _Ready:
+            taken.append(candidate)
+            return _Ready(compiled(candidate))
+
+        choice = partial(choose, OPEN_SPACE, self.parameters, self.schedule)
+        kernel = searched(choice, prepared, self.backend).kernel
+        if key is not None:
+            cache.write(*self._place(key), taken[-1].text().encode())
+        return kernel
+
+    def _place(self, key: str) -> tuple[str, str]:
+        """Where a choice is kept: registers are asked about for a device alone."""
+        return "choice", cache.key("choice", key, str(runs_on_device(self.backend)))
+
+    def _kept(self, key: str | None) -> Options | None:
+        """What was chosen for such a call before."""
+        raw = None if key is None else cache.read(*self._place(key))
+        return None if raw is None else self.named(raw.decode())
+
+    def _tuned(self) -> Options | None:
+        """The fastest that tuning found for such arguments on this device, or None."""
+        if self.schedule is not None or not runs_on_device(self.backend) or not has_tunings():
+            return None
+        try:
+            kernel = fingerprint(self.program.function, self.constants)
+        except FingerprintError:
+            return None
+        tuning = read_tuning(tuning_key(kernel, self.problem, self.arch, device_name()))
+        best = None if tuning is None else tuning.best
+        return None if best is None else self.named(best.schedule)
+
+    def named(self, text: str) -> Options | None:
+        """The values that a record tells of, or the first ones with the schedule that it does."""
+        known = {each.text(): each for each in listed(self.parameters, self.schedule)}
+        if text in known:
+            return known[text]
+        first = next(iter(known.values()))
+        is_schedule = text and not text.startswith(tuple(f"{name} = " for name in self.parameters))
+        return Options(first.parameters, Schedule.parse(text)) if is_schedule else None
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A kernel as a search takes it."""
+
+    kernel: Kernel
