@@ -33,7 +33,12 @@ _PAGE = """# Functions of arrays
 What each argument is; `help(cutedialect.gemm)` says what is computed. Written by
 `.ci/typed_calls.py`.
 """
-_TILES = "\nif TYPE_CHECKING:\n    from .tile import Tile, View\n"
+_TILES = """
+if TYPE_CHECKING:
+    from cutedialect.atoms.tiled_mma import TiledMma
+
+    from .tile import Tile, View
+"""
 # Where the functions are, what imports their arrays, and what an array is.
 _PLACES = {
     "frontend": ("", "Any"),

@@ -1,10 +1,11 @@
-"""`python -m benchmarks.ir_mutants [--count N] [--seed S] [--only WORD]`: mutates the tokens of the
-repository's own IR and reads each mutant with `cute-opt`, through the passes of the layout algebra
-where it is accepted. Whatever the text, there is no traceback, no internal error, no hang over a
-second, and every rejection has a position inside of the text.
+"""`python -m benchmarks.ir_mutants [--count N] [--seed S] [--jobs N] [--only WORD]`: mutates the
+tokens of the repository's own IR and reads each mutant with `cute-opt`, through the passes of the
+layout algebra where it is accepted. Whatever the text, there is no traceback, no internal error, no
+hang over a second, and every rejection has a position inside of the text.
 
-Exits 1 with the text of each mutant that breaks this. 1,000,000 mutants take about an hour of one
-core; `make test` reads 20,000.
+Exits 1 with the text of each mutant that breaks this. With N jobs the mutants are those of N seeds,
+from S on, a process each: `--count 1000000 --jobs 16` is an hour of one core. `make test` reads
+20,000.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from multiprocessing import get_context
 from pathlib import Path
 
 from cutedialect.tools.cute_opt import CuteOpt
@@ -120,25 +122,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--count", type=int, default=20_000, help="mutants (default 20,000)")
     parser.add_argument("--seed", type=int, default=0, help="of the first draw (default 0)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, a seed each")
     parser.add_argument("--only", default="", help="files of test/ whose path has this word")
     options = parser.parse_args(arguments)
     seeds = corpus(options.only)
     if not seeds:
         raise SystemExit(f"expected files of IR whose path has '{options.only}', got none")
-    counts: Counter[str] = Counter()
     start = time.perf_counter()
-    for number, text in zip(range(options.count), mutants(seeds, options.seed), strict=False):
+    shares = [
+        (seeds, options.seed + job, len(range(job, options.count, options.jobs)))
+        for job in range(options.jobs)
+    ]
+    counts: Counter[str] = Counter()
+    if options.jobs > 1:
+        with get_context("spawn").Pool(options.jobs) as pool:
+            for part in pool.imap_unordered(_share, shares):
+                counts += part
+    else:
+        counts += _share(shares[0])
+    print(
+        f"{options.count:,} mutants of {len(seeds)} texts, seeds {options.seed} to "
+        f"{options.seed + options.jobs - 1}: {counts['accepted']:,} accepted, "
+        f"{counts['refused']:,} refused, {counts['faults']:,} faults, "
+        f"{time.perf_counter() - start:.0f} s"
+    )
+    return 1 if counts["faults"] else 0
+
+
+def _share(share: tuple[list[str], int, int]) -> Counter[str]:
+    """Read the mutants of one seed; prints each that is answered badly."""
+    seeds, seed, count = share
+    counts: Counter[str] = Counter()
+    for number, text in zip(range(count), mutants(seeds, seed), strict=False):
         fault, is_refused = fault_of(text)
         counts["refused" if is_refused else "accepted"] += 1
         if fault:
             counts["faults"] += 1
-            print(f"number {number}: {fault}\n{text}\n")
-    print(
-        f"{options.count:,} mutants of {len(seeds)} texts, seed {options.seed}: "
-        f"{counts['accepted']:,} accepted, {counts['refused']:,} refused, "
-        f"{counts['faults']:,} faults, {time.perf_counter() - start:.0f} s"
-    )
-    return 1 if counts["faults"] else 0
+            print(f"seed {seed}, number {number}: {fault}\n{text}\n", flush=True)
+    return counts
 
 
 if __name__ == "__main__":

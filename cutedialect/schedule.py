@@ -38,7 +38,7 @@ class Choices(TypedDict, total=False):
     """The fields of a schedule, as keywords."""
 
     tile: tuple[int, ...] | None
-    warps: tuple[int, int] | None
+    warps: tuple[int, int] | tuple[int, int, int] | None
     cluster: tuple[int, int] | None
     stages: int | None
     atom: str | None
@@ -69,12 +69,14 @@ class Schedule:
     """How a kernel is mapped to the machine; `None` leaves a choice to the heuristic.
 
     tile: CTA tile (M, N, K) of the matrix multiply, or the tile of the kernel's work item.
-    warps: grid of warps over (M, N) of the CTA tile; their product times 32 is the block size.
+    warps: grid of warps over (M, N) of the CTA tile; their product times 32 is the block size. With
+        a third number so many share the depth, by the `mma` that it and `atom` make.
     cluster: CTAs per cluster (M, N).
     stages: buffers in the ring that hides the latency of global memory.
     atom: name of the MMA atom.
     mma: a `TiledMma` or its text: atom, warps and the tile over which they repeat, with the
-        interleaving that it names. It says `warps` too, and what else names them has to agree.
+        interleaving that it names. It says `warps` too, where those along K count along N, and what
+        else names them has to agree.
     roles: role plan of `cute-assign-warp-roles`: "uniform", every warp does everything;
         "specialized", a warp that loads and `warps` that compute; "alternate", a warp that loads
         and `instances` teams of `warps` that take work items in turns (ping-pong); "shifting", a
@@ -169,6 +171,9 @@ class Schedule:
                     f"expected a schedule field ({', '.join(known)}), got '{name}'{hint}"
                 )
             object.__setattr__(self, name, _checked(name, value))
+        warps = choices.get("warps")
+        if warps is not None and len(warps) == 3:
+            self._slice_depth(warps)
         if self.mma is not None:
             self._take_warps(self.mma)
 
@@ -177,14 +182,29 @@ class Schedule:
         from cutedialect.atoms.tiled_mma import TiledMma
 
         mma = TiledMma.parse(text)
-        for name, wanted in (("atom", mma.atom), ("warps", mma.warps)):
+        for name, *wanted in (("atom", mma.atom), ("warps", mma.warps, mma.grid)):
             given = getattr(self, name)
-            if given not in (None, wanted):
+            if given not in (None, *wanted):
                 raise ScheduleError(
                     f"expected {name} and mma to agree, got {name} = {given} and mma = {mma}, "
-                    f"which has {wanted}; leave {name} out"
+                    f"which has {wanted[0]}; leave {name} out"
                 )
-        object.__setattr__(self, "warps", mma.warps)
+        object.__setattr__(self, "warps", mma.grid)
+
+    def _slice_depth(self, warps: tuple[int, int, int]) -> None:
+        """Warps over M, N and K: those of the TiledMMA of an atom that has to be named."""
+        from cutedialect.atoms.tiled_mma import TiledMma
+
+        if self.mma is None and warps[2] > 1:
+            if self.atom is None:
+                raise ScheduleError(
+                    f"expected the atom beside warps along K, got warps = {warps} alone; add "
+                    "atom = 'mma_m16n8k16_f32_f16' or another one of mma.sync, or name it all: "
+                    f"mma = (mma_m16n8k16_f32_f16; {warps})"
+                )
+            object.__setattr__(self, "mma", _checked("mma", TiledMma(self.atom, warps)))
+        if self.mma is None:
+            object.__setattr__(self, "warps", warps[:2])
 
     @property
     def multiply(self) -> str | None:
@@ -311,7 +331,7 @@ SHARES = 16
 """Of how many values of a thread the share of `polynomials` is."""
 DEGREES = (3, 4, 5)
 """The degrees of `polynomials`."""
-_TUPLES = {"tile": (1, 2, 3, 4, 5), "warps": (2,), "cluster": (2,), "registers": (2,)}
+_TUPLES = {"tile": (1, 2, 3, 4, 5), "warps": (2, 3), "cluster": (2,), "registers": (2,)}
 _COUNTS = {"stages": 16, "instances": 3, "ctas": 32, "raster": 64, "unroll": 2, "split_k": 256}
 _WORDS = {
     "roles": PLANS,

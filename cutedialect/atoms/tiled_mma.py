@@ -22,16 +22,20 @@ class TiledMma:
     `make_tiled_mma`.
 
     `atoms` is how many warps lie along M, N and K, in column-major order or with strides, as a
-    tuple or the text of a layout. Each entry of `tile` (M, N, K) is None, an extent, the shape of a
-    compact layout, or the text of a layout: it maps the coordinates that the instructions see to
-    those of the tile, which interleaves what a warp owns. Raises ValueError for what is no tiled
-    multiply.
+    tuple or the text of a layout. Warps along K multiply slices of the depth each, whose sums are
+    added in the order of the warps behind the loop. Each entry of `tile` (M, N, K) is None, an
+    extent, the shape of a compact layout, or the text of a layout: it maps the coordinates that the
+    instructions see to those of the tile, which interleaves what a warp owns. Raises ValueError for
+    what is no tiled multiply.
 
     >>> mma = TiledMma("mma_m16n8k16_f32_f16", (2, 2, 1), (32, "(8,2,2):(1,16,8)", 16))
     >>> print(mma)
     (mma_m16n8k16_f32_f16; (2,2,1):(1,2,0); (32,(8,2,2):(1,16,8),16))
     >>> mma.warps, mma.tiled.threads, mma.tiled.tile_mnk, TiledMma.parse(str(mma)) == mma
     ((2, 2), 128, (32, 32, 16), True)
+    >>> sliced = TiledMma("mma_m16n8k16_f32_f16", (1, 2, 2))
+    >>> sliced.warps, sliced.slices, sliced.grid, sliced.depth
+    ((1, 2, 2), 2, (1, 4), 32)
     """
 
     atom: str
@@ -64,11 +68,28 @@ class TiledMma:
         assert isinstance(atoms, Layout)
         return TiledMMA(mma_atom(self.atom), atoms, layouts)  # type: ignore[arg-type]
 
+    @cached_property
+    def warps(self) -> tuple[int, ...]:
+        """The warps over M and N, and over K where there are several."""
+        rows, columns, slices = (mode.size() for mode in self.tiled.atom_layout_mnk)
+        return (rows, columns) if slices == 1 else (rows, columns, slices)
+
     @property
-    def warps(self) -> tuple[int, int]:
-        """The grid of warps over M and N."""
-        sizes = [mode.size() for mode in self.tiled.atom_layout_mnk]
-        return sizes[0], sizes[1]
+    def slices(self) -> int:
+        """How many warps share the depth of a product."""
+        return self.tiled.atom_layout_mnk[2].size()
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """The grid of warps of a schedule: those along K count as more along N."""
+        return self.warps[0], self.warps[1] * self.slices
+
+    @property
+    def depth(self) -> int:
+        """The extent of K after which warps repeat: one instruction of each, or the permutation."""
+        if isinstance(self.tile[2], str):
+            return self.tiled.tile_mnk[2]
+        return self.tiled.atom.shape_mnk[2] * self.slices
 
     def __str__(self) -> str:
         entries = ",".join("_" if entry is None else str(entry) for entry in self.tile)
@@ -91,6 +112,34 @@ def is_tiled_mma(text: str | None) -> bool:
 def atom_name(text: str) -> str:
     """The name of the atom in a text that is a name or a `TiledMma`."""
     return TiledMma.parse(text).atom if is_tiled_mma(text) else text
+
+
+def multiply_text(tiled: TiledMma | str | None, atom: TiledMma | str | None) -> str:
+    """What names the instruction of a multiply: a TiledMMA, with which an atom beside it has to
+    agree, or an atom alone. Raises ValueError for what is none or does not agree.
+
+    >>> multiply_text(None, "mma_m16n8k16_f32_f16")
+    'mma_m16n8k16_f32_f16'
+    """
+    from .mma_atoms import mma_atom
+
+    if atom is not None:
+        try:
+            mma_atom(atom_name(str(atom)))
+        except ValueError as failure:
+            raise ValueError(f"atom: {failure}") from None
+    if tiled is None:
+        return str(atom)
+    try:
+        tiled = tiled if isinstance(tiled, TiledMma) else TiledMma.parse(str(tiled))
+    except ValueError as failure:
+        raise ValueError(f"tiled: {failure}") from None
+    if atom is not None and str(atom) not in (tiled.atom, str(tiled)):
+        raise ValueError(
+            f"expected atom and tiled to agree, got atom = {atom} and tiled = {tiled}; leave atom "
+            "out"
+        )
+    return str(tiled)
 
 
 @lru_cache(maxsize=256)
@@ -153,17 +202,9 @@ def _layout(name: str, text: str) -> Layout:
 
 def _check(mma: TiledMma) -> None:
     atom = mma.tiled.atom  # which raises for an atom or a layout that does not do
-    sizes = tuple(mode.size() for mode in mma.tiled.atom_layout_mnk)
     spaces = getattr(atom, "spaces", ())
     if atom.thr_id.size() != _LANES or spaces != ("rmem",) * _RANK:
         raise ValueError(
             f"expected an atom of which a warp computes one product (mma.sync), got {mma.atom}; "
             "name another one by atom= and warps="
         )
-    if sizes[2] != 1:
-        raise ValueError(
-            f"expected one warp along K, got {sizes[2]}: sums that warps share are not added yet; "
-            "CTAs share K by split_k"
-        )
-    if isinstance(mma.tile[2], str):
-        raise ValueError(f"expected None or an extent for K of the tile, got {mma.tile[2]}")

@@ -31,6 +31,7 @@ from .signature import (
     TENSOR,
     TENSORS,
     TILE,
+    TILED,
     WINDOW,
     Call,
     Output,
@@ -42,7 +43,7 @@ _LAUNCH = (
     Parameter("arch", ARCH, None, 'the target, such as "sm_90a"; that of the device by default',
               _OF_THE_CALL),
     Parameter("schedule", SCHEDULE, None, "how it is computed, a `Schedule` or its text",
-              "that of the call of the kernel, and atom= for one multiply"),
+              "that of the call of the kernel, and tiled= for one multiply"),
     Parameter("backend", BACKEND, "auto", "what runs it", _OF_THE_CALL),
     Parameter("stream", STREAM, None, "the stream of the launch", _OF_THE_CALL),
 )  # fmt: skip
@@ -85,7 +86,9 @@ _OF_GEMM = (
     Parameter("out_dtype", DTYPE, None, _OUT_DTYPE,
               "acc.to(dtype) behind the multiply"),
     *_LAUNCH,
-    Parameter("atom", ATOM, None, "inside a kernel the MMA atom"),
+    Parameter("tiled", TILED, None,
+              "inside a kernel the TiledMMA: the atom, its warps over M, N and K, and the tile"),
+    Parameter("atom", ATOM, None, "inside a kernel the MMA atom alone"),
     Parameter("negate", NEGATED, None,
               "inside a kernel the operands that count with the other sign"),
     Parameter("sums", SUMS, False, "inside a kernel whether rows of a are added up, too"),
@@ -103,8 +106,8 @@ GEMM = Call(
     """activation(alpha A B + beta C + bias) of a (..., M, K) and b (..., K, N), as numpy.matmul.
 
     Inside a kernel, `gemm(a, b, acc)` accumulates tiles instead, and refuses the arguments of
-    arrays; there `atom` names the MMA atom
-    (`cute.atoms.mma()` lists them) and `negate` the operands ("a", "b", "ab") that count with the
+    arrays; there `tiled` names the TiledMMA, or `atom` its MMA atom alone
+    (`cute.atoms.mma()` lists them), and `negate` the operands ("a", "b", "ab") that count with the
     other sign; with `sums` acc has 8 columns more than b, which add up the rows of a. Batch
     dimensions broadcast. bias is (N,). Types: f16, bf16, f32 (as tf32), f64, e4m3 and e5m2, and
     8-bit integers (into int32). Default `out_dtype` is a's type, bf16 for fp8 and for scaled
@@ -142,8 +145,8 @@ GEMM = Call(
     inside="""
 if acc is not None:
     return of_tiles({given})
-if atom is not None or negate is not None or sums:
-    refuse_of_tiles(atom, negate)
+if tiled is not None or atom is not None or negate is not None or sums:
+    refuse_of_tiles(tiled, atom, negate)
 """,
     before="splits = precision is not None and check_precision(precision, a)" + _NUMBERS,
     numbers="(factor, beta)",

@@ -14,8 +14,7 @@ from xdsl.dialects.builtin import f32 as f32_type
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Block, SSAValue
 
-from cutedialect.atoms import mma_atom
-from cutedialect.atoms.tiled_mma import TiledMma, atom_name
+from cutedialect.atoms.tiled_mma import TiledMma, multiply_text
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
     AtomicOp,
@@ -171,12 +170,12 @@ def tile_gemm(
     atom: str | TiledMma | None = None,
     negate: str | None = None,
     sums: bool = False,
+    tiled: TiledMma | str | None = None,
     of_arrays: Mapping[str, object] | None = None,
 ) -> None:
-    """acc (M,N) += a (M,K) @ b (K,N), on tiles; by the atom of a name, or a TiledMMA, if one is
-    given. With `sums`
-    acc is (M,N+8), and each of the last columns adds up the rows of a. `of_arrays` are the
-    arguments that arrays take, refused where they are not the defaults.
+    """acc (M,N) += a (M,K) @ b (K,N), on tiles; by the TiledMMA `tiled`, or the atom of a name, if
+    one is given. With `sums` acc is (M,N+8), and each of the last columns adds up the rows of a.
+    `of_arrays` are the arguments that arrays take, refused where they are not the defaults.
     """
     is_tf32 = all(isinstance(tile, Tile | View) and tile.dtype == f32 for tile in (a, b))
     _check_arguments_of_arrays(of_arrays or {}, is_tf32)
@@ -186,12 +185,12 @@ def tile_gemm(
             "in place and gives nothing",
             code="CD-P11",
         )
-    if atom is not None:
+    named = None
+    if tiled is not None or atom is not None:
         try:
-            atom = str(atom)
-            mma_atom(atom_name(atom))
+            named = StringAttr(multiply_text(tiled, atom))
         except ValueError as failure:
-            raise error(f"atom: {failure}", code="CD-P4") from None
+            raise error(str(failure), code="CD-P4") from None
     if negate not in (None, *NEGATIONS):
         raise error(f"negate: expected 'a', 'b' or 'ab', got {negate!r}", code="CD-P4")
     if not (isinstance(acc, Tile) and acc.mutable):
@@ -214,7 +213,6 @@ def tile_gemm(
     if sums and negate is not None:
         raise error(f"negate: expected None with sums, got {negate!r}", code="CD-P4")
     turned = current().insert(TransposeOp(operands[1])).results[0]
-    named = None if atom is None else StringAttr(atom)
     current().insert(GemmOp(operands[0], turned, acc.use(), named, negate, sums=sums))
 
 
@@ -226,7 +224,7 @@ def _check_arguments_of_arrays(given: Mapping[str, object], is_tf32: bool) -> No
         if not (is_default or (name == "precision" and value == "tf32" and is_tf32)):
             raise error(
                 f"{name}: expected {instead}, got it as an argument of cute.gemm(a, b, acc), which "
-                "takes atom, negate and sums beside tiles",
+                "takes tiled, atom, negate and sums beside tiles",
                 code="CD-P11",
             )
 

@@ -580,12 +580,23 @@ def _of_tiles(given: dict[str, Any]) -> None:
     acc = given["acc"]
     refuse_array("acc", acc, "an array that is added is c=..., with beta=1.0")
     of_arrays = {each.name: given[each.name] for each in GEMM.of_arrays}
-    tile_gemm(given["a"], given["b"], acc, given["atom"], given["negate"], given["sums"], of_arrays)
+    of_tiles = {name: given[name] for name in ("tiled", "atom", "negate", "sums")}
+    tile_gemm(given["a"], given["b"], acc, **of_tiles, of_arrays=of_arrays)
 
 
-def _refuse_of_tiles(atom: object, negate: object) -> NoReturn:
-    name = "atom" if atom is not None else "sums" if negate is None else "negate"
-    instead = {"atom": "schedule='atom = ...'", "negate": "alpha=-1", "sums": "a.sum(-1)"}[name]
+_INSTEAD = {
+    "tiled": "schedule=cute.Schedule(mma=...)",
+    "atom": "schedule='atom = ...'",
+    "negate": "alpha=-1",
+    "sums": "a.sum(-1)",
+}
+"""What arrays take in the place of what tiles do."""
+
+
+def _refuse_of_tiles(*named: object) -> NoReturn:
+    names = (name for name, value in zip(_INSTEAD, named, strict=False) if value is not None)
+    name = next(names, "sums")
+    instead = _INSTEAD[name]
     with explained():
         raise TypeError(f"{name}: expected it inside a kernel only; here take {instead}")
 

@@ -60,6 +60,7 @@ RESULT = Kind("bool")
 STREAM = Kind("Any")
 TILE = Kind("Tile", is_of_tiles=True)
 ATOM = Kind("str | None", is_of_tiles=True)
+TILED = Kind("TiledMma | str | None", is_of_tiles=True)
 NEGATED = Kind('Literal["a", "b", "ab"] | None', is_of_tiles=True)
 SUMS = Kind("bool", is_of_tiles=True)
 

@@ -12,13 +12,15 @@ from cutedialect.choices import Activation, Arch, Backend, Precision
 from cutedialect.schedule import Schedule
 
 if TYPE_CHECKING:
+    from cutedialect.atoms.tiled_mma import TiledMma
+
     from .tile import Tile, View
 
 
 @overload
 def gemm(
-    a: Tile | View, b: Tile | View, acc: Tile, *, atom: str | None = None,
-    negate: Literal["a", "b", "ab"] | None = None, sums: bool = False,
+    a: Tile | View, b: Tile | View, acc: Tile, *, tiled: TiledMma | str | None = None,
+    atom: str | None = None, negate: Literal["a", "b", "ab"] | None = None, sums: bool = False,
 ) -> None: ...
 
 

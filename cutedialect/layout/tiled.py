@@ -271,11 +271,17 @@ class TiledMMA:
             make_layout(atom[1], *spread[1]),
         )
 
-    def tv_layout(self, operand: str, tile: tuple[int, int]) -> Layout:
+    def tv_layout(self, operand: str, tile: tuple[int, int], partial: bool = False) -> Layout:
         """(thread, value) -> column-major coordinate of the tile; shared operands have stride 0.
 
         Thread t is logical thread t % T of the atom's T, in the group of index t / T; the atom's
-        `thr_id` says which lane that is.
+        `thr_id` says which lane that is. Groups along K hold sums of their own of C: with `partial`
+        the tile is (M, N, groups), else each of them stands for the whole sum.
+
+        >>> from cutedialect.atoms import mma_atom
+        >>> mma = TiledMMA(mma_atom("mma_m16n8k16_f32_f16"), Layout((1, 1, 2)))
+        >>> print(mma.tv_layout("C", (16, 8))[0], mma.tv_layout("C", (16, 8), partial=True)[0])
+        ((4,8),2):((32,1),0) ((4,8),2):((32,1),128)
         """
         parts = self.thrfrg(operand, tile)
         modes = _OPERANDS[operand]
@@ -283,6 +289,8 @@ class TiledMMA:
         # Index of a group of threads -> its position, mode by mode.
         position = right_inverse(self.atom_layout_mnk)
         counts = tuple(mode.size() for mode in self.atom_layout_mnk)
+        if partial and operand == "C":
+            along[2] = Layout(counts[2], extent(tile))
         by_mode = make_layout(*(along.get(mode, Layout(counts[mode], 0)) for mode in range(3)))
         groups = composition(by_mode, composition(position, Layout(extent(counts))))
         return make_layout(make_layout(parts[0][0], groups), parts[1])

@@ -196,7 +196,7 @@ def _gemm(op: cute.GemmOp) -> Step:
     is_negated, saturates = len(op.negated) == 1, op.kind == "satfinite"
     limits = np.iinfo(dtype) if saturates else None
     rows = None if is_whole else _rows_at_a_time(cute.shape_of(op.a.type), cute.shape_of(op.b.type))
-    sums = op.columns_of_sums
+    sums, slices = op.columns_of_sums, op.slices
 
     def plain(cta: Cta) -> None:
         values = cta.values
@@ -205,7 +205,8 @@ def _gemm(op: cute.GemmOp) -> Step:
         cta.store(to, np.add(to.read(), product, out=product))
 
     is_wide = wide == dtype and all(held_as(_dtype(each)) == wide for each in (op.a, op.b))
-    if rows is not None and keeps is None and is_wide and not is_negated and not sums:
+    is_plain = rows is not None and keeps is None and not (is_negated or sums) and slices == 1
+    if is_plain and is_wide:
         return plain
 
     def step(cta: Cta) -> None:
@@ -215,7 +216,7 @@ def _gemm(op: cute.GemmOp) -> Step:
             left, right = left.astype(wide), right.astype(wide)
         if sums:
             right = np.concatenate([right, np.ones((sums, right.shape[1]), right.dtype)])
-        product = _product(left, right, rows)
+        product = _sliced(left, right, rows, slices)
         if is_negated:
             product = -product
         to = values[acc]
@@ -249,6 +250,14 @@ def _product(a: np.ndarray, b: np.ndarray, rows: int | None) -> np.ndarray:
     blocks = a.reshape(-1, rows, a.shape[1])
     columns = b.T if b.strides[0] == b.itemsize else np.ascontiguousarray(b.T)
     return np.matmul(blocks, columns).reshape(len(a), len(b))
+
+
+def _sliced(a: np.ndarray, b: np.ndarray, rows: int | None, slices: int) -> np.ndarray:
+    """The same, (M,N), or, where K is cut into slices, the products of each: (M,N,S)."""
+    if slices == 1:
+        return _product(a, b, rows)
+    pairs = zip(np.split(a, slices, axis=1), np.split(b, slices, axis=1), strict=True)
+    return np.stack([_product(left, right, rows) for left, right in pairs], axis=-1)
 
 
 @rule(cute.MapOp)
@@ -340,21 +349,22 @@ def _reduce(op: cute.ReduceOp) -> Step:
     whole, shape = cute.shape_of(op.source.type), cute.shape_of(op.result.type)
     dtype, combine, is_local = _dtype(op.source), combine_of(op.kind.data), op.local is not None
     wide, given = held_as(dtype), _dtype(op.result)
-    parts = shape[mode]
+    leaves_out = len(shape) < len(whole)
+    parts = 1 if leaves_out else shape[mode]
 
     def step(cta: Cta) -> None:
         tile = cta.values[source]
         array, own = tile.array, cta.choices.local == "own"
         if whole[mode] == 1 or (is_local and parts == 1 and own):
             # Nothing along the mode to combine, or each thread has one element and keeps it.
-            cta.values[result] = Fragment(array, shape)
+            cta.values[result] = Fragment(array.reshape(shape) if leaves_out else array, shape)
             return
         if parts > 1:
             sizes = (-1, parts) if own else (parts, -1)
             array = array.reshape(*array.shape[:mode], *sizes, *array.shape[mode + 1 :])
             array = combine.reduce(array, axis=mode + (0 if own else 1), dtype=wide)
         else:
-            array = combine.reduce(array, axis=mode, dtype=wide, keepdims=True)
+            array = combine.reduce(array, axis=mode, dtype=wide, keepdims=not leaves_out)
         cta.values[result] = Fragment(array if wide == given else rounded(array, given), shape)
 
     return step

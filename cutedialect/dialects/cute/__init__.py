@@ -68,6 +68,7 @@ from .types import (
     element_bits,
     fragment_of,
     memref_of,
+    mode_of,
     threads_along,
 )
 from .views import (
@@ -246,6 +247,7 @@ __all__ = [
     "has_part",
     "local_tile_type",
     "memref_of",
+    "mode_of",
     "named_copy",
     "shape_of",
     "slice_type",

@@ -63,7 +63,7 @@ from cutedialect.layout import LayoutError, coalesce
 
 from .attributes import TiledCopyAttr, with_attributes
 from .types import FragmentType, MemRefType, fragment_of
-from .views import element_of, same_element, same_tile, shape_of
+from .views import arch_of, element_of, names_of, same_element, same_tile, shape_of
 
 ATOMICS = ("add", "max", "min")
 SUM_COLUMNS = 8
@@ -193,7 +193,7 @@ class CopyOp(IRDLOperation):
             wanted = self.atom.source, self.atom.destination
             check(
                 elements == wanted,
-                f"expected tiles of the atom's types {_names(wanted)}, got {_names(elements)}",
+                f"expected tiles of the atom's types {names_of(wanted)}, got {names_of(elements)}",
             )
         else:
             same_element(self.source.type, self.destination.type)
@@ -206,7 +206,7 @@ class CopyOp(IRDLOperation):
             source, destination = (space_of(side) or "" for side in (self.source, self.destination))
             map_ = self.descriptor.type if self.descriptor is not None else None
             rank = len(map_.box) if isinstance(map_, TmaDescriptorType) else 2
-            self.atom.entry(source, destination, _arch_of(self), rank)
+            self.atom.entry(source, destination, arch_of(self), rank)
         if isinstance(self.atom, BulkCopyType):
             check(
                 self.descriptor is None,
@@ -261,8 +261,9 @@ class GemmOp(IRDLOperation):
     `atom` may be the name of the one that `cute-partition` is to take, and `negate` says which
     operands (`a`, `b`, `ab`) count with the other sign. With `keeps %p` the accumulator counts only
     if the (CTA-uniform) condition holds, else it starts from 0. With `sums` the accumulator has 8
-    columns more than B has rows, each of which adds up the rows of A. On whole tensors in gmem it
-    stands for the whole problem C = A B^T, which `cute-tile` makes a tile program.
+    columns more than B has rows, each of which adds up the rows of A. An accumulator (M,N,S) has S
+    slices: each adds up the products of one of S equal parts of K (sliced K). On whole tensors in
+    gmem it stands for the whole problem C = A B^T, which `cute-tile` makes a tile program.
 
     Example:
 
@@ -277,6 +278,9 @@ class GemmOp(IRDLOperation):
           %both = cute.alloc_fragment : !cute.fragment<f32, "(128,72)">
           cute.gemm %a, %b, %both {sums} : !cute.memref<f16, gmem, align<16>, "(128,32):(32,1)">,
             !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)">, !cute.fragment<f32, "(128,72)">
+          %parts = cute.alloc_fragment : !cute.fragment<f32, "(128,64,2)">
+          cute.gemm %a, %b, %parts : !cute.memref<f16, gmem, align<16>, "(128,32):(32,1)">,
+            !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)">, !cute.fragment<f32, "(128,64,2)">
         }
     """
 
@@ -340,6 +344,12 @@ class GemmOp(IRDLOperation):
         return 0 if self.sums is None else SUM_COLUMNS
 
     @property
+    def slices(self) -> int:
+        """How many parts of K the accumulator has a sum of each of."""
+        shape = shape_of(self.acc.type)
+        return shape[2] if len(shape) > 2 else 1
+
+    @property
     def is_whole_problem(self) -> bool:
         """Whether the accumulator is a tensor in global memory."""
         return isinstance(self.acc.type, MemRefType) and self.acc.type.space == "gmem"
@@ -349,9 +359,15 @@ class GemmOp(IRDLOperation):
 
     def verify_(self) -> None:
         a, b, c = (shape_of(value.type) for value in (self.a, self.b, self.acc))
+        most = 3 if isinstance(self.acc.type, FragmentType) else 2
         check(
-            len(a) == len(b) == len(c) == 2,
-            f"expected tiles of rank 2, got shapes {a}, {b} and {c}",
+            len(a) == len(b) == 2 <= len(c) <= most,
+            "expected tiles of rank 2 (an accumulator in registers may have slices as a third "
+            f"mode), got shapes {a}, {b} and {c}",
+        )
+        check(
+            self.slices == 1 or (isinstance(a[1], int) and a[1] % self.slices == 0),
+            f"expected K to be a multiple of the accumulator's {self.slices} slices, got {a[1]}",
         )
         check(
             _fit(a[0], c[0])
@@ -393,9 +409,9 @@ class GemmOp(IRDLOperation):
             atom = self.atom.a, self.atom.b, self.atom.c
             check(
                 elements == atom,
-                f"expected operands of the atom's types {_names(atom)}, got {_names(elements)}",
+                f"expected operands of the atom's types {names_of(atom)}, got {names_of(elements)}",
             )
-            self.atom.entry(_arch_of(self))
+            self.atom.entry(arch_of(self))
 
     def _products(self, columns: object) -> object:
         """The columns of the accumulator that are products."""
@@ -428,17 +444,6 @@ def _check_tiled(tiled: TiledCopyAttr | None, *sides: SSAValue) -> None:
         all(coalesce(a) == coalesce(b) for a, b in zip(mine, held.tv, strict=True)),
         f"expected a tiled copy that moves the register tile as {held.tv}, got {mine}",
     )
-
-
-def _names(elements: Sequence[Attribute]) -> str:
-    return "(" + ", ".join(map(str, elements)) + ")"
-
-
-def _arch_of(op: Operation) -> str | None:
-    """The target that the module is compiled for (`cute.arch`), or None before it is known."""
-    top = op.get_toplevel_object()
-    arch = top.attributes.get("cute.arch") if isinstance(top, Operation) else None
-    return arch.data if isinstance(arch, StringAttr) else None
 
 
 def _fit(extent: object, other: object) -> bool:

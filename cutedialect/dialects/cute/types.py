@@ -316,13 +316,25 @@ def _fragment_problem(value: tuple) -> str | None:
     return None
 
 
+def mode_of(stride: int, shape: tuple[int, ...]) -> int:
+    """The mode of a tile in which a stride of its column-major coordinate moves.
+
+    >>> mode_of(3, (4, 8)), mode_of(4, (4, 8)), mode_of(32, (4, 8, 2))
+    (0, 1, 2)
+    """
+    mode, begin = 0, shape[0]
+    while mode + 1 < len(shape) and stride >= begin:
+        mode += 1
+        begin *= shape[mode]
+    return mode
+
+
 def threads_along(tv: Layout, shape: tuple[int, ...], mode: int) -> list[tuple[int, int]]:
     """The thread modes that run along a mode of a tile: (threads in front of it, extent)."""
     found: list[tuple[int, int]] = []
     threads = 1
     for extent, stride in zip(flatten(tv[0].shape), flatten(tv[0].stride), strict=True):
-        along = 0 if 0 < stride < shape[0] or len(shape) == 1 else 1
-        if extent > 1 and stride and along == mode:
+        if extent > 1 and stride and mode_of(stride, shape) == mode:
             found.append((threads, extent))
         threads *= extent
     return found

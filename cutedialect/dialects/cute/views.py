@@ -13,6 +13,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     IntegerAttr,
+    StringAttr,
     i32,
     i64,
 )
@@ -55,6 +56,17 @@ def shape_of(type_: Attribute) -> tuple:
     if type(type_) is FragmentType or type(type_) is MemRefType:
         return type_.shape
     raise VerifyException(f"expected a memref or a fragment, got {type_}")
+
+
+def names_of(elements: Sequence[Attribute]) -> str:
+    return "(" + ", ".join(map(str, elements)) + ")"
+
+
+def arch_of(op: Operation) -> str | None:
+    """The target that the module is compiled for (`cute.arch`), or None before it is known."""
+    top = op.get_toplevel_object()
+    arch = top.attributes.get("cute.arch") if isinstance(top, Operation) else None
+    return arch.data if isinstance(arch, StringAttr) else None
 
 
 def element_of(type_: Attribute) -> Attribute:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import lcm, prod
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
@@ -64,6 +64,7 @@ _STAGED_BITS = {"wgmma": (16,), "tcgen05": (8, 16)}
 _SPAN = 64
 # Elements of accumulators in registers of a thread beside which it has room for a product.
 _MOST_SUMMED = 128
+_OTHER_TILE = "a tile whose modes are multiples of an atom's"
 # The grid of warps of one warpgroup.
 _WHOLE_GROUP = (GROUP_WARPS, 1)
 
@@ -71,7 +72,7 @@ _WHOLE_GROUP = (GROUP_WARPS, 1)
 @dataclass(frozen=True)
 class BoundMma:
     """The atom of a multiply, and the grid of warps that share its tile; each has one block of it,
-    unless a program or a schedule names another TiledMMA.
+    unless a program or a schedule names another TiledMMA. Warps along K count along N.
     """
 
     atom: MmaAtom
@@ -83,6 +84,11 @@ class BoundMma:
         """The grid of warps, or of warpgroups where the atom takes four warps at once."""
         wm, wn = self.warps
         return (wm // GROUP_WARPS, wn) if isinstance(self.atom, WgmmaAtom) else (wm, wn)
+
+    @property
+    def depth(self) -> int:
+        """The part of K that warps multiply at a time."""
+        return self.atom.shape_mnk[2] if self.named is None else self.named.depth
 
     def accumulator(self, shape: tuple[int, ...]) -> Layout:
         """Which thread holds what of an accumulator that the multiply makes."""
@@ -128,8 +134,8 @@ class MmaChoice:
         asked = self.op.asked or self.asked
         if asked is not None:
             named = self._named(mma_atom(atom_name(asked)))
-            if self.named is not None and not self._fits(self.named, warps):
-                return None
+            if self.named is not None:
+                return named if self._fits(self.named, warps) else None
             return named if self._divides(named, warps) else None
         candidates: Sequence[MmaAtom] = self._warp_wide()
         if self.has_load_role:
@@ -142,10 +148,44 @@ class MmaChoice:
         asked = self.op.asked or self.asked
         return TiledMma.parse(asked) if asked is not None and is_tiled_mma(asked) else None
 
+    @property
+    def slices(self) -> int:
+        """How many warps share the depth: several only where a TiledMMA says so."""
+        return 1 if (named := self.named) is None else named.slices
+
+    def misfit(self, warps: tuple[int, int]) -> str:
+        """Why no atom fits a grid of warps, and what would."""
+        tile, asked = self._tile, self.op.asked or self.asked
+        if (named := self.named) is not None:
+            parts = self._parts(named)
+            if any(size % part for size, part in zip(tile, parts, strict=True)):
+                return (
+                    f"expected a tile of multiples of {parts}, over which the TiledMMA {named} "
+                    f"repeats, got {tile}"
+                )
+            count = prod(named.warps)
+            return (
+                f"expected the {count} warps {named.warps} of the TiledMMA {named}, got the "
+                f"schedule's {prod(warps)}, warps = {warps}; leave warps out of it"
+            )
+        grids = self.grids(warps)
+        near = f"warps = ({grids[0][0]},{grids[0][1]})" if grids else _OTHER_TILE
+        return (
+            f"expected a tile {tile} that the {warps[0]}x{warps[1]} warps divide into MMA atoms of "
+            f"{self.shapes}{f' (atom {asked})' if asked else ''}, got no atom that fits; take "
+            f"{near}"
+        )
+
+    @staticmethod
+    def _parts(mma: TiledMma) -> tuple[int, int, int]:
+        """What of a tile a TiledMMA repeats over."""
+        rows, columns, depth = mma.tiled.tile_mnk
+        return rows, columns, lcm(depth, mma.depth)
+
     def _fits(self, mma: TiledMma, warps: tuple[int, int]) -> bool:
         """Whether a TiledMMA has a grid of warps, and repeats over the tile."""
-        parts = mma.tiled.tile_mnk
-        return mma.warps == warps and all(
+        parts = self._parts(mma)
+        return mma.grid == warps and all(
             size % part == 0 for size, part in zip(self._tile, parts, strict=True)
         )
 
@@ -156,7 +196,7 @@ class MmaChoice:
         Raises `ValueError` as `atom` does.
         """
         if (named := self.named) is not None:
-            grid = named.warps if prod(named.warps) == prod(warps) and not is_fixed else warps
+            grid = named.grid if prod(named.grid) == prod(warps) and not is_fixed else warps
             atom = self.atom(grid)
             return None if atom is None else BoundMma(atom, grid, named)
         atom = self.atom(warps)
@@ -211,7 +251,8 @@ class MmaChoice:
 
     @property
     def _tile(self) -> tuple[int, int, int]:
-        return (*shape_of(self.op.acc.type), shape_of(self.op.a.type)[1])
+        rows, columns = shape_of(self.op.acc.type)[:2]
+        return rows, columns, shape_of(self.op.a.type)[1]
 
     @property
     def _names(self) -> tuple[str, str, str]:

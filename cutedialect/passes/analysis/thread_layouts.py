@@ -13,7 +13,7 @@ from math import gcd, prod
 
 from cutedialect.atoms import MmaAtom
 from cutedialect.atoms.tiled_mma import TiledMma
-from cutedialect.dialects.cute import FragmentType, MemRefType, threads_along
+from cutedialect.dialects.cute import FragmentType, MemRefType, mode_of, threads_along
 from cutedialect.layout import Layout, TiledCopy, TiledMMA, coalesce, flatten
 
 Modes = Sequence[tuple[int, int]]
@@ -25,6 +25,8 @@ _COLUMNS, _TURNS = 8, 32
 # Elements of a thread beside each other in a tile of which it holds as much of some columns.
 _VALUES = 4
 _GROUP = 32 * GROUP_WARPS
+# Modes of an accumulator of which warps along K have a part each: (M, N, warps).
+_PARTIAL_RANK = 3
 
 
 def modes_of(layout: Layout) -> Modes:
@@ -91,13 +93,17 @@ def mma_operand(atom: MmaAtom, which: str, tile: tuple[int, int], warps: tuple[i
 
 @lru_cache(maxsize=1024)
 def named_layout(mma: TiledMma, which: str, tile: tuple[int, ...]) -> Layout:
-    """An operand "A", "B" or "C" of a tile as a TiledMMA that is named has it.
+    """An operand "A", "B" or "C" of a tile as a TiledMMA that is named has it; C of rank 3 is what
+    each of the warps along K has summed up.
 
-    The depth of a tile is cut into that of an atom, one after the other, so that of the TiledMMA
-    says nothing here.
+    The depth of a tile is cut into parts of `mma.depth`, one after the other, so that an extent of
+    K says nothing here.
     """
-    tiled = replace(mma.tiled, permutation_mnk=(*mma.tiled.permutation_mnk[:2], None))
-    return _flattened(tiled.tv_layout(which, (tile[0], tile[1])))
+    depth = mma.tiled.permutation_mnk[2]
+    order = depth if isinstance(depth, Layout) else None
+    tiled = replace(mma.tiled, permutation_mnk=(*mma.tiled.permutation_mnk[:2], order))
+    is_partial = len(tile) == _PARTIAL_RANK
+    return _flattened(tiled.tv_layout(which, (tile[0], tile[1]), is_partial))
 
 
 def _flattened(tv: Layout) -> Layout:
@@ -412,15 +418,15 @@ def project(tv: Layout, shape: tuple[int, ...], small: tuple[int, ...]) -> Layou
     """
     if shape == small:
         return tv
-    rows = shape[0]
-    padded = small + (1,) * (2 - len(small))
-    full = shape + (1,) * (2 - len(shape))
+    rank = max(2, len(shape))
+    padded = small + (1,) * (rank - len(small))
+    full = shape + (1,) * (rank - len(shape))
 
     def keep(modes: Modes, drop: bool) -> Modes:
         out: list[tuple[int, int]] = []
         for extent, stride in modes:
-            mode = 0 if stride < rows else 1
-            moved = stride if mode == 0 else stride // rows * padded[0]
+            mode = mode_of(stride, full)
+            moved = stride // prod(full[:mode]) * prod(padded[:mode])
             if stride == 0 or (padded[mode] == 1 and full[mode] != 1):
                 moved = 0
             if moved or not drop:

@@ -108,7 +108,7 @@ def _terms(
             and op.kind.data == "add"
             and op.local is None
             and op.result.type == type_
-            and len(type_.shape) == 2
+            and len(type_.shape) == len(cute.shape_of(op.source.type)) == 2
             and loop.is_ancestor(op)
             and all(use.operation in maps for use in value.uses)
             and _parts(op) != type_
@@ -168,7 +168,7 @@ def _defer(
     """Let the loop add to parts of the sum, and add the parts up behind it."""
     mode, type_, location = terms[0].mode.value.data, _parts(terms[0]), terms[0].location
     parts = cute.AllocFragmentOp(type_)
-    fill = _fill_before(loop, total)
+    fill = zero_before(loop, total)
     if fill is None:
         first = _first(total, type_, mode)
         ahead = [parts, first, cute.CopyOp(first.result, parts.result)]
@@ -195,9 +195,9 @@ def _defer(
         Rewriter.replace_op(term, own)
 
 
-def _fill_before(loop: Operation, total: SSAValue) -> cute.FillOp | None:
-    """What sets a sum to 0 in front of a loop, if nothing uses the sum between."""
-    op = loop.prev_op
+def zero_before(place: Operation, total: SSAValue) -> cute.FillOp | None:
+    """What sets a sum to 0 in front of an op, if nothing uses the sum between."""
+    op = place.prev_op
     while op is not None and total not in used_by(op):
         op = op.prev_op
     return op if isinstance(op, cute.FillOp) and is_zero(op.value) else None

@@ -91,6 +91,7 @@ from cutedialect.passes.bind.accumulator_moves import move_accumulators, sum_in_
 from cutedialect.passes.bind.early_loads import load_early
 from cutedialect.passes.bind.exponential_shares import share_exponentials
 from cutedialect.passes.bind.result_stores import ResultStores
+from cutedialect.passes.bind.slice_depth import slice_depth
 from cutedialect.passes.bind.staged_operands import StagedOperands
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import erase, insert_before
@@ -100,7 +101,6 @@ from cutedialect.passes.tile.streaming import is_common
 _FEW = 8
 # Bytes from which a buffer starts that TMA fills (PTX ISA 5.5).
 _TMA_ALIGNMENT = 128
-_OTHER_TILE = "a tile whose modes are multiples of an atom's"
 _INTEGERS = ("s8", "u8", "s4", "u4", "b1")
 
 
@@ -148,10 +148,13 @@ class _Partition(StagedOperands):
         has_tensor_memory = target(self.arch).tmem_columns > 0
         if has_tensor_memory:
             sum_in_registers(self)
+        gemms = ops_of(self.kernel.body.block, GemmOp)
+        if any(self._choice(op).slices > 1 for op in gemms):
+            slice_depth(self)
         if self.grid is not None:
             load_early(self.kernel, self.threads, self.dependences)
         inference = LayoutInference(self.kernel, self.threads, self.grid)
-        for op in ops_of(self.kernel.body.block, GemmOp):
+        for op in gemms:
             self._choose_atom(op, inference)
         if has_tensor_memory:
             pair_multiplies(self.atoms, self.schedule)
@@ -234,7 +237,7 @@ class _Partition(StagedOperands):
             raise PassFailedException(
                 op, f"expected an accumulator in registers (run cute-tile first), got {acc}"
             )
-        choice = MmaChoice(op, self.arch, self.schedule.multiply, self.is_specialized)
+        choice = self._choice(op)
         # The multiplies of one accumulator share the grid of warps.
         shared = [bound.warps for other, bound in self.atoms.items() if other.acc is op.acc]
         asked = op.asked or self.schedule.multiply
@@ -244,14 +247,7 @@ class _Partition(StagedOperands):
             raise PassFailedException(op, str(error)) from error
         wm, wn = self.warps
         if bound is None:
-            grids = choice.grids(self.warps)
-            near = f"warps = ({grids[0][0]},{grids[0][1]})" if grids else _OTHER_TILE
-            raise PassFailedException(
-                op,
-                f"expected a tile {(*acc.shape, shape_of(op.a.type)[1])} that the "
-                f"{wm}x{wn} warps divide into MMA atoms of {choice.shapes}"
-                f"{f' (atom {asked})' if asked else ''}, got no atom that fits; take {near}",
-            )
+            raise PassFailedException(op, choice.misfit(self.warps))
         if op.negate is not None and bound.atom.types.a in _INTEGERS:
             raise PassFailedException(
                 op,
@@ -259,7 +255,7 @@ class _Partition(StagedOperands):
                 "sums of a second accumulator",
             )
         self.atoms[op] = bound
-        if bound.warps != self.warps:
+        if bound.warps != self.warps and bound.named is None:
             remark(
                 PartitionPass.name,
                 op,
@@ -276,6 +272,9 @@ class _Partition(StagedOperands):
             stays = not (by_groups and goes_through_smem(op, value, bound))
             if stays and isinstance(value.type, FragmentType):
                 inference.anchor(value, self._operand_layout(op, bound, which, value.type))
+
+    def _choice(self, op: GemmOp) -> MmaChoice:
+        return MmaChoice(op, self.arch, self.schedule.multiply, self.is_specialized)
 
     def _operand_layout(
         self, op: GemmOp, bound: BoundMma, which: str, type_: FragmentType
@@ -336,7 +335,7 @@ class _Partition(StagedOperands):
         """One multiply for each k block, its operands brought to registers before."""
         atom = bound.atom
         type_ = Sm80MmaType.get(atom.shape_mnk, *_multiplied_elements(op), atom.kind)
-        depth, step = shape_of(op.a.type)[1], atom.shape_mnk[2]
+        depth, step = shape_of(op.a.type)[1], bound.depth
         operands = [("a", a), ("b", b)]
         for at, (which, value) in enumerate(operands):
             if isinstance(value.type, FragmentType):

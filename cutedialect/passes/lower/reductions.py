@@ -141,16 +141,19 @@ def _rows(
     """
     layout, result_layout = (thread_value(each.bound, each.shape) for each in (source, result))
 
+    # A result that leaves the mode out has the place 0 in it.
+    rest = (0,) * (len(source.shape) - len(result.shape))
+
     def project(coord: tuple[int, ...]) -> tuple[int, ...]:
         return (*coord[:mode], 0, *coord[mode + 1 :])
 
-    places = result_layout.thread_coords()
+    places = [coord + rest for coord in result_layout.thread_coords()]
     if [project(c) for c in layout.thread_coords()] != [project(c) for c in places]:
         raise ValueError(
             f"expected the threads of the result {result} to lie as those of {source} "
             f"without mode {mode}"
         )
-    parts = result.shape[mode]
+    parts = 1 if rest else result.shape[mode]
     if parts > 1 and (parts != along or {c[mode] for c in places} != {*range(parts)}):
         raise ValueError(
             f"expected a result with a place for each of {along} threads, got {result}"
@@ -158,7 +161,7 @@ def _rows(
     members: dict[tuple[int, ...], list[int]] = {}
     for v, coord in enumerate(layout.value_coords()):
         members.setdefault(project(coord), []).append(v)
-    results = result_layout.value_coords()
+    results = [coord + rest for coord in result_layout.value_coords()]
     if set(results) != set(members):
         raise ValueError(f"expected the result {result} to hold the rows of {source}")
     return [tuple(members[coord]) for coord in results]

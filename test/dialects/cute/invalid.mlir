@@ -115,6 +115,24 @@ cute.kernel @copy_between_types(%a: !cute.memref<f16, gmem, align<16>, "(32,32):
 // -----
 
 !operand = !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)">
+cute.kernel @gemm_of_slices_that_do_not_fit(%a: !operand) {
+  %acc = cute.alloc_fragment : !cute.fragment<f32, "(64,64,3)">
+  // expected-error @+1 {{expected K to be a multiple of the accumulator's 3 slices, got 32}}
+  cute.gemm %a, %a, %acc : !operand, !operand, !cute.fragment<f32, "(64,64,3)">
+}
+
+// -----
+
+!operand = !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)">
+cute.kernel @gemm_of_too_many_modes(%a: !operand) {
+  %acc = cute.alloc_fragment : !cute.fragment<f32, "(64,64,2,2)">
+  // expected-error @+1 {{expected tiles of rank 2 (an accumulator in registers may have slices as a third mode), got shapes (64, 32), (64, 32) and (64, 64, 2, 2)}}
+  cute.gemm %a, %a, %acc : !operand, !operand, !cute.fragment<f32, "(64,64,2,2)">
+}
+
+// -----
+
+!operand = !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)">
 cute.kernel @gemm_of_shapes_that_do_not_fit(%a: !operand) {
   %acc = cute.alloc_fragment : !cute.fragment<f32, "(64,128)">
   // expected-error @+1 {{expected a (M,K), b (N,K) and acc (M,N), got (64, 32), (64, 32) and (64, 128)}}
