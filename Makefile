@@ -9,8 +9,10 @@ FRAMEWORKS ?= torch jax
 
 RUNTIME := $(VENV)/.installed-runtime
 DEV     := $(VENV)/.installed-dev
+DOCS_VENV := .venv-docs
+DOCS      := $(DOCS_VENV)/.installed
 
-.PHONY: demo test test-all test-frameworks cute-ir lint types package format clean
+.PHONY: demo test test-all test-frameworks cute-ir docs lint types package format clean
 
 demo: $(RUNTIME)
 	$(PY) examples/gemm.py
@@ -35,6 +37,12 @@ test-frameworks: $(DEV)
 cute-ir: $(DEV)
 	$(PY) -m cutedialect.tools.cute_ir_tests $(CUTE_IR)
 
+# The site, in build/site: static, searchable without a network. Then its links are followed, and where a
+# Chromium is installed, each page is looked at as a phone shows it.
+docs: $(DOCS)
+	PYTHONPATH=$(CURDIR) NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --quiet
+	$(DOCS_VENV)/bin/python .ci/check_site.py build/site
+
 lint: $(DEV)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -53,7 +61,7 @@ format: $(DEV)
 	$(PY) -m ruff format .
 
 clean:
-	rm -rf build dist $(VENV) *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf build dist $(VENV) $(DOCS_VENV) *.egg-info .pytest_cache .ruff_cache .hypothesis
 	find cutedialect test examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 	find test -name Output -prune -exec rm -rf {} + 2>/dev/null || true
 
@@ -65,6 +73,11 @@ define ensure_venv
 		     "name one with: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }; \
 	$(PYTHON) -m venv --clear $(VENV); }
 endef
+
+$(DOCS): requirements-docs.txt requirements.txt Makefile
+	$(PYTHON) -m venv --clear $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
+	@touch $@
 
 $(RUNTIME): requirements.txt pyproject.toml Makefile
 	$(ensure_venv)

@@ -142,6 +142,8 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.remarks import Remark as Remark
     from cutedialect.schedule import Schedule as Schedule
     from cutedialect.schedule import ScheduleError as ScheduleError
+    from cutedialect.tools.timeline import Timeline as Timeline
+    from cutedialect.tools.timeline import timeline as timeline
 
 __version__ = "0.1.0"
 
@@ -171,6 +173,7 @@ __all__ = [
     "Tile",
     "TiledCopy",
     "TiledMma",
+    "Timeline",
     "View",
     "Views",
     "abs",
@@ -267,6 +270,7 @@ __all__ = [
     "tan",
     "tanh",
     "tile_index",
+    "timeline",
     "top_k",
     "trunc",
     "u8",
@@ -440,6 +444,7 @@ _PUBLIC = {
         "sinh",
         "tan",
     ),
+    "cutedialect.tools.timeline": ("Timeline", "timeline"),
 }
 _INSIDE = {
     "abs": "abs_",

@@ -15,7 +15,7 @@ import pytest
 from cutedialect import __main__
 from cutedialect.backend.emulator import launch
 from cutedialect.backend.emulator.timeline import COPIES, TENSOR, recording
-from cutedialect.tools.timeline_command import Row, svg
+from cutedialect.tools.timeline import Row, svg
 
 ROOT = Path(__file__).parents[2]
 
