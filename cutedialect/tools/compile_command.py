@@ -1,5 +1,6 @@
 """`python -m cutedialect compile FILE.py:NAME SPEC... -o DIR`: a kernel's PTX, machine code, a JSON
-description for launchers without this project, and the IR of every stage as files. No GPU needed.
+description and headers for launchers without this project, and the IR of every stage as files. No
+GPU needed.
 """
 
 from __future__ import annotations
@@ -8,13 +9,15 @@ import argparse
 import json
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from cutedialect.backend.runtime.description import described
 from cutedialect.backend.runtime.errors import CompileError, PtxasNotFoundError
+from cutedialect.backend.runtime.launchers import Image, c_header, cpp_header
 from cutedialect.backend.runtime.ptx_text import short_path, with_short_paths
 from cutedialect.backend.runtime.ptxas import assemble
 from cutedialect.backend.runtime.written_files import Owner, owners, write_files
@@ -44,7 +47,17 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--force", action="store_true", help="replace the files of another kernel of this name"
     )
-    parser.add_argument("--arch", default="sm_80", help="target, such as sm_90a (default sm_80)")
+    parser.add_argument(
+        "--arch",
+        action="append",
+        help="target, such as sm_90a (default sm_80); several, the best first, are one launcher's",
+    )
+    parser.add_argument(
+        "--launcher", choices=("c", "cpp"), help="write a header that launches the kernel, too"
+    )
+    parser.add_argument(
+        "--embed", action="store_true", help="with --launcher: the images stand in the header"
+    )
     parser.add_argument("--schedule", help="schedule text, such as 'stages = 3'")
     parser.add_argument(
         "--set",
@@ -55,25 +68,66 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--json", action="store_true", help="print files and description as JSON")
     options = parser.parse_args(arguments)
+    if options.embed and options.launcher is None:
+        raise ValueError("--embed: expected --launcher c or --launcher cpp with it")
+    targets: list[str] = options.arch or ["sm_80"]
+    if len(set(targets)) < len(targets):
+        raise ValueError(f"--arch: expected each target once, got {', '.join(targets)}")
+    compiled = [_compiled(options, arch, len(targets) > 1) for arch in targets]
+    name = compiled[0].name
+    owner = Owner(name, _source(options))
+    prefix = _prefix(options.out, owner, options.name is not None)
+    written: dict[str, bytes] = {}
+    for part in compiled:
+        written |= part.files
+        before = f"{part.stem}-" if len(targets) > 1 else prefix
+        for number, (stage, text) in enumerate(part.stages.items()):
+            written[f"{before}{number:02}-{stage}.mlir"] = text.encode()
+    if options.launcher is not None:
+        written |= _launcher(options, compiled)
+    paths = write_files(options.out, written, is_stage, owner, force=options.force)
+    files = [str(path) for path in paths]
+    kernels = [part.description for part in compiled]
+    shown = {"files": files, "kernel": kernels[0]}
+    if len(targets) > 1:
+        shown["kernels"] = kernels
+    print(json.dumps(shown) if options.json else "\n".join(files))
+    for part in compiled:
+        print(f"{name} for {part.arch}: {part.said}", file=sys.stderr)
+    return 0
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """A kernel for one target: its files, its description, its stages and what there is to say."""
+
+    name: str
+    arch: str
+    stem: str
+    files: dict[str, bytes]
+    images: tuple[Image, ...]
+    description: dict[str, Any] | None
+    stages: Mapping[str, str]
+    said: str
+
+
+def _compiled(options: argparse.Namespace, arch: str, is_one_of_several: bool) -> _Compiled:
     cute: Any = import_module("cutedialect")
     program = kernel_named(options.kernel)
     given = [argument(text) for text in options.arguments]
-    keywords = settings(options.set) | {"arch": options.arch, "schedule": options.schedule}
+    keywords = settings(options.set) | {"arch": arch, "schedule": options.schedule}
     with placed_errors():
         kernel = cute.compile(program, *given, **keywords)
     if options.name is not None:
         kernel = with_name(kernel, options.name)
-    owner = Owner(kernel.name, _source(options))
+    stem = f"{kernel.name}.{arch}" if is_one_of_several else kernel.name
     ptx = with_short_paths(kernel.ptx)
-    written = {f"{kernel.name}.ptx": ptx.encode()}
-    prefix = _prefix(options.out, owner, options.name is not None)
-    for number, (stage, text) in enumerate(kernel.stages.items()):
-        written[f"{prefix}{number:02}-{stage}.mlir"] = text.encode()
+    images = [Image(arch, f"{stem}.ptx", ptx.encode())]
     assembly = None
     try:
         assembly = kernel.assembly
         # That of the cache has the paths of the machine among its lines.
-        written[f"{kernel.name}.cubin"] = assemble(ptx, kernel.arch).cubin
+        images.insert(0, Image(arch, f"{stem}.cubin", assemble(ptx, kernel.arch).cubin))
         resources = kernel.resources
         said = (
             f"{resources.registers} registers, {resources.spills} bytes of spills, "
@@ -81,25 +135,38 @@ def main(arguments: Sequence[str]) -> int:
         )
     except PtxasNotFoundError as error:
         said = f"no cubin: {error.message}"
+    files = {image.file: image.data for image in reversed(images)}
     description = None
     try:
         call = described_call(program, given, keywords)
         description = described(kernel.program, assembly, call)
-        written[f"{kernel.name}.json"] = (json.dumps(description, indent=1) + "\n").encode()
+        files[f"{stem}.json"] = (json.dumps(description, indent=1) + "\n").encode()
     except CompileError as error:
+        if options.launcher is not None:
+            raise
         said += f"; no description: {error.message}"
-    paths = write_files(options.out, written, is_stage, owner, force=options.force)
-    files = [str(path) for path in paths]
-    print(json.dumps({"files": files, "kernel": description}) if options.json else "\n".join(files))
-    print(f"{kernel.name} for {kernel.arch}: {said}", file=sys.stderr)
-    return 0
+    return _Compiled(
+        kernel.name, arch, stem, files, tuple(images), description, kernel.stages, said
+    )
+
+
+def _launcher(options: argparse.Namespace, compiled: Sequence[_Compiled]) -> dict[str, bytes]:
+    """The headers of a kernel."""
+    descriptions = [part.description for part in compiled if part.description is not None]
+    images = [image for part in compiled for image in part.images]
+    name = compiled[0].name
+    made = {f"{name}.h": c_header(descriptions, images, embed=options.embed)}
+    if options.launcher == "cpp":
+        made[f"{name}.hpp"] = cpp_header(descriptions, embed=options.embed)
+    return {file: text.encode() for file, text in made.items()}
 
 
 def _source(options: argparse.Namespace) -> str:
     """What is compiled, in words of the command line: a run with others is for another kernel."""
     file, colon, name = options.kernel.rpartition(":")
     kernel = f"{short_path(file)}:{name}" if colon else options.kernel
-    given = [kernel, *options.arguments, "--arch", options.arch]
+    given = [kernel, *options.arguments]
+    given += [word for arch in options.arch or ["sm_80"] for word in ("--arch", arch)]
     given += [word for text in options.set for word in ("--set", text)]
     if options.schedule is not None:
         given += ["--schedule", str(Schedule.parse(options.schedule).text())]

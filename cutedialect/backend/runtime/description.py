@@ -1,17 +1,19 @@
 """A compiled program described for other launchers: everything that a launch needs, as plain data
-that JSON holds. Grids and kernel parameters are Python integer expressions over the arguments, so
-the cubin and this description run a kernel without any part of this package.
+that JSON holds. Grids and kernel parameters are expressions over the arguments (`expressions.py`),
+so the cubin and this description run a kernel without any part of this package.
 """
 
 from __future__ import annotations
 
 import ast
+import json
 from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
 from cutedialect.atoms.tensor_map import SLICE_TURN
 from cutedialect.backend.runtime.errors import CompileError
+from cutedialect.backend.runtime.expressions import FUNCTIONS, GRAMMAR, NAMES, parsed, rewritten
 from cutedialect.backend.runtime.host import TENSOR_MAP
 from cutedialect.backend.runtime.program import CompiledProgram
 from cutedialect.backend.runtime.ptxas import Assembly
@@ -23,18 +25,13 @@ from cutedialect.backend.runtime.signature import (
 from cutedialect.backend.runtime.tensor_maps import TensorMapArgument, checked_map
 from cutedialect.backend.runtime.workspaces import ALIGNMENT
 
-FORMAT = "cutedialect-kernel-1"
+FORMAT = "cutedialect-kernel-2"
+# What was written before, whose expressions were Python's.
+_BEFORE = "cutedialect-kernel-1"
 
-# How the expressions are to be read; a reader may define these functions and call `eval`.
-FUNCTIONS = {
-    "ceildiv(a, b)": "-(-a // b)",
-    "quotient(a, b)": "abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1)",
-    "remainder(a, b)": "abs(a) % abs(b) * (-1 if a < 0 else 1)",
-    **{f"i{n}(x)": f"(x + 2 ** {n - 1}) % 2 ** {n} - 2 ** {n - 1}" for n in (8, 16, 32, 64)},
-}
 CONVENTIONS = (
-    "Expressions are Python's, on integers: // rounds down, min, max, abs and int are the built-in "
-    "functions, and 'functions' has the others.",
+    "Expressions are those of 'grammar', on integers of 64 bits: min, max and abs are what they "
+    "are called, and 'functions' has the others in Python's words. A comparison is 1 or 0.",
     "A tensor T has T.pointer (the device address of its first element), T.shape and T.stride (in "
     "elements). The stride of a dimension whose extent is 0 or 1 counts as 0, unless the argument "
     "has a fixed one.",
@@ -43,7 +40,8 @@ CONVENTIONS = (
     "Where 'call' is not null, the kernel computes a function of the arrays and numbers in "
     "'call.arguments', and takes views of them. An extent in their 'shape' has to be the number or "
     "the expression that is there, over the arguments before; null is any. Every expression of "
-    "'call.requires' has to be true.",
+    "'call.requires' has to be true, and so does every one of 'requires' over the arguments of the "
+    "kernel.",
     "'from' of an argument says what it is then: the array whose pointer it has, with 'shape' and "
     "'stride' (in elements), or a 'value', which may be a floating-point number. These expressions "
     "and those of 'requires' are over the arguments of the call alone, and have their strides as "
@@ -61,9 +59,11 @@ CONVENTIONS = (
     "A tensor_map parameter is the 128 bytes that cuTensorMapEncodeTiled makes of 'tensor_map', "
     "whose keys are the arguments of that function in its order. For a tensor without elements, "
     "any address that is a multiple of 16 will do.",
-    "cluster is compiled into the kernel: a plain launch is a launch in clusters.",
+    "cluster is compiled into the kernel: a plain launch is a launch in clusters. Where "
+    "'programmatic_stream_serialization_allowed', the launch may have that attribute, and then "
+    "begins while the one in front of it ends.",
 )
-_RESERVED = ("sm_count", "min", "max", "abs", "int", *(head.split("(")[0] for head in FUNCTIONS))
+_RESERVED = ("sm_count", "inf", "nan", *NAMES)
 # Above this a function has to opt in to dynamic shared memory.
 _PLAIN_SMEM = 48 * 1024
 _PORTABLE_CLUSTER = 8
@@ -109,12 +109,81 @@ def described(
             _argument(name, parameter) | {"from": view}
             for name, parameter, view in zip(host.names, parameters, views, strict=True)
         ],
+        "requires": _equal_extents(host, program),
         "workspaces": host.workspaces,
         "values": [{"name": name, "value": value} for name, value in host.values],
         "launches": [_launch(host, call, program, assembly) for call in host.launches],
+        "grammar": GRAMMAR.splitlines(),
         "functions": FUNCTIONS,
         "conventions": CONVENTIONS,
     }
+
+
+def read_description(text: str) -> dict[str, Any]:
+    """A description that `python -m cutedialect compile` wrote, now or in the format before, whose
+    expressions are brought into the grammar; ValueError for another file.
+    """
+    read = json.loads(text)
+    format_ = read.get("format") if isinstance(read, dict) else None
+    if format_ == FORMAT:
+        return read
+    if format_ != _BEFORE:
+        raise ValueError(f"expected a description of format {FORMAT} or {_BEFORE}, got {format_}")
+    places: list[tuple[Any, Any]] = []
+    for argument in read["arguments"]:
+        view = argument["from"] or {}
+        places += [
+            (view[key], place) for key in _FIELDS if key in view for place in _all(view[key])
+        ]
+        places += [(view, "value")] if "value" in view else []
+    if read["call"] is not None:
+        places += [(read["call"]["requires"], place) for place in _all(read["call"]["requires"])]
+        for argument in read["call"]["arguments"]:
+            shape = argument.get("shape", [])
+            places += [(shape, place) for place in _all(shape) if isinstance(shape[place], str)]
+    places += [(space, "elements") for space in read["workspaces"]]
+    places += [(value, "value") for value in read["values"]]
+    for launch in read["launches"]:
+        launch["attributes"]["programmatic_stream_serialization_allowed"] = False
+        places += [(launch["grid"], place) for place in range(3)]
+        for parameter in launch["parameters"]:
+            map_ = parameter.get("tensor_map")
+            if map_ is None:
+                places.append((parameter, "value"))
+                continue
+            places.append((map_, "address"))
+            places += [
+                (map_[key], place) for key in ("dims", "strides") for place in _all(map_[key])
+            ]
+    for holder, place in places:
+        tree = rewritten(ast.parse(holder[place], mode="eval").body)
+        holder[place] = ast.unparse(parsed(ast.unparse(tree)))
+    return read | {
+        "format": FORMAT,
+        "requires": [],
+        "grammar": GRAMMAR.splitlines(),
+        "functions": FUNCTIONS,
+    }
+
+
+_FIELDS = ("shape", "stride")
+
+
+def _all(values: list[Any]) -> range:
+    return range(len(values))
+
+
+def _equal_extents(host: _Host, program: CompiledProgram) -> list[str]:
+    """What a launch refuses otherwise: extents that a multiply sums over and that differ."""
+    facts: list[str] = []
+    for mine, mode, theirs, its_mode, limit, line in program.equal_extents:
+        if line is None:
+            one = f"{host.names[mine]}.shape[{mode}]"
+            other = f"{host.names[theirs]}.shape[{its_mode}]"
+            fact = f"{one} == {other}"
+            reach = f"bitor({fact}, min({one}, {other}) >= {limit})"
+            facts.append(fact if limit is None else reach)
+    return facts
 
 
 def _argument(name: str, parameter: Any) -> dict[str, Any]:
@@ -154,6 +223,7 @@ def _launch(
         "attributes": {
             "max_dynamic_shared_size_bytes": smem if smem > _PLAIN_SMEM else None,
             "non_portable_cluster_size_allowed": prod(cluster) > _PORTABLE_CLUSTER,
+            "programmatic_stream_serialization_allowed": entry.is_early,
         },
         "parameters": parameters,
         "resources": None if usage is None else asdict(usage),
@@ -231,7 +301,11 @@ class _Host:
     def parameter(self, node: ast.expr) -> Any:
         """The expression of a kernel parameter, or the description of its tensor map."""
         shown = _Rewriter(self.known).visit(node)
-        return _tensor_map(shown) if _is_tensor_map(shown) else self._checked(shown)
+        if not _is_tensor_map(shown):
+            return self._checked(shown)
+        call = rewritten(shown)
+        assert isinstance(call, ast.Call)
+        return _tensor_map(call)
 
     def _checked(self, shown: ast.expr) -> str:
         """The text of an expression that a reader can evaluate."""
@@ -240,7 +314,12 @@ class _Host:
         for node in ast.walk(shown):
             if isinstance(node, ast.Name) and node.id not in open_names:
                 raise _without_words(shown)
-        return ast.unparse(shown)
+        text = ast.unparse(rewritten(shown))
+        try:
+            parsed(text)
+        except ValueError:
+            raise _without_words(shown) from None
+        return text
 
 
 def _tensor_map(call: ast.Call) -> dict[str, Any]:
@@ -258,7 +337,8 @@ def _tensor_map(call: ast.Call) -> dict[str, Any]:
     size = found.element_bytes
     extents = [ast.unparse(node) for node in shape.elts][::-1]
     dims = [extent if extent.isdigit() else f"max(1, {extent})" for extent in extents]
-    bytes_ = [f"{ast.unparse(node)} * {size}" for node in strides.elts[:-1]][::-1]
+    factor = ast.Constant(size)
+    bytes_ = [ast.unparse(ast.BinOp(node, ast.Mult(), factor)) for node in strides.elts[:-1]][::-1]
     if sliced is not None:
         # Rows of the slice, and those of its end, as in `slice_map_of`.
         row = bytes_[len(bytes_) - 1 - sliced]

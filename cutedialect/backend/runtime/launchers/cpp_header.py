@@ -1,0 +1,93 @@
+"""A kernel's launcher as a C++17 header on top of the C one: an object that loads and unloads,
+takes typed tensors, and throws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any
+
+_CLASS = """\
+namespace cutedialect {{
+
+// A kernel of the context that is current; see {name}.h for workspaces and threads.
+class {name} {{
+ public:
+  using arguments = {name}_arguments;
+
+  explicit {name}(const char *folder) {{
+    cute_error told;
+    check({name}_load_files(&kernel_, folder, &told), told);
+  }}
+  {name}(const cute_image *images, std::size_t count) {{
+    cute_error told;
+    check({name}_load(&kernel_, images, count, &told), told);
+  }}
+{embedded}  ~{name}() {{ {name}_unload(&kernel_); }}
+  {name}(const {name} &) = delete;
+  {name} &operator=(const {name} &) = delete;
+  {name}({name} &&other) noexcept : kernel_(other.kernel_) {{ other.kernel_ = {name}_kernel{{}}; }}
+  {name} &operator=({name} &&other) noexcept {{
+    std::swap(kernel_, other.kernel_);
+    return *this;
+  }}
+
+  // Bytes of workspace that a problem takes.
+  std::size_t workspace(const arguments &given) {{
+    cute_error told;
+    std::size_t bytes = 0;
+    check({name}_workspace(&kernel_, &given, &bytes, &told), told);
+    return bytes;
+  }}
+  void clear(const arguments &given, CUdeviceptr workspace, std::size_t bytes,
+             CUstream stream = nullptr) {{
+    cute_error told;
+    check({name}_clear(&kernel_, &given, workspace, bytes, stream, &told), told);
+  }}
+  void operator()(const arguments &given, CUstream stream = nullptr, CUdeviceptr workspace = 0,
+                  std::size_t bytes = 0) {{
+    cute_error told;
+    check({name}_launch(&kernel_, &given, workspace, bytes, stream, &told), told);
+  }}
+  // The target that the device runs.
+  const char *target() const {{ return {name}_targets[kernel_.variant]; }}
+
+ private:
+  {name}_kernel kernel_{{}};
+}};
+
+}}  // namespace cutedialect
+"""
+_EMBEDDED = """\
+  {name}() {{
+    cute_error told;
+    check({name}_load_embedded(&kernel_, &told), told);
+  }}
+"""
+
+
+def cpp_header(descriptions: Sequence[Mapping[str, Any]], *, embed: bool = False) -> str:
+    """The header NAME.hpp of the kernel whose NAME.h stands beside it."""
+    name = str(descriptions[0]["name"])
+    folder = files("cutedialect.backend.runtime.launchers")
+    shared = (folder / "shared.hpp").read_text(encoding="utf-8")
+    embedded = _EMBEDDED.format(name=name) if embed else ""
+    guard = f"CUTEDIALECT_{name.upper()}_HPP"
+    return "\n".join(
+        [
+            f"// {name}.hpp: {name}.h for C++17. Written by `python -m cutedialect compile "
+            "--launcher cpp`.",
+            f"#ifndef {guard}",
+            f"#define {guard}",
+            "",
+            "#include <utility>",
+            "",
+            f'#include "{name}.h"',
+            "",
+            shared,
+            _CLASS.format(name=name, embedded=embedded),
+            f"#endif  // {guard}",
+            "",
+        ]
+    )
