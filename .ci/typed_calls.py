@@ -113,6 +113,8 @@ def stubs(place: str) -> str:
         + _TILES * (place == "frontend")
     ]
     for call in CALLS:
+        if place != "frontend" and place not in call.libraries:
+            continue
         forms = list(_forms(call, place))
         parts += [_function(call.name, *form, len(forms) > 1) for form in forms]
         if len(forms) > 1:  # what a module, other than a stub, has beside overloads

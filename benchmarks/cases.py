@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from .attention_backward_case import AttentionBackward, backward_of
 from .attention_case import Attention
 from .attention_edits import Edited
 from .case import Case
@@ -186,7 +187,29 @@ ATTENTIONS: tuple[Attention, ...] = (
     ],
 )  # fmt: skip
 
-CASES: tuple[Case, ...] = (*GEMMS, *ATTENTIONS)
+# (length, head dimension, causal, gate, goal)
+_BACKWARD = (
+    (4096, 128, False, 1.12, 1.25),
+    (4096, 128, True, 1.15, 1.25),
+    (16384, 128, False, 1.17, 1.25),
+    (16384, 128, True, 1.03, 1.15),
+    (4096, 64, True, 1.25, 1.35),
+    (16384, 64, False, 1.18, 1.35),
+    (4096, 256, True, 1.0, 1.15),
+    (512, 128, True, 1.05, 1.3),
+    (1024, 128, True, 1.05, 1.3),
+)
+BACKWARDS: tuple[AttentionBackward, ...] = (
+    *[
+        backward_of(_square("backward", length, depth, causal=causal, gate=gate, goal=goal,
+                            quick=length != 16384))
+        for length, depth, causal, gate, goal in _BACKWARD
+    ],
+    backward_of(_square("backward", 4096, 128, causal=True, gate=0.85, goal=0.95, quick=True),
+                deterministic=True),
+)  # fmt: skip
+
+CASES: tuple[Case, ...] = (*GEMMS, *ATTENTIONS, *BACKWARDS)
 
 
 def select(only: str | None = None, *, kind: str = "", quick: bool = False) -> tuple[Case, ...]:
@@ -241,7 +264,9 @@ def case_of(description: str | Mapping[str, Any]) -> Case:
     """The inverse of `described`, also after JSON made lists of tuples."""
     if isinstance(description, str):
         return named(description)
-    kind = {each.kind: each for each in (Gemm, Streaming, Attention)}[description["kind"]]
+    kind = {each.kind: each for each in (Gemm, Streaming, Attention, AttentionBackward)}[
+        description["kind"]
+    ]
     fields = {name: _hashable(value) for name, value in description.items() if name != "kind"}
     return kind(**fields)
 

@@ -29,6 +29,7 @@ import numpy as np
 import cutedialect as cute
 
 from . import chains, streaming
+from .attention_backward_case import AttentionBackward
 from .attention_case import Attention
 from .attention_edits import Edited
 from .cases import CASES, EXTRAS
@@ -130,7 +131,12 @@ def problems() -> Iterator[tuple[str, Callable[[], object], bool]]:
     """(name, call, whether the call has to run the kernel as well) of each problem."""
     rng = np.random.default_rng(0)
     for case in (*CASES, *EXTRAS, *streaming.cases(0, _DRAWN)):
-        makers = {Gemm: _product, Attention: _attention, Streaming: _stream}
+        makers = {
+            Gemm: _product,
+            AttentionBackward: _attention_backward,
+            Attention: _attention,
+            Streaming: _stream,
+        }
         maker = next(make for kind, make in makers.items() if isinstance(case, kind))
         yield (
             f"{case.kind} {case.section} {case.name}",
@@ -181,6 +187,23 @@ def _product(case: Gemm, rng: np.random.Generator) -> None:
         scales["scale_a"] = _drawn(rng, (deep, len(a)), np.float32).T
         scales["scale_b"] = _drawn(rng, (wide, deep), np.float32).T
     cute.gemm(a, b, out=out, schedule=schedule, **scales, **_WHERE, **case._options)
+
+
+def _attention_backward(case: AttentionBackward, rng: np.random.Generator) -> None:
+    small = replace(
+        case, batch=1, heads=(max(1, case.heads[0] // case.heads[1]), 1), rows=_KEYS, keys=_KEYS
+    )
+    inputs, _ = map(_dtype, small.types)
+    q_shape, k_shape = small.shapes
+    shapes = q_shape, q_shape, k_shape, k_shape, q_shape
+    do, q, k, v, out = (_drawn(rng, shape, inputs) for shape in shapes)
+    lse = np.full(q_shape[:3], 8.0, np.float32)
+    schedule = case.compiled(None, _ARCH).schedule
+    schedule = schedule if "tile" in schedule else None
+    cute.attention_backward(
+        do, q, k, v, out, lse, causal=small.causal, deterministic=small.deterministic,
+        schedule=schedule, **_WHERE,
+    )  # fmt: skip
 
 
 def _attention(case: Attention, rng: np.random.Generator) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend import exact as exact
     from cutedialect.frontend import fast as fast
     from cutedialect.frontend.attention import attention as attention
+    from cutedialect.frontend.attention_backward import attention_backward as attention_backward
     from cutedialect.frontend.autotune import autotune as autotune
     from cutedialect.frontend.autotuned import autotuned as autotuned
     from cutedialect.frontend.dtypes import DType as DType
@@ -186,6 +187,7 @@ __all__ = [
     "atan2",
     "atomic_add",
     "attention",
+    "attention_backward",
     "autotune",
     "autotuned",
     "bf16",
@@ -301,6 +303,7 @@ _PUBLIC = {
         "fast",
     ),
     "cutedialect.frontend.attention": ("attention",),
+    "cutedialect.frontend.attention_backward": ("attention_backward",),
     "cutedialect.frontend.autotune": ("autotune",),
     "cutedialect.frontend.autotuned": ("autotuned",),
     "cutedialect.frontend.dtypes": (

@@ -24,7 +24,12 @@ from cutedialect.__main__ import COMMANDS, main
 
 # Section of the page of public names to the modules whose names stand there.
 SECTIONS = {
-    "Functions of arrays": ("frontend.gemm", "frontend.grouped_gemm", "frontend.attention"),
+    "Functions of arrays": (
+        "frontend.gemm",
+        "frontend.grouped_gemm",
+        "frontend.attention",
+        "frontend.attention_backward",
+    ),
     "Kernels": (
         "frontend.kernel",
         "frontend.launch",

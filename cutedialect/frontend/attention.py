@@ -263,7 +263,7 @@ class AttentionCall:
             is_packed=is_packed,
             group=self.group,
             has_window=left is not None,
-            stores_boxes=_is_boxes(self._result, "out"),
+            stores_boxes=is_boxes(self._result, "out"),
             bits_out=self.out_dtype.bits,
             is_capped=self.softcap is not None,
             is_f16=self.q.dtype == f16,
@@ -400,7 +400,7 @@ class AttentionCall:
 
     def loads_boxes(self) -> bool:
         """Whether all of q, k and v are tensors that TMA loads as they are."""
-        return all(_is_boxes(each.value, each.name) for each in (self.q, self.k, self.v))
+        return all(is_boxes(each.value, each.name) for each in (self.q, self.k, self.v))
 
     def is_shifted(self) -> bool:
         """Whether rows of q, k or v may begin at any element, not at words."""
@@ -422,7 +422,7 @@ def _options(problem: AttentionProblem, chosen: Schedule) -> dict[str, Any]:
     return open_parameters(problem, chosen) | {"schedule": chosen}
 
 
-def _is_boxes(value: object, name: str) -> bool:
+def is_boxes(value: object, name: str) -> bool:
     """Whether TMA takes boxes of an argument; an array without elements may have any strides."""
     spec = spec_of(value, name)
     return isinstance(spec, TensorSpec) and spec.align == _BOX_ALIGN and spec.contiguous == 3

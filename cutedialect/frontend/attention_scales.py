@@ -33,11 +33,17 @@ class HeadScales:
         return self.ranks[0] > 0
 
     def arguments(
-        self, values: Sequence[Any], batch: int | None, heads: int, group: int
+        self,
+        values: Sequence[Any],
+        batch: int | None,
+        heads: int,
+        group: int,
+        shares: bool = True,
     ) -> list[Any]:
         """What the tile program takes: tensors (batch, heads...) as those of its tiles, and None.
 
-        `heads` are those of k and v, of which each serves a group of q's.
+        `heads` are those of k and v, of which each serves a group of q's. With `shares` scales of k
+        and v have a mode of the group, too.
         """
         result: list[Any] = []
         for place, (value, rank) in enumerate(zip(values, self.ranks, strict=True)):
@@ -47,7 +53,10 @@ class HeadScales:
             mine = heads * group if place == 0 else heads
             whole = value if rank == 2 else expanded(value, (batch, mine))
             if group > 1:
-                whole = split_heads(whole, heads) if place == 0 else share_heads(whole, group)
+                if place == 0:
+                    whole = split_heads(whole, heads)
+                elif shares:
+                    whole = share_heads(whole, group)
             result.append(whole)
         return result
 

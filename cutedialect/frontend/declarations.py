@@ -15,6 +15,7 @@ from .signature import (
     NEGATED,
     NUMBER,
     OFFSETS,
+    OPERANDS,
     OPTIONAL,
     OUTPUT,
     PRECISION,
@@ -29,6 +30,7 @@ from .signature import (
     STREAM,
     SUMS,
     TENSOR,
+    TENSOR_OR_NONE,
     TENSORS,
     TILE,
     TILED,
@@ -255,4 +257,53 @@ arrays, factors = split_scales((scale_q, scale_k, scale_v))
     outputs=(Output("out", "B H S E"), Output("lse", "B H S", "return_lse", f32)),
 )
 
-CALLS = (GEMM, GROUPED_GEMM, ATTENTION)
+_NOT_OF_BACKWARD = ("q", "k", "v", "return_lse", "out", "out_dtype")
+_GRADIENT = "the array that gets the gradient of {}; it overlaps no other array"
+_OF_ATTENTION_BACKWARD = (
+    Parameter("do", TENSOR_OR_NONE, REQUIRED, "slopes of the loss along out (B, H, Sq, Dv)"),
+    *_OF_ATTENTION[:3],
+    Parameter("out", TENSOR, REQUIRED, "what the forward pass gave (B, H, Sq, Dv)"),
+    Parameter("lse", TENSOR, REQUIRED, "the logarithms that it gave (B, H, Sq)"),
+    *(each for each in _OF_ATTENTION if each.name not in _NOT_OF_BACKWARD
+      and each not in _LAUNCH),
+    Parameter("dlse", OPTIONAL, None, "slopes of the loss along lse (B, H, Sq)"),
+    Parameter("wanted", OPERANDS, "qkv", "the operands whose gradients are computed"),
+    Parameter("deterministic", FLAG, False, "whether equal calls give equal bits"),
+    *(Parameter(f"d{each}", OUTPUT, None, _GRADIENT.format(each)) for each in "qkv"),
+    *_LAUNCH,
+)  # fmt: skip
+ATTENTION_BACKWARD = Call(
+    "attention_backward",
+    """Gradients (dq, dk, dv) of `attention` of q, k and v, from those of its results.
+
+    `do` (B, H, Sq, Dv) are the slopes of a loss along `out`, of any strides, or None for zeros;
+    `dlse` (B, H, Sq) of f32 are those along `lse`. `out` and `lse` are what `cute.attention(q, k,
+    v, ..., return_lse=True)` gave, whose arguments the others are. Elements are f16 or bf16 (`do`
+    and `out` may also have f32), head dimensions are up to 256, and H is a multiple of Hk: dk and
+    dv are sums over the heads that share keys. There is no gradient through a `block_table`, of 8
+    bits, or of scales.
+
+    A row that sees no key, and padding behind `lengths`, get 0; rows outside of all packed
+    sequences are not written. What a mask hides from a row may hold NaN or Inf. Of `wanted`, some
+    of the letters "qkv", the others are None and take no time. dq is added up in f32, by adds in
+    memory in the order in which they come; with `deterministic` a second pass over the keys adds
+    them in one order, and equal calls on one device give equal bits.
+
+    Per head and 64 rows (rounded up) it takes 64 (8 + 4 D) bytes of memory beside, D rounded up to
+    16 or 64; without dq by adds 512 bytes; and 2 Dv more for each row of a `do` that has to be
+    copied. Returns `dq`, `dk` and `dv`, or new arrays of the types of q, k and v where q lives.
+    Wrong arguments, such as a dk that shares memory with another array, raise TypeError or
+    ValueError naming the argument, and nothing is written.
+    """,
+    _OF_ATTENTION_BACKWARD,
+    prepared="q, k, v, out, lse, do, dlse, dq, dk, dv, *(None,) * 4, lengths, *arrays, *offsets",
+    before="""
+offsets = cu_seqlens if isinstance(cu_seqlens, tuple | list) and len(cu_seqlens) == 2 else ()
+arrays, factors = split_scales((scale_q, scale_k, scale_v))
+""",
+    outputs=(Output("dq", "B H S D"), Output("dk", "B Hk T D"), Output("dv", "B Hk T E")),
+    leads_with_arrays=False,
+    libraries=(),
+)
+
+CALLS = (GEMM, GROUPED_GEMM, ATTENTION, ATTENTION_BACKWARD)

@@ -142,7 +142,7 @@ class Door(Generic[_C, _R]):
         numbers: tuple[float, ...],
     ) -> Any:
         """A call that is not looked up by shapes: it is found by all of its looks, or checked."""
-        stream, is_new = named["stream"], named["out"] is None
+        stream = named["stream"]
         key, arrays, may_repeat = self.look(named, arrays, options)
         ready: Any = self.calls.known(key)
         if ready is None:
@@ -156,7 +156,7 @@ class Door(Generic[_C, _R]):
             result = ready.run(arrays, numbers, stream)
             if is_again and self.calls.wants(shapes):
                 every = ready.with_results(arrays, result)
-                self.calls.remember(shapes, ready, ready.repeat_of(every, is_new))
+                self.calls.remember(shapes, ready, ready.repeat_of(every, arrays))
             return result
         except Exception as error:
             raise concise(error)  # noqa: B904

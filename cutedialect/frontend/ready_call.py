@@ -111,6 +111,11 @@ class Ready:
         """What the kernel takes of the numbers of the call; None for those of the first one."""
         return None
 
+    @property
+    def returned(self) -> list[int]:
+        """The places of what a call returns."""
+        return list(self.results)
+
     @cached_property
     def results(self) -> dict[int, tuple[tuple[int | None, ...], DType]]:
         """The shapes and types of results by their places, those of the caller among them."""
@@ -156,32 +161,34 @@ class Ready:
                 *[value for value in given if value is not None], stream=stream, check=check
             )
             if self.repeat is None:
-                self.repeat = self.repeat_of(every, arrays[self.OUT] is None, given)
-        if len(self.results) == 1:
-            return every[self.OUT]
-        return tuple([every[place] for place in self.results])
+                self.repeat = self.repeat_of(every, arrays, given)
+        returned = self.returned
+        if len(returned) == 1:
+            return every[returned[0]]
+        return tuple([every[place] for place in returned])
 
     def _check(self, arrays: Sequence[Any]) -> None:
         check_aliases(self.named(arrays))
 
     def with_results(self, arrays: Sequence[Any], result: Any) -> list[Any]:
         """The arrays with those that a call has made."""
-        every, places = list(arrays), list(self.results)
+        every, places = list(arrays), self.returned
         for place, value in zip(places, result if len(places) > 1 else (result,), strict=True):
             every[place] = value
         return every
 
     def repeat_of(
-        self, every: Sequence[Any], is_new: bool, given: Sequence[Any] | None = None
+        self, every: Sequence[Any], arrays: Sequence[Any], given: Sequence[Any] | None = None
     ) -> Repeat | None:
-        """The launch for calls on other arrays that look like these, which include the results, as
-        one function for what torch is at just now. `given` are the kernel's arguments, if known.
+        """The launch for calls on other arrays that look like these of the caller, `every` with the
+        results that were made, as one function for what torch is at just now. `given` are the
+        kernel's arguments, if known.
         """
         assert self.kernel is not None
         if given is None:
             given = self.arguments(every, (1.0, 1.0))
-        kept = [] if is_new else [self.OUT]
-        written = [each for each in self.WRITTEN if each != self.OUT and every[each] is not None]
+        kept = [place for place in self.results if arrays[place] is not None]
+        written = [x for x in self.WRITTEN if x not in self.results and every[x] is not None]
         return warm_call(
             self.kernel,
             [value for value in given if value is not None],
@@ -192,7 +199,7 @@ class Ready:
                 for place, (shape, dtype) in self.results.items()
                 if place not in kept
             },
-            list(self.results),
+            self.returned,
             written=[*kept, *written],
             **self.about(every),
         )

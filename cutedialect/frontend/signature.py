@@ -36,6 +36,7 @@ class Kind:
 
 TENSOR = Kind("{tensor}", ("Tensor {0}",), is_array=True)
 OPTIONAL = Kind("{tensor} | None", ("Tensor? {0}=None",), is_array=True)
+TENSOR_OR_NONE = Kind("{tensor} | None", ("Tensor? {0}",), is_array=True)
 SCALE = Kind("{tensor} | float | None", ("Tensor? {0}=None", "float? {0}=None"), is_array=True)
 OFFSETS = Kind("tuple[{tensor}, {tensor}] | None", ("Tensor? {0}=None",) * 2, is_array=True)
 OUTPUT = Kind("{tensor} | None", is_array=True, is_written=True)
@@ -57,6 +58,7 @@ SCHEDULE = Kind("Schedule | str | None", ("str? {0}=None",))
 BACKEND = Kind("Backend", ("str {0}={1}",))
 # What other calls ask of the result, what a launch takes, and what tiles of a kernel take.
 RESULT = Kind("bool")
+OPERANDS = Kind("str", ("str {0}={1}",))
 STREAM = Kind("Any")
 TILE = Kind("Tile", is_of_tiles=True)
 ATOM = Kind("str | None", is_of_tiles=True)
@@ -155,6 +157,8 @@ class Call:
     not_jax: tuple[str, ...] = ()
     # Whether arrays come first in torch's operators.
     leads_with_arrays: bool = True
+    # The libraries that have a function of their own for it.
+    libraries: tuple[str, ...] = ("torch", "jax")
 
     @cached_property
     def by_name(self) -> dict[str, Parameter]:

@@ -83,3 +83,14 @@ def attention(
 
 
 def attention(*args: Any, **options: Any) -> Any: ...
+
+
+def attention_backward(
+    do: Any, q: Any, k: Any, v: Any, out: Any, lse: Any, *, causal: bool = False,
+    scale: float | None = None, window: tuple[int, int] | None = None, softcap: float | None = None,
+    lengths: Any = None, cu_seqlens: tuple[Any, Any] | None = None, block_table: Any = None,
+    scale_q: Any = None, scale_k: Any = None, scale_v: Any = None, dlse: Any = None,
+    wanted: str = "qkv", deterministic: bool = False, dq: Any = None, dk: Any = None,
+    dv: Any = None, arch: Arch | None = None, schedule: Schedule | str | None = None,
+    backend: Backend = "auto", stream: Any = None,
+) -> tuple[Any, Any, Any]: ...

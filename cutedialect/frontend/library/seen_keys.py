@@ -43,8 +43,7 @@ class SeenKeys:
         queries: Scalar | None,
     ) -> SeenKeys:
         """What tile number `i` of the rows of Q (batch, heads..., rows, D) sees of K."""
-        along = Q.rank - 2
-        rows, keys, more = Q.dim(along), K.dim(along), bq - 1
+        rows, keys, more = Q.dim(Q.rank - 2), K.dim(K.rank - 2), bq - 1
         if queries is None:
             diagonal = i * bq + (keys - rows)
         else:

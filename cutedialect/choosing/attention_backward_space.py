@@ -1,0 +1,117 @@
+"""The schedules from which the backward pass of attention chooses: tiles of rows and keys as data,
+by warpgroups or by warps that multiply alone, and what goes with each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cutedialect.allocation import RoleUse, registers_of_roles
+from cutedialect.schedule import Schedule
+
+from .attention_backward_problem import AttentionBackwardProblem
+from .need import Limits, Need
+
+# Bytes of barriers and of rows of f32 beside the tiles.
+_BESIDE_BYTES = 4096
+# Registers of a thread for addresses, bounds and coordinates, and where it holds more of these.
+_BESIDE, _MORE_BESIDE = 24, 32
+# Registers of a thread of warps that multiply alone, of which 8 compute.
+_MOST_REGISTERS, _WARPS = 255, 8
+_THREADS_OF_GROUP, _LANES = 128, 32
+_ELEMENT_BYTES = 2
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A tile (keys, rows) for heads of up to so many dimensions, and the warps that compute over
+    (keys, rows); None leaves them to the passes.
+    """
+
+    widest: int
+    tile: tuple[int, int]
+    warps: tuple[int, int] | None = None
+
+
+# Of warpgroups: those first that multiply most for each row that is loaded. A thread holds both
+# gradients of its keys beside the scores and their slopes.
+_GROUP_ROWS = (
+    _Row(128, (128, 64), (8, 1)),
+    _Row(256, (64, 64), (4, 2)),
+    _Row(256, (64, 32), (4, 2)),
+)
+# Of warps alone, whose operands pass through registers.
+_WARP_ROWS = (
+    _Row(64, (64, 64)),
+    _Row(128, (64, 32)),
+    _Row(256, (64, 16)),
+    _Row(256, (32, 16)),
+)
+
+
+class AttentionBackwardSpace:
+    """The schedules of the kernel that has the gradients of keys and values."""
+
+    name = "attention_backward"
+
+    def ranked(
+        self, problem: AttentionBackwardProblem, given: Schedule | None, limits: Limits
+    ) -> Iterator[Schedule]:
+        """The schedules with the fields of `given`, in the order of the rows of the target, those
+        that need more registers than there are behind all others.
+        """
+        given = given or Schedule()
+        if given.is_complete and given.tile is not None:
+            yield given
+            return
+        listed = [each.merged(given) for each in _candidates(problem)]
+        listed = list(dict.fromkeys(listed))
+        fits = [each for each in listed if self.need(problem, each).fits(problem.target, limits)]
+        yield from fits
+        yield from (each for each in listed if each not in fits)
+
+    def need(self, problem: AttentionBackwardProblem, schedule: Schedule) -> Need:
+        """Registers of a thread that computes, and bytes of the block of keys, two stages of rows
+        and what multiplies exchange.
+        """
+        assert schedule.tile is not None
+        keys, rows = schedule.tile
+        warps = schedule.warps or (_WARPS, 1)
+        threads = _LANES * warps[0] * warps[1]
+        depth, width = problem.dims
+        # Both gradients, scores with their slopes, and a half of each of these as an operand.
+        values = keys * (depth + width) + 3 * rows * keys
+        if problem.adds:
+            values += max(0, rows * depth - rows * keys)
+        beside = _MORE_BESIDE if problem.has_more else _BESIDE
+        stages = schedule.stages or 2
+        size = _ELEMENT_BYTES * (depth + width)
+        smem = size * (keys + stages * rows) + _ELEMENT_BYTES * rows * keys + _BESIDE_BYTES
+        if problem.adds:
+            smem += 4 * rows * depth
+        return Need(values / threads + beside, _room(problem, threads), smem, threads=threads)
+
+
+ATTENTION_BACKWARD = AttentionBackwardSpace()
+
+
+def _room(problem: AttentionBackwardProblem, threads: int) -> float:
+    """The registers of a thread that computes."""
+    if not problem.on_groups:
+        return _MOST_REGISTERS
+    pair = registers_of_roles(RoleUse(computing=threads // _THREADS_OF_GROUP, multiplies=5))
+    return pair[1] if pair else _MOST_REGISTERS
+
+
+def _candidates(problem: AttentionBackwardProblem) -> Iterator[Schedule]:
+    """The rows of a target that heads fit."""
+    rows = _GROUP_ROWS if problem.on_groups else _WARP_ROWS
+    for row in rows:
+        if problem.widest > row.widest:
+            continue
+        if not problem.on_groups:
+            yield Schedule(tile=row.tile, warps=row.warps)
+            continue
+        # What a loop over work items, or several loops, would hold beside has no registers.
+        yield Schedule(tile=row.tile, warps=row.warps, scheduler="single", split_loops="no")

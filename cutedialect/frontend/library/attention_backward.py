@@ -1,0 +1,87 @@
+"""Attention's backward pass in several kernels: what concerns rows alone, the gradients of keys and
+values with sums for those of queries, and these.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cutedialect.frontend.host import host
+from cutedialect.schedule import Schedule
+
+from .backward_rows import finish_rows, prepare_rows
+from .key_gradients import key_gradients
+from .query_gradients import query_gradients
+
+if TYPE_CHECKING:
+    from cutedialect.frontend.scalar import Scalar
+    from cutedialect.frontend.tile import Tensor
+
+
+@host
+def attention_backward(
+    dO: Tensor | None,
+    Q: Tensor,
+    K: Tensor,
+    V: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    dlse: Tensor | None,
+    dQ: Tensor | None,
+    dK: Tensor | None,
+    dV: Tensor | None,
+    logarithms: Tensor,
+    delta: Tensor,
+    sums: Tensor | None,
+    copied: Tensor | None,
+    scale: Scalar,
+    factor: Scalar,
+    cap: Scalar | None,
+    left: Scalar | None,
+    right: Scalar | None,
+    factor_v: Scalar | None,
+    scale_q: Tensor | None,
+    scale_k: Tensor | None,
+    scale_v: Tensor | None,
+    lengths: Tensor | None,
+    items: Tensor | None,
+    q_offsets: Tensor | None,
+    k_offsets: Tensor | None,
+    *,
+    tile: tuple[int, int] = (64, 64),
+    dims: tuple[int, int] = (64, 64),
+) -> None:
+    """The gradients dQ, dK and dV that are asked for, of softmax(scores) V and its logarithms lse,
+    where the loss has the slopes dO and dlse along these; arguments are those of `key_gradients`,
+    `scale` that of scores in units of log2(e) and `factor` in natural ones. `tile` is (keys, rows),
+    `dims` are the head dimensions, rounded up.
+
+    Memory of the call: `logarithms` and `delta` (batch, heads..., rows of whole tiles); `sums`
+    (..., D) of dQ, added up in the order in which CTAs come, without which a pass over the keys has
+    dQ; and `copied` (batch, heads..., rows, Dv), if multiplies cannot read dO.
+    """
+    from cutedialect.frontend.host import launch
+
+    plan = Schedule(roles="uniform", scheduler="single", epilogue="direct")
+    launch(
+        prepare_rows, dO, out, lse, dlse, logarithms, delta, sums, copied, q_offsets,
+        schedule=plan, rows=tile[1], dims=dims,
+    )  # fmt: skip
+    g = dO if copied is None else copied
+    about = scale, factor, cap, left, right, factor_v, scale_q, scale_k, scale_v, lengths
+    offsets = q_offsets, k_offsets
+    if dK is not None or dV is not None:
+        launch(
+            key_gradients, g, Q, K, V, logarithms, delta, sums, dK, dV, *about, items, *offsets,
+            tile=tile, dims=dims,
+        )  # fmt: skip
+    if sums is not None:
+        launch(
+            finish_rows, sums, dQ, g, Q, K, V, logarithms, delta, *about, *offsets,
+            schedule=plan, rows=tile[1], dims=dims,
+        )  # fmt: skip
+    elif dQ is not None:
+        launch(
+            query_gradients, dQ, g, Q, K, V, logarithms, delta, *about, *offsets,
+            schedule=Schedule(), tile=tile, dims=dims,
+        )  # fmt: skip

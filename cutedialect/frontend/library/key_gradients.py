@@ -1,0 +1,117 @@
+"""The gradients of attention's keys and values as a tile program: a block of keys stays, the rows
+that see it pass, and what they add to the gradient of the queries goes to memory.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+from cutedialect.frontend.kernel import kernel
+
+if TYPE_CHECKING:
+    from cutedialect.frontend.scalar import Scalar
+    from cutedialect.frontend.tile import Tensor
+
+
+@kernel(in_bounds=True, spills="refuse")
+def key_gradients(
+    dO: Tensor,
+    Q: Tensor,
+    K: Tensor,
+    V: Tensor,
+    logarithms: Tensor,
+    delta: Tensor,
+    sums: Tensor | None,
+    dK: Tensor | None,
+    dV: Tensor | None,
+    scale: Scalar,
+    factor: Scalar,
+    cap: Scalar | None,
+    left: Scalar | None,
+    right: Scalar | None,
+    factor_v: Scalar | None,
+    scale_q: Tensor | None,
+    scale_k: Tensor | None,
+    scale_v: Tensor | None,
+    lengths: Tensor | None,
+    items: Tensor | None,
+    q_offsets: Tensor | None,
+    k_offsets: Tensor | None,
+    *,
+    tile: tuple[int, int] = (64, 64),
+    dims: tuple[int, int] = (64, 64),
+) -> None:
+    """dK = factor dS^T Q and dV = P^T dO, where P = exp2(scale Q K^T - logarithms) and
+    dS = P (dO V^T - delta); sums += dS K, if there are any.
+
+    Scores are transposed, and `tile` is (keys, rows). Q, dO are (batch, heads, [heads that share
+    keys,] rows, D), K, V, dK, dV (batch, heads, keys, D). `logarithms` and `delta` (batch,
+    heads..., rows) and `sums` (..., D) hold each sequence from a tile on, with rows behind its end,
+    up to whole tiles, whose logarithm is inf. Rows see keys as in `attention`, which has the same
+    arguments; `items` (work items, heads) are enough for all blocks of keys of packed sequences.
+    """
+    # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
+    from cutedialect.frontend import functions as cute
+    from cutedialect.frontend.local_tiles import local_tile
+    from cutedialect.frontend.loops import otherwise, range_, when
+
+    from .backward_items import KeyItem
+    from .pair_by_pair import Gradient, Scales, key_gradients_by_row
+    from .seen_rows import SeenRows
+    from .slopes import Slopes
+
+    bk, bq = tile
+    work = KeyItem.of((dO, Q, K, V, dK, dV), tile, (items, q_offsets, k_offsets)).up_to(lengths)
+    heads, n = work.heads, work.n
+    k = local_tile(work.K, (bk, dims[0]), (*heads, n, 0))
+    v = local_tile(work.V, (bk, dims[1]), (*heads, n, 0))
+    seen = SeenRows(n * bk, bk, work.rows, work.keys, left, right)
+    whole = Slopes(scale, cap, None, factor_v)
+    first, count = seen.tiles(bq)
+    dk = None if dK is None else cute.zeros((bk, dims[0]))
+    dv = None if dV is None else cute.zeros((bk, dims[1]))
+    for member in range_(work.members) if work.shares else (None,):
+        head = heads if member is None else (*heads, member)
+        slopes = whole.of_head(scale_q, scale_k, scale_v, head, heads)
+        for i in range_(first, first + count):
+            q = local_tile(work.Q, (bq, dims[0]), (*head, i, 0))
+            g = local_tile(work.do, (bq, dims[1]), (*head, i, 0))
+            place = (*head, work.tile + i)
+            s, dp = cute.zeros((bk, bq)), cute.zeros((bk, bq))
+            cute.tile_gemm(k, q.T, s)
+            cute.tile_gemm(v, g.T, dp)
+            is_cut = seen.cuts(i * bq, bq)
+            tangents = slopes.weigh(s, local_tile(logarithms, (bq,), place).T.load())
+            with when(is_cut):
+                s.assign(cute.where(seen.sees(s, i * bq), s, 0.0))
+            if dv is not None:
+                cute.tile_gemm(s.to(Q.dtype), g, dv)
+            slopes.slope(dp, s, tangents, local_tile(delta, (bq,), place).T.load())
+            with when(is_cut):
+                # A gradient or a value that is NaN, which a weight of 0 does not hide.
+                dp.assign(cute.where(seen.sees(dp, i * bq), dp, 0.0))
+            ds = dp.to(Q.dtype)
+            if dk is not None:
+                cute.tile_gemm(ds, q, dk)
+            if sums is not None:
+                x = cute.zeros((bq, dims[0]))
+                cute.tile_gemm(ds.T, k, x)
+                cute.atomic_add(x, local_tile(sums, (bq, dims[0]), (*place, 0)))
+
+    scales = Scales(scale_q, scale_k, scale_v)
+    by_k = factor if scale_k is None else factor * scale_k[heads]
+    by_v = factor_v if scale_v is None else scale_v[heads]
+    of_keys = None if dk is None or work.dk is None else Gradient(dk, work.dk, by_k, dims[0])
+    of_values = None if dv is None or work.dv is None else Gradient(dv, work.dv, by_v, dims[1])
+    gradients = [each for each in (of_keys, of_values) if each is not None]
+    if seen.is_masked:
+        # NaN or Inf in rows of Q or dO, which a product of 0 does not hide.
+        broken = [each.is_broken for each in gradients]
+        with when(cute.any_(broken[0] if len(broken) == 1 else broken[0] | broken[1], local=True)):
+            key_gradients_by_row(
+                work, seen, whole, (logarithms, delta), scales, (of_keys, of_values), dims
+            )
+    with otherwise() if seen.is_masked else nullcontext():
+        for gradient in gradients:
+            gradient.store((*heads, n, 0))
