@@ -1,6 +1,7 @@
 """`cutedialect <command>` or `python -m cutedialect <command>`: doctor, explain, cache, compile,
-layout, model, schedules, timeline, tmem, tune. A command's module is imported when it is asked for;
-usage errors exit with 2, anything else that a user can mend with one line and 1, Ctrl-C with 130.
+layout, model, report, schedules, timeline, tmem, tune. A command's module is imported when it is
+asked for; usage errors exit with 2, anything else that a user can mend with one line and 1, Ctrl-C
+with 130.
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ COMMANDS = {
     "model": (
         "cutedialect.tools.model_command",
         "predict the cycles of a launch from a kernel's IR, and where they go",
+    ),
+    "report": (
+        "cutedialect.tools.report_command",
+        "write a page on a kernel: lines, schedule, resources, bound, timeline, loops",
     ),
     "schedules": (
         "cutedialect.tools.schedules_command",

@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.out.suffix.lower() != ".svg":
         raise ValueError(f"-o: expected the name of an .svg file, got '{options.out}'")
     with model_time.recording() as found:
-        scope = _run(options.script, options.arguments)
+        scope = run_script(options.script, options.arguments)
     if not -len(found) <= options.launch < len(found):
         raise ValueError(
             f"expected a launch of {len(found)} that {options.script} makes in the emulator, got "
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _run(script: Path, arguments: Sequence[str]) -> dict[str, Any]:
+def run_script(script: Path, arguments: Sequence[str]) -> dict[str, Any]:
     """Run a script as the main program, host arrays of it in the emulator; returns its globals, as
     far as it left any.
     """

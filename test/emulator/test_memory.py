@@ -410,3 +410,33 @@ def test_module_variables_and_dynamic_shared_memory():
     assert caught.value.code == "CD-I1"
     with pytest.raises(EmulatorError, match="exceed"):
         launch(VARIABLES, "k", 1, 4, [out], dynamic_smem=300_000)
+
+
+def test_sectors_of_global_memory_are_counted_by_line():
+    """Warps of 32 lanes: 4 bytes each side by side are four sectors, 64 bytes apart 32; where all
+    read one place, it is one.
+    """
+    body = """
+    .reg .b32 %r<4>; .reg .b64 %rd<6>;
+    ld.param.u64 %rd0, [a];
+    mov.u32 %r0, %tid.x;
+    mul.wide.u32 %rd1, %r0, 4;
+    add.u64 %rd2, %rd0, %rd1;
+    ld.global.u32 %r1, [%rd2];
+    mul.wide.u32 %rd3, %r0, 64;
+    add.u64 %rd4, %rd0, %rd3;
+    st.global.u32 [%rd4+8192], %r1;
+    ld.global.u32 %r2, [%rd0];
+    ret;
+    """
+    head = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 a)"
+    report = launch(f"{head} {{{body}}}", "k", 1, 64, [np.zeros(4096, np.uint32)])
+    found = [
+        (access.opcode, access.accesses, access.bytes, access.sectors)
+        for access in report.global_.values()
+    ]
+    assert found == [
+        ("ld.global.u32", 2, 256, 8),
+        ("st.global.u32", 2, 256, 64),
+        ("ld.global.u32", 2, 256, 2),
+    ]

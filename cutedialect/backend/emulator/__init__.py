@@ -5,6 +5,13 @@ report instead of a hang. It shares no table with the compiler: two readings of 
 
 from .errors import EmulatorError, UnsupportedInstruction
 from .launch import launch
-from .report import Report, SharedAccess
+from .report import GlobalAccess, Report, SharedAccess
 
-__all__ = ["EmulatorError", "Report", "SharedAccess", "UnsupportedInstruction", "launch"]
+__all__ = [
+    "EmulatorError",
+    "GlobalAccess",
+    "Report",
+    "SharedAccess",
+    "UnsupportedInstruction",
+    "launch",
+]

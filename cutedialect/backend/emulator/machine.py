@@ -43,7 +43,7 @@ from .ordering import Ordering, concerns
 from .races import Races
 from .register_pool import RegisterPool
 from .registers import Register
-from .report import SharedAccess
+from .report import GlobalAccess, SharedAccess
 from .shared import CHUNK, BankedMemory
 from .special import SpecialValues
 from .tensor_memory import TensorMemory
@@ -517,6 +517,17 @@ class Machine:
         access.accesses += 1
         access.wavefronts += passes[0]
         access.minimum += passes[1]
+
+    def count_global(self, ins: Instruction, lanes: Lanes, addresses: Array, width: int) -> None:
+        """Add an access of threads to global memory, aligned to its ``width`` bytes a lane."""
+        access = self.report.global_.get(ins.line)
+        if access is None:
+            access = self.report.global_[ins.line] = GlobalAccess(ins.line, ins.opcode)
+        warps = lanes.index.astype(np.uint64) >> np.uint64(5)
+        sectors = addresses.astype(np.uint64) >> np.uint64(5)
+        access.accesses += len(lanes.warps)
+        access.bytes += width * lanes.count
+        access.sectors += len(np.unique(warps << np.uint64(44) | sectors))
 
     # Names for reports.
 

@@ -36,8 +36,23 @@ class SharedAccess:
 
 
 @dataclass
+class GlobalAccess:
+    """Traffic of threads with global memory of one PTX line: accesses of a warp, the bytes that its
+    lanes ask for, and the sectors of 32 bytes that they touch. Lanes that ask for the same bytes
+    make it more bytes than sectors hold. Copies by TMA are not among them.
+    """
+
+    ptx_line: int
+    opcode: str
+    accesses: int = 0
+    bytes: int = 0
+    sectors: int = 0
+
+
+@dataclass
 class Report:
     """``instructions`` counts warp-level executions by opcode, ``lines`` the same by PTX line;
+    ``shared`` and ``global_`` are traffic by PTX line;
     ``global_read`` and ``global_written`` are bytes; ``notes`` are remarks that are no errors;
     ``variables`` are the bytes of the module's ``.global`` variables by name, as they were left.
     """
@@ -48,6 +63,7 @@ class Report:
     instructions: Counter[str] = field(default_factory=Counter[str])
     lines: Counter[int] = field(default_factory=Counter[int])
     shared: dict[int, SharedAccess] = field(default_factory=dict[int, SharedAccess])
+    global_: dict[int, GlobalAccess] = field(default_factory=dict[int, GlobalAccess])
     global_read: int = 0
     global_written: int = 0
     steps: int = 0

@@ -31,13 +31,16 @@ _SHOWN_AFTER_SECONDS = 2.0
 
 
 class EmulatedLauncher:
-    """Runs a program in the emulator; `reports` are those of the last call, one per kernel."""
+    """Runs a program in the emulator; `reports` are those of the last call, one per kernel, and
+    `arguments` what it took: (shape, strides) of a tensor, a list of such of a group, a number.
+    """
 
     name = "emulator"
 
     def __init__(self, program: CompiledProgram) -> None:
         self._program = program
         self.reports: tuple[Report, ...] = ()
+        self.arguments: tuple[Any, ...] = ()
         self._packers: dict[str, tuple[Packer, ...]] = {}
         for kernel, types in program.plan.types.items():
             exact = packers(types, program.entries[kernel].sizes)
@@ -89,6 +92,7 @@ class EmulatedLauncher:
             sys.stdout.write(report.output)
             reports.append(report)
         self.reports = tuple(reports)
+        self.arguments = tuple(_looks(value) for value in bound)
         for workspace, left in memory.items():
             if workspace.zeroed and left.any():
                 raise RuntimeError(
@@ -119,6 +123,12 @@ class EmulatedLauncher:
                 f"expected arrays in host memory for the emulator, got one on device {value.device}"
             )
         return value.array, value.shape, value.strides
+
+
+def _looks(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_looks(each) for each in value]
+    return (value.shape, value.strides) if isinstance(value, TensorArgument) else value
 
 
 def _shown(line: ProgressLine, kernel: str) -> Callable[[int, int, int], None]:

@@ -323,6 +323,13 @@ class Kernel:
         return self._emulated.reports if self._emulated is not None else ()
 
     @property
+    def emulated_arguments(self) -> tuple[Any, ...]:
+        """What the emulator's last launch took, for `python -m cutedialect model` and its like:
+        (shape, strides in elements) of a tensor, a list of such of a group, a number.
+        """
+        return self._emulated.arguments if self._emulated is not None else ()
+
+    @property
     def where(self) -> str:
         """What host arrays run on: "the emulator", "the interpreter", or the GPU's name."""
         if self._forced() == "interpreter":

@@ -80,6 +80,10 @@ def _copy(ins: Instruction, machine: Machine) -> Step:
         group = lanes.index >> (3 if width == 16 else 4 if width == 8 else 5)
         group = group - group[0]
         machine.count_shared(ins, wavefronts(at, group, width, int(group[-1]) + 1))
+        if touched.any():
+            copied = lanes if touched.all() else lanes.where(touched, machine.total)
+            assert copied is not None
+            machine.count_global(ins, copied, origin[touched], width)
         if machine.races is not None:
             warps = warps_of(lanes)
             for some in np.unique(used[touched]):

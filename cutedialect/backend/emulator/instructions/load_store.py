@@ -137,6 +137,8 @@ class Access:
             "param": machine.image.param_memory,
         }[self.space]
         words = memory.load(addresses, width)
+        if self.space == "global":
+            machine.count_global(self.ins, lanes, addresses, width)
         if self.space == "global" and machine.races is not None and not self.is_flag:
             machine.races.read_global(self.ins, warps_of(lanes), addresses, width)
         return words, None
@@ -179,6 +181,7 @@ class Access:
         if self.space == "global":
             machine.progress = True
             machine.global_memory.check(addresses, width, "write")
+            machine.count_global(self.ins, lanes, addresses, width)
             if machine.races is not None:
                 machine.races.write_global(
                     self.ins, warps_of(lanes), addresses, width, words, self.is_flag
