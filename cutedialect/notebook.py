@@ -1,10 +1,10 @@
-"""What a notebook shows of a kernel or a schedule: tables and folded texts as HTML, beside the
-plain text. A long text is cut, and says where the rest is.
+"""What a notebook shows of a kernel, a schedule or remarks: tables and folded texts as HTML, beside
+the plain text. A long text is cut, and says where the rest is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 # Lines that a browser shows without a pause.
@@ -19,6 +19,17 @@ def table(rows: Mapping[str, object]) -> str:
         for name, value in rows.items()
     )
     return f"<table>{cells}</table>"
+
+
+def listed(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Rows below their heads."""
+    left = 'style="text-align:left"'
+    head = "".join(f"<th {left}>{escape(name)}</th>" for name in heads)
+    body = "".join(
+        "<tr>" + "".join(f"<td {left}>{escape(str(cell))}</td>" for cell in row) + "</tr>"
+        for row in rows
+    )
+    return f"<table><tr>{head}</tr>{body}</table>"
 
 
 def folded(title: str, text: str, whole: str) -> str:

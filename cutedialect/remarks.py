@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+from cutedialect.notebook import listed
+
 
 @dataclass(frozen=True)
 class Remark:
@@ -24,6 +26,19 @@ class Remark:
     def __str__(self) -> str:
         where = f"{self.location}: " if self.location is not None else ""
         return f"{where}remark: [{self.pass_name}] {self.message}"
+
+
+class Remarks(tuple[Remark, ...]):
+    """Remarks in order. `print` has one a line, a notebook a table with the users' lines."""
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self)) or "no remarks"
+
+    def _repr_html_(self) -> str:
+        if not self:
+            return "<p>no remarks</p>"
+        rows = [(each.location or "", each.pass_name, each.message) for each in self]
+        return listed(("line", "pass", "what it declined, and why"), rows)
 
 
 _collected: ContextVar[list[Remark] | None] = ContextVar("remarks", default=None)

@@ -8,6 +8,8 @@ import pytest
 import cutedialect as cute
 from cutedialect import notebook
 from cutedialect.backend.runtime import ptxas
+from cutedialect.backend.runtime.kernel import Resources
+from cutedialect.remarks import Remark, Remarks
 
 
 class Checked(HTMLParser):
@@ -118,3 +120,39 @@ def test_a_report_shows_its_counts():
 @pytest.mark.parametrize("value", [cute.Layout((64, 65)), cute.Layout((1 << 20, 4))])
 def test_a_picture_that_would_be_too_large_is_text(value):
     assert value._repr_svg_() is None
+
+
+def test_remarks_are_a_table_with_their_lines():
+    remarks = Remarks((Remark("cute-tile", "expected <b>", "k.py:3:4"), Remark("launch", "no")))
+    assert remarks == (remarks[0], remarks[1])
+    html = remarks._repr_html_()
+    assert '<td style="text-align:left">k.py:3:4</td>' in html
+    assert "expected &lt;b&gt;" in html
+    assert html.count("<tr>") == 3
+    assert str(remarks) == "k.py:3:4: remark: [cute-tile] expected <b>\nremark: [launch] no"
+    assert (str(Remarks()), Remarks()._repr_html_()) == ("no remarks", "<p>no remarks</p>")
+    spec = cute.TensorSpec((None, None), cute.f16)
+    assert isinstance(cute.compile(cute.gemm, spec, spec, arch="sm_80").remarks, Remarks)
+
+
+def test_resources_are_a_table():
+    shown = Resources(168, 0, 163904, 3, {"load": 5})._repr_mimebundle_()
+    assert shown["text/plain"].startswith("Resources(registers=168")
+    assert "<code>168 of 255 a thread</code>" in shown["text/html"]
+    assert "<code>163,904 bytes</code>" in shown["text/html"]
+
+
+def test_timelines_are_pictures_in_a_notebook_and_tables_in_a_terminal():
+    @cute.kernel
+    def doubled(X, Y):
+        at = cute.tile_index(Y, (8, 32))
+        cute.copy(2 * cute.local_tile(X, (8, 32), at).load(), cute.local_tile(Y, (8, 32), at))
+
+    x, y = np.ones((16, 32), np.float32), np.zeros((16, 32), np.float32)
+    with cute.timeline() as launches:
+        doubled(x, y, backend="emulator")
+        assert launches == []
+    assert (y == 2).all()
+    (launch,) = launches
+    assert launch._repr_svg_().startswith("<svg ")
+    assert str(launch).startswith(f"{launch.end} cycles")

@@ -27,7 +27,7 @@ ALLOWED = {
     "explanations": {"explanations"},
     "schedule": {"schedule", "choices", "plans", "notebook", "layout", "atoms"},
     "environment": set(),
-    "remarks": set(),
+    "remarks": {"notebook"},
     "choosing": {"choosing", "choices", "schedule", "atoms", "allocation", "numpy"},
     "dialects": {"dialects", "layout", "atoms", "schedule", "xdsl"},
     "passes": {

@@ -55,7 +55,7 @@ from cutedialect.backend.runtime.torch_tensors import (
 from cutedialect.backend.runtime.tracebacks import explained
 from cutedialect.choices import BACKENDS, Backend
 from cutedialect.notebook import bundle, folded, table
-from cutedialect.remarks import Remark
+from cutedialect.remarks import Remark, Remarks
 
 if TYPE_CHECKING:
     from cutedialect.backend.emulator import Report
@@ -83,6 +83,17 @@ class Resources:
     smem: int
     barriers: int
     ops: Mapping[str, int]
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """In a notebook: one below the other."""
+        facts = {
+            "registers": f"{self.registers} of 255 a thread",
+            "spills": f"{self.spills} bytes a thread",
+            "shared memory": f"{self.smem:,} bytes",
+            "named barriers": f"{self.barriers} of 16",
+            "IR ops": ", ".join(f"{role}: {count}" for role, count in self.ops.items()),
+        }
+        return bundle(repr(self), table(facts))
 
 
 @dataclass
@@ -282,7 +293,7 @@ class Kernel:
         return self._make_stages() if self._make_stages is not None else {}
 
     @property
-    def remarks(self) -> tuple[Remark, ...]:
+    def remarks(self) -> Remarks:
         """What the passes declined, and why: in the order in which they ran. Once the kernel was
         assembled, also what the assembler lost: registers that spill, `wgmma` that it serializes;
         and of launches, operands that were not equally long where a multiply sums over them.
@@ -291,7 +302,7 @@ class Kernel:
         lost = losses(self.program) + self._notes
         if self._forced() in _THROUGH_CUPY:
             lost += unpassed(self.program)
-        return self.program.remarks + lost
+        return Remarks((*self.program.remarks, *lost))
 
     def traced(self) -> Any:
         """The tile program as a module that no pass has seen, made anew by each call. Raises
