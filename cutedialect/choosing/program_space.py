@@ -16,12 +16,13 @@ from .need import Limits, Need
 # compared with what the passes choose. Results that leave from registers take no shared memory.
 # Without roles tiles of a multiply share memory one after the other, and all warps the registers. A
 # row of warps has the rows of its tiles to itself: neither operands nor sums made of them go
-# through memory to other warps.
+# through memory to other warps. Of sums over rows two rows of warps exchange half as much as four.
 _ROWS = {
     Schedule(): Need(room=0, smem=3),
     Schedule(epilogue="direct"): Need(room=0, smem=2),
     Schedule(roles="uniform"): Need(room=24, smem=3),
     Schedule(roles="uniform", warps=(4, 1)): Need(room=48, smem=1),
+    Schedule(roles="uniform", warps=(2, 2)): Need(room=48, smem=0),
 }
 
 
@@ -48,24 +49,39 @@ OpenParameters = Mapping[str, Sequence[object]]
 
 
 class ProgramSpace:
-    """What a program without open parameters may be compiled with; its problem is nothing yet."""
+    """What a program without open parameters may be compiled with; its problem is what passes make
+    of a schedule that is all open, where that is known.
+    """
 
     name = "a program"
 
-    def ranked(self, problem: None, given: Schedule | None, limits: Limits) -> Iterator[Schedule]:
+    def ranked(
+        self, problem: Schedule | None, given: Schedule | None, limits: Limits
+    ) -> Iterator[Schedule]:
         """The rows within the limits: all open first, then what takes less shared memory, and what
-        leaves threads more registers. What is given stands alone.
+        leaves threads more registers; last of all what passes choose anyway. What is given stands
+        alone.
         """
         if given is not None and given != Schedule():
             yield given
             return
-        for schedule, need in _ROWS.items():
+        for schedule in sorted(_ROWS, key=lambda row: _is_chosen(row, problem)):
+            need = _ROWS[schedule]
             if need.spare >= limits.registers and need.smem < limits.smem:
                 yield schedule
 
-    def need(self, problem: None, schedule: Schedule) -> Need:
+    def need(self, problem: Schedule | None, schedule: Schedule) -> Need:
         """What one takes more or less than the others."""
         return _ROWS.get(schedule, Need())
+
+
+def _is_chosen(schedule: Schedule, by_passes: Schedule | None) -> bool:
+    """Whether passes choose what a schedule names of the whole kernel: warps may differ between
+    multiplies.
+    """
+    if by_passes is None or schedule == Schedule() or schedule.warps is not None:
+        return False
+    return by_passes.merged(schedule) == by_passes
 
 
 class OpenSpace:

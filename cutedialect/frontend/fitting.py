@@ -321,8 +321,9 @@ def compiled_by_default(
     rejected: list[Rejection] = []
     refusals: list[CompileError] = []
     while len(rejected) < MOST_COMPILED:
+        chosen = Schedule.parse(refusals[0].schedule or "") if refusals else None
         try:
-            schedule = choose(PROGRAM_SPACE, None, given, rejected)
+            schedule = choose(PROGRAM_SPACE, chosen, given, rejected)
         except NoScheduleError:
             break
         try:

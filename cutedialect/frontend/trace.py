@@ -268,7 +268,9 @@ def located(module: ModuleOp) -> Iterator[None]:
             op = _first_invalid(module)
         text = next((arg for arg in error.args if isinstance(arg, str)), str(error))
         where = None if op is None else _place(op)
-        raise CompileError(text, location=where, code=REFUSED) from error
+        refusal = CompileError(text, location=where, code=REFUSED)
+        refusal.schedule = None if op is None else _schedule_around(op)
+        raise refusal from error
 
 
 @contextmanager
@@ -300,6 +302,15 @@ def _place(op: Operation) -> str | None:
     if not isinstance(at, FileLineColLoc):
         return None
     return f"{at.filename.data}:{at.line.data}:{at.column.data}"
+
+
+def _schedule_around(op: Operation) -> str | None:
+    """The schedule of the kernel that an op is in, or is, as it is written."""
+    around: Operation | None = op
+    while around is not None and around.name != "cute.kernel":
+        around = around.parent_op()
+    schedule = None if around is None else getattr(around, "schedule", None)
+    return None if schedule is None else schedule.data.text()
 
 
 def _first_invalid(module: ModuleOp) -> Operation | None:

@@ -78,10 +78,24 @@ def test_a_program_that_lacks_memory_takes_what_needs_less():
     assert choose(PROGRAM_SPACE, None, None, [registers]) == Schedule(roles="uniform")
     direct = Rejection(Schedule(epilogue="direct"), "registers", "")
     assert choose(PROGRAM_SPACE, None, None, [memory, direct]).warps == (4, 1)
+    rows = Rejection(choose(PROGRAM_SPACE, None, None, [memory, direct]), "memory", "")
+    assert choose(PROGRAM_SPACE, None, None, [memory, direct, rows]).warps == (2, 2)
     given = Schedule(stages=2)
     assert choose(PROGRAM_SPACE, None, given) == given
     with pytest.raises(NoScheduleError):
         choose(PROGRAM_SPACE, None, given, [Rejection(given, "registers", "")])
+
+
+def test_what_passes_choose_anyway_is_tried_last():
+    """Of what a whole kernel has; multiplies may have other warps than the first one."""
+    chosen = Schedule(warps=(4, 1), stages=1, roles="uniform", epilogue="direct")
+    memory, registers = (Rejection(Schedule(), lack, "") for lack in ("memory", "registers"))
+    rows = Schedule(roles="uniform", warps=(4, 1))
+    assert choose(PROGRAM_SPACE, chosen) == Schedule()
+    assert choose(PROGRAM_SPACE, chosen, None, [memory]) == rows
+    assert choose(PROGRAM_SPACE, chosen, None, [registers]) == rows
+    last = [Rejection(Schedule(roles="uniform", warps=warps), "", "") for warps in ((4, 1), (2, 2))]
+    assert choose(PROGRAM_SPACE, chosen, None, [memory, *last]) == Schedule(epilogue="direct")
 
 
 def test_a_need_fits_within_the_target_and_the_limits():

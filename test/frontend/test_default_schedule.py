@@ -134,3 +134,34 @@ def test_a_grid_divides_the_tile_of_every_multiply():
     specs = [cute.TensorSpec(shape, cute.f16) for shape in shapes]
     results = [cute.TensorSpec(shape, cute.f32) for shape in ((192, 192), (192, 128))]
     assert "warps = (4,2)" in cute.compile(unlike, *specs, *results, arch="sm_80").schedule
+
+
+@cute.kernel
+def turned_sums(A, B, X, V, Y, Z):
+    """The turned operand and what four rows of warps exchange of sums over rows exceed 99 KB."""
+    product, turned = cute.zeros((192, 256), cute.f16), cute.zeros((256, 256), cute.f16)
+    a = cute.abs(cute.local_tile(A, (192, 192), (0, 0)).load()).to(cute.f16)
+    cute.gemm(a, cute.local_tile(B, (192, 256), (0, 0)), product)
+    x, v = (cute.local_tile(each, (192, 256), (0, 0)).load() for each in (X, V))
+    doubled = x * 2
+    cute.copy(cute.row_sum(doubled), cute.local_tile(Y, (192, 1), (0, 0)))
+    signs = cute.minimum(cute.maximum(cute.row_sum(v), -1), 1)
+    cute.gemm(doubled.T, (v * signs).to(cute.f16), turned)
+    cute.copy(cute.column_max(turned), cute.local_tile(Z, (1, 256), (0, 0)))
+
+
+def test_what_no_row_of_warps_has_to_itself():
+    """Results leave from registers anyway, so that the third schedule is another grid of warps."""
+    rng = np.random.default_rng(0)
+    shapes = [(192, 192), (192, 256), (192, 256), (192, 256)]
+    a, b, x, v = (rng.integers(-1, 2, shape).astype(np.float16) for shape in shapes)
+    y, z = np.zeros((192, 1), np.float16), np.zeros((1, 256), np.float16)
+    kernel = cute.compile(turned_sums, a, b, x, v, y, z, arch="sm_89", backend="emulator")
+    assert "warps = (2,2)" in kernel.schedule
+    taken = "warps = (2,2), roles = uniform taken by default, else: cute.alloc_smem: expected"
+    assert any(each.message.startswith(taken) for each in kernel.remarks)
+    kernel.launch(a, b, x, v, y, z)
+    signs = np.clip(v.sum(1, keepdims=True), -1, 1)
+    assert np.array_equal(y, 2 * x.sum(1, keepdims=True))
+    turned = 2 * x.T.astype(np.float32) @ (v * signs).astype(np.float32)
+    assert np.array_equal(z, turned.max(0, keepdims=True))

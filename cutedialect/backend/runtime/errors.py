@@ -24,7 +24,8 @@ class CompileError(Exception):
     `message` is one line, `code` is stable ("CD-PTXAS", "C7508", ...), `location` is
     "file:line" or "file:line:column" of the user's Python or None, `ptx_line` the 1-based line of
     the PTX text, `ir` the op it was printed for, `notes` further lines. `advice` gives one more of
-    these: what takes time to find is looked for when the error is shown.
+    these: what takes time to find is looked for when the error is shown. `schedule` is what passes
+    had made of the kernel's schedule where one refused it.
     """
 
     # No part of what is pickled.
@@ -49,6 +50,7 @@ class CompileError(Exception):
         self.ptx_line = ptx_line
         self.ir = ir
         self.notes = notes
+        self.schedule: str | None = None
         self.advice = None
 
     def __str__(self) -> str:
