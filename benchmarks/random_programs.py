@@ -1,6 +1,7 @@
 """Tile programs drawn by lot, compiled for several targets, run, and compared with NumPy.
 
-    python -m benchmarks.random_programs [--count N] [--seed S] [--target NAME] [--backend NAME]
+    python -m benchmarks.random_programs [--count N] [--first NUMBER] [--seed S]
+                                         [--target NAME] [--backend NAME]
                                          [--only NUMBER] [--feature TEXT] [--repeat N]
                                          [--jobs N] [--patience SECONDS] [--budget SECONDS]
                                          [--no-shrink]
@@ -121,6 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--count", metavar="N", type=int, default=200, help="so many programs")
+    parser.add_argument("--first", metavar="NUMBER", type=int, default=0, help="from this one on")
     parser.add_argument("--seed", metavar="S", type=int, default=0, help="which ones")
     parser.add_argument("--target", metavar="NAME", action="append", help="sm_80 and sm_90a")
     parser.add_argument("--backend", default="emulator", help="emulator (the default) or cuda")
@@ -145,7 +147,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _work(options)
     is_all = options.multiplied or options.protocol
     targets = options.target or (multiplied_programs.TARGETS if is_all else TARGETS)
-    numbers = range(options.count) if options.only is None else [options.only]
+    first = options.first
+    numbers = range(first, first + options.count) if options.only is None else [options.only]
     if options.feature:
         numbers = [n for n in numbers if options.feature in _program(options, n).features]
     began = time.perf_counter()

@@ -123,6 +123,18 @@ def test_the_command(capsys) -> None:
     assert "sm_80: 2 right, 0 refused, 0 wrong, 0 broken" in text
 
 
+def test_a_run_goes_on_where_another_one_ended(capsys, monkeypatch) -> None:
+    asked = []
+
+    def noted(program, target, backend="emulator", times=1):
+        asked.append(program.number)
+        return Outcome("right")
+
+    monkeypatch.setattr("benchmarks.random_programs.outcome", noted)
+    assert main(["--first", "7", "--count", "2", "--target", "sm_90a"]) == 0
+    assert asked == [7, 8]
+
+
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_program_that_no_target_takes(jobs, capsys) -> None:
     number = next(n for n in range(COUNT) if not takes("sm_80", program_of(SEED, n)))
