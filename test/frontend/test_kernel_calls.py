@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import traceback
 
 import numpy as np
@@ -176,6 +177,26 @@ def test_warps_that_do_not_divide_name_some_that_do():
         program(a, b, c, schedule="warps = (8,1)", backend="emulator")
     program(a, b, c, schedule="warps = (2,2)", backend="emulator")
     assert (c == 32).all()
+
+
+@pytest.mark.parametrize("tile", [(24, 48, 48), (64, 1, 64), (128, 8, 1)])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
+def test_a_tile_that_no_atom_divides_names_one_that_is(tile, arch):
+    @cute.kernel
+    def program(A, B, C, *, tile=tile):
+        m, n, k = tile
+        a, b = cute.local_tile(A, (m, k), (0, 0)), cute.local_tile(B, (k, n), (0, 0))
+        acc = cute.zeros((m, n))
+        cute.gemm(a.load(), b, acc)
+        cute.copy(acc, cute.local_tile(C, (m, n), (0, 0)))
+
+    element, whole = cute.TensorSpec((128, 128), cute.f16), cute.TensorSpec((128, 128), cute.f32)
+    named = r"no atom that fits; take a tile such as \((\d+), (\d+), (\d+)\)"
+    with pytest.raises(CompileError, match=named) as caught:
+        cute.compile(program, element, element, whole, arch=arch)
+    nearest = tuple(map(int, re.search(named, str(caught.value)).groups()))
+    assert all(near >= size for near, size in zip(nearest, tile, strict=True))
+    cute.compile(program, element, element, whole, arch=arch, tile=nearest)
 
 
 def frames_of(error):

@@ -169,12 +169,23 @@ class MmaChoice:
                 f"schedule's {prod(warps)}, warps = {warps}; leave warps out of it"
             )
         grids = self.grids(warps)
-        near = f"warps = ({grids[0][0]},{grids[0][1]})" if grids else _OTHER_TILE
+        near = f"warps = ({grids[0][0]},{grids[0][1]})" if grids else self._other_tile()
         return (
             f"expected a tile {tile} that the {warps[0]}x{warps[1]} warps divide into MMA atoms of "
             f"{self.shapes}{f' (atom {asked})' if asked else ''}, got no atom that fits; take "
             f"{near}"
         )
+
+    def _other_tile(self) -> str:
+        """The least tile around this one that an atom divides, in words."""
+        tile, asked = self._tile, self.op.asked or self.asked
+        atoms = self._warp_wide() if asked is None else [mma_atom(atom_name(asked))]
+        tiles = [
+            tuple(-(-size // part) * part for size, part in zip(tile, atom.shape_mnk, strict=True))
+            for atom in atoms
+        ]
+        nearest = min(tiles, key=prod)
+        return _OTHER_TILE if nearest == tile else f"a tile such as {nearest}"
 
     @staticmethod
     def _parts(mma: TiledMma) -> tuple[int, int, int]:
