@@ -167,6 +167,25 @@ class NumpyTiles:
     def reduce(self, tile: Tile, mode: int, combine: str) -> Tile:
         return self._reduced(tile, {"min": np.minimum, "max": np.maximum}[combine], mode)
 
+    def sum(self, tile: Tile, mode: int | None = None) -> Tile:
+        return self._reduced(tile, np.add, mode)
+
+    def prod(self, tile: Tile, mode: int | None = None) -> Tile:
+        return self._reduced(tile, np.multiply, mode)
+
+    def max(self, tile: Tile, mode: int | None = None) -> Tile:
+        return self._reduced(tile, np.maximum, mode)
+
+    def min(self, tile: Tile, mode: int | None = None) -> Tile:
+        return self._reduced(tile, np.minimum, mode)
+
+    def all(self, condition: Tile, mode: int) -> Tile:
+        return Tile(np.asarray(condition.values.all(mode, keepdims=True)), self)
+
+    def argmin(self, tile: Tile, mode: int = 1) -> Tile:
+        found = _wide(tile.values).argmin(mode, keepdims=True)
+        return Tile(found.astype(np.int32), self)
+
     def argmax(self, tile: Tile, mode: int = 1) -> Tile:
         found = _wide(tile.values).argmax(mode, keepdims=True)
         return Tile(found.astype(np.int32), self)
@@ -177,15 +196,18 @@ class NumpyTiles:
         values = np.take_along_axis(tile.values, places, axis=1)
         return Tile(values, self), Tile(places.astype(np.int32), self)
 
-    def _reduced(self, tile: Tile, by: Any, mode: int) -> Tile:
+    def _reduced(self, tile: Tile, by: Any, mode: int | None) -> Tile:
         narrow = not _is_float(tile.dtype) and tile.dtype.itemsize < 4
-        dtype = np.dtype(np.int32) if narrow and by is np.add else tile.dtype
-        if _is_float(tile.dtype) and tile.dtype.itemsize == 1 and by is np.add:
+        adds = by in (np.add, np.multiply)
+        dtype = np.dtype(np.int32) if narrow and adds else tile.dtype
+        if _is_float(tile.dtype) and tile.dtype.itemsize == 1 and adds:
             dtype = _F32
         reduced = by.reduce(_wide(tile.values), axis=mode, keepdims=True)
         return Tile(_held(reduced, dtype), self)
 
-    def any(self, condition: Tile) -> bool:
+    def any(self, condition: Tile, mode: int | None = None) -> Any:
+        if mode is not None:
+            return Tile(np.asarray(condition.values.any(mode, keepdims=True)), self)
         return bool(condition.values.any())
 
     def where(self, condition: Tile, yes: Any, no: Any) -> Tile:
@@ -240,7 +262,7 @@ class NumpyTiles:
         return a * b + c
 
     def isnan(self, tile: Tile) -> Tile:
-        return Tile(np.isnan(_wide(tile.values)), self)
+        return Tile(np.asarray(np.isnan(_wide(tile.values))), self)
 
     def isinf(self, tile: Tile) -> Tile:
         return Tile(np.isinf(_wide(tile.values)), self)

@@ -205,6 +205,9 @@ class _Lot(LotOfMultiplies):
         dtype = value.dtype
         if kind == "sum" and BYTES[dtype] == 1:
             dtype = "i32" if dtype in ("i8", "u8") else "f32"
+        if self.chance(0.4):
+            self.by_mode(value, mode, shape)
+            return
         word = "column" if mode == 0 else "row"
         if kind == "max" and self.chance(0.5):
             self.features.add("minima and places of maxima")
@@ -214,6 +217,26 @@ class _Lot(LotOfMultiplies):
                 self.add(f"cute.argmax({value.name}, {mode})", shape, "i32")
             return
         self.add(f"cute.{word}_{kind}({value.name})", shape, dtype)
+
+    def by_mode(self, value: Value, mode: int, shape: tuple[int, int]) -> None:
+        """A reduction that names its mode, or none for all of the tile."""
+        lot, name = self.lot, value.name
+        self.features.add("reductions by mode")
+        word = lot.choice(("sum", "max", "min", "prod", "any", "all", "argmin"))
+        if word == "argmin":
+            self.add(f"cute.argmin({name}, mode={mode})", shape, "i32")
+        elif word in ("any", "all"):
+            text = f"cute.{word}({name} > {lot.randrange(3)}, mode={mode}).to(cute.i32)"
+            self.add(text, shape, "i32")
+        else:
+            dtype = value.dtype
+            if word in ("sum", "prod") and BYTES[dtype] == 1:
+                dtype = "i32" if dtype in ("i8", "u8") else "f32"
+            if word == "prod":  # of 0 and 1, since products grow
+                name = f"cute.clamp({name}, 0, 1)"
+            whole = lot.choice((False, False, True))
+            text = f"cute.{word}({name})" if whole else f"cute.{word}({name}, mode={mode - 2})"
+            self.add(text, (1, 1) if whole else shape, dtype)
 
     def masked(self) -> None:
         value = self.lot.choice(self.tiles())

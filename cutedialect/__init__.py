@@ -122,15 +122,25 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.printing import assert_ as assert_
     from cutedialect.frontend.printing import printf as printf
     from cutedialect.frontend.random import rand as rand
+    from cutedialect.frontend.reductions import all_ as all
     from cutedialect.frontend.reductions import any_ as any
     from cutedialect.frontend.reductions import column_max as column_max
     from cutedialect.frontend.reductions import column_sum as column_sum
+    from cutedialect.frontend.reductions import max_ as max
+    from cutedialect.frontend.reductions import min_ as min
+    from cutedialect.frontend.reductions import prod as prod
     from cutedialect.frontend.reductions import reduce as reduce
     from cutedialect.frontend.reductions import row_max as row_max
     from cutedialect.frontend.reductions import row_sum as row_sum
+    from cutedialect.frontend.reductions import sum_ as sum
     from cutedialect.frontend.scalar import Scalar as Scalar
     from cutedialect.frontend.selection import argmax as argmax
+    from cutedialect.frontend.selection import argmin as argmin
     from cutedialect.frontend.selection import top_k as top_k
+    from cutedialect.frontend.statistics import logsumexp as logsumexp
+    from cutedialect.frontend.statistics import mean as mean
+    from cutedialect.frontend.statistics import softmax as softmax
+    from cutedialect.frontend.statistics import var as var
     from cutedialect.frontend.tile import Tensor as Tensor
     from cutedialect.frontend.tile import Tile as Tile
     from cutedialect.frontend.tile import View as View
@@ -179,8 +189,10 @@ __all__ = [
     "Views",
     "abs",
     "acos",
+    "all",
     "any",
     "argmax",
+    "argmin",
     "asin",
     "assert_",
     "atan",
@@ -242,8 +254,12 @@ __all__ = [
     "log1p",
     "log2",
     "log10",
+    "logsumexp",
     "map",
+    "max",
     "maximum",
+    "mean",
+    "min",
     "minimum",
     "mulhi",
     "one_of",
@@ -251,6 +267,7 @@ __all__ = [
     "popc",
     "pow",
     "printf",
+    "prod",
     "rand",
     "range",
     "reciprocal",
@@ -267,7 +284,9 @@ __all__ = [
     "silu",
     "sin",
     "sinh",
+    "softmax",
     "sqrt",
+    "sum",
     "synchronize",
     "tan",
     "tanh",
@@ -279,6 +298,7 @@ __all__ = [
     "u16",
     "u32",
     "u64",
+    "var",
     "when",
     "where",
     "workspace",
@@ -373,17 +393,23 @@ _PUBLIC = {
     "cutedialect.frontend.printing": ("assert_", "printf"),
     "cutedialect.frontend.random": ("rand",),
     "cutedialect.frontend.reductions": (
+        "all",
         "any",
         "column_max",
         "column_sum",
+        "max",
+        "min",
+        "prod",
         "reduce",
         "row_max",
         "row_sum",
+        "sum",
     ),
     "cutedialect.frontend.local_tiles": ("local_tile",),
     "cutedialect.frontend.scalar": ("Scalar",),
     "cutedialect.frontend.selection": (
         "argmax",
+        "argmin",
         "top_k",
     ),
     "cutedialect.frontend.tile": (
@@ -448,14 +474,24 @@ _PUBLIC = {
         "tan",
     ),
     "cutedialect.tools.timeline": ("Timeline", "timeline"),
+    "cutedialect.frontend.statistics": (
+        "logsumexp",
+        "mean",
+        "softmax",
+        "var",
+    ),
 }
 _INSIDE = {
     "abs": "abs_",
+    "all": "all_",
     "any": "any_",
     "map": "map_",
+    "max": "max_",
+    "min": "min_",
     "pow": "pow_",
     "range": "range_",
     "round": "round_",
+    "sum": "sum_",
 }
 _EXPORTS = {name: module for module, names in _PUBLIC.items() for name in names}
 

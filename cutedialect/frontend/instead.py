@@ -5,9 +5,9 @@ a misspelled name imports nothing.
 
 from __future__ import annotations
 
-_LARGEST = "cute.row_max(tile), cute.column_max(tile) or cute.reduce"
-_LEAST = 'cute.reduce(tile, mode, "min")'
-_SUMS = "cute.row_sum(tile), cute.column_sum(tile) or cute.reduce"
+_LARGEST = "cute.max(tile, mode)"
+_LEAST = "cute.min(tile, mode)"
+_SUMS = "cute.sum(tile, mode)"
 _WITHIN = "cute.clamp(x, low, high)"
 _PARTS = "a cute.copy to each part of the result, cute.local_tile(Y.slice(mode, first, end), ...)"
 _SCANNED = (
@@ -28,7 +28,7 @@ METHODS = {
     "sum": _SUMS,
     "max": _LARGEST,
     "min": _LEAST,
-    "mean": "cute.row_sum(x) / columns of floats (x.to(cute.f32) of integers)",
+    "mean": "cute.mean(tile, mode)",
     "astype": ".to(dtype)",
     "cast": ".to(dtype)",
     "float": ".to(cute.f32)",
@@ -43,25 +43,16 @@ METHODS = {
     "ndim": "len(x.shape)",
     "size": ".shape",
     "gather": _TAKEN,
-    "any": "cute.any(condition)",
-    "all": "~cute.any(~condition)",
+    "any": "cute.any(condition, mode)",
+    "all": "cute.all(condition, mode)",
     "clip": _WITHIN,
     "clamp": _WITHIN,
     "view_as": ".bitcast(dtype)",
 }
 FUNCTIONS = {
-    "sum": _SUMS,
-    "max": _LARGEST,
     "amax": _LARGEST,
-    "min": _LEAST,
     "amin": _LEAST,
-    "mean": METHODS["mean"],
-    "var": "cute.row_sum(d * d) / columns, where d = x - mean",
-    "softmax": "e / cute.row_sum(e), where e = cute.exp(x - cute.row_max(x))",
-    "logsumexp": (
-        "m + cute.log(cute.row_sum(cute.exp(x - m))), where m = cute.row_max(x), of rows whose "
-        "largest element is finite"
-    ),
+    "std": "cute.sqrt(cute.var(tile, mode))",
     "cumsum": (
         "cute.gemm(x, (cute.coord(ones, 0) <= cute.coord(ones, 1)).to(x.dtype), acc) with ones = "
         "cute.zeros((n, n)) for n columns at a time, and a carry of cute.row_sum(x), of 16-bit "
@@ -72,7 +63,6 @@ FUNCTIONS = {
     "cumprod": _SCANNED.format(neutral=1, kind='"mul"'),
     "associative_scan": _SCANNED.format(neutral="neutral", kind="combine")
     + ", of a combine that is commutative",
-    "argmin": "cute.argmax(-x) of floats, cute.argmax(~x) of integers",
     "topk": "cute.top_k(tile, k), of floats",
     "sort": "cute.top_k(tile, k), of floats: the k largest of each row in falling order",
     "argsort": (
@@ -96,7 +86,6 @@ FUNCTIONS = {
     "stack": _PARTS,
     "split": "cute.local_tile(X.slice(mode, first, end), ...) for each part",
     "chunk": "cute.local_tile(X.slice(mode, first, end), ...) for each part",
-    "all": METHODS["all"],
     "arange": "cute.coord(tile, mode)",
     "ones": "cute.full(shape, 1.0)",
     "empty": "cute.zeros(shape)",

@@ -1,8 +1,9 @@
-"""Reductions of register tiles along one mode, and of a condition to one of the whole CTA."""
+"""Reductions of register tiles along their modes, and of a condition to one of the whole CTA."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import overload
 
 from xdsl.ir import Block
 
@@ -116,8 +117,100 @@ def column_max(tile: object) -> Tile:
     return _reduce("max", tile, 0)
 
 
-def any_(condition: Tile, *, local: bool = False) -> Scalar:
-    """Whether a condition holds for any element of a tile: a condition of the whole CTA.
+Modes = int | Sequence[int] | None
+"""A mode of a tile, 0 or 1 or from the end, some, or None for all."""
+
+
+def modes_of(mode: Modes) -> tuple[int, ...]:
+    """The modes to reduce, as numbers 0 and 1."""
+    if mode is None:
+        return (0, 1)
+    numbers = tuple(mode) if isinstance(mode, Sequence) else (mode,)
+    is_known = all(type(number) is int and -2 <= number < 2 for number in numbers)
+    found = tuple(number % 2 for number in numbers) if is_known else ()
+    if not found or len(set(found)) != len(found):
+        raise error(
+            f"expected mode 0 (columns), 1 (rows), (0, 1) or None for both, got {mode!r}",
+            code="CD-P4",
+        )
+    return found
+
+
+def matrix_of(tile: object) -> Tile:
+    """A tile of two modes, or that of a view."""
+    source = tile.load() if isinstance(tile, View) else tile
+    if not isinstance(source, Tile) or len(source.shape) != 2:
+        raise error("expected a tile of rank 2 to reduce", code="CD-P2")
+    return source
+
+
+def shaped(result: Tile, modes: tuple[int, ...], keepdims: bool) -> Tile:
+    """A result whose reduced modes have an extent of 1, or as the vector that is left of it."""
+    return result.T if not keepdims and modes == (0,) else result
+
+
+def along(kind: str, tile: object, mode: Modes, keepdims: bool) -> Tile:
+    """A reduction of a kind of `cute.reduce` along modes."""
+    source, modes = matrix_of(tile), modes_of(mode)
+    dtype = source.dtype
+    if len(modes) == 2 and dtype.kind == "f" and dtype.bits == 16:
+        source = source.to(f32)  # rounded once
+    for number in modes:
+        source = _reduce(kind, source, number)
+    is_narrow = dtype.kind == "f" and dtype.bits == 16
+    return shaped(source.to(dtype) if is_narrow else source, modes, keepdims)
+
+
+def sum_(tile: object, mode: Modes = None, *, keepdims: bool = True) -> Tile:
+    """Sum along a mode: (M,N) gives (M,1) along mode 1, (1,N) along mode 0, and (1,1) of all
+    elements where no mode is given. Without `keepdims` what is left is a vector, which is a column:
+    (N,1) along mode 0.
+
+    Integers of less than 32 bits and conditions are summed in i32; 16-bit floats in f32, and
+    rounded once. Elements outside of the tensor are 0.
+    """
+    return along("add", tile, mode, keepdims)
+
+
+def prod(tile: object, mode: Modes = None, *, keepdims: bool = True) -> Tile:
+    """Product along a mode, with the types and shapes of `cute.sum`. Elements outside of the tensor
+    are 0: give them 1 first, with `cute.where` on `cute.coord`.
+    """
+    return along("mul", tile, mode, keepdims)
+
+
+def max_(tile: object, mode: Modes = None, *, keepdims: bool = True) -> Tile:
+    """Maximum along a mode, with the shapes of `cute.sum`; a NaN gives NaN."""
+    return along("max", tile, mode, keepdims)
+
+
+def min_(tile: object, mode: Modes = None, *, keepdims: bool = True) -> Tile:
+    """Minimum along a mode, with the shapes of `cute.sum`; a NaN gives NaN."""
+    return along("min", tile, mode, keepdims)
+
+
+def _conditions(tile: object) -> Tile:
+    if not isinstance(tile, Tile) or tile.dtype.bits != 1:
+        got = tile.dtype.name if isinstance(tile, Tile) else type(tile).__name__
+        raise error(
+            f"expected a tile of conditions, got {got}; compare it, such as x != 0", code="CD-P3"
+        )
+    return tile
+
+
+@overload
+def any_(condition: Tile, mode: None = None, *, local: bool = False) -> Scalar: ...
+
+
+@overload
+def any_(condition: Tile, mode: int | Sequence[int], *, keepdims: bool = True) -> Tile: ...
+
+
+def any_(
+    condition: Tile, mode: Modes = None, *, local: bool = False, keepdims: bool = True
+) -> Scalar | Tile:
+    """Whether a condition holds for any element of a tile: a condition of the whole CTA; or, along
+    a mode, a tile of conditions with the shapes of `cute.sum`.
 
     With `local` it is one of any rows that hold such an element: threads may decide for the rows
     that they have without asking the others, so that what stands under it must concern a row only
@@ -125,6 +218,28 @@ def any_(condition: Tile, *, local: bool = False) -> Scalar:
     a vote, where rows do not go across them and only values in registers change under it; else
     warpgroups do where they can, else all warps meet at a barrier.
     """
-    if not isinstance(condition, Tile) or condition.dtype.bits != 1:
-        raise error("expected a tile of conditions", code="CD-P3")
-    return Scalar(current().insert(AnyOp(condition.use(), local)).results[0])
+    source = _conditions(condition)
+    if mode is None:
+        return Scalar(current().insert(AnyOp(source.use(), local)).results[0])
+    if local:
+        raise error("expected no mode beside local, got both", code="CD-P4")
+    return along("max", source.to(i32), mode, keepdims) != 0
+
+
+@overload
+def all_(condition: Tile, mode: None = None) -> Scalar: ...
+
+
+@overload
+def all_(condition: Tile, mode: int | Sequence[int], *, keepdims: bool = True) -> Tile: ...
+
+
+def all_(condition: Tile, mode: Modes = None, *, keepdims: bool = True) -> Scalar | Tile:
+    """Whether a condition holds for all elements of a tile: a condition of the whole CTA; or, along
+    a mode, a tile of conditions with the shapes of `cute.sum`. Elements outside of the tensor are
+    those of a tile of zeros.
+    """
+    source = _conditions(condition)
+    if mode is None:
+        return ~any_(~source)
+    return along("min", source.to(i32), mode, keepdims) != 0

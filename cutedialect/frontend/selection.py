@@ -1,22 +1,37 @@
-"""The largest elements of rows and where they are."""
+"""The largest and least elements of rows and where they are."""
 
 from __future__ import annotations
 
 from .dtypes import f32, i32
 from .functions import coord, full, inf, where
-from .reductions import reduce
+from .reductions import modes_of, reduce, shaped
 from .tile import Tile, View
 from .trace import error
 
 _NOWHERE = 2**31 - 1
 
 
-def argmax(tile: object, mode: int = 1) -> Tile:
+def argmax(tile: object, mode: int = 1, *, keepdims: bool = True) -> Tile:
     """The coordinate of the maximum along a mode, i32: (M,N) gives (M,1) along mode 1, (1,N) along
-    mode 0. The first of equal ones; a NaN counts as the largest.
+    mode 0. The first of equal ones; a NaN counts as the largest. Without `keepdims` what is left is
+    a vector, which is a column: (N,1) along mode 0.
     """
-    source = _loaded(tile)
-    return _largest(source, coord(source, mode), mode)[1]
+    return _place("max", tile, mode, keepdims)
+
+
+def argmin(tile: object, mode: int = 1, *, keepdims: bool = True) -> Tile:
+    """The coordinate of the minimum along a mode, i32, with the shapes of `cute.argmax`. The first
+    of equal ones; a NaN counts as the least. Elements outside of the tensor are 0.
+    """
+    return _place("min", tile, mode, keepdims)
+
+
+def _place(kind: str, tile: object, mode: int, keepdims: bool) -> Tile:
+    source, modes = _loaded(tile), modes_of(mode)
+    if len(modes) != 1:
+        raise error(f"expected one mode, 0 or 1, for a coordinate, got {mode!r}", code="CD-P4")
+    (number,) = modes
+    return shaped(_outermost(kind, source, coord(source, number), number)[1], modes, keepdims)
 
 
 def top_k(tile: object, k: int) -> tuple[Tile, Tile]:
@@ -41,7 +56,7 @@ def top_k(tile: object, k: int) -> tuple[Tile, Tile]:
     values, places = full((rows, k), 0.0, source.dtype), full((rows, k), 0, i32)
     rest, left = source, coord(source, 1)
     for number in range(k):
-        top, place = _largest(rest, left, 1)
+        top, place = _outermost("max", rest, left, 1)
         here = coord(values, 1) == number
         values.assign(where(here, top, values))
         places.assign(where(here, place, places))
@@ -50,11 +65,11 @@ def top_k(tile: object, k: int) -> tuple[Tile, Tile]:
     return values, places
 
 
-def _largest(source: Tile, places: Tile, mode: int) -> tuple[Tile, Tile]:
-    """The maximum along a mode, and the first of the places of those that are it."""
-    top = reduce(source, mode, "max")
-    is_top = (source == top) | (source != source)
-    return top, reduce(where(is_top, places, _NOWHERE), mode, "min")
+def _outermost(kind: str, source: Tile, places: Tile, mode: int) -> tuple[Tile, Tile]:
+    """The maximum or minimum along a mode, and the first of the places of those that are it."""
+    found = reduce(source, mode, kind)
+    is_it = (source == found) | (source != source)
+    return found, reduce(where(is_it, places, _NOWHERE), mode, "min")
 
 
 def _loaded(tile: object) -> Tile:
