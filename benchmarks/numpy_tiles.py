@@ -143,8 +143,26 @@ class NumpyTiles:
             view.write(_values(source), None if mask is None else mask.values)
 
     def atomic_add(self, tile: Tile, view: View) -> None:
+        self._atomic(np.add, tile, view)
+
+    def atomic_max(self, tile: Tile, view: View) -> None:
+        self._atomic(np.maximum, tile, view)
+
+    def atomic_min(self, tile: Tile, view: View) -> None:
+        self._atomic(np.minimum, tile, view)
+
+    def atomic_and(self, tile: Tile, view: View) -> None:
+        self._atomic(np.bitwise_and, tile, view)
+
+    def atomic_or(self, tile: Tile, view: View) -> None:
+        self._atomic(np.bitwise_or, tile, view)
+
+    def atomic_xor(self, tile: Tile, view: View) -> None:
+        self._atomic(np.bitwise_xor, tile, view)
+
+    def _atomic(self, by: Any, tile: Tile, view: View) -> None:
         if self.active[-1]:
-            view.write(_held(_wide(view.read()) + _wide(tile.values), tile.dtype))
+            view.write(_held(by(_wide(view.read()), _wide(tile.values)), tile.dtype))
 
     def row_vector(self, tensor: Tensor, index: int, extent: int) -> Tile:
         return self.local_tile(tensor, (extent,), (index,)).T.load()

@@ -75,7 +75,7 @@ class _Lot(LotOfMultiplies):
             (1.0, self.mutable),
             (0.9, self.store),
             (0.5, self.view_copy),
-            (0.5, self.atomic),
+            (0.9, self.atomic),
             (0.6, self.transposed),
             (0.8, self.reread),
             (0.5, self.stencil),
@@ -495,7 +495,11 @@ class _Lot(LotOfMultiplies):
         value = self.clipped(value)
         kind = "i32" if value.dtype.startswith(("i", "u")) else "f32"
         text = value.name if value.dtype == kind else f"{value.name}.to(cute.{kind})"
-        self.say(f"cute.atomic_add({text}, {self.store_view(value.shape, kind)})")  # pyright: ignore[reportArgumentType]
+        word = "add"
+        if kind == "i32" and self.chance(0.6):
+            self.features.add("atomics of integers")
+            word = self.lot.choice(("max", "min", "and", "or", "xor"))
+        self.say(f"cute.atomic_{word}({text}, {self.store_view(value.shape, kind)})")  # pyright: ignore[reportArgumentType]
 
 
 def promoted(one: str, other: str) -> str:

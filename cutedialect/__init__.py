@@ -24,6 +24,12 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.choices import Roles as Roles
     from cutedialect.frontend import exact as exact
     from cutedialect.frontend import fast as fast
+    from cutedialect.frontend.atomics import atomic_add as atomic_add
+    from cutedialect.frontend.atomics import atomic_and as atomic_and
+    from cutedialect.frontend.atomics import atomic_max as atomic_max
+    from cutedialect.frontend.atomics import atomic_min as atomic_min
+    from cutedialect.frontend.atomics import atomic_or as atomic_or
+    from cutedialect.frontend.atomics import atomic_xor as atomic_xor
     from cutedialect.frontend.attention import attention as attention
     from cutedialect.frontend.attention_backward import attention_backward as attention_backward
     from cutedialect.frontend.autotune import autotune as autotune
@@ -82,7 +88,6 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.elementwise import sqrt as sqrt
     from cutedialect.frontend.elementwise import tanh as tanh
     from cutedialect.frontend.elementwise import trunc as trunc
-    from cutedialect.frontend.functions import atomic_add as atomic_add
     from cutedialect.frontend.functions import clamp as clamp
     from cutedialect.frontend.functions import column_vector as column_vector
     from cutedialect.frontend.functions import coord as coord
@@ -198,6 +203,11 @@ __all__ = [
     "atan",
     "atan2",
     "atomic_add",
+    "atomic_and",
+    "atomic_max",
+    "atomic_min",
+    "atomic_or",
+    "atomic_xor",
     "attention",
     "attention_backward",
     "autotune",
@@ -345,7 +355,6 @@ _PUBLIC = {
         "u8",
     ),
     "cutedialect.frontend.functions": (
-        "atomic_add",
         "clamp",
         "column_vector",
         "coord",
@@ -479,6 +488,14 @@ _PUBLIC = {
         "mean",
         "softmax",
         "var",
+    ),
+    "cutedialect.frontend.atomics": (
+        "atomic_add",
+        "atomic_and",
+        "atomic_max",
+        "atomic_min",
+        "atomic_or",
+        "atomic_xor",
     ),
 }
 _INSIDE = {

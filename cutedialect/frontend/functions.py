@@ -17,7 +17,6 @@ from xdsl.ir import Block, SSAValue
 from cutedialect.atoms.tiled_mma import TiledMma, multiply_text
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
-    AtomicOp,
     CoordOp,
     CopyOp,
     FillOp,
@@ -263,7 +262,7 @@ def copy(source: object, destination: object, mask: Tile | None = None) -> None:
         raise error(
             f"expected a source of shape {destination.shape}, got {source.shape}", code="CD-P2"
         )
-    _check_element(source, destination)
+    check_element(source, destination)
     is_indexed = isinstance(source, View) and (source.is_indexed or destination.is_indexed)
     if isinstance(source, View) and (is_indexed or mask is not None):
         source = source.load()
@@ -288,7 +287,7 @@ def _mask(mask: object, shape: tuple[int, ...]) -> Tile:
     return elementwise(lambda held: held, (mask,), shape, mask.dtype)
 
 
-def _check_element(source: Tile | View, destination: Tile | View) -> None:
+def check_element(source: Tile | View, destination: Tile | View) -> None:
     wanted, got = destination.dtype.name, source.dtype.name
     if wanted != got:
         raise error(
@@ -324,24 +323,6 @@ def row_vector(tensor: Tensor, index: int | Scalar, extent: int) -> Tile:
 def column_vector(tensor: Tensor, index: int | Scalar, extent: int) -> Tile:
     """Elements `index * extent ...` of a vector as a tile (extent,), one for each row."""
     return local_tile(tensor, (extent,), (index,)).load()
-
-
-def atomic_add(tile: Tile, view: View) -> None:
-    """Add a tile into memory, atomically, element by element; ragged edges add nothing."""
-    if not isinstance(tile, Tile) or not isinstance(view, View):
-        raise error("expected cute.atomic_add(tile, view)")
-    into = as_matrix(view)
-    if tile.shape != into.shape:
-        raise error(f"expected a tile of shape {into.shape}, got {tile.shape}", code="CD-P2")
-    if tile.dtype.bits < 16 or (tile.dtype.kind != "f" and tile.dtype.bits < 32):
-        raise error(
-            "expected a tile of floats of 16 bits or more, or of integers of 32 or 64, for "
-            f"cute.atomic_add, got {tile.dtype.name}; add up in another array, with "
-            f".to(cute.{'f32' if tile.dtype.kind == 'f' else 'i32'})",
-            code="CD-P3",
-        )
-    _check_element(tile, into)
-    current().insert(AtomicOp("add", tile.use(), into.use()))
 
 
 @overload

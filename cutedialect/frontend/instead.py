@@ -98,8 +98,6 @@ FUNCTIONS = {
     "program_id": "cute.tile_index(Y, tile)",
     "cdiv": "-(-a // b), of signed integers",
     "square": "x * x",
-    "atomic_max": "one work item for each result, or a second kernel on a cute.workspace",
-    "atomic_min": "one work item for each result, or a second kernel on a cute.workspace",
 }
 
 _MASKS = "causal=, window=(left, right), lengths= or cu_seqlens=, since masks are no arrays here"

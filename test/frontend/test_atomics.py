@@ -116,3 +116,102 @@ def test_what_is_refused(dtype, out, arch, message):
     with pytest.raises(CompileError, match=message):
         add_once(x, y, backend="emulator", arch=arch)
     assert not y.any()
+
+
+COMBINE = {
+    "max": np.maximum, "min": np.minimum, "and": np.bitwise_and, "or": np.bitwise_or,
+    "xor": np.bitwise_xor, "add": np.add,
+}  # fmt: skip
+
+
+def combined(word, x, y, arch, backend, rows=None, scope="gpu"):
+    """Combine tiles of x into y by `cute.atomic_WORD`, all at one place, or rows that are named."""
+
+    @cute.kernel
+    def program(X, R, Y, *, tile=(16, 32)):
+        m, n = cute.tile_index(X, tile)
+        x = cute.load(cute.local_tile(X, tile, (m, n)))
+        place = cute.local_tile(Y, tile, (0, 0))
+        if rows is not None:
+            numbers = cute.local_tile(R, (tile[0],), (m,)).load()
+            place = cute.local_tile(Y, tile, (numbers, 0))
+        getattr(cute, f"atomic_{word}")(x, place, scope=scope)
+
+    given = np.zeros(x.shape[0], np.int32) if rows is None else rows
+    program(x, given, y, arch=arch, backend=backend)
+
+
+@pytest.mark.some(14)
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("word", COMBINE)
+def test_combinations_of_integers(word, dtype, arch):
+    """Of many tiles at one place, ragged ones among them."""
+    info = np.iinfo(dtype)
+    rng = np.random.default_rng(4)
+    x = rng.integers(info.min, info.max, (50, 32), dtype, endpoint=True)
+    start = rng.integers(info.min, info.max, (16, 32), dtype, endpoint=True)
+    want = start.copy()
+    for row in range(50):
+        want[row % 16] = COMBINE[word](want[row % 16], x[row])
+    padded = {"min": 0, "max": 0, "and": 0}
+    if word in padded:  # rows beyond the tensor load as 0
+        for row in range(50 % 16, 16):
+            want[row] = COMBINE[word](want[row], np.array(0, dtype))
+    for backend in ("emulator", "interpreter"):
+        y = start.copy()
+        combined(word, x, y, arch, backend)
+        assert np.array_equal(y, want)
+
+
+@pytest.mark.parametrize("word", ["max", "xor"])
+def test_combinations_of_rows_that_are_named(word):
+    rng = np.random.default_rng(5)
+    x = rng.integers(-99, 99, (32, 32)).astype(np.int32)
+    rows = rng.integers(0, 20, 32).astype(np.int32)
+    want = rng.integers(-99, 99, (20, 32)).astype(np.int32)
+    start = want.copy()
+    for row, into in enumerate(rows):
+        want[into] = COMBINE[word](want[into], x[row])
+    for backend in ("emulator", "interpreter"):
+        y = start.copy()
+        combined(word, x, y, "sm_90a", backend, rows)
+        assert np.array_equal(y, want)
+
+
+@pytest.mark.parametrize("scope", ["cta", "cluster", "gpu", "sys"])
+def test_scopes(scope):
+    x = np.arange(16 * 32, dtype=np.int32).reshape(16, 32)
+    y = np.ones((16, 32), np.int32)
+    combined("or", x, y, "sm_90a", "emulator", scope=scope)
+    assert np.array_equal(y, x | 1)
+    spec = cute.TensorSpec((None, None), cute.i32)
+
+    @cute.kernel
+    def program(X, Y):
+        at = cute.tile_index(X, (8, 16))
+        x = cute.load(cute.local_tile(X, (8, 16), at))
+        cute.atomic_xor(x, cute.local_tile(Y, (8, 16), at), scope=scope)
+
+    assert (
+        f"red.relaxed.{scope}.global.xor.b32"
+        in cute.compile(program, spec, spec, arch="sm_90a").ptx
+    )
+    if scope == "cluster":
+        with pytest.raises(CompileError, match=r'sm_90 or later for the scope .* take "gpu"'):
+            cute.compile(program, spec, spec, arch="sm_80")
+
+
+@pytest.mark.parametrize(
+    ("word", "dtype", "scope", "message"),
+    [
+        ("max", np.float32, "gpu", r"integers of 32 or 64 for cute.atomic_max, got f32; combine"),
+        ("xor", np.int16, "gpu", r"for cute.atomic_xor, got i16; combine in another array"),
+        ("add", np.int8, "gpu", r"floats of 16 bits or more, or of integers .* got i8; add up"),
+        ("min", np.int32, "block", "scope to be one of cta, cluster, gpu, sys, got 'block'"),
+    ],
+)
+def test_combinations_that_are_refused(word, dtype, scope, message):
+    x = np.ones((16, 32), dtype)
+    with pytest.raises(CompileError, match=message):
+        combined(word, x, x.copy(), "sm_80", "emulator", scope=scope)

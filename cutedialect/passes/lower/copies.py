@@ -58,12 +58,18 @@ def store_tile(
 
 
 def reduce_tile(
-    context: Context, view: View, array: SSAValue, tv: Layout, operation: str, type_: str
+    context: Context,
+    view: View,
+    array: SSAValue,
+    tv: Layout,
+    operation: str,
+    type_: str,
+    scope: str = "gpu",
 ) -> None:
     """Combine the registers of `array` with memory atomically (`red`), each element once."""
     most_units = reduced_units(context, operation, type_)
     access = TileAccess(context, view, tv, pack_factor(view.element), most_units=most_units)
-    Transfer(access, array, ptx.RedOp, operation, type_).run()
+    Transfer(access, array, ptx.RedOp, operation, type_, scope).run()
 
 
 def reduced_units(context: Context, operation: str, type_: str) -> int:
@@ -79,8 +85,8 @@ def reduced_units(context: Context, operation: str, type_: str) -> int:
 @dataclass
 class Transfer:
     """Loads into the registers of `array` (0 for what is outside of the tensor), stores, or atomic
-    reductions, where an access has them. Reductions name the `operation` and the PTX type of
-    elements.
+    reductions, where an access has them. Reductions name the `operation`, the PTX type of
+    elements, and who sees each as one.
     """
 
     access: TileAccess
@@ -88,6 +94,7 @@ class Transfer:
     kind: type[ptx.LdOp | ptx.StOp | ptx.RedOp]
     operation: str = ""
     type_: str = ""
+    scope: str = "gpu"
 
     def __post_init__(self) -> None:
         self.context = self.access.context
@@ -343,7 +350,7 @@ class Transfer:
         if self.kind is ptx.RedOp:
             pair = "x2" if access.unit == 2 else ""
             rounding = ".noftz" if self.type_ in ("f16", "bf16") else ""
-            head = f"relaxed.gpu.global.{self.operation}{rounding}"
+            head = f"relaxed.{self.scope}.global.{self.operation}{rounding}"
             return f"{head}{vector}.{self.type_}{pair}"
         space = "global" if access.view.space == "gmem" else "shared"
         if self.loads and self.context.is_streaming and access.leaves_lines:

@@ -7,6 +7,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from cutedialect.atoms import MmaAtom, find_mma, target
 from cutedialect.dialects import cute, ptx
+from cutedialect.dialects.cute.tile_ops import ATOMICS
 from cutedialect.dialects.cute_nvgpu import Sm80MmaType, Sm90MmaType, Sm100MmaType
 from cutedialect.dialects.effects import written_by
 from cutedialect.dialects.element_names import element_name, operand_name
@@ -209,26 +210,31 @@ def _any(self: KernelLowering, op: cute.AnyOp) -> None:
 
 def _atomic(self: KernelLowering, op: cute.AtomicOp) -> None:
     fragment, kind = self.fragment(op, op.source), op.kind.data
-    name = number_name(fragment.type.element)
-    floats = ("f16", "bf16", "f32", "f64") if kind == "add" else ()
-    if name not in ("s32", "s64", "u32", "u64", *floats):
-        raise ValueError(
-            f"expected add of f16, f32, f64 or integers of 32 or 64 bits, or max, min of integers, "
-            f"got {kind} of {name}"
-        )
-    if name == "bf16" and target(self.context.arch).number < 90:
+    element, scope = str(fragment.type.element), "gpu" if op.scope is None else op.scope.data
+    if element not in ATOMICS[kind]:
+        raise ValueError(f"expected {kind} of {', '.join(ATOMICS[kind])}, got {kind} of {element}")
+    number = target(self.context.arch).number
+    if element == "bf16" and number < 90:
         raise ValueError(
             f"expected sm_90 or later for an atomic on bf16, got {self.context.arch}; add to a "
             "tensor of f32 (or f16), and convert that in a second kernel"
         )
+    if scope == "cluster" and number < 90:
+        raise ValueError(
+            f"expected sm_90 or later for the scope of a cluster, got {self.context.arch}; take "
+            '"gpu"'
+        )
+    name = number_name(fragment.type.element)
     if kind == "add":
         name = {"s64": "u64", "u32": "s32"}.get(name, name)
+    elif kind in ("and", "or", "xor"):
+        name = f"b{fragment.type.bits}"
     if op.destination in self.indexed:
         rows = self.indexed[op.destination]
-        move_rows(self.context, rows, fragment, ptx.RedOp, operation=kind, type_=name)
+        move_rows(self.context, rows, fragment, ptx.RedOp, operation=kind, type_=name, scope=scope)
         return
     view = self.view(op, op.destination)
-    reduce_tile(self.context, view, fragment.array, fragment.tv, kind, name)
+    reduce_tile(self.context, view, fragment.array, fragment.tv, kind, name, scope)
 
 
 HANDLERS: dict[type[Operation], Handler] = {

@@ -362,3 +362,11 @@ cute.kernel @bits_of_a_condition(%c: i1) {
   // expected-error @+1 {{'cute.brev': expected an integer of 8 to 64 bits, got i1}}
   %r = cute.brev %c : i1
 }
+
+// -----
+
+cute.kernel @scope_of_an_atomic(%a: !cute.memref<i32, gmem, align<4>, "(64,1):(1,64)">) {
+  %t = cute.alloc_fragment : !cute.fragment<i32, "(64,1)">
+  // expected-error @+1 {{'cute.atomic': expected a scope (cta, cluster, gpu, sys), got 'block'}}
+  cute.atomic "or", %t, %a {scope = "block"} : !cute.fragment<i32, "(64,1)">, !cute.memref<i32, gmem, align<4>, "(64,1):(1,64)">
+}

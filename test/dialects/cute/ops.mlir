@@ -372,11 +372,13 @@ cute.kernel @k(%x: f32) {
 // CHECK-NEXT:   %t = cute.alloc_fragment : !cute.fragment<f32, "(64,1)">
 // CHECK-NEXT:   cute.fill %t, %x : !cute.fragment<f32, "(64,1)">
 // CHECK-NEXT:   cute.atomic "add", %t, %a : !cute.fragment<f32, "(64,1)">, !cute.memref<f32, gmem, align<4>, "(64,1):(1,64)">
+// CHECK-NEXT:   cute.atomic "max", %t, %a {scope = "sys"} : !cute.fragment<f32, "(64,1)">, !cute.memref<f32, gmem, align<4>, "(64,1):(1,64)">
 // CHECK-NEXT: }
 cute.kernel @k(%a: !cute.memref<f32, gmem, align<4>, "(64,1):(1,64)">, %x: f32) {
   %t = cute.alloc_fragment : !cute.fragment<f32, "(64,1)">
   cute.fill %t, %x : !cute.fragment<f32, "(64,1)">
   cute.atomic "add", %t, %a : !cute.fragment<f32, "(64,1)">, !cute.memref<f32, gmem, align<4>, "(64,1):(1,64)">
+  cute.atomic "max", %t, %a {scope = "sys"} : !cute.fragment<f32, "(64,1)">, !cute.memref<f32, gmem, align<4>, "(64,1):(1,64)">
 }
 
 // -----
