@@ -68,21 +68,21 @@ class _Lot(LotOfMultiplies):
             (1.4, self.integers),
             (1.2, self.of_floats),
             (1, lambda: self.load()),
-            (1.6, self.reduction),
+            (2.2, self.reduction),
             (1, self.masked),
             (0.8, self.convert),
             (0.5, self.scalar),
             (1.0, self.mutable),
             (0.9, self.store),
             (0.5, self.view_copy),
-            (0.9, self.atomic),
+            (1.7, self.atomic),
             (0.6, self.transposed),
             (0.8, self.reread),
             (0.5, self.stencil),
             (0.8, self.read_element),
         ]
         if self.indent < 4:
-            choices += [(1.8, self.loop), (1.2, self.branch)]
+            choices += [(2.3, self.loop), (1.8, self.branch)]
         if multiplies:
             choices.append((6, self.multiply))
         weights = [weight for weight, _ in choices]
@@ -403,7 +403,7 @@ class _Lot(LotOfMultiplies):
         lot = self.lot
         self.features.add("branches")
         kept, stored = list(self.values), list(self.stored)
-        if self.chance(0.35):
+        if self.chance(0.4):
             value = lot.choice(self.tiles())
             self.features.add("branches on tiles")
             condition = f"cute.any({value.name} > {lot.randrange(5)})"
@@ -493,10 +493,11 @@ class _Lot(LotOfMultiplies):
         assert value.shape is not None
         self.features.add("atomics")
         value = self.clipped(value)
-        kind = "i32" if value.dtype.startswith(("i", "u")) else "f32"
+        is_integer = value.dtype.startswith(("i", "u")) or self.chance(0.4)
+        kind = "i32" if is_integer else "f32"
         text = value.name if value.dtype == kind else f"{value.name}.to(cute.{kind})"
         word = "add"
-        if kind == "i32" and self.chance(0.6):
+        if kind == "i32" and self.chance(0.7):
             self.features.add("atomics of integers")
             word = self.lot.choice(("max", "min", "and", "or", "xor"))
         self.say(f"cute.atomic_{word}({text}, {self.store_view(value.shape, kind)})")  # pyright: ignore[reportArgumentType]
