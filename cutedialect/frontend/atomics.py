@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, cast
 
-from cutedialect.dialects.cute import AtomicOp
-from cutedialect.dialects.cute.tile_ops import ATOMICS, SCOPES
+from cutedialect.dialects.cute import ATOMICS, SCOPES, AtomicOp
 
 from .functions import check_element
 from .tile import Tile, View, as_matrix

@@ -3,7 +3,8 @@
 `attributes.py`, `layout_types.py` and `types.py` hold what is written in types, `kernel_ops.py` the
 kernel, `host_ops.py` its host part, `groups.py` tables of tensors, `slices.py` parts of tensors,
 `joins.py` tiles of several parts, `indexed_tiles.py` tiles of numbered rows, `views.py` tiles,
-`storage.py` where they lie, `scalar_ops.py` numbers, `fragment_ops.py` register tiles, `tile_ops.py` what computes, `reductions.py` what
+`storage.py` where they lie, `scalar_ops.py` numbers, `fragment_ops.py` register tiles, `tile_ops.py` what computes, `atomics.py` what is
+combined with memory, `reductions.py` what
 combines the elements of a tile. `algebra/` is the layout algebra as IR, as NVIDIA's CuTe IR has it.
 """
 
@@ -15,6 +16,7 @@ from xdsl.ir import Attribute, Dialect, Operation
 
 from cutedialect.dialects.effects import declared
 
+from .atomics import ATOMICS, SCOPES, AtomicOp
 from .attributes import (
     ComposedLayoutAttr,
     LayoutAttr,
@@ -52,7 +54,6 @@ from .scalar_ops import BrevOp
 from .slices import ReadOp, SearchOp, SliceOp, slice_type
 from .storage import AllocFragmentOp, AllocSmemOp, AllocTmemOp, StageOp
 from .tile_ops import (
-    AtomicOp,
     BarrierOp,
     CoordOp,
     CopyOp,
@@ -178,6 +179,8 @@ Cute = CuteDialect(
 )
 
 __all__ = [
+    "ATOMICS",
+    "SCOPES",
     "AllocFragmentOp",
     "AllocSmemOp",
     "AllocTmemOp",

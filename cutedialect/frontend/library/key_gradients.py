@@ -53,6 +53,7 @@ def key_gradients(
     """
     # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
     from cutedialect.frontend import functions as cute
+    from cutedialect.frontend.atomics import atomic_add
     from cutedialect.frontend.local_tiles import local_tile
     from cutedialect.frontend.loops import otherwise, range_, when
 
@@ -97,7 +98,7 @@ def key_gradients(
             if sums is not None:
                 x = cute.zeros((bq, dims[0]))
                 cute.tile_gemm(ds.T, k, x)
-                cute.atomic_add(x, local_tile(sums, (bq, dims[0]), (*place, 0)))
+                atomic_add(x, local_tile(sums, (bq, dims[0]), (*place, 0)))
 
     scales = Scales(scale_q, scale_k, scale_v)
     by_k = factor if scale_k is None else factor * scale_k[heads]

@@ -7,7 +7,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from cutedialect.atoms import MmaAtom, find_mma, target
 from cutedialect.dialects import cute, ptx
-from cutedialect.dialects.cute.tile_ops import ATOMICS
 from cutedialect.dialects.cute_nvgpu import Sm80MmaType, Sm90MmaType, Sm100MmaType
 from cutedialect.dialects.effects import written_by
 from cutedialect.dialects.element_names import element_name, operand_name
@@ -211,8 +210,10 @@ def _any(self: KernelLowering, op: cute.AnyOp) -> None:
 def _atomic(self: KernelLowering, op: cute.AtomicOp) -> None:
     fragment, kind = self.fragment(op, op.source), op.kind.data
     element, scope = str(fragment.type.element), "gpu" if op.scope is None else op.scope.data
-    if element not in ATOMICS[kind]:
-        raise ValueError(f"expected {kind} of {', '.join(ATOMICS[kind])}, got {kind} of {element}")
+    if element not in cute.ATOMICS[kind]:
+        raise ValueError(
+            f"expected {kind} of {', '.join(cute.ATOMICS[kind])}, got {kind} of {element}"
+        )
     number = target(self.context.arch).number
     if element == "bf16" and number < 90:
         raise ValueError(
