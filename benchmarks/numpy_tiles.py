@@ -34,6 +34,15 @@ _EXACT = {"f16": 2**11, "bf16": 2**8, "f32": 2**24, "f64": 2**53, "e4m3": 2**4, 
 _EXACT_TF32 = 2**11
 
 
+# Instructions that programs spell themselves, and what they compute of integers of 32 bits.
+INSTRUCTIONS: dict[str, Callable[[Any], Any]] = {
+    "lop3.b32 $0, $1, 6, 3, 0x96": lambda x: x ^ 5,
+    "min.s32 t, $1, 9; max.s32 $0, t, -9": lambda x: np.clip(x, -9, 9),
+    "shl.b32 %t, $1, 2; sub.s32 $0, %t, $1": lambda x: x * 3,
+    "setp.lt.s32 p, $1, 2; selp.b32 $0, 1, $1, p": lambda x: np.where(x < 2, 1, x),
+}
+
+
 class InexactError(ArithmeticError):
     """A value that its type rounds: the program's result would depend on how it is computed."""
 
@@ -266,6 +275,9 @@ class NumpyTiles:
     def _whole(self, tile: Tile, by: Any) -> Tile:
         dtype = np.dtype(np.float32) if tile.dtype.itemsize <= 2 else tile.dtype
         return Tile(_held(by(_wide(tile.values)), dtype), self)
+
+    def inline_ptx(self, text: str, tile: Tile, dtype: np.dtype) -> Tile:
+        return Tile(_held(INSTRUCTIONS[text](_wide(tile.values)), dtype), self)
 
     def sign(self, tile: Tile) -> Tile:
         return Tile(_held(np.sign(_wide(tile.values)), tile.dtype), self)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 
+from .numpy_tiles import INSTRUCTIONS
 from .program_multiplies import MULTIPLIED, LotOfMultiplies
 from .program_views import BYTES, ELEMENTS, LARGE, Sizes, Value
 from .tile_program import Argument, Program
@@ -67,6 +68,7 @@ class _Lot(LotOfMultiplies):
             (3, self.elementwise),
             (1.4, self.integers),
             (1.2, self.of_floats),
+            (0.8, self.instructions),
             (1, lambda: self.load()),
             (2.2, self.reduction),
             (1, self.masked),
@@ -165,6 +167,16 @@ class _Lot(LotOfMultiplies):
         text = form.format(*[value.name] * form.count("{}"))
         self.add(text, value.shape, "i32" if counts else value.dtype)
 
+    def instructions(self) -> None:
+        """Instructions that the program spells itself, which NumPy knows by their text."""
+        value = self.lot.choice(self.tiles())
+        self.features.add("instructions of its own")
+        name = value.name
+        if value.dtype != "i32":
+            name = self.add(f"{self.clipped(value).name}.to(cute.i32)", value.shape, "i32").name
+        text = self.lot.choice(list(INSTRUCTIONS))
+        self.add(f"cute.inline_ptx({text!r}, {name}, cute.i32)", value.shape, "i32")
+
     def of_floats(self) -> None:
         """Functions of floats whose results are exact."""
         found = self.tiles(lambda value: value.dtype in ("f16", "bf16", "f32", "f64"))
@@ -209,7 +221,7 @@ class _Lot(LotOfMultiplies):
             self.by_mode(value, mode, shape)
             return
         word = "column" if mode == 0 else "row"
-        if kind == "max" and self.chance(0.5):
+        if kind == "max" and self.chance(0.65):
             self.features.add("minima and places of maxima")
             if self.chance(0.5):
                 self.add(f'cute.reduce({value.name}, {mode}, "min")', shape, dtype)

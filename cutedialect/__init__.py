@@ -114,6 +114,7 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.host import host as host
     from cutedialect.frontend.host import launch as launch
     from cutedialect.frontend.host import workspace as workspace
+    from cutedialect.frontend.inline_ptx import inline_ptx as inline_ptx
     from cutedialect.frontend.kernel import KernelFunction as KernelFunction
     from cutedialect.frontend.kernel import TensorSpec as TensorSpec
     from cutedialect.frontend.kernel import kernel as kernel
@@ -252,6 +253,7 @@ __all__ = [
     "i32",
     "i64",
     "inf",
+    "inline_ptx",
     "isfinite",
     "isinf",
     "isnan",
@@ -497,6 +499,7 @@ _PUBLIC = {
         "atomic_or",
         "atomic_xor",
     ),
+    "cutedialect.frontend.inline_ptx": ("inline_ptx",),
 }
 _INSIDE = {
     "abs": "abs_",

@@ -54,6 +54,7 @@ SECTIONS = {
         "frontend.elementwise",
         "frontend.elementary",
         "frontend.atomics",
+        "frontend.inline_ptx",
         "frontend.random",
         "frontend.exact",
         "frontend.fast",

@@ -15,7 +15,7 @@ from xdsl.dialects import math as mathd
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Operation
 
-from cutedialect.dialects.cute import BrevOp
+from cutedialect.dialects.cute import BrevOp, InlinePtxOp
 
 from .elements import (
     dtype_of,
@@ -303,6 +303,13 @@ def _extended(op: Operation) -> Function:
     return halves
 
 
+def _instructions(op: Operation) -> Function:
+    raise ValueError(
+        "expected a backend that runs PTX for cute.inline_ptx, got the interpreter; take "
+        'backend="emulator"'
+    )
+
+
 _CASTS = (
     arith.ExtFOp, arith.TruncFOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, arith.IndexCastOp,
     arith.SIToFPOp, arith.UIToFPOp, arith.FPToSIOp, arith.FPToUIOp, arith.BitcastOp,
@@ -312,6 +319,7 @@ _SPECIAL: dict[type[Operation], Callable[[Operation], Function]] = {
     arith.CmpiOp: _compare,
     arith.CmpfOp: _compare,
     arith.SelectOp: lambda op: _select,
+    InlinePtxOp: _instructions,
     arith.MulUIExtendedOp: _extended,
     arith.MulSIExtendedOp: _extended,
     **dict.fromkeys(_CASTS, _cast),

@@ -3,9 +3,10 @@
 `attributes.py`, `layout_types.py` and `types.py` hold what is written in types, `kernel_ops.py` the
 kernel, `host_ops.py` its host part, `groups.py` tables of tensors, `slices.py` parts of tensors,
 `joins.py` tiles of several parts, `indexed_tiles.py` tiles of numbered rows, `views.py` tiles,
-`storage.py` where they lie, `scalar_ops.py` numbers, `fragment_ops.py` register tiles, `tile_ops.py` what computes, `atomics.py` what is
-combined with memory, `reductions.py` what
-combines the elements of a tile. `algebra/` is the layout algebra as IR, as NVIDIA's CuTe IR has it.
+`storage.py` where they lie, `scalar_ops.py` numbers, `inline_ptx.py` instructions of a program's
+own, `fragment_ops.py` register tiles, `tile_ops.py` what computes, `atomics.py` what is combined
+with memory, `reductions.py` what combines the elements of a tile. `algebra/` is the layout algebra
+as IR, as NVIDIA's CuTe IR has it.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from .fragment_ops import AnyOp, ConvertOp, ExtractOp, FillOp, ShareOp
 from .groups import FindOp, GroupSizeOp, GroupType, MemberOp
 from .host_ops import LaunchOp, SmCountOp, TileOffsetsOp, TileSharesOp, WorkspaceOp
 from .indexed_tiles import IndexedTileOp
+from .inline_ptx import InlinePtxOp
 from .joins import ConcatOp
 from .kernel_ops import (
     AssertOp,
@@ -161,6 +163,7 @@ Cute = CuteDialect(
             WorkspaceOp,
             BarrierOp,
             BrevOp,
+            InlinePtxOp,
         ]
     ),
     [
@@ -213,6 +216,7 @@ __all__ = [
     "GroupSizeOp",
     "GroupType",
     "IndexedTileOp",
+    "InlinePtxOp",
     "KernelOp",
     "LastArrivalOp",
     "LaunchOp",

@@ -16,9 +16,10 @@ from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from cutedialect.dialects.cute import BrevOp
+from cutedialect.dialects.cute import BrevOp, InlinePtxOp
 
 from .context import Context, fail, float_name
+from .inline_instructions import lower_inline
 from .narrow_floats import FORMATS, decode, from_f32, to_f32
 from .scalar_builder import Scalar, ScalarBuilder
 
@@ -122,10 +123,13 @@ def does_not_wrap(op: Operation) -> bool:
 def lower_scalar(context: Context, op: Operation, values: Values) -> bool:
     """Lower one scalar op and bind its results; False when it is not one of arith or math."""
     builder, kind = context.builder, type(op)
-    if kind not in _FLOAT and kind not in _RULES:
+    if kind not in _FLOAT and kind not in _RULES and kind is not InlinePtxOp:
         return False
     args = [values[each] for each in op.operands]
     try:
+        if kind is InlinePtxOp:
+            values.update(zip(op.results, lower_inline(context, op, args), strict=True))
+            return True
         if kind in _FLOAT:
             values[op.results[0]] = _float(context, op, args)
         else:

@@ -102,6 +102,7 @@ ROWS: dict[type[Operation], Row] = {
     cute.DimOp: _GIVES,
     cute.CoordOp: _GIVES,
     cute.BrevOp: _GIVES,
+    cute.InlinePtxOp: _GIVES,
     cute.StrideOp: _GIVES,
     cute.BlockIdxOp: _GIVES,
     cute.GridDimOp: _GIVES,

@@ -370,3 +370,66 @@ cute.kernel @scope_of_an_atomic(%a: !cute.memref<i32, gmem, align<4>, "(64,1):(1
   // expected-error @+1 {{'cute.atomic': expected a scope (cta, cluster, gpu, sys), got 'block'}}
   cute.atomic "or", %t, %a {scope = "block"} : !cute.fragment<i32, "(64,1)">, !cute.memref<i32, gmem, align<4>, "(64,1):(1,64)">
 }
+
+// -----
+
+cute.kernel @inline_0(%a: i32) {
+  // expected-error @+1 {{'cute.inline_ptx': expected instructions that compute numbers, without predicates, vectors, addresses and labels, got 'ld.global.b32 $0, [$1]'}}
+  %r = cute.inline_ptx "ld.global.b32 $0, [$1]" (%a) : (i32) -> i32
+}
+
+// -----
+
+cute.kernel @inline_1(%a: i32) {
+  // expected-error @+1 {{'cute.inline_ptx': expected an instruction, got none}}
+  %r = cute.inline_ptx "" (%a) : (i32) -> i32
+}
+
+// -----
+
+cute.kernel @inline_2(%a: i32) {
+  // expected-error @+1 {{'cute.inline_ptx': expected what 'add.s32 $0, $1, $2' reads to be an operand ($1 to $1) or given before, got $2}}
+  %r = cute.inline_ptx "add.s32 $0, $1, $2" (%a) : (i32) -> i32
+}
+
+// -----
+
+cute.kernel @inline_3(%a: i32) {
+  // expected-error @+1 {{'cute.inline_ptx': expected a result ($0 to $0) or a name in front of 'add.s32 $1, $1, 1', got $1}}
+  %r = cute.inline_ptx "add.s32 $1, $1, 1" (%a) : (i32) -> i32
+}
+
+// -----
+
+cute.kernel @inline_4(%a: i32) {
+  // expected-error @+1 {{'cute.inline_ptx': expected a value for $0, got none}}
+  %r = cute.inline_ptx "add.s32 t, $1, 1" (%a) : (i32) -> i32
+}
+
+// -----
+
+cute.kernel @inline_5(%a: i32) {
+  // expected-error @+1 {{'cute.inline_ptx': expected a result in front, got 'add.s32 1, $1, 1'}}
+  %r = cute.inline_ptx "add.s32 1, $1, 1" (%a) : (i32) -> i32
+}
+
+// -----
+
+cute.kernel @inline_6(%a: i32) {
+  // expected-error @+1 {{'cute.inline_ptx': expected a number, a name or a placeholder such as $0, got '1$'}}
+  %r = cute.inline_ptx "add.s32 $0, $1, 1$" (%a) : (i32) -> i32
+}
+
+// -----
+
+cute.kernel @inline_7(%a: i32) {
+  // expected-error @+1 {{'cute.inline_ptx': expected a number, a name or a placeholder such as $0, got '0d3F80'}}
+  %r = cute.inline_ptx "add.f64 $0, $1, 0d3F80" (%a) : (i32) -> i32
+}
+
+// -----
+
+cute.kernel @inline_8(%a: i32) {
+  // expected-error @+1 {{'cute.inline_ptx': expected the bits of a float, got 0f3FF0000000000000}}
+  %r = cute.inline_ptx "add.f32 $0, $1, 0f3FF0000000000000" (%a) : (i32) -> i32
+}

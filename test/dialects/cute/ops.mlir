@@ -428,3 +428,15 @@ cute.kernel @reversed(%n: i32, %m: ui8) {
   %r = cute.brev %n : i32
   %s = cute.brev %m : ui8
 }
+
+// -----
+
+// cute.inline_ptx
+// CHECK: cute.kernel @inline(%a: i32, %b: i32) {
+// CHECK-NEXT:   %r = cute.inline_ptx "lop3.b32 $0, $1, $2, 0, 0x3C;"(%a, %b) : (i32, i32) -> i32
+// CHECK-NEXT:   %s, %t = cute.inline_ptx "mov.b32 $0, $2; not.b32 $1, $0"(%a) : (i32) -> (i32, i32)
+// CHECK-NEXT: }
+cute.kernel @inline(%a: i32, %b: i32) {
+  %r = cute.inline_ptx "lop3.b32 $0, $1, $2, 0, 0x3C;" (%a, %b) : (i32, i32) -> i32
+  %s, %t = cute.inline_ptx "mov.b32 $0, $2; not.b32 $1, $0" (%a) : (i32) -> (i32, i32)
+}
