@@ -19,7 +19,6 @@ from cutedialect.passes.protocol.skeleton import Undecided
 from .program_outcome import Outcome
 
 _CHECK = "cute-check-protocol"
-_BEHIND = "cute-unroll-loops"
 # The largest share of drawn programs that may be undecided.
 _MOST_UNDECIDED = 0.02
 
@@ -43,12 +42,12 @@ def behind_the_last_pass(change: Callable[[ModuleOp], None]) -> Iterator[None]:
     """
     before = cute_to_ptx.pipeline
 
-    def pipeline_with(arch: str, schedule: str | None = None) -> tuple[Any, ...]:
-        steps = list(before(arch, schedule))
-        names = [step.name for step in steps]
-        at = names.index(_CHECK) if _CHECK in names else names.index(_BEHIND) + 1
-        behind = at + (_CHECK in names)
-        return (*steps[:at], _Step(change), *steps[behind:])
+    def pipeline_with(
+        arch: str, schedule: str | None = None, protocol: str | None = None
+    ) -> tuple[Any, ...]:
+        steps = before(arch, schedule)
+        at = next(at for at, step in enumerate(steps) if step.name == _CHECK)
+        return (*steps[:at], _Step(change), *steps[at + 1 :])
 
     cute_to_ptx.pipeline = pipeline_with  # type: ignore[assignment]
     try:

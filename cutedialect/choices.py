@@ -16,6 +16,7 @@ Backend = Literal["auto", "emulator", "interpreter", "cuda", "cupy", "cupy-cubin
 BACKENDS: tuple[Backend, ...] = ("auto", "emulator", "interpreter", "cuda", "cupy", "cupy-cubin")
 Precision = Literal["tf32", "3xtf32"]
 Spills = Literal["refuse", "warn", "allow"]
+Unproved = Literal["refuse", "warn"]
 
 Roles = Literal["uniform", "specialized", "alternate", "shifting", "corrected", "split"]
 # The roles of each plan; plans.py says how they read.

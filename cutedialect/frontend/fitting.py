@@ -86,12 +86,14 @@ def searched(
             try:
                 ready = prepared(schedule)
             except CompileError as error:
-                if error.code != REFUSED:
+                if not error.is_refusal:
                     raise
                 refusal = refusal or error
                 rejected.append(Rejection(schedule, _lacks(error), error.message))
                 continue
             if not assembles or ready.kernel is None or ready.kernel.fits:
+                if refusal is not None and refusal.is_unproved and ready.kernel is not None:
+                    ready.kernel.note(_why(ready.kernel.schedule, refusal))
                 return ready
             rejected.append(Rejection(schedule, "registers", f"{ready.kernel.schedule} spills"))
             if memory is not None:
@@ -144,7 +146,7 @@ def allowed(prepared: Callable[[Schedule], _Result], given: Schedule) -> _Result
     try:
         return prepared(given)
     except CompileError as error:
-        if error.code == REFUSED:
+        if error.is_refusal:
             why = error.message
             error.advice = lambda: _nearest_allowed(prepared, given, why)
         raise
@@ -329,25 +331,27 @@ def compiled_by_default(
         try:
             program = lowered(schedule if refusals else given)
         except CompileError as error:
-            if error.code != REFUSED and not refusals:
+            if not error.is_refusal and not refusals:
                 raise
             refusals.append(error)
             rejected.append(Rejection(schedule, _lacks(error), error.message))
             continue
         if not refusals:
             return program
-        remarks = (*program.remarks, _why(schedule, refusals[0]))
+        remarks = (*program.remarks, _why(schedule.text(), refusals[0]))
         return replace(program, remarks=remarks, instead=schedule.text())
     raise refusals[0]
 
 
 def _lacks(refusal: CompileError) -> Lack:
     """Of what a pass found too little."""
+    if refusal.is_unproved:
+        return ""
     return "memory" if _MEMORY in refusal.message else "registers"
 
 
-def _why(taken: Schedule, refused: CompileError) -> Remark:
+def _why(taken: str, refused: CompileError) -> Remark:
     """Why a schedule was taken that nobody asked for."""
-    return Remark(
-        "cute-tile", f"{taken.text()} taken by default, else: {refused.message}", refused.location
-    )
+    code = f"error[{refused.code}]: " if refused.is_unproved else ""
+    message = f"{taken} taken by default, else: {code}{refused.message}"
+    return Remark("cute-tile", message, refused.location)

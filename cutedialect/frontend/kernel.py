@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args, overload
 
 from cutedialect.backend.runtime.torch_tensors import opaque
-from cutedialect.choices import Spills
+from cutedialect.choices import Spills, Unproved
 from cutedialect.layout import Dyn, Layout
 from cutedialect.schedule import Schedule
 
@@ -159,9 +159,11 @@ def one_of(*values: object) -> Any:
 
 
 # What a call takes beside the arguments of the program.
-OPTIONS = ("arch", "schedule", "backend", "stream", "spills")
+OPTIONS = ("arch", "schedule", "backend", "stream", "spills", "protocol")
 # What may become of a kernel whose registers spill.
 SPILLS: tuple[Spills, ...] = get_args(Spills)
+# What may become of a kernel whose synchronization the check refuses.
+UNPROVED: tuple[Unproved, ...] = get_args(Unproved)
 
 
 class KernelFunction:
@@ -172,13 +174,18 @@ class KernelFunction:
     _decorator = "cute.kernel"
 
     def __init__(
-        self, function: Callable[..., None], in_bounds: bool = False, spills: Spills = "warn"
+        self,
+        function: Callable[..., None],
+        in_bounds: bool = False,
+        spills: Spills = "warn",
+        protocol: Unproved = "refuse",
     ) -> None:
         _check_function(function)
         functools.update_wrapper(self, function)
         self.function = function
         self.in_bounds = in_bounds
         self.spills: Spills = checked_spills(spills)
+        self.protocol: Unproved = checked_protocol(protocol)
         self.signature: inspect.Signature = _signature(function)
         for parameter in self.signature.parameters.values():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -221,7 +228,7 @@ class KernelFunction:
 
     def _options(self) -> tuple[Any, ...]:
         """What the decorator takes beside the function."""
-        return self.in_bounds, self.spills
+        return self.in_bounds, self.spills, self.protocol
 
     @property
     def symbol(self) -> str:
@@ -335,12 +342,16 @@ def kernel(function: Callable[..., None]) -> KernelFunction: ...
 
 @overload
 def kernel(
-    *, in_bounds: bool = False, spills: Spills = "warn"
+    *, in_bounds: bool = False, spills: Spills = "warn", protocol: Unproved = "refuse"
 ) -> Callable[[Callable[..., None]], KernelFunction]: ...
 
 
 def kernel(
-    function: Callable[..., None] | None = None, *, in_bounds: bool = False, spills: Spills = "warn"
+    function: Callable[..., None] | None = None,
+    *,
+    in_bounds: bool = False,
+    spills: Spills = "warn",
+    protocol: Unproved = "refuse",
 ) -> KernelFunction | Callable[[Callable[..., None]], KernelFunction]:
     """Make a Python function a tile program.
 
@@ -358,10 +369,16 @@ def kernel(
     nothing is spent on looking; tiles may still hang over the end of a mode. `spills`, which a call
     takes as well, says what becomes of a kernel whose registers spill, or whose `wgmma` the
     assembler serializes: "refuse" it, "warn" once and in `Kernel.remarks`, or "allow" it.
+
+    What synchronizes the warps is proved before anything is printed. `protocol`, which a call takes
+    as well, says what becomes of a kernel in which two accesses meet that nothing orders, or a wait
+    never ends: "refuse" it with a code such as CD-R1, or "warn" in `Kernel.remarks`. Where no
+    schedule is given, another one that is proved is taken first.
     """
     if function is None:
-        return lambda given: KernelFunction(given, in_bounds, spills)
-    return KernelFunction(function, in_bounds, spills)
+        checked_protocol(protocol)
+        return lambda given: KernelFunction(given, in_bounds, spills, protocol)
+    return KernelFunction(function, in_bounds, spills, protocol)
 
 
 def checked_spills(spills: object) -> Spills:
@@ -370,6 +387,14 @@ def checked_spills(spills: object) -> Spills:
         if spills == each:
             return each
     raise ValueError(f"expected spills to be one of {', '.join(SPILLS)}, got {spills!r}")
+
+
+def checked_protocol(protocol: object) -> Unproved:
+    """What a program or a call says about synchronization that is not proved."""
+    for each in UNPROVED:
+        if protocol == each:
+            return each
+    raise ValueError(f"expected protocol to be one of {', '.join(UNPROVED)}, got {protocol!r}")
 
 
 def _signature(function: Callable[..., None]) -> inspect.Signature:

@@ -27,7 +27,7 @@ from cutedialect.backend.runtime.program import (
 )
 from cutedialect.backend.runtime.signature import GroupParameter, TensorParameter
 from cutedialect.backend.runtime.written_files import write_files
-from cutedialect.choices import Arch, Backend
+from cutedialect.choices import Arch, Backend, Unproved
 from cutedialect.frontend.fitting import compiled_by_default
 from cutedialect.remarks import Remark, collecting
 from cutedialect.schedule import Schedule
@@ -43,6 +43,7 @@ from .kernel import (
     ScalarSpec,
     Spec,
     TensorSpec,
+    checked_protocol,
     checked_spills,
     scalar_spec,
     with_wide_floats,
@@ -163,12 +164,14 @@ def _kernel(
     backend = options.get("backend") or "auto"
     arch = options.get("arch") or default_arch(backend)
     spills = checked_spills(options.get("spills") or program.spills)
+    protocol = checked_protocol(options.get("protocol") or program.protocol)
     keys = tuple(None if spec is None else spec.key() for spec in specs)
     text = schedule.text() if schedule is not None else ""
     known = None
     with suppress(TypeError):  # a compile-time value without a hash is compiled at each call
         given = tuple((name, exact(value)) for name, value in sorted(constants.items()))
-        known = (program, version(program.function), keys, given, text, arch, backend, spills)
+        promised = spills, protocol
+        known = (program, version(program.function), keys, given, text, arch, backend, promised)
     open_call = None
     if program.open and not program.open.keys() <= options.keys():
         open_call = _open_call(program, specs, options, constants, schedule, arch, backend)
@@ -182,15 +185,17 @@ def _kernel(
             announce_environment(misspelled)
         check_arch(arch)
         if open_call is not None:
-            what = keys, constants, program.in_bounds, spills, tuple(open_call.parameters)
+            promised = program.in_bounds, spills, protocol
+            what = keys, constants, promised, tuple(open_call.parameters)
             found = open_call.kernel(
                 program_key(program.function, what, text, arch),
                 lambda filled: _kernel(program, specs, {**options, **filled.call()}, variants),
             )
         else:
             found = _compile(
-                program, specs, constants, schedule, options, arch, backend, keys, spills, variants
-            )
+                program, specs, constants, schedule, options, arch, backend, keys, spills, protocol,
+                variants,
+            )  # fmt: skip
         if known is not None:
             _kernels[known] = found
     return found
@@ -235,16 +240,18 @@ def _compile(
     backend: str,
     keys: tuple[object, ...],
     spills: str,
+    protocol: Unproved,
     variants: Variants | None,
 ) -> Kernel:
     text = schedule.text() if schedule is not None else ""
-    promised = program.in_bounds, spills
+    promised = program.in_bounds, spills, protocol
     key = program_key(program.function, (keys, dict(constants), promised), text, arch)
 
     trace = _Traced(program, tuple(specs), dict(constants), schedule)
 
     def lowered(chosen: Schedule | None) -> CompiledProgram:
-        return lower(replace(trace, schedule=chosen)(), program.symbol, arch)
+        module = replace(trace, schedule=chosen)()
+        return lower(module, program.symbol, arch, protocol=protocol)
 
     def make() -> CompiledProgram:
         with collections_held_back():
@@ -371,9 +378,11 @@ def lower(
     name: str,
     arch: str,
     after: Callable[[str, ModuleOp], None] | None = None,
+    protocol: Unproved = "warn",
 ) -> CompiledProgram:
     """Run the passes on a traced module, and print; `after` sees the module after each pass. The
     module is verified before the first of them, and after each where the environment asks for it.
+    `protocol` says what becomes of a kernel whose synchronization is not proved.
     """
     from xdsl.context import Context
 
@@ -390,7 +399,7 @@ def lower(
     with collecting() as remarks, _told(remarks), located(module):
         _verify(module)
         equal, shared = contracted_extents(module), shared_memory(module)
-        for step in pipeline(arch):
+        for step in pipeline(arch, protocol=protocol):
             with faults_of(step.name, module):
                 step.apply(context, module)
             if verify_each:

@@ -268,7 +268,8 @@ def located(module: ModuleOp) -> Iterator[None]:
             op = _first_invalid(module)
         text = next((arg for arg in error.args if isinstance(arg, str)), str(error))
         where = None if op is None else _place(op)
-        refusal = CompileError(text, location=where, code=REFUSED)
+        code = getattr(error, "code", REFUSED)
+        refusal = CompileError(text.removeprefix(f"{code}: "), location=where, code=code)
         refusal.schedule = None if op is None else _schedule_around(op)
         raise refusal from error
 

@@ -9,11 +9,14 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 
-def pipeline(arch: str, schedule: str | None = None) -> tuple[ModulePass, ...]:
+def pipeline(
+    arch: str, schedule: str | None = None, protocol: str | None = None
+) -> tuple[ModulePass, ...]:
     """The passes that `cute-to-ptx` runs, in order."""
     from cutedialect.passes.bind.defer_sums import DeferSumsPass
     from cutedialect.passes.bind.partition import PartitionPass
     from cutedialect.passes.lower.convert_to_ptx import ConvertToPtxPass
+    from cutedialect.passes.protocol.check_protocol import CheckProtocolPass
     from cutedialect.passes.roles.assign_warp_roles import AssignWarpRolesPass
     from cutedialect.passes.schedule.schedule_loops import ScheduleLoopsPass
     from cutedialect.passes.schedule.split_loops import SplitLoopsPass
@@ -32,6 +35,7 @@ def pipeline(arch: str, schedule: str | None = None) -> tuple[ModulePass, ...]:
         SynchronizePass(),
         SplitLoopsPass(),
         UnrollLoopsPass(),
+        CheckProtocolPass(protocol=protocol),
         ConvertToPtxPass(arch=arch),
     )
 
@@ -44,9 +48,10 @@ class CuteToPtxPass(ModulePass):
 
     arch: str = "sm_80"
     schedule: str | None = None
+    protocol: str | None = None
 
     def __post_init__(self) -> None:
-        pipeline(self.arch, self.schedule)
+        pipeline(self.arch, self.schedule, self.protocol)
 
     def steps(self, module: ModuleOp) -> tuple[ModulePass, ...]:
         """The passes for a module, one by one: those of the layout algebra first where it has
@@ -59,7 +64,7 @@ class CuteToPtxPass(ModulePass):
 
         has_algebra = any(hasattr(op, "ROW") for op in walk(module))
         algebra = (FoldStaticPass(), ExpandOpsPass(), ToBasePass()) if has_algebra else ()
-        return (*algebra, *pipeline(self.arch, self.schedule))
+        return (*algebra, *pipeline(self.arch, self.schedule, self.protocol))
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for step in self.steps(op):

@@ -65,7 +65,7 @@ def steps_of(passes: Sequence[ModulePass]) -> list[ModulePass]:
     steps: list[ModulePass] = []
     for one in passes:
         is_all = isinstance(one, CuteToPtxPass)
-        steps += pipeline(one.arch, one.schedule) if is_all else [one]
+        steps += pipeline(one.arch, one.schedule, one.protocol) if is_all else [one]
     return steps
 
 

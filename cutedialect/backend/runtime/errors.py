@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 # The code of a program or schedule that a pass refuses.
 REFUSED = "CD-PASS"
+# How codes begin of a kernel whose synchronization is not proved.
+UNPROVED = REFUSED.partition("-")[0] + "-R"
 # The code of what fails in a pass without being refused.
 INTERNAL = "CD-INTERNAL"
 # The code of a kernel whose values do not fit the registers; of one whose `wgmma` the assembler
@@ -52,6 +54,18 @@ class CompileError(Exception):
         self.notes = notes
         self.schedule: str | None = None
         self.advice = None
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether a pass refuses the program with its schedule, or the check of what synchronizes
+        it: another schedule may be taken.
+        """
+        return self.code == REFUSED or self.is_unproved
+
+    @property
+    def is_unproved(self) -> bool:
+        """Whether the check of what synchronizes the kernel refuses it."""
+        return self.code.startswith(UNPROVED)
 
     def __str__(self) -> str:
         self._take_advice()

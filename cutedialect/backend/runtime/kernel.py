@@ -156,10 +156,10 @@ class Kernel:
     @cached_property
     def _checker(self) -> ArgumentChecker:
         program = self.program
-        return ArgumentChecker(program.signature, program.equal_extents, self._note)
+        return ArgumentChecker(program.signature, program.equal_extents, self.note)
 
-    def _note(self, remark: Remark) -> None:
-        """Keep a remark on the arguments of a call."""
+    def note(self, remark: Remark) -> None:
+        """Keep a remark on the arguments of a call, or on why this kernel was chosen."""
         if remark not in self._notes:
             self._notes += (remark,)
 

@@ -12,15 +12,12 @@ from typing import Any, NamedTuple
 from xdsl.ir import Operation
 
 from .findings import Finding
-from .lost import Lost
 from .machine import Case, Machine, TooLong
 from .nodes import Skeleton
 
 _WORK_ITEMS = "work_items"
 _SOME_TILES = 3
-_MANY_TILES = 7
 _FEW_ELEMENTS = 2
-_SOME_ITEMS, _MANY_ITEMS = 2, 5
 # Trips of one loop, or rounds of one `scf.while`, after which a case is not run to its end.
 _MOST_TRIPS, _MOST_TRIPS_THAT_HOLD = 400, 40
 _ONE_TILE = "one tile of each extent"
@@ -89,17 +86,14 @@ class Inputs:
 
 
 class _Ran(NamedTuple):
-    """A case that has run: how many work items a CTA claims, what it asked for, and its trips."""
+    """A case that has run: what it asked for, and its trips."""
 
-    items: int
     asked: Mapping[Any, int]
     trips: Trips
 
-    def is_like(self, inputs: Inputs, items: int) -> bool:
+    def is_like(self, inputs: Inputs) -> bool:
         """Whether all that the case asked for is what other inputs say."""
-        return self.items == items and all(
-            inputs.answer(term) == number for term, number in self.asked.items()
-        )
+        return all(inputs.answer(term) == number for term, number in self.asked.items())
 
 
 class _Runs:
@@ -111,25 +105,21 @@ class _Runs:
         self.skeleton = skeleton
         self.count = 0
         self.found: list[Finding] = []
-        self.lost = Lost()
         self._ran: list[_Ran] = []
 
-    def trips(
-        self, name: str, inputs: Inputs, items: int = _SOME_ITEMS, most_trips: int = _MOST_TRIPS
-    ) -> _Ran:
+    def trips(self, name: str, inputs: Inputs, most_trips: int = _MOST_TRIPS) -> _Ran:
         """Run a case: the trips of its loops, none where some loop has too many."""
         for ran in self._ran:
-            if ran.is_like(inputs, items):
+            if ran.is_like(inputs):
                 return ran
-        machine = Machine(self.skeleton, Case(name, inputs, items, most_trips))
+        machine = Machine(self.skeleton, Case(name, inputs, most_trips))
         self.count += 1
         try:
             self.found = machine.run()
-            self.lost.note(machine.shadows)
             trips = machine.trips
         except TooLong:
             trips = {}
-        ran = _Ran(items, inputs.asked, trips)
+        ran = _Ran(inputs.asked, trips)
         self._ran.append(ran)
         return ran
 
@@ -140,12 +130,7 @@ def check(skeleton: Skeleton) -> tuple[list[Finding], int]:
     for _ in _cases(runs):
         if runs.found:
             return runs.found, runs.count
-    # What may only be read where several loops run at once, or a CTA has many work items.
-    for name, inputs in _large(skeleton):
-        if not any(runs.lost.findings()):
-            break
-        runs.trips(name, inputs, _MANY_ITEMS)
-    return list(runs.lost.findings()), runs.count
+    return [], runs.count
 
 
 def first_case(skeleton: Skeleton) -> Case:
@@ -166,6 +151,10 @@ def _cases(runs: _Runs) -> Iterator[None]:
     runs.trips("no tiles", base.but(tiles={"all": 0}))
     yield
     inner: list[Any] = []
+
+    def vary(term: Any, key: Any, tiles: int) -> Trips:
+        return runs.trips(_name(skeleton, term, tiles), base.but(tiles={key: tiles})).trips
+
     for term in asked:
         if term[0] == "dim" and term[2][0] == "input":
             key: Any = (term[2][1], term[1])
@@ -173,13 +162,16 @@ def _cases(runs: _Runs) -> Iterator[None]:
             key = term
         else:
             continue
-        # What changes only how many work items there are is done with some and with none.
-        some = runs.trips(_name(skeleton, term, _SOME_TILES), base.but(tiles={key: _SOME_TILES}))
+        # What changes only how many work items there are is done with some and with none, and so is
+        # what changes no more with many than with some.
+        some = many = _inner(vary(term, key, _SOME_TILES))
         yield
-        is_inner = _inner(some.trips) != usual
-        inner += [key] * is_inner
-        for tiles in counts if is_inner else (0,):
-            runs.trips(_name(skeleton, term, tiles), base.but(tiles={key: tiles}))
+        if some != usual:
+            inner.append(key)
+            many = _inner(vary(term, key, counts[-1]))
+            yield
+        for tiles in counts if many != some else (0,):
+            vary(term, key, tiles)
             yield
     if any(term[0] == "condition" for term in asked):
         # Code that only they reach may go through tiles element by element.
@@ -195,18 +187,6 @@ def _cases(runs: _Runs) -> Iterator[None]:
             yield
         runs.trips("the next block", base.but(block=skeleton.cluster))
         yield
-
-
-def _large(skeleton: Skeleton) -> Iterator[tuple[str, Inputs]]:
-    """Cases in which all extents, or all but one, have several tiles."""
-    for tiles in (_SOME_TILES, _MANY_TILES):
-        base = Inputs(skeleton, {"all": tiles})
-        for holds in (False, True):
-            for data, above in ((0, 1), *_ELEMENTS):
-                case = base.but(holds=holds, data=data, above=above)
-                yield f"{tiles} tiles of each extent", case
-        for key in skeleton.units:
-            yield "no tiles of an extent", base.but(holds=True, tiles={key: 0})
 
 
 def _inner(trips: Trips) -> dict[Operation, frozenset[int]]:

@@ -4,6 +4,7 @@ It runs the roles side by side on integers alone, with clocks, in cases of trips
 kernel in which two accesses meet that nothing orders, a fence is missing, bytes or arrivals do not
 add up, a wait never ends, or work is left in flight. A kernel with an op that `events.py` does not
 know is undecided: it gets a remark, and is neither proved nor refused. The pass changes nothing.
+With `protocol=warn` findings are remarks, too.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import PassFailedException
 
-from cutedialect.dialects.cute import KernelOp
-from cutedialect.passes.anchors import KernelPass
+from cutedialect.dialects.cute import AllocSmemOp, AllocTmemOp, KernelOp
+from cutedialect.passes.anchors import Anchors, KernelPass
 from cutedialect.passes.remarks import remark
 
 from .cases import check, first_case
@@ -27,6 +28,7 @@ from .skeleton import Undecided, skeleton_of
 
 # Most accesses of a warp are whole pieces of so many bytes.
 _GRANULE_BYTES = 32
+_PROTOCOLS = ("refuse", "warn")
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,17 @@ class CheckProtocolPass(KernelPass):
     """Prove the synchronization of kernels, or refuse them; change nothing."""
 
     name = "cute-check-protocol"
+    # Memory that warps share.
+    anchors = Anchors(ops=(AllocSmemOp, AllocTmemOp))
+
+    protocol: str | None = None
+    """`refuse`, which is what None means, or `warn`."""
+
+    def __post_init__(self) -> None:
+        if self.protocol not in (None, *_PROTOCOLS):
+            raise ValueError(
+                f"expected protocol to be one of {', '.join(_PROTOCOLS)}, got '{self.protocol}'"
+            )
 
     def run(self, kernel: KernelOp) -> None:
         try:
@@ -41,12 +54,20 @@ class CheckProtocolPass(KernelPass):
         except Undecided as undecided:
             remark(self.name, undecided.op, f"undecided: {undecided}")
             return
-        if verdict.findings:
-            first, *others = verdict.findings
-            more = "".join(
-                f"\n{other.op.name}{place_of(other.op)}: {other.text()}" for other in others
-            )
-            raise PassFailedException(first.op, first.text() + more)
+        if self.protocol == "warn":
+            for finding in verdict.findings:
+                remark(self.name, finding.op, finding.text())
+        elif verdict.findings:
+            raise UnprovedError(*verdict.findings)
+
+
+class UnprovedError(PassFailedException):
+    """A kernel is refused; `code` is that of its first finding."""
+
+    def __init__(self, first: Finding, *others: Finding) -> None:
+        more = "".join(f"\n{other.op.name}{place_of(other.op)}: {other.text()}" for other in others)
+        super().__init__(first.op, first.text() + more)
+        self.code = first.code
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ ring.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import Any
 
-from .events import Engine
+from .events import GENERIC, Engine
 from .nodes import Event
 from .versions import Versions
 
@@ -30,6 +30,7 @@ class Team:
         self.role, self.name, self.warps = role, name, warps
         # The first warp among those of the instance, and the number of the instance and the turn.
         self.offset, self.instance, self.turn, self.elected = 0, 0, 0, False
+        self.is_paired = False
         self.clock: Clock = [0] * (2 * columns)
         self.time = 1
         # The team's own time up to which neighboring warps know each other's accesses, and, of
@@ -89,8 +90,7 @@ class Team:
 @dataclass
 class Access:
     """Granules that a team touches, by warp, at a time and `at` a place of its program; it is done
-    when the team waited for it, or when its barrier knows: a column and a time. Of a write also
-    what of it was read, and what was not when it was overwritten.
+    when the team waited for it, or when its barrier knows: a column and a time.
     """
 
     event: Event
@@ -104,8 +104,6 @@ class Access:
     column: int
     is_done: bool = True
     at: Coordinates = field(default_factory=dict)
-    seen: int = 0
-    lost: int = 0
 
     def of_warp(self, warp: int) -> Access | None:
         """What a warp does of it; None for nothing."""
@@ -130,8 +128,6 @@ class Shadow:
     versions: Versions | None = None
     writes: list[Access] = field(default_factory=list)
     reads: dict[Any, Access] = field(default_factory=dict)
-    # Writes of which nothing is left.
-    over: list[Access] = field(default_factory=list)
 
     def access(
         self, now: Access, report: Callable[[Access, Access], None], keeps: bool = False
@@ -142,12 +138,9 @@ class Shadow:
         mask, versions = now.mask, self.versions
         reads = keeps or not now.writes
         for before in self.writes:
-            common = before.mask & mask
-            if common:
-                if reads:
-                    before.seen |= common
-                    if versions is not None:
-                        versions.read(before, now, self.name)
+            if before.mask & mask:
+                if reads and versions is not None:
+                    versions.read(before, now, self.name)
                 report(before, now)
         missing = 0
         if now.writes:
@@ -169,10 +162,8 @@ class Shadow:
         for before in self.writes:
             gone = before.mask & mask
             if gone:
-                before.lost |= gone & ~before.seen
                 before.mask ^= gone
                 if not before.mask:
-                    self.over.append(before)
                     continue
             kept.append(before)
         self.writes = kept
@@ -184,19 +175,13 @@ class Shadow:
         for key in gone:
             del self.reads[key]
 
-    def ended(self) -> Iterable[Access]:
-        """All writes, with what of them nobody has read."""
-        for before in self.writes:
-            before.lost |= before.mask & ~before.seen
-        return (*self.over, *self.writes)
-
 
 def order(before: Access, now: Access, has_proxies: bool) -> str:
     """What is missing between two accesses, one of them a write: "" (nothing), "order", "fence".
     Tensor memory has no proxies.
     """
     team, other = now.team, before.team
-    through_async = has_proxies and before.engine.is_generic and not now.engine.is_generic
+    through_async = has_proxies and before.engine in GENERIC and now.engine not in GENERIC
     if before.engine is now.engine is Engine.TCGEN05 and other is team:
         return ""  # in the order of their issue (PTX ISA 9.7.16.6)
     if not before.is_done and before.column == other.column:
@@ -218,29 +203,25 @@ def _within(before: Access, now: Access, team: Team, through_async: bool) -> str
     own_fenced = team.fenced >= before.time
     if team.elected:
         return "" if own_fenced or not through_async else "fence"
-    missing = ""
+    time, missing = before.time, ""
+    met = list(team.met.items())
     for one, another in _meetings(before, now, team.warps):
         if one == another:
             lacks = "fence" if through_async and not own_fenced else ""
         else:
-            lacks = _between(team, before.time, through_async, one, another)
+            known = fenced = 0
+            for size, (at, fenced_at) in met:
+                if not size or one // size == another // size:
+                    known, fenced = max(known, at), max(fenced, fenced_at)
+            lacks = "order" if known < time else ""
+            if not lacks and through_async and fenced < time:
+                lacks = "fence"
         # The warps' whole tiles meet; what is left of the first access may not.
         if lacks and before.part(one) & now.part(another):
             missing = lacks
             if lacks == "order":
                 break
     return missing
-
-
-def _between(team: Team, time: int, through_async: bool, one: int, another: int) -> str:
-    """What is missing between an access of a warp and one of another warp of its team."""
-    knows = fences = 0
-    for size, (met, met_fenced) in team.met.items():
-        if not size or one // size == another // size:
-            knows, fences = max(knows, met), max(fences, met_fenced)
-    if knows < time:
-        return "order"
-    return "fence" if through_async and fences < time else ""
 
 
 def _meetings(before: Access, now: Access, warps: int) -> Sequence[tuple[int, int]]:

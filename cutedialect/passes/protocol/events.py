@@ -33,10 +33,9 @@ class Engine(Enum):
     # Members are keys of what each step of a run looks up, and an enum's own hash is a function.
     __hash__ = object.__hash__
 
-    @property
-    def is_generic(self) -> bool:
-        """Whether it accesses shared memory through the generic proxy (PTX ISA 8.9)."""
-        return self in (Engine.THREADS, Engine.CP_ASYNC)
+
+# Those that access shared memory through the generic proxy (PTX ISA 8.9).
+GENERIC = frozenset((Engine.THREADS, Engine.CP_ASYNC))
 
 
 class Does(Enum):

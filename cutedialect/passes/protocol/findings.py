@@ -16,8 +16,7 @@ UNWRITTEN = "CD-R6"
 IN_FLIGHT = "CD-R7"
 PENDING = "CD-R8"
 PHASE = "CD-R9"
-LOST = "CD-R10"
-TRIP = "CD-R11"
+TRIP = "CD-R10"
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,8 @@ from .perform import PERFORM
 from .versions import Versions
 
 _MOST_FINDINGS = 8
+# Work items that a CTA claims.
+_CLAIMED = 2
 
 Running = Generator[Event, None, None]
 
@@ -43,13 +45,12 @@ class TooLong(Exception):  # noqa: N818 - control flow of this package
 
 @dataclass
 class Case:
-    """One case: what inputs are. `number` gives the integer of a term, `items` how many work items
-    a CTA claims. With loops of more than `most_trips` it is not run to its end.
+    """One case: what inputs are. `number` gives the integer of a term. With loops of more than
+    `most_trips` it is not run to its end.
     """
 
     name: str
     numbers: Callable[[Any], int]
-    items: int = 2
     most_trips: int = 400
 
 
@@ -72,6 +73,7 @@ class Machine:
         for column, (role, name, warps, offset, instance, turn, elected) in enumerate(plans):
             team = Team(column, columns, role, name, warps)
             team.offset, team.instance, team.turn, team.elected = offset, instance, turn, elected
+            team.is_paired = role >= 0 and skeleton.roles[role].pair is not None
             team.slots = [0] * skeleton.slots
             team.slots[INSTANCE] = instance
             for slot, constant in skeleton.constants.items():
@@ -200,7 +202,7 @@ class Machine:
         """The next work item of a CTA: one more, then none."""
         count = team.counts.get(key, 0)
         team.counts[key] = count + 1
-        return total - 1 if count + 1 < self.case.items and total > 1 else total
+        return total - 1 if count + 1 < _CLAIMED and total > 1 else total
 
     def number(self, value: Any) -> int:
         return value if type(value) is int else self.case.numbers(value)
@@ -245,9 +247,11 @@ class Machine:
         self.report(findings.STUCK, event, f"no wait of these ever ends: {waits}")
 
     def ended(self) -> None:
-        """All have come to their ends: nothing may be at work."""
+        """All have come to their ends: nothing may be at work, but for `cp.async` into memory that
+        nobody reads any more, which are of the threads that issue them.
+        """
         for team in self.teams:
-            for engine in (Engine.WGMMA, Engine.CP_ASYNC, Engine.BULK_STORE):
+            for engine in (Engine.WGMMA, Engine.BULK_STORE):
                 left = [
                     access
                     for issuer in range(-1, team.warps)

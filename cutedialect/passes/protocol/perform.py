@@ -192,6 +192,8 @@ def _release(machine: Machine, team: Team, event: Event) -> bool:
         _arrive(machine, event, ring, barrier, ring.commits, _committed(machine, team))
         return True
     arrivals = (1 if team.elected else team.warps) * ring.releases
+    if ring.op.is_led and team.is_paired:
+        arrivals //= 2  # Only one CTA of a pair has the role.
     _arrive(machine, event, ring, barrier, arrivals, team.published())
     return True
 

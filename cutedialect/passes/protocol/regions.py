@@ -58,10 +58,16 @@ def whole(layout: Layout, granules: Granules) -> int:
 
 @lru_cache(maxsize=4096)
 def by_warp(
-    tv: Layout, shape: tuple[int, ...], layout: Layout, granules: Granules, warps: int
+    tv: Layout,
+    shape: tuple[int, ...],
+    layout: Layout,
+    granules: Granules,
+    warps: int,
+    once: bool = False,
 ) -> tuple[int, ...] | None:
     """The granules that each warp touches of a tile, by a thread-value layout into its column-major
-    coordinates; None where the layout does not say so for this many warps.
+    coordinates; None where the layout does not say so for this many warps. Of warps that hold the
+    same elements the first one alone touches them, where that is `once`.
     """
     modes = _of_warp(tv, warps)
     if modes is None:
@@ -75,9 +81,13 @@ def by_warp(
     for offsets in moves:
         mask = _spread(mask, map(granules.place, offsets))
     # The first mode of threads runs fastest.
+    places = [tuple(reversed(at)) for at in combinations(*(range(e) for e, _ in reversed(others)))]
+    copies = [once and not stride for _, stride in others]
     return tuple(
-        mask << sum(map(granules.place, offsets))
-        for offsets in (tuple(reversed(c)) for c in combinations(*reversed(steps)))
+        0
+        if any(index for index, is_copy in zip(at, copies, strict=True) if is_copy)
+        else mask << sum(granules.place(step[i]) for step, i in zip(steps, at, strict=True))
+        for at in places
     )
 
 

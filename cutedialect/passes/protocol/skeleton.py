@@ -123,6 +123,9 @@ class _Extraction:
         # Coordinates of the place that is looked at: states by their rings, and loops around it.
         self.positions: dict[Any, list[int]] = {}
         self.loops: list[tuple[Any, tuple[int, ...]]] = []
+        # Arenas that have stages: the rings that say which, where rings do.
+        self.staged: dict[int, set[Any]] = {}
+        self.touching: list[Event] = []
         self.role = -1
         self.warps = self.found.warps
 
@@ -136,7 +139,22 @@ class _Extraction:
             self.found.inputs[self.slot(argument)] = argument
         self.found.nodes = self.block(self.kernel.body.block)
         self.found.slots = len(self.slots)
+        self._narrow()
         return self.found
+
+    def _narrow(self) -> None:
+        """Leave to events the coordinates that tell stages apart: of the rings that do, where every
+        role that touches a buffer has a place in one.
+        """
+        arenas = [{touch.arena for touch in event.touches} for event in self.touching]
+        apart: set[int] = set()
+        for event, touched in zip(self.touching, arenas, strict=True):
+            names = {name for name, _ in event.coordinates}
+            apart |= {at for at in touched if at in self.staged and not self.staged[at] & names}
+        for event, touched in zip(self.touching, arenas, strict=True):
+            if not touched & apart:
+                rings = set[Any]().union(*(self.staged.get(at, ()) for at in touched))
+                event.coordinates = tuple(each for each in event.coordinates if each[0] in rings)
 
     def slot(self, value: SSAValue) -> int:
         return self.slots.setdefault(value, len(self.slots))
@@ -368,6 +386,10 @@ class _Extraction:
         arena, layout, granules, start, terms = source
         if isinstance(op, cute.StageOp):
             stride = _type(op.source).stride[-1]
+            index = op.index.owner
+            rings = self.staged.setdefault(arena, set())
+            if isinstance(index, pipeline.IndexOp):
+                rings.add(self.states[index.state][0])
             terms = (*terms, (self.slot(op.index), granules.place(stride)))
         elif isinstance(op, cute.SubviewOp):
             start += granules.place(layout(*op.origin.get_values()))
@@ -398,6 +420,7 @@ class _Extraction:
                 *((ring, tuple(slots)) for ring, slots in self.positions.items()),
                 *self.loops,
             )
+            self.touching.append(event)
         if event.does in (Does.NOTHING, Does.GIVES) and not (
             event.touches or event.reads or event.writes
         ):
@@ -499,7 +522,7 @@ class _Extraction:
                 return tuple(part for row_ in rows for part in (row_, *idle))
             case cute.CopyOp():
                 other = op.source if value is op.destination else op.destination
-                held = _held(other.type, layout, granules, warps)
+                held = _held(other.type, layout, granules, warps, value is op.destination)
                 return held if held is not None else _tiled(op, layout, granules, warps)
             case cute.GemmOp() if row.engine is Engine.WGMMA:
                 acc = op.acc.type
@@ -536,11 +559,13 @@ def _by_warpgroup(parts: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(result)
 
 
-def _held(type_: Any, layout: Layout, granules: Granules, warps: int) -> tuple[int, ...] | None:
+def _held(
+    type_: Any, layout: Layout, granules: Granules, warps: int, is_stored: bool = False
+) -> tuple[int, ...] | None:
     """What each warp touches of a tile that it holds, or gets, as a register tile of a type."""
     if not isinstance(type_, FragmentType) or type_.tv is None:
         return None
-    return regions.by_warp(type_.tv, type_.shape, layout, granules, warps)
+    return regions.by_warp(type_.tv, type_.shape, layout, granules, warps, is_stored)
 
 
 # Ops between an extent and its division into tiles: bounds, offsets, what is left.

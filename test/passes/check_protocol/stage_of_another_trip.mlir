@@ -19,7 +19,7 @@ builtin.module attributes {cute.arch = "sm_80"} {
       cute.barrier
       %from = cute.stage %s[%zero] : !cute.memref<f32, smem, align<16>, "(32,4,2):(4,1,128)"> -> !cute.memref<f32, smem, align<16>, "(32,4):(4,1)">
       %got = cute.alloc_fragment : !cute.fragment<f32, "(32,4)", "(32,4):(1,32)">
-      // expected-error @+1 {{CD-R11: reads %s as other trips than its own wrote it}}
+      // expected-error @+1 {{CD-R10: reads %s as other trips than its own wrote it}}
       cute.copy %from, %got {atom = !cute_nvgpu.atom.universal_copy<f32, 128 b>} : !cute.memref<f32, smem, align<16>, "(32,4):(4,1)"> -> !cute.fragment<f32, "(32,4)", "(32,4):(1,32)">
       %Y_1 = cute.local_tile %Y, [32, 4], (%zero, %k) : !cute.memref<f32, gmem, align<16>, "(32,?):(?{i64 div=4},1)"> -> !cute.memref<f32, gmem, align<16>, "(32,4):(?{i64 div=4},1)">
       cute.copy %got, %Y_1 {atom = !cute_nvgpu.atom.universal_copy<f32, 128 b>} : !cute.fragment<f32, "(32,4)", "(32,4):(1,32)"> -> !cute.memref<f32, gmem, align<16>, "(32,4):(?{i64 div=4},1)">
