@@ -1,0 +1,121 @@
+"""docs/tutorial/from-triton.md: each function of `triton.language` that is the same here, against
+NumPy; those that are not there have no such name.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cutedialect as cute
+
+PAGE = (Path(__file__).parents[2] / "docs" / "tutorial" / "from-triton.md").read_text()
+ROWS = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| (.*) \| (the same|another way|not) \|$", PAGE, re.M)
+KINDS = {name: kind for names, _, kind in ROWS for name in re.findall(r"`(\w+)`", names)}
+LINES = {name: line for names, line, _ in ROWS for name in re.findall(r"`(\w+)`", names)}
+SAME = [name for name, kind in KINDS.items() if kind == "the same"]
+
+# What the line of a row gives of tiles x, y and z.
+SHAPE = 8, 64
+OF_TILES = {
+    "abs": np.abs,
+    "ceil": np.ceil,
+    "cos": np.cos,
+    "erf": np.vectorize(math.erf),
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "floor": np.floor,
+    "log": lambda x: np.log(np.abs(x)),
+    "log2": lambda x: np.log2(np.abs(x)),
+    "rsqrt": lambda x: 1 / np.sqrt(np.abs(x)),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "sin": np.sin,
+    "sqrt": lambda x: np.sqrt(np.abs(x)),
+    "softmax": lambda x: np.exp(x) / np.exp(x).sum(1, keepdims=True),
+    "maximum": lambda x, y: np.maximum(x, y),
+    "minimum": lambda x, y: np.minimum(x, y),
+    "clamp": lambda x: np.clip(x, -0.5, 0.5),
+    "fma": lambda x, y, z: x * y + z,
+    "where": lambda x, y: np.where(x > y, x, y),
+    "sum": lambda x: x.sum(1, keepdims=True),
+    "max": lambda x: x.max(1, keepdims=True),
+    "min": lambda x: x.min(1, keepdims=True),
+    "argmax": lambda x: x.argmax(1)[:, None],
+    "argmin": lambda x: x.argmin(1)[:, None],
+    "reduce": lambda x: x.max(1, keepdims=True),
+    "topk": lambda x: -np.sort(-x, 1)[:, :3],
+    "full": lambda x: np.full_like(x, 3),
+    "zeros": np.zeros_like,
+    "range": lambda x: x * 5,
+}
+
+
+def evaluated(name, x, y, z):
+    """The line of a row, on tiles."""
+    line = LINES[name].split("`")[1]
+    if name in ("log", "log2", "rsqrt", "sqrt"):
+        x = cute.abs(x)
+    if name == "range":
+        total = cute.zeros(SHAPE)
+        for _ in eval(line, {"cute": cute, "n": 5}):
+            total += x
+        return total
+    scope = {"cute": cute, "x": x, "y": y, "z": z, "low": -0.5, "high": 0.5, "k": 3}
+    scope |= {"combine": cute.maximum, "condition": x > y, "a": x, "b": y}
+    scope |= {"shape": SHAPE, "value": 3, "dtype": cute.f32}
+    found = eval(line, scope)
+    return found[0] if name == "topk" else found
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_what_is_the_same(name):
+    exact = OF_TILES[name]
+    count = exact.__code__.co_argcount if hasattr(exact, "__code__") and name != "erf" else 1
+    arrays = [np.random.default_rng(k).standard_normal(SHAPE).astype(np.float32) for k in range(3)]
+    want = np.asarray(exact(*(a.astype(np.float64) for a in arrays[:count])))
+
+    @cute.kernel
+    def program(X, Y, Z, R):
+        x, y, z = (cute.local_tile(v, SHAPE, (0, 0)).load() for v in (X, Y, Z))
+        result = evaluated(name, x, y, z)
+        cute.copy(result.to(cute.f32), cute.local_tile(R, want.shape, (0, 0)))
+
+    result = np.zeros(want.shape, np.float32)
+    program(*arrays, result, arch="sm_90a", backend="emulator")
+    np.testing.assert_allclose(result, want, rtol=2e-6, atol=5e-7)
+
+
+def test_each_has_a_test_and_no_other():
+    assert set(SAME) == set(OF_TILES)
+    assert len(KINDS) >= 94
+
+
+def test_what_is_not_there_has_no_such_name():
+    missing = [name for name, kind in KINDS.items() if kind == "not"]
+    assert missing
+    assert not [name for name in missing if hasattr(cute, name)]
+
+
+def test_numbers_of_a_normal_distribution_and_integers():
+    """By the lines of their rows."""
+
+    @cute.kernel
+    def program(N, R):
+        offsets = cute.coord(cute.zeros((8, 512)), 1) + 512 * cute.coord(cute.zeros((8, 512)), 0)
+        u, v = cute.rand(1, offsets), cute.rand(2, offsets)
+        scope = {"cute": cute, "u": u, "v": v, "seed": 3, "offsets": offsets, "n": 6}
+        normal = eval(LINES["randn"].split("`")[1], scope)
+        cute.copy(normal, cute.local_tile(N, (8, 512), (0, 0)))
+        drawn = eval(LINES["randint"].split("`")[1], scope)
+        cute.copy(drawn, cute.local_tile(R, (8, 512), (0, 0)))
+
+    normal, drawn = np.zeros((8, 512), np.float32), np.zeros((8, 512), np.int32)
+    program(normal, drawn, arch="sm_90a", backend="emulator")
+    assert abs(normal.mean()) < 0.05
+    assert abs(normal.std() - 1) < 0.05
+    assert abs((normal**4).mean() - 3) < 0.5
+    assert np.array_equal(np.unique(drawn), np.arange(6))
