@@ -55,7 +55,8 @@ def alternate_instances(kernel: KernelOp, role: pipeline.RoleOp) -> None:
         raise PassFailedException(
             kernel,
             "expected one loop over work items (scheduler = persistent, stream or tail) for "
-            f"instances that alternate, got {len(loops)} loops of the scheduler {scheduler}",
+            f"instances that alternate, got {len(loops)} loops of the scheduler {scheduler}; take "
+            "roles = specialized",
         )
     loop = loops[0]
     instance = pipeline.InstanceOp()

@@ -23,7 +23,7 @@ from cutedialect.passes.analysis.memory_views import depends_on, root_of
 from cutedialect.passes.rewriting import block_of
 
 _FRONT, _INSIDE, _BEHIND = "in front of", "in", "behind"
-_REMEDY = "take a schedule that splits no reduction"
+WHOLE_REDUCTION = "take a schedule that splits no reduction"
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ def check_shared_effects(kernel: cute.KernelOp, loop: scf.ForOp) -> None:
                 raise PassFailedException(
                     use.op,
                     "expected no atomic in front of a loop whose reduction is split, which every "
-                    f"CTA of a tile would do; {_REMEDY}",
+                    f"CTA of a tile would do; {WHOLE_REDUCTION}",
                 )
             if use.kind == "store" and use.place == _INSIDE and not depends_on(use.tile, trip):
                 raise PassFailedException(
                     use.op,
                     "expected a store at another place in each trip of a loop whose reduction is "
-                    f"split, got one place for all trips; {_REMEDY}",
+                    f"split, got one place for all trips; {WHOLE_REDUCTION}",
                 )
         _check_alone(uses)
 
@@ -74,7 +74,7 @@ def _check_alone(uses: list[_Use]) -> None:
         raise PassFailedException(
             use.op,
             f"expected nothing but the {first.kind} {first.place} a loop whose reduction is split "
-            f"on a tensor, got another access {use.place} it; {_REMEDY}",
+            f"on a tensor, got another access {use.place} it; {WHOLE_REDUCTION}",
         )
 
 

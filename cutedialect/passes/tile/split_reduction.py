@@ -50,7 +50,7 @@ from cutedialect.passes.tile.resized_tiles import (
     resize_tiles,
     resize_view,
 )
-from cutedialect.passes.tile.shared_effects import check_shared_effects
+from cutedialect.passes.tile.shared_effects import WHOLE_REDUCTION, check_shared_effects
 from cutedialect.schedule import Schedule
 
 _ALIGNMENT = 16
@@ -101,11 +101,14 @@ def reduction_of(kernel: cute.KernelOp) -> Reduction:
     if len(loops) != 1:
         raise PassFailedException(
             loops[1] if loops else kernel,
-            f"expected one loop of matrix multiplies whose reduction is split, got {len(loops)}",
+            f"expected one loop of matrix multiplies whose reduction is split, got {len(loops)}; "
+            f"{WHOLE_REDUCTION}",
         )
     loop = loops[0]
     if constant_of(loop.step) != 1:
-        raise PassFailedException(loop, "expected a loop of step 1 whose reduction is split")
+        raise PassFailedException(
+            loop, f"expected a loop of step 1 whose reduction is split; {WHOLE_REDUCTION}"
+        )
     found: list[SSAValue] = []
     for op in walk(loop):
         value = None
@@ -149,7 +152,7 @@ def _check_sum(accumulator: SSAValue, loop: scf.ForOp) -> None:
         raise PassFailedException(
             wrong[0],
             "expected accumulators that start from zero and are only added to in a loop whose "
-            "reduction is split",
+            f"reduction is split; {WHOLE_REDUCTION}",
         )
 
 
@@ -180,7 +183,8 @@ def hoisted(build: ScalarBuilder, value: SSAValue, before: Operation) -> SSAValu
     if op is before or op.regions or op.parent is not block:
         raise PassFailedException(
             op if isinstance(op, Operation) else before,
-            "expected a reduction that is equally long for all tiles with the scheduler stream",
+            "expected a reduction that is equally long for all tiles with the scheduler stream; "
+            "take scheduler = persistent",
         )
     operands = [hoisted(build, operand, before) for operand in op.operands]
     clone = cloned(op, dict(zip(op.operands, operands, strict=True)))
