@@ -1,5 +1,5 @@
-"""`cute.gemm`, `cute.grouped_gemm` and `cute.attention` as functions of JAX, with gradients of the
-products; `op` makes one of any `@cute.kernel`. They run under jit, grad and vmap, as custom calls
+"""`cute.gemm`, `cute.grouped_gemm` and `cute.attention` as functions of JAX, with gradients;
+`op` makes one of any `@cute.kernel`. They run under jit, grad and vmap, as custom calls
 of XLA's foreign function interface (`jax.ffi`), whose handler is Python through ctypes: on a GPU it
 launches the kernel on XLA's stream, on a CPU it runs the emulator.
 """
@@ -18,10 +18,12 @@ except ModuleNotFoundError as _missing:
 
 from typing import TYPE_CHECKING
 
-from .attention import ATTENTION
+from .attention import ATTENTION, ATTENTION_BACKWARD
 from .declared import Function
 from .kernel_op import op
 from .products import GEMM, GROUPED_GEMM
+
+BACKWARD = Function("attention_backward", ATTENTION_BACKWARD)
 
 if TYPE_CHECKING:
     from .typed_calls import attention, gemm, grouped_gemm

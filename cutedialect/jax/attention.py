@@ -1,12 +1,17 @@
-"""What is JAX's own of `cute.attention`. It has no gradient yet, and says so where one is taken."""
+"""What is JAX's own of `cute.attention`: its gradients, and how arrays that several devices share
+are parted.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from .declared import Own
+from .declared import Function, Options, Own
 from .partitioning import Rule
+
+_DIFFERENTIABLE = ("float16", "bfloat16")
+_OPTIONS = ("causal", "scale", "window", "softcap", "scale_q", "scale_k", "scale_v", "arch")
 
 
 def _rule(given: Mapping[str, Any], count: int) -> Rule | None:
@@ -24,23 +29,90 @@ def _rule(given: Mapping[str, Any], count: int) -> Rule | None:
     return Rule(arguments[: len(given)], results[:count], frozenset("se"), sizes)
 
 
+def _forward(
+    function: Function, names: tuple[str, ...], options: Options, arrays: tuple[Any, ...]
+) -> tuple[Any, Any]:
+    given = dict(zip(function.arrays, arrays, strict=True))
+    for name in ("q", "k", "v"):
+        if given[name].dtype.name not in _DIFFERENTIABLE:
+            raise TypeError(
+                f"{name}: expected f16 or bf16 where a gradient is taken, got "
+                f"{given[name].dtype.name}; take jax.lax.stop_gradient, or 16-bit operands"
+            )
+    if given["block_table"] is not None:
+        raise ValueError(
+            "block_table: expected None where a gradient is taken, got a table; gather the pages, "
+            "and give k and v as they are"
+        )
+    results = function.traced(("out", "lse"), options, arrays)
+    return results[: len(names)], (arrays, results)
+
+
+def _backward(
+    function: Function, names: tuple[str, ...], options: Options, kept: Any, slopes: Any
+) -> tuple[Any]:
+    from . import BACKWARD
+
+    arrays, (out, lse) = kept
+    given = dict(zip(function.arrays, arrays, strict=True))
+    known = {name: value for name, value in dict(options).items() if name in _OPTIONS}
+    more = {"out": out, "lse": lse, "do": slopes[0]}
+    if len(names) > 1:
+        more["dlse"] = slopes[1]
+    given |= more
+    found = BACKWARD.traced(
+        ("dq", "dk", "dv"),
+        BACKWARD.options(**known),
+        tuple(given.get(name) for name in BACKWARD.arrays),
+    )
+    return ((*found, *[None] * (len(arrays) - 3)),)
+
+
 def _no_gradient(*arguments: Any) -> Any:
     raise NotImplementedError(
-        "q, k, v: expected no gradient to be taken, got one, and cute.attention has none yet; take "
-        "jax.lax.stop_gradient, or jax.nn.dot_product_attention where it has to be differentiated"
+        "do: expected no gradient to be taken through it, got one, and the gradients of "
+        "cute.attention have none of their own; take jax.lax.stop_gradient, or "
+        "jax.nn.dot_product_attention where gradients are differentiated"
     )
 
 
+def _whole(given: Mapping[str, Any], count: int) -> Rule | None:
+    """As the forward pass, with arrays of rows and of keys, and gradients of both."""
+    q, k = given["q"], given["k"]
+    if not given.keys() <= {"do", "q", "k", "v", "out", "lse", "lengths", "dlse"} or 0 in k.shape:
+        return None
+    heads, shared = q.shape[1], k.shape[1]
+    head = "h" if heads == shared else "(h g)"
+    rows, results = ("b", head, "s", "d"), ("b", head, "s", "e")
+    keys, values = ("b", "h", "t", "d"), ("b", "h", "t", "e")
+    modes = {
+        "do": results, "q": rows, "k": keys, "v": values, "out": results, "lse": results[:3],
+        "lengths": ("b",), "dlse": results[:3],
+    }  # fmt: skip
+    sizes = (("h", shared), ("g", heads // shared))
+    arguments = tuple(modes[name] for name in given)
+    return Rule(arguments, (rows, keys, values)[:count], frozenset("ste"), sizes)
+
+
 ATTENTION = Own(
-    """`cute.attention` under jit and vmap: softmax(scale Q K^T) V of q (B, H, Sq, D), k
-    (B, Hk, Sk, D) and v (B, Hk, Sk, Dv), and with `return_lse` (B, H, Sq) of f32.
+    """`cute.attention` under jit, grad and vmap: softmax(scale Q K^T) V of q (B, H, Sq, D), k
+    (B, Hk, Sk, D) and v (B, Hk, Sk, Dv), and with `return_lse` (B, H, Sq) of f32. With gradients
+    (reverse mode) for q, k and v of f16 and bf16, through both results.
 
     Arguments and results are those of `cute.attention`. Of arrays that several devices share each
     computes its sequences and heads, where these are not packed, paged or scaled. Raises
-    NotImplementedError where a gradient is taken, TypeError or ValueError naming any other
-    argument.
+    NotImplementedError where a gradient of a gradient is taken, TypeError or ValueError naming any
+    other argument.
+    """,
+    _forward,
+    _backward,
+    _rule,
+)
+ATTENTION_BACKWARD = Own(
+    """`cute.attention_backward` under jit and vmap: the gradients of q, k and v. Raises
+    NotImplementedError where a gradient of these is taken.
     """,
     _no_gradient,
     _no_gradient,
-    _rule,
+    _whole,
 )

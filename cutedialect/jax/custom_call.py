@@ -131,7 +131,7 @@ def _runner(text: str) -> Runner:
             given["out"] = list(results)
         else:
             given |= zip(description["results"], results, strict=True)
-        lse = given.pop("lse", None)
+        lse = given.pop("lse") if "lse" in description["results"] else None
         if lse is None:
             function(**given, **options, stream=stream)
         else:

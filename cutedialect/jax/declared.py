@@ -172,7 +172,7 @@ def _part(text: str, elements: Sequence[DType], *arrays: Any) -> list[Any]:
     """The custom call for whole arrays, or for a device's parts of them."""
     description = json.loads(text)
     results = [
-        struct(shapes.get(name, shapes["out"]), element)
+        struct(shapes[name if name in shapes else "out"], element)
         for shapes in _result_shapes(description, arrays)
         for name, element in zip(description["results"] or ["out"], elements, strict=True)
     ]

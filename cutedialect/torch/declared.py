@@ -31,6 +31,7 @@ from cutedialect.frontend.signature import (
     SCALE,
     SCHEDULE,
     WINDOW,
+    Call,
     offsets,
     operator_names,
     written,
@@ -145,20 +146,7 @@ class Operator:
         """The arguments of an operator, of which torch leaves out the last ones that have their
         defaults, as those of the function of arrays.
         """
-        named = dict(zip(names or self.names, values, strict=False))
-        for each in self.call.taken("torch"):
-            first, *others = operator_names(each)
-            value = named.pop(first, each.default)
-            more = [named.pop(name, None) for name in others]
-            if each.kind is OFFSETS:
-                is_there = value is not None or more[0] is not None
-                value = (value, *more) if is_there else None
-            elif more and value is None:
-                (value,) = more
-            elif each.kind is WINDOW and value is not None:
-                value = tuple(value)
-            named[each.name] = value
-        return SimpleNamespace(**named)
+        return given_of(self.call, values, names or self.names)
 
     def run(self, given: Given, **more: Any) -> Any:
         """The result of the function of arrays."""
@@ -245,7 +233,8 @@ class Operator:
                     "the result, or torch.no_grad()"
                 )
             return self._written(named, values)
-        more = "".join(name for name, asked in self.asked.items() if named[asked])
+        asked = "".join(name for name, by in self.asked.items() if named[by])
+        more = asked
         if not more and needs_gradient(tensors):
             more = self.own.needs_more(named)
         suffix = f"_{more}" if more else ""
@@ -253,7 +242,7 @@ class Operator:
         if is_transformed() and suffix in self.transformable:
             run = self.transformable[suffix].apply
         result = run(*values)
-        return result[0] if more and more not in self.asked else result
+        return result[0] if more and not asked else result
 
     def _written(self, named: Mapping[str, Any], values: tuple[Any, ...]) -> Any:
         """The result of the operator that writes tensors of the caller."""
@@ -317,6 +306,24 @@ class Operator:
             else:
                 plain.append(each.name)
         return f"({', '.join(plain)}){more}"
+
+
+def given_of(call: Call, values: Sequence[Any], names: Sequence[str]) -> Given:
+    """The arguments of an operator with these names as those of the function of arrays."""
+    named = dict(zip(names, values, strict=False))
+    for each in call.taken("torch"):
+        first, *others = operator_names(each)
+        value = named.pop(first, each.default)
+        more = [named.pop(name, None) for name in others]
+        if each.kind is OFFSETS:
+            is_there = value is not None or more[0] is not None
+            value = (value, *more) if is_there else None
+        elif more and value is None:
+            (value,) = more
+        elif each.kind is WINDOW and value is not None:
+            value = tuple(value)
+        named[each.name] = value
+    return SimpleNamespace(**named)
 
 
 def _spec(value: Any, name: str) -> Any:

@@ -56,9 +56,42 @@ def test_attention_is_the_direct_call(options):
         np.testing.assert_array_equal(mine, theirs)
 
 
-def test_a_gradient_of_attention_is_refused_with_a_remedy():
-    with pytest.raises(NotImplementedError, match=r"none yet; take jax\.lax\.stop_gradient"):
-        jax.grad(lambda q: cj.attention(q, K, V).sum())(Q)
+def loss(q, k, v):
+    out, lse = cj.attention(q, k, v, causal=True, return_lse=True)
+    return (out.astype(jnp.float32) ** 2).sum() + (lse**2).sum()
+
+
+def loss_of_jax(q, k, v):
+    k, v = (jnp.broadcast_to(x, (1, 2, 32, 16)) for x in (k, v))
+    s = jnp.einsum("bhsd,bhtd->bhst", q, k) / 4
+    s = jnp.where(np.tril(np.ones((16, 32)), 16) > 0, s, -jnp.inf)
+    out = jnp.einsum("bhst,bhte->bhse", jax.nn.softmax(s, -1), v)
+    return (out**2).sum() + (jax.nn.logsumexp(s, -1) ** 2).sum()
+
+
+def test_gradients_of_attention():
+    found = jax.jit(jax.grad(loss, (0, 1, 2)))(Q, K, V)
+    wanted = jax.grad(loss_of_jax, (0, 1, 2))(*(x.astype(jnp.float32) for x in (Q, K, V)))
+    for mine, other in zip(found, wanted, strict=True):
+        assert jnp.abs(mine - other).max() <= 2e-3 * jnp.abs(other).max()
+
+
+@LONG
+def test_gradients_of_attention_computed_again_and_of_elements():
+    found = jax.grad(loss, (0, 1, 2))(Q, K, V)
+    again = jax.grad(jax.remat(loss), (0, 1, 2))(Q, K, V)
+    for mine, other in zip(again, found, strict=True):
+        np.testing.assert_array_equal(mine, other)
+    many = jax.vmap(jax.grad(loss))(*(jnp.stack([x, x]) for x in (Q, K, V)))
+    np.testing.assert_array_equal(many[1], found[0])
+
+
+def test_what_has_no_gradient_is_refused_with_a_remedy():
+    with pytest.raises(NotImplementedError, match=r"do: expected no gradient.*stop_gradient"):
+        jax.grad(lambda q: jax.grad(loss)(q, K, V).astype(jnp.float32).sum())(Q)
+    small = [x.astype(jnp.float8_e4m3fn) for x in (Q, K, V)]
+    with pytest.raises(TypeError, match=r"q: expected f16 or bf16 where a gradient is taken"):
+        jax.grad(lambda q: cj.attention(q, *small[1:]).astype(jnp.float32).sum())(small[0])
     with pytest.raises(ValueError, match="q: expected 4 dimensions"):
         jax.jit(cj.attention)(Q[0], K, V)
 
