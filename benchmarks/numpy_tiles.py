@@ -499,6 +499,9 @@ class Tile:
             return Tile(_wide(self.values) != 0, self.names)
         return Tile(_held(_wide(self.values), np.dtype(dtype)), self.names)
 
+    def __getitem__(self, key: Any) -> Tile:
+        return Tile(self.values[key], self.names)
+
     def bitcast(self, dtype: Any) -> Tile:
         return Tile(np.ascontiguousarray(self.values).view(dtype), self.names)
 

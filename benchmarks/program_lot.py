@@ -79,6 +79,7 @@ class _Lot(LotOfMultiplies):
             (0.5, self.view_copy),
             (1.7, self.atomic),
             (0.6, self.transposed),
+            (0.5, self.part),
             (0.8, self.reread),
             (0.5, self.stencil),
             (0.8, self.read_element),
@@ -282,6 +283,19 @@ class _Lot(LotOfMultiplies):
         # Back again: shapes stay those that others fit.
         text = f"({value.name}.T + {self.lot.choice((0, 1))}).T"
         self.add(text, value.shape, value.dtype)
+
+    def part(self) -> None:
+        """The first or the last half of a tile along each mode that has one, at times."""
+        value = self.lot.choice(self.tiles())
+        assert value.shape is not None
+        self.features.add("parts of tiles")
+        texts: list[str] = []
+        shape: list[int] = []
+        for extent in value.shape:
+            half = extent // 2 if extent % 2 == 0 and self.chance(0.7) else extent
+            texts.append(":" if half == extent else self.lot.choice((f":{half}", f"{half}:")))
+            shape.append(half)
+        self.add(f"{value.name}[{', '.join(texts)}]", (shape[0], shape[1]), value.dtype)
 
     def scalars(self) -> list[str]:
         """Texts of small scalars."""

@@ -125,6 +125,8 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.loops import otherwise as otherwise
     from cutedialect.frontend.loops import range_ as range
     from cutedialect.frontend.loops import when as when
+    from cutedialect.frontend.parts import broadcast_to as broadcast_to
+    from cutedialect.frontend.parts import permute as permute
     from cutedialect.frontend.printing import assert_ as assert_
     from cutedialect.frontend.printing import printf as printf
     from cutedialect.frontend.random import rand as rand
@@ -216,6 +218,7 @@ __all__ = [
     "bf16",
     "bitcast",
     "brev",
+    "broadcast_to",
     "ceil",
     "clamp",
     "clz",
@@ -276,6 +279,7 @@ __all__ = [
     "mulhi",
     "one_of",
     "otherwise",
+    "permute",
     "popc",
     "pow",
     "printf",
@@ -500,6 +504,10 @@ _PUBLIC = {
         "atomic_xor",
     ),
     "cutedialect.frontend.inline_ptx": ("inline_ptx",),
+    "cutedialect.frontend.parts": (
+        "broadcast_to",
+        "permute",
+    ),
 }
 _INSIDE = {
     "abs": "abs_",

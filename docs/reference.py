@@ -47,7 +47,12 @@ SECTIONS = {
         "frontend.autotuned",
         "atoms.tiled_mma",
     ),
-    "Tiles of a program": ("frontend.local_tiles", "frontend.tile", "frontend.group"),
+    "Tiles of a program": (
+        "frontend.local_tiles",
+        "frontend.tile",
+        "frontend.parts",
+        "frontend.group",
+    ),
     "Loops and conditions": ("frontend.loops", "frontend.scalar"),
     "Functions of tiles": (
         "frontend.functions",

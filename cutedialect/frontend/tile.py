@@ -45,7 +45,7 @@ from .arithmetic import (
     same_bits,
 )
 from .dtypes import DType, as_dtype, i1, of_ir
-from .hints import Computed, Hinted, refuse_elements, refuse_matmul, refuse_stores
+from .hints import Computed, Hinted, refuse_matmul, refuse_stores
 from .scalar import Scalar, as_i32
 from .trace import Scope, current, error
 
@@ -291,7 +291,6 @@ class Tile(Hinted, Computed):
     """
 
     __matmul__ = refuse_matmul
-    __getitem__ = refuse_elements
     __setitem__ = refuse_stores
 
     def __init__(self, value: SSAValue, mutable: bool = False, scope: Scope | None = None) -> None:
@@ -316,6 +315,14 @@ class Tile(Hinted, Computed):
     def T(self) -> Tile:
         """The tile as it is now with its two modes exchanged; a vector becomes a row."""
         return Tile(current().insert(TransposeOp(self.use())).results[0])
+
+    mT = T  # noqa: N815
+
+    def __getitem__(self, key: object) -> Tile:
+        """A part with constant bounds, `t[2:6, :]`; a vector as a column or row, `v[None, :]`."""
+        from .parts import part_of
+
+        return part_of(self, key)
 
     def columns(self, first: int, count: int) -> Tile:
         """A tile (rows, count) of some columns as they are now, from number `first` on. They stay

@@ -1,0 +1,94 @@
+"""Parts of register tiles, and tiles of other shapes made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .hints import refuse_elements
+from .local_tiles import as_extent
+from .tile import Tile, View, broadcast_shape, elementwise
+from .trace import error
+
+
+def part_of(tile: Tile, key: object) -> Tile:
+    """What brackets behind a tile mean: a part with constant bounds, `t[2:6, :]`, or a vector as a
+    column or a row, `v[:, None]` and `v[None, :]`. It is a value: later changes leave it alone.
+    """
+    keys = key if isinstance(key, tuple) else (key,)
+    if None in keys and len(keys) == 2:
+        return _turned(tile, keys)
+    if not 0 < len(keys) <= 2 or not all(isinstance(k, slice) for k in keys):
+        refuse_elements(tile, key)
+    part = tile
+    for mode, bounds in enumerate(keys):
+        assert isinstance(bounds, slice)
+        first, count = _range(bounds, tile.shape[mode])
+        if count == tile.shape[mode]:
+            continue
+        part = part.columns(first, count) if mode else part.T.columns(first, count).T
+    return _kept(part)
+
+
+def _kept(tile: Tile) -> Tile:
+    """The value that a tile has now."""
+    return tile.to(tile.dtype) if tile.mutable else tile
+
+
+def _turned(tile: Tile, keys: tuple[object, ...]) -> Tile:
+    """A vector as a column or as a row."""
+    whole = slice(None)
+    if keys not in ((whole, None), (None, whole)) or tile.shape[1] != 1:
+        raise error(
+            f"expected v[:, None] or v[None, :] of a vector (n, 1), got {_shown(keys)} on a tile "
+            f"of shape {tile.shape}",
+            code="CD-P2",
+        )
+    return _kept(tile) if keys[1] is None else tile.T
+
+
+def _shown(keys: Sequence[object]) -> str:
+    texts = [":" if isinstance(k, slice) else str(k) for k in keys]
+    return f"[{', '.join(texts)}]"
+
+
+def _range(bounds: slice, extent: int) -> tuple[int, int]:
+    """The first element of a slice, and how many there are."""
+    for bound in (bounds.start, bounds.stop, bounds.step):
+        if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int)):
+            raise error(
+                f"expected bounds of a tile's part that Python knows, got {type(bound).__name__}; "
+                "a part at a run-time place is a tile of the tensor: X.slice(mode, first, end)",
+                code="CD-P4",
+            )
+    first, end, step = bounds.indices(extent)
+    if step != 1 or end <= first:
+        raise error(
+            f"expected a part of one element or more, with step 1, of {extent}, got "
+            f"{bounds.start}:{bounds.stop}:{bounds.step}",
+            code="CD-P4",
+        )
+    return first, end - first
+
+
+def broadcast_to(tile: Tile | View, shape: Sequence[int]) -> Tile:
+    """The tile with modes of extent 1 repeated, so that it has a shape."""
+    source = tile.load() if isinstance(tile, View) else tile
+    if not isinstance(source, Tile):
+        raise error(f"expected a tile to broadcast, got {type(tile).__name__}")
+    wanted = tuple(as_extent(extent) for extent in shape)
+    if len(wanted) != 2 or broadcast_shape(source.shape, wanted) != wanted:
+        raise error(
+            f"expected a shape of two modes that {source.shape} broadcasts to, got {wanted}",
+            code="CD-P2",
+        )
+    return elementwise(lambda x: x, (source,), wanted, source.dtype)
+
+
+def permute(tile: Tile | View, modes: Sequence[int]) -> Tile:
+    """The tile with its modes in another order: (1, 0) exchanges them, (0, 1) leaves them."""
+    source = tile.load() if isinstance(tile, View) else tile
+    if not isinstance(source, Tile):
+        raise error(f"expected a tile to permute, got {type(tile).__name__}")
+    if tuple(modes) not in ((0, 1), (1, 0)):
+        raise error(f"expected the modes (0, 1) or (1, 0), got {tuple(modes)}", code="CD-P4")
+    return source.T if tuple(modes) == (1, 0) else _kept(source)
