@@ -49,6 +49,7 @@ from .operators import (
     torch_dtype,
     with_backward,
 )
+from .sharding import holds_dtensor, register
 
 _ENTRY = """\
 def {name}({parameters}):
@@ -208,6 +209,8 @@ class Operator:
         """The result of a call that torch has to know of: its arguments by name, all tensors among
         them, and what makes those of an operator.
         """
+        if holds_dtensor(tensors):
+            register()
         if self.own.backward is None and needs_gradient(tensors):
             self._refuse_gradient()
         for each in self.call.parameters:

@@ -57,6 +57,8 @@ def _remember(
             f"activation: expected None or 'relu' for a gradient of {what}, got "
             f"{ctx.activation!r}; {instead}"
         )
+    # Zeros in the place of a gradient that nobody has would be no DTensor.
+    ctx.set_materialize_grads(False)
     names = ("alpha", "arch", "backend", "precision")
     ctx.options = {name: x for name in names if (x := getattr(given, name, None)) is not None}
     ctx.beta, ctx.count = given.beta, len(as_)

@@ -132,8 +132,8 @@ def _refuse_subclass(tensor: Any) -> TensorArgument:
     name = type(tensor).__name__
     if name == "DTensor":
         raise TypeError(
-            "expected a local tensor, got a DTensor; use .to_local() on each rank, and add up what "
-            "is sharded over K"
+            "expected a local tensor, got a DTensor; use cutedialect.torch, which takes them, or "
+            ".to_local() on each rank, and add up what is sharded over K"
         )
     if name == "FakeTensor":
         raise TypeError(f"expected a tensor with memory, got a FakeTensor; {_REMEDY}")
