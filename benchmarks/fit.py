@@ -27,8 +27,9 @@ import json
 import random
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -241,8 +242,10 @@ def _put(constants: Any, place: Place, value: float) -> None:
 
 
 @dataclass(frozen=True)
-class _Row:
-    """The schedules of a problem that were timed."""
+class _Group:
+    """The schedules of problems that differ in their sizes alone: those of `problem` are arrays, a
+    size for each schedule.
+    """
 
     problem: Problem
     tilings: Tiling
@@ -250,10 +253,20 @@ class _Row:
     early: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, problem: Problem, schedules: Sequence[Schedule]) -> _Row:
+    def of(cls, rows: Iterable[tuple[Problem, Schedule]]) -> _Group:
+        problems, schedules = zip(*rows, strict=True)
+        sizes: Any = {
+            name: np.array([getattr(each, name) for each in problems]) for name in ("m", "n", "k")
+        }
         raster = np.array([schedule.raster or 1 for schedule in schedules])
         early = np.array([schedule.early_launch == "yes" for schedule in schedules])
-        return cls(problem, Tiling.table(map(tiling_of, schedules)), raster, early)
+        tilings = Tiling.table(map(tiling_of, schedules))
+        return cls(replace(problems[0], **sizes), tilings, raster, early)
+
+
+def _alike(row: tuple[Problem, Any]) -> str:
+    """What problems of a group have in common."""
+    return repr(replace(row[0], m=0, n=0, k=0))
 
 
 class Timings:
@@ -267,8 +280,7 @@ class Timings:
         for record in records:
             times = by_case.setdefault((record.get("run", 0), record["case"]), {})
             times[record["schedule"]] = record["us"]
-        self._rows: list[_Row] = []
-        logs: list[float] = []
+        rows: list[tuple[Problem, list[tuple[Schedule, float]]]] = []
         for (_, name), times in by_case.items():
             problem = problem_of(name)
             chosen = [
@@ -277,12 +289,15 @@ class Timings:
                 if _is_choice(schedule, problem)
             ]
             if knows(problem) and len(chosen) >= _FEWEST:
-                self._rows.append(_Row.of(problem, [schedule for schedule, _ in chosen]))
-                logs += [float(np.log(us)) for _, us in chosen]
-        self.problems = len(self._rows)
-        self.times: Array = np.array(logs)
-        counts = [len(row.raster) for row in self._rows]
-        self.of: Numbers = np.repeat(np.arange(self.problems), counts)
+                rows.append((problem, chosen))
+        rows.sort(key=_alike)
+        self._groups = [
+            _Group.of((problem, schedule) for problem, chosen in group for schedule, _ in chosen)
+            for _, group in groupby(rows, _alike)
+        ]
+        self.problems = len(rows)
+        self.times: Array = np.log([us for _, chosen in rows for _, us in chosen])
+        self.of: Numbers = np.repeat(np.arange(self.problems), [len(each) for _, each in rows])
         self.best: Array = np.full(self.problems, np.inf)
         np.minimum.at(self.best, self.of, self.times)
         self.estimate(constants)
@@ -291,8 +306,8 @@ class Timings:
         """Take the estimates of a price, and the facts that follow from them."""
         cycles = self._cycles(constants)
         tables = [
-            facts_of(row.tilings, row.problem, constants, each, row.raster, row.early)
-            for row, each in zip(self._rows, cycles, strict=True)
+            facts_of(group.tilings, group.problem, constants, each, group.raster, group.early)
+            for group, each in zip(self._groups, cycles, strict=True)
         ]
         self.names = list(tables[0])
         columns = [np.concatenate([table[name] for table in tables]) for name in self.names]
@@ -300,7 +315,7 @@ class Timings:
         self.estimates: Array = np.log(np.concatenate(cycles))
 
     def _cycles(self, constants: GemmPrice) -> list[Array]:
-        return [estimated(row.tilings, (row.problem,), constants) for row in self._rows]
+        return [estimated(group.tilings, (group.problem,), constants) for group in self._groups]
 
     def left(self, constants: GemmPrice) -> float:
         """What a price leaves of the times, squared, in the mean of the weights."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from cutedialect.atoms import REGISTER_FILE, WARP_SIZE
+
 MOST_RING_STAGES = 16
 """More stages than this hide no more latency."""
 MOST_STAGES_OF_ALL = 4
@@ -27,10 +29,10 @@ _BESIDE_ONES = 760
 _BESIDE_SCRATCH, _BESIDE_BARRIERS = 512, 128
 # Bytes of the mbarriers of a stage, and of what else a kernel of many rings has.
 _RING_BARRIERS, _LEAST_OTHERS = 16, 512
-_REGISTER_FILE, _MOST_REGISTERS = 65536, 255
+_MOST_REGISTERS = 255
 # A quarter of a processor has a quarter of the file; `setmaxnreg` counts by 8 (PTX ISA 9.7.20.5).
 _QUARTERS, _REGISTER_UNIT = 4, 8
-_WARP, _GROUP_THREADS = 32, 128
+_GROUP_THREADS = 128
 # Registers of a thread of the warpgroup that loads, beside one, two, and three that compute: where
 # one thread loads boxes, alone or for more than two multiplies, whose operands and accumulators lie
 # beside each other; where threads copy, with addresses and values on their way; where they shift
@@ -115,7 +117,7 @@ def registers_at_start(warps: int) -> int:
     >>> [registers_at_start(warps) for warps in (4, 8, 12, 13)]
     [255, 255, 168, 128]
     """
-    file = _REGISTER_FILE // _QUARTERS // (-(-warps // _QUARTERS) * _WARP)
+    file = REGISTER_FILE // _QUARTERS // (-(-warps // _QUARTERS) * WARP_SIZE)
     return min(_MOST_REGISTERS, file // _REGISTER_UNIT * _REGISTER_UNIT)
 
 
@@ -126,7 +128,7 @@ def registers_at_entry(threads: int, ctas: int = 1) -> int:
     >>> [registers_at_entry(threads) for threads in (256, 384, 512)]
     [248, 168, 128]
     """
-    most = min(_MOST_REGISTERS, _REGISTER_FILE // (threads * ctas))
+    most = min(_MOST_REGISTERS, REGISTER_FILE // (threads * ctas))
     return most // _REGISTER_UNIT * _REGISTER_UNIT
 
 

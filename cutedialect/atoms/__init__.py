@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cutedialect.atoms.capability import Target, target, targets, targets_with
+from cutedialect.atoms.capability import (
+    REGISTER_FILE,
+    WARP_SIZE,
+    Target,
+    target,
+    targets,
+    targets_with,
+)
 from cutedialect.atoms.copy_atoms import CopyAtom, copy, copy_atom, find_copy
 from cutedialect.atoms.mma_atoms import MmaAtom, MmaTypes, find_mma, mma, mma_atom, mma_sync
 
@@ -37,6 +44,8 @@ _LAZY = {
 }
 
 __all__ = [
+    "REGISTER_FILE",
+    "WARP_SIZE",
     "BulkCopyAtom",
     "CopyAtom",
     "Legality",

@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from functools import cache
 
 KIB = 1024
+WARP_SIZE = 32
+"""Threads of a warp, on every target."""
+REGISTER_FILE = 65536
+"""Registers of a multiprocessor, on every target; a CTA may take them all."""
 
 # Instructions that kernels do without where a target has them not, and what they need. Whether a
 # printed line may stand is for `legal` to say, of which a test takes these to be a part.
@@ -42,11 +46,11 @@ class Target:
     max_ctas_per_sm: int
     max_cluster: int = 1
     tmem_columns: int = 0
-    registers_per_sm: int = 65536
-    registers_per_cta: int = 65536
+    registers_per_sm: int = REGISTER_FILE
+    registers_per_cta: int = REGISTER_FILE
     registers_per_thread: int = 255
     max_threads_per_cta: int = 1024
-    warp_size: int = 32
+    warp_size: int = WARP_SIZE
 
     @property
     def number(self) -> int:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
+from cutedialect.atoms.capability import WARP_SIZE
+
 if TYPE_CHECKING:
     from cutedialect.layout import Layout, TiledMMA
 
 _RANK = 3
-_LANES = 32
 
 
 @dataclass(frozen=True)
@@ -203,7 +204,7 @@ def _layout(name: str, text: str) -> Layout:
 def _check(mma: TiledMma) -> None:
     atom = mma.tiled.atom  # which raises for an atom or a layout that does not do
     spaces = getattr(atom, "spaces", ())
-    if atom.thr_id.size() != _LANES or spaces != ("rmem",) * _RANK:
+    if atom.thr_id.size() != WARP_SIZE or spaces != ("rmem",) * _RANK:
         raise ValueError(
             f"expected an atom of which a warp computes one product (mma.sync), got {mma.atom}; "
             "name another one by atom= and warps="

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cutedialect.allocation import RoleUse, computing_registers, registers_of_roles
+from cutedialect.atoms.devices import usual_device
 from cutedialect.choices import Maxima
 from cutedialect.schedule import SHARES, Schedule
 
@@ -197,9 +198,9 @@ class Rates:
     issue: int = 128
 
 
-# A B200: 2.25 PFLOP/s of 148 processors at 1.85 GHz, and CUDA's table of throughputs of arithmetic
-# instructions, by which 10.3 has twice the exponentials: those are no bound there.
-RATES = {arch: Rates(8192) for arch in ("sm_100a", "sm_100f")}
+# By CUDA's table of throughputs of arithmetic instructions, 10.3 has twice the exponentials: those
+# are no bound there.
+RATES = {arch: Rates(2 * usual_device(arch).multiplies) for arch in ("sm_100a", "sm_100f")}
 # Instructions for a score beside its exponential: scale and subtract, find the largest, add up,
 # round (two at once), and a part of what rows and tiles take. Of a polynomial beside its degree:
 # two for the range, three to round, two for the power of two, less the exponential's own.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cutedialect.atoms import Target, target
+from cutedialect.atoms.devices import usual_device
 
 # A warpgroup multiplies 64 rows at once.
 GROUP_ROWS = 64
@@ -64,7 +65,7 @@ class AttentionProblem:
     returns_lse: bool = False
     is_latent: bool = False
     sequences: int | None = None
-    processors: int = 132
+    processors: int = usual_device("sm_90a").processors
     sees: int | None = None
     is_padded: bool = False
     is_shifted: bool = False

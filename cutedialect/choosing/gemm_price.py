@@ -11,12 +11,13 @@ where TMA copies operands of 8 and 16 bits and results of 16.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
+from cutedialect.atoms.devices import Device
 from cutedialect.schedule import Schedule
 
 from .gemm_problem import (
@@ -30,7 +31,7 @@ from .gemm_problem import (
     ceil_div,
     tiling_of,
 )
-from .price import NO_TREES, Trees, load
+from .price import NO_TREES, Trees, load, nearest
 
 _GROUPS_BESIDE, _SHIFTED_BITS = 2, 16
 _ATOM_COLUMNS = 8
@@ -174,12 +175,27 @@ class GemmPrice:
         place = np.minimum(np.searchsorted(self.bands, tiling.columns), len(self.bands) - 1)
         return self._tables[2][np.where(tiling.teams, 1, 0), tiling.rows // 64, place]
 
+    def scaled(self, of: Device, device: Device) -> GemmPrice:
+        """The price of one device for another."""
+        more = device.processors / of.processors
+        memory = device.memory_bytes_per_cycle / of.memory_bytes_per_cycle
+        resident, parts = (
+            {ctas: int(count * more) // ctas * ctas for ctas, count in table.items()}
+            for table in (self.resident, self.cluster_parts)
+        )
+        return replace(
+            self, resident=resident, cluster_parts=parts, l2_all=self.l2_all * more,
+            memory_bytes=self.memory_bytes * memory,
+        )  # fmt: skip
+
 
 @lru_cache(maxsize=4)
-def gemm_price(device: str) -> GemmPrice:
-    """The price of products on a device."""
-    price = load("gemm", device)
-    return constants_of(price.constants, price.trees)
+def gemm_price(device: Device) -> GemmPrice:
+    """The price of products on a device, or that of the nearest one scaled for it."""
+    of = nearest("gemm", device)
+    known = load("gemm", of.file)
+    price = constants_of(known.constants, known.trees)
+    return price if of == device else price.scaled(of, device)
 
 
 def constants_of(constants: Mapping[str, Any], trees: Trees = NO_TREES) -> GemmPrice:
@@ -363,9 +379,9 @@ def _end(tiling: Tiling, problem: Problem, price: GemmPrice) -> Counts:
     return price.tile + each * tiling.values + price.line_stored * lines + price.store * steps
 
 
-def cycles(schedule: Schedule, *problems: Problem, device: str = "h100") -> float:
+def cycles(schedule: Schedule, *problems: Problem) -> float:
     """Estimated clock cycles of a schedule on a problem, or on several in one launch."""
-    return float(estimated(tiling_of(schedule), problems, gemm_price(device)))
+    return float(estimated(tiling_of(schedule), problems, gemm_price(problems[0].device)))
 
 
 def stages_of(tiling: Tiling, problem: Problem, others: Counts = 0) -> Counts:

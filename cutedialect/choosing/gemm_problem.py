@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from cutedialect.atoms.devices import H100, Device
 from cutedialect.schedule import Schedule
 
 # A number, or an array of numbers: one for each candidate.
@@ -47,7 +48,7 @@ class Problem:
     and of the output begin at multiples. pitches: the same, up to 128, of A and B. takes_clusters:
     whether the CTAs of a cluster can share tiles. is_plain: whether sums are stored as they are, or
     after what takes no registers. may_shift: whether warps may have fewer registers so that others
-    do nothing but shift operands.
+    do nothing but shift operands. device: that it is computed on.
     """
 
     m: int
@@ -66,6 +67,7 @@ class Problem:
     takes_clusters: bool = True
     is_plain: bool = True
     may_shift: bool = True
+    device: Device = H100
 
     def takes(self, tiling: Tiling, registers: float = 0.0) -> Counts:
         """Whether tiles keep within the limits, and leave so many registers of a thread."""

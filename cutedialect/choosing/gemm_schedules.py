@@ -212,8 +212,6 @@ class GemmSpace:
 
 
 GEMM_SPACE = GemmSpace()
-# Whose price it is.
-_DEVICE = "h100"
 
 
 def choose_schedule(*problems: Problem) -> Schedule:
@@ -249,7 +247,7 @@ class _Choice(NamedTuple):
 @lru_cache(maxsize=1024)
 def _ranking(problems: tuple[Problem, ...], registers: float) -> tuple[_Choice, ...]:
     """The best choices that leave so many registers of a thread over, the best one first."""
-    price = gemm_price(_DEVICE)
+    price = gemm_price(problems[0].device)
     is_known = len(problems) == 1 and knows(problems[0])
     tilings, is_fitted = _candidates(problems, registers, price)
     cycles = estimated(tilings, problems, price)
@@ -408,7 +406,7 @@ def raster_for(problem: Problem, schedule: Schedule, tall: bool = False) -> int:
     that start one after the other share a panel of the longer operand best: then all rows of a wide
     output are walked together, or one of a tall output, two of one with more than a few columns.
     """
-    return int(_rasters(problem, tiling_of(schedule), gemm_price(_DEVICE), tall)[0])
+    return int(_rasters(problem, tiling_of(schedule), gemm_price(problem.device), tall)[0])
 
 
 def _rasters(problem: Problem, tilings: Tiling, price: GemmPrice, tall: bool) -> Counts:

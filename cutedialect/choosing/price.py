@@ -8,11 +8,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from math import log
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from cutedialect.atoms.devices import DEVICES, Device
+from cutedialect.remarks import Remark
 
 FOLDER = Path(__file__).parent / "prices"
 Tree = tuple[Sequence[tuple[int, float]], Sequence[int]]
@@ -72,6 +76,31 @@ class Price:
     constants: Mapping[str, Any]
     trees: Trees
     timings: Mapping[str, Any]
+
+
+def nearest(space: str, device: Device) -> Device:
+    """The device whose prices hold for another one: itself where it has a file, else that whose
+    numbers differ least.
+    """
+
+    def distance(known: Device) -> float:
+        names = "processors", "clock", "multiplies", "memory_bytes"
+        return sum(abs(log(getattr(known, name) / getattr(device, name))) for name in names)
+
+    known = [each for each in DEVICES if (FOLDER / f"{space}-{each.file}.json").exists()]
+    return min(known, key=lambda each: (each != device, distance(each)))
+
+
+def remark_on(space: str, device: Device) -> Remark | None:
+    """What is said where a device has no prices of its own."""
+    of = nearest(space, device)
+    if of == device:
+        return None
+    return Remark(
+        "choosing",
+        f"no timings of {device.name} are known: the schedule follows from those of {of.name}, "
+        f"scaled to {device.processors} multiprocessors and {device.memory_bytes / 1e12:g} TB/s",
+    )
 
 
 @lru_cache(maxsize=8)

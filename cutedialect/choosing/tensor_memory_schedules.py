@@ -1,5 +1,5 @@
 """The schedules from which `cute.gemm` chooses where tcgen05 multiplies (sm_100a and its family),
-and the model that it chooses by: cycles of a B200 from bandwidths, since no timing was taken.
+and the model that it chooses by: cycles of a device from its bandwidths, since no timing was taken.
 
 A step of the main loop, 128 bytes of depth, takes as long as the slowest of three: the tensor core,
 shared memory, which every byte of an operand enters once and leaves once, and L2. In a CTA pair
@@ -30,13 +30,9 @@ _LEAST_COLUMNS = 32
 # A problem with at most so many rows is also tried transposed: they become columns, of which a tile
 # may have few, while rows of a tile always take all lanes of tensor memory.
 _MOST_SWAPPED = 256
-# B200: multiprocessors; multiply-adds of 16-bit elements in a cycle of one (2.25 PFLOP/s in all);
-# bytes that shared memory takes or gives in one; bytes of L2 and of memory in one, for all.
-_PROCESSORS = 148
-_MULTIPLIES = 4096
+# Bytes that shared memory takes or gives in a cycle, and those of L2 for all multiprocessors.
 _SHARED_BYTES = 128
 _L2_BYTES = 13500
-_MEMORY_BYTES = 4300
 # Cycles until the first operands are there; of the two CTAs of a pair until they see each other;
 # of the last tile's results, for each column; of tiles that CTAs share, in all and for each column
 # of a part.
@@ -92,9 +88,11 @@ def takes_tensor_schedules(problem: Problem, given: Schedule | None) -> bool:
 def choose_tensor_schedule(problem: Problem) -> Schedule:
     """The schedule with the fewest cycles.
 
-    >>> print(choose_tensor_schedule(Problem(8192, 8192, 8192, 1, 16, 16)).text())
+    >>> from cutedialect.atoms.devices import usual_device
+    >>> b200 = usual_device("sm_100a")
+    >>> print(choose_tensor_schedule(Problem(8192, 8192, 8192, 1, 16, 16, device=b200)).text())
     tile = (128,256,64), cluster = (2,1), swap_ab = no
-    >>> print(choose_tensor_schedule(Problem(100, 100, 100, 1, 16, 16)).text())
+    >>> print(choose_tensor_schedule(Problem(100, 100, 100, 1, 16, 16, device=b200)).text())
     tile = (128,32,64), cluster = (1,1), swap_ab = no
     """
     return choose(TENSOR_SPACE, problem)
@@ -122,7 +120,9 @@ def tensor_schedules(problem: Problem, alone: bool = False) -> Iterator[Schedule
                 continue
             tiles = _tiles(rows, columns, wide, problem.batch)
             for parts in _PARTS:
-                if parts > 1 and (steps < parts * _LEAST_STEPS or tiles * parts > _PROCESSORS):
+                if parts > 1 and (
+                    steps < parts * _LEAST_STEPS or tiles * parts > problem.device.processors
+                ):
                     continue
                 yield Schedule(
                     tile=(_ROWS, wide, depth),
@@ -151,11 +151,11 @@ def tensor_cycles(schedule: Schedule, problem: Problem) -> float:
     parts = schedule.split_k or 1
     steps = ceil(ceil(problem.k / depth) / parts)
     tiles = ceil(rows / (ctas * _ROWS)) * ceil(columns / wide) * problem.batch * parts
-    waves = ceil(tiles / (_PROCESSORS // ctas))
-    running = min(tiles * ctas, _PROCESSORS)
+    waves = ceil(tiles / (problem.device.processors // ctas))
+    running = min(tiles * ctas, problem.device.processors)
     lines = _ROWS + wide / ctas
     step = max(
-        _ROWS * wide * depth * problem.bits / 16 / _MULTIPLIES,
+        _ROWS * wide * depth * problem.bits / 16 / problem.device.multiplies,
         2 * lines * _LINE / _SHARED_BYTES,
         lines * _LINE * running / _L2_BYTES,
     )
@@ -166,7 +166,7 @@ def tensor_cycles(schedule: Schedule, problem: Problem) -> float:
     moved = problem.batch * (
         (rows + columns) * problem.k * problem.bits + rows * columns * problem.out_bits
     )
-    return max(cycles, _FILL + moved / 8 / _MEMORY_BYTES)
+    return max(cycles, _FILL + moved / 8 / problem.device.memory_bytes_per_cycle)
 
 
 def _tiles(rows: int, columns: int, wide: int, batch: int) -> int:

@@ -7,12 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cutedialect.atoms.devices import usual_device
 from cutedialect.backend.runtime.driver import gpu_available
 from cutedialect.schedule import Schedule, replace_set
 
-# Multiprocessors where no device is asked: an A100, an H100.
-_PROCESSORS = {"sm_80": 108, "sm_90a": 132}
-_OTHER_PROCESSORS = 128
 # A part of fewer blocks of keys, for so many rows, saves less than merging it costs.
 _LEAST_BLOCKS, _FEW_ROWS = 4, 64
 # Fewer keys, for more than few rows, take less time than it takes to merge parts of them.
@@ -79,7 +77,7 @@ def processors_of(arch: str, backend: str) -> int:
         from cutedialect.backend.runtime.devices import processors
 
         return processors()
-    return _PROCESSORS.get(arch, _OTHER_PROCESSORS)
+    return usual_device(arch).processors
 
 
 def without_parts(schedule: Schedule) -> Schedule:

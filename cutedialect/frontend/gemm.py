@@ -14,12 +14,14 @@ from math import prod
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from cutedialect.backend.runtime.devices import device_for
 from cutedialect.backend.runtime.errors import CompileError
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.tracebacks import explained
 from cutedialect.choosing.choose import Rejection, choose
 from cutedialect.choosing.gemm_problem import Problem, warpgroups
 from cutedialect.choosing.gemm_schedules import GEMM_SPACE
+from cutedialect.choosing.price import remark_on
 from cutedialect.schedule import Schedule, replace_set
 
 from .captured import exact
@@ -245,7 +247,7 @@ class GemmCall:
         types = self.a.dtype, self.b.dtype, self.acc_dtype
         return not (self.promotes or self.splits) and has_tcgen05(*types, arch)
 
-    def problem(self, specs: Sequence[TensorSpec] | None = None) -> Problem:
+    def problem(self, specs: Sequence[TensorSpec] | None = None, arch: str = "sm_90a") -> Problem:
         """What a schedule is chosen for; specs as in `takes_wgmma`."""
         m, n, k = (_LARGE if x is None else x for x in (*self.out_shape[-2:], self.k))
         batch = prod(1 if extent is None else extent for extent in self.out_shape[:-2])
@@ -260,6 +262,7 @@ class GemmCall:
             takes_clusters=self.acc_dtype.bits == _SUMMED_BITS,
             is_plain=self.c is self.bias is self.aux is None
             and not self.is_scaled and self.activation in (None, "relu"),
+            device=device_for(arch),
         )  # fmt: skip
         if self.splits:
             # Panels of both parts of either operand, with lines of their own.
@@ -440,10 +443,14 @@ def prepared_call(
         return call.prepared_with(chosen, alpha, beta, arch, backend)
 
     def found(given: Schedule | None) -> ReadyCall:
-        if space_of(call, given, arch) is None:
+        space = space_of(call, given, arch)
+        if space is None:
             return prepared(given)
         memory = Memory(partial(kernel_class, call), arch)
-        return searched(partial(schedule_of, call, given, arch), prepared, backend, memory)
+        ready = searched(partial(schedule_of, call, given, arch), prepared, backend, memory)
+        if space[0] is GEMM_SPACE:
+            note_prices(ready.kernel, arch)
+        return ready
 
     if given is not None:
         return allowed(found, given)
@@ -453,6 +460,13 @@ def prepared_call(
         with suppress(CompileError, ValueError):
             return prepared(kept)
     return found(None)
+
+
+def note_prices(kernel: Kernel | None, arch: str) -> None:
+    """Say it where a schedule was chosen by the timings of another device."""
+    remark = remark_on("gemm", device_for(arch))
+    if kernel is not None and remark is not None:
+        kernel.note(remark)
 
 
 def _kept(call: GemmCall, arch: str, backend: str) -> Schedule | None:
@@ -519,12 +533,12 @@ def space_of(
     if is_whole or 0 in call.out_shape:
         return None
     if call.takes_wgmma(arch):
-        return GEMM_SPACE, (call.problem(),)
+        return GEMM_SPACE, (call.problem(arch=arch),)
     if not call.takes_tcgen05(arch):
         return None
     from cutedialect.choosing.tensor_memory_schedules import TENSOR_SPACE, takes_tensor_schedules
 
-    problem = call.problem()
+    problem = call.problem(arch=arch)
     return (TENSOR_SPACE, problem) if takes_tensor_schedules(problem, given) else None
 
 

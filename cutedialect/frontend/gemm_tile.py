@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from cutedialect.atoms.devices import usual_device
+
 from .dtypes import DType
 
 # A device of this size has full waves of the largest tile from this many tiles on.
-_WAVE = 132
+_WAVE = usual_device("sm_90a").processors
 
 
 def default_tile(

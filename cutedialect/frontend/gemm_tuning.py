@@ -50,7 +50,6 @@ _SHARES = (
     *(Schedule(split_k=parts, reduction="cluster") for parts in (2, 4)),
     Schedule(scheduler="stream"),
 )
-_PROCESSORS = 132
 # CTA tiles where warps multiply by themselves; the depth is counted in 64 bytes.
 _ROWS = _COLUMNS = (64, 128, 256)
 _DEPTHS = (1, 2)
@@ -91,7 +90,7 @@ class TunableGemm:
 
     def candidates(self) -> tuple[Schedule | None, ...]:
         if self._call.takes_tcgen05(self._arch):
-            return None, *tensor_schedules(self._call.problem())
+            return None, *tensor_schedules(self._call.problem(arch=self._arch))
         listed = _specialized if self._call.takes_wgmma(self._arch) else _uniform
         return None, *listed(self._call, self._arch)
 
@@ -170,7 +169,7 @@ def _specialized(call: GemmCall, arch: str) -> list[Schedule]:
     """The list's entries that the estimate does not rule out, as like the default as can be among
     equals; the first of them walked in other orders, by warpgroups in turns, and shared by CTAs.
     """
-    problem = call.problem()
+    problem = call.problem(arch=arch)
     chosen = choose(GEMM_SPACE, (problem,))
     swap = chosen.swap_ab
     ranked = sorted(
@@ -192,7 +191,8 @@ def _specialized(call: GemmCall, arch: str) -> list[Schedule]:
     ]
     turns = [each.merged(Schedule(roles="alternate")) for each in small[:_VARIED]]
     # CTAs share a tile where there are fewer than a device has multiprocessors.
-    few = [each for each in listed if _tiles(problem, each) < _PROCESSORS and not each.split_k]
+    most = problem.device.processors
+    few = [each for each in listed if _tiles(problem, each) < most and not each.split_k]
     # One warpgroup loads and prepares where CTAs of a cluster add up.
     few = [
         each.merged(Schedule(roles="specialized")) if each.plan.has_preparing_group else each

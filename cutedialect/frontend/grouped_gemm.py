@@ -30,7 +30,7 @@ from .declarations import GROUPED_GEMM
 from .doors import Door
 from .dtypes import DType
 from .fitting import Memory, allowed, searched
-from .gemm import GemmCall, kernel_class, normalized
+from .gemm import GemmCall, kernel_class, normalized, note_prices
 from .gemm_operands import as_number, as_operand, check_types
 from .gemm_scales import fold_numbers
 from .kernel import GroupSpec, ScalarSpec, TensorSpec
@@ -174,7 +174,9 @@ def _prepare(
             return prepared(given)
         memory = Memory(lambda: f"grouped {kernel_class(calls[0])}", target)
         choice = partial(choose, GEMM_SPACE, problems, given)
-        return searched(choice, prepared, backend, memory)
+        ready = searched(choice, prepared, backend, memory)
+        note_prices(ready.kernel, target)
+        return ready
 
     return found(None) if given is None else allowed(found, given)
 
@@ -191,7 +193,7 @@ def _chosen_for(
     specs = _members(taking)
     if not taking[0].takes_wgmma(arch, specs):
         return None
-    return tuple(call.problem(specs) for call in taking)
+    return tuple(call.problem(specs, arch) for call in taking)
 
 
 def _taking(calls: Sequence[GemmCall]) -> list[GemmCall]:

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from cutedialect.atoms.devices import usual_device
+
 
 def _heavy() -> dict[str, float]:
     """Cycles that a unit of a quarter takes for an instruction of a warp: 32 results of f32 in a
@@ -84,21 +86,22 @@ class Device:
         )
 
 
-# [sheet] 132 SMs, 989 TFLOP/s of bf16, 3.35 TB/s.
+_H100, _B200 = (usual_device(arch) for arch in ("sm_90a", "sm_100a"))
+# Of the sheet's bandwidth nine tenths.
 H100 = Device(
     "H100 SXM",
-    processors=132,
-    clock=1.755e9,
-    tensor=2048,
+    processors=_H100.processors,
+    clock=_H100.clock,
+    tensor=_H100.multiplies,
     memory_bytes=3.0e12,
     clusters={3: 36, 4: 30, 5: 20, 6: 16, 8: 15, 10: 7, 12: 7, 16: 4},
 )
-# [sheet] 148 SMs, 2.25 PFLOP/s of bf16, 8 TB/s, of which the same share is taken; L2 [assumed].
+# The same; L2 [assumed].
 B200 = Device(
     "B200",
-    processors=148,
-    clock=1.85e9,
-    tensor=4096,
+    processors=_B200.processors,
+    clock=_B200.clock,
+    tensor=_B200.multiplies,
     memory_bytes=7.2e12,
     l2_bytes=91.0,
     l2_port=128.0,

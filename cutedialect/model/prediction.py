@@ -14,6 +14,7 @@ from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
+from cutedialect.atoms import REGISTER_FILE
 from cutedialect.backend.runtime import host as host_part
 from cutedialect.backend.runtime.tensor_maps import TensorMapArgument
 from cutedialect.dialects import ptx
@@ -28,7 +29,6 @@ from .warp import Cta, Warp
 _SHARED = 227 << 10
 _RESERVED = 1 << 10
 _THREADS = 2048
-_REGISTERS = 65536
 # Registers of a thread where a kernel does not say how many CTAs an SM is to have.
 _USUAL_REGISTERS = 64
 # Warps among which are those that load.
@@ -338,7 +338,7 @@ def _resident(op: ptx.KernelOp, launch: Any, device: Device) -> int:
     threads = launch.block
     found = [_THREADS // threads, _SHARED // (launch.smem + _RESERVED)]
     if op.min_ctas is None:
-        found.append(_REGISTERS // (threads * _USUAL_REGISTERS))
+        found.append(REGISTER_FILE // (threads * _USUAL_REGISTERS))
     else:
         found.append(op.min_ctas.value.data)
     return max(1, min(found))

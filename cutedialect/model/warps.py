@@ -13,6 +13,7 @@ from typing import Any
 from xdsl.dialects.builtin import FloatAttr
 from xdsl.ir import Block, Operation
 
+from cutedialect.atoms import WARP_SIZE
 from cutedialect.dialects import ptx
 from cutedialect.dialects.ptx import entries
 from cutedialect.dialects.ptx.mnemonics import tmem_registers, vector_length
@@ -23,7 +24,6 @@ from .integers import evaluate
 from .processor import QUARTERS, Mbarrier
 from .warp import Warp
 
-_LANES = 32
 _GROUP = 4
 # Columns of a swizzled line of K in bytes: the depth of one multiply of any type.
 _DEPTH_BYTES = 32
@@ -161,7 +161,7 @@ def _meet(warp: Warp, op: Any) -> Wait | None:
     if number is None:
         return None
     threads = getattr(op, "threads", None)
-    count = warp.cta.warps if threads is None else threads.value.data // _LANES
+    count = warp.cta.warps if threads is None else threads.value.data // WARP_SIZE
     found = warp.cta.named.setdefault(int(number), Mbarrier(count, warp.processor.woken))
     parity = len(found.ends) & 1
     found.arrive(warp.time)
@@ -178,7 +178,7 @@ def _imm(warp: Warp, op: ptx.ImmOp) -> None:
 
 def _special(warp: Warp, op: ptx.SpecialOp) -> None:
     name = op.register.data
-    values = {"tid.x": _LANES * warp.index, "laneid": 0, "warpid": warp.index}
+    values = {"tid.x": WARP_SIZE * warp.index, "laneid": 0, "warpid": warp.index}
     warp.known[op.res] = values.get(name, warp.cta.special.get(name, 0))
 
 
@@ -422,7 +422,7 @@ def _vector(op: Any) -> int:
     modifiers = op.modifiers.data
     length = vector_length(f"{op.name.removeprefix('ptx.')}.{modifiers}")
     bits = re.search(r"[bfsu](8|16|32|64)(x2)?$", modifiers)
-    return _LANES * length * (int(bits[1]) // 8 if bits else 4)
+    return WARP_SIZE * length * (int(bits[1]) // 8 if bits else 4)
 
 
 def _load(warp: Warp, op: ptx.LdOp) -> None:
@@ -456,7 +456,7 @@ def _matrix(warp: Warp, op: Any) -> None:
 
 def _copy_async(warp: Warp, op: ptx.CpAsyncOp) -> None:
     count = len(entries(op.dst_base))
-    amount = float(count * op.bytes.value.data * _LANES)
+    amount = float(count * op.bytes.value.data * WARP_SIZE)
     warp.issue(count)
     if warp.cta.survey is not None:
         warp.cta.survey.load(amount)
@@ -480,7 +480,7 @@ def _copy_arrive(warp: Warp, op: ptx.CpAsyncMbarrierArriveOp) -> None:
     warp.issue(1)
     found = warp.barrier(op.addr, op.offset)
     if found is not None:
-        found.arrive(max(warp.time, warp.last_copy), _LANES)
+        found.arrive(max(warp.time, warp.last_copy), WARP_SIZE)
 
 
 def _scalar_load(warp: Warp, op: ptx.LdScalarOp) -> None:

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from math import prod
 from typing import Any
 
-from cutedialect.atoms import copy_atom
+from cutedialect.atoms import WARP_SIZE, copy_atom
 from cutedialect.layout import (
     ComposedLayout,
     Layout,
@@ -34,7 +34,6 @@ from cutedialect.tools.layout_search import (
     thread_values,
 )
 
-_LANES = 32
 # What one access of a thread moves at most (PTX ISA 9.7.9.8: v4.b32).
 _VECTOR_BYTES = 16
 # Matches of a family that are shown.
@@ -222,11 +221,11 @@ def _accesses(options: argparse.Namespace, layout: Any) -> list[Access]:
     size = vector * options.bits // 8
     return [
         (
-            f"warp {first // _LANES}, values {value} to {value + vector - 1}",
-            [one[value] * options.bits // 8 for one in offsets[first : first + _LANES]],
+            f"warp {first // WARP_SIZE}, values {value} to {value + vector - 1}",
+            [one[value] * options.bits // 8 for one in offsets[first : first + WARP_SIZE]],
             size,
         )
-        for first in range(0, threads, _LANES)
+        for first in range(0, threads, WARP_SIZE)
         for value in range(0, values, vector)
     ]
 

@@ -11,12 +11,13 @@ import pytest
 
 from benchmarks import fit
 from benchmarks.fit import Timings, Trees, fitted_constants, problem_of
+from cutedialect.atoms.devices import usual_device
 from cutedialect.choosing import price
 from cutedialect.choosing.gemm_price import cycles, estimated, facts_of, gemm_price
 from cutedialect.choosing.gemm_problem import Tiling, tiling_of
 from cutedialect.choosing.gemm_schedules import completed, gemm_schedules
 
-H100 = gemm_price("h100")
+H100 = gemm_price(usual_device("sm_90a"))
 
 
 def made_up(seed, error, count=60):

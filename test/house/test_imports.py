@@ -22,13 +22,15 @@ ALLOWED = {
     "atoms": {"atoms", "layout"},
     "choices": set(),
     "plans": {"choices"},
-    "allocation": set(),
+    "allocation": {"atoms"},
     "notebook": set(),
     "explanations": {"explanations"},
     "schedule": {"schedule", "choices", "plans", "notebook", "layout", "atoms"},
     "environment": set(),
     "remarks": {"notebook"},
-    "choosing": {"choosing", "choices", "schedule", "atoms", "allocation", "numpy"},
+    "choosing": {
+        "choosing", "choices", "schedule", "atoms", "allocation", "remarks", "numpy",
+    },
     "dialects": {"dialects", "layout", "atoms", "schedule", "xdsl"},
     "passes": {
         "passes", "dialects", "layout", "atoms", "schedule", "choices", "plans", "allocation",

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
+from cutedialect.atoms.devices import usual_device
 from cutedialect.choosing import gemm_schedules as listed_schedules
 from cutedialect.choosing.choose import Rejection, choose
 from cutedialect.choosing.gemm_price import cycles, gemm_price, knows
@@ -390,7 +391,7 @@ def clusters_take(monkeypatch, more):
     """Trees by which clusters take so much more, in units of 1e-4, than CTAs alone, or less."""
     leaves = (0, more) if more else (3000, 0)
     trees = Trees(("cluster_ctas",), 1e-4, ((((0, 1.5),), leaves),))
-    price = replace(gemm_price("h100"), trees=trees)
+    price = replace(gemm_price(usual_device("sm_90a")), trees=trees)
     monkeypatch.setattr(listed_schedules, "gemm_price", lambda device: price)
 
 

@@ -296,7 +296,8 @@ class Kernel:
     def remarks(self) -> Remarks:
         """What the passes declined, and why: in the order in which they ran. Once the kernel was
         assembled, also what the assembler lost: registers that spill, `wgmma` that it serializes;
-        and of launches, operands that were not equally long where a multiply sums over them.
+        and of launches, operands that were not equally long where a multiply sums over them; or by
+        which device's timings a schedule was chosen.
         Where CuPy launches it, also what CuPy has no way to pass.
         """
         lost = losses(self.program) + self._notes

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cutedialect import environment
+from cutedialect.atoms import REGISTER_FILE
 from cutedialect.backend.runtime import cache, ptxas
 from cutedialect.backend.runtime.assertions import Assertions, assertions_of
 from cutedialect.backend.runtime.errors import (
@@ -46,7 +47,6 @@ from cutedialect.backend.runtime.signature import (
 from cutedialect.remarks import Remark
 
 _MIN_CTAS = re.compile(r"\.reqntid (\d+)([^.]*)\.minnctapersm (\d+)")
-_REGISTER_FILE = 65536
 # Bytes of a kernel parameter; PTX has no parameter narrower than the register it is loaded to, so a
 # wider one is filled up.
 SIZE_OF_TYPE = {
@@ -315,8 +315,8 @@ def _with_registers(ptx: str, arch: str, options: Sequence[str]) -> ptxas.Assemb
 def _with_more_registers(found: re.Match[str]) -> str:
     """The bounds of a kernel for the most CTAs that leave a thread 8 more registers."""
     threads, ctas = int(found[1]), int(found[3])
-    room = _REGISTER_FILE // (threads * ctas) // 8 * 8 + 8
-    fewer = max(1, min(ctas - 1, _REGISTER_FILE // (threads * room)))
+    room = REGISTER_FILE // (threads * ctas) // 8 * 8 + 8
+    fewer = max(1, min(ctas - 1, REGISTER_FILE // (threads * room)))
     return f".reqntid {threads}{found[2]}.minnctapersm {fewer}"
 
 

@@ -11,6 +11,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from cutedialect.atoms import WARP_SIZE
 from cutedialect.dialects.cute import CopyOp, KernelOp, MemRefType
 from cutedialect.dialects.cute_nvgpu import SimtAsyncCopyType, TmaLoadType
 from cutedialect.dialects.walks import ops_of
@@ -28,7 +29,6 @@ from .rings import (
 from .roles import RoleOp, role_of
 from .turns import TurnWaitOp
 
-_LANES = 32
 # Bytes of the response to a request for a launch (PTX ISA 9.7.13.17.1).
 _RESPONSE = 16
 
@@ -82,7 +82,7 @@ def _verify_producers(create: CreateOp) -> None:
     counts: dict[str, int] = {}
     for role in roles:
         warps = 1 if role.elect is not None else len(role.warp_range)
-        threads = 1 if role.elect is not None else _LANES * warps
+        threads = 1 if role.elect is not None else WARP_SIZE * warps
         arrivals = {"tma": 1, "cp_async": threads, "threads": warps, "tcgen05": 1, "tmem": warps}
         for kind in create.kinds:
             if kind == "tmem" and "threads" in create.kinds:
@@ -148,8 +148,8 @@ def _verify_peers(create: CreateOp, cluster: int) -> None:
                 f"expected peers that divide the cluster of {cluster} CTAs, got {extent} CTAs "
                 f"{step} apart"
             )
-    if 1 + sum(extent - 1 for extent, _ in groups) > _LANES:
-        raise VerifyException(f"expected at most {_LANES} CTAs to share stages, got {groups}")
+    if 1 + sum(extent - 1 for extent, _ in groups) > WARP_SIZE:
+        raise VerifyException(f"expected at most {WARP_SIZE} CTAs to share stages, got {groups}")
     shared = dict.fromkeys(
         copy.atom.multicast
         for copy in _copies(create)

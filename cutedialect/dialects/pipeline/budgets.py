@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xdsl.utils.exceptions import VerifyException
 
+from cutedialect.atoms import REGISTER_FILE, WARP_SIZE
 from cutedialect.dialects.cute import BarrierOp, KernelOp
 from cutedialect.dialects.walks import walk
 
@@ -11,9 +12,7 @@ from .rings import is_whole
 from .roles import RoleOp
 from .turns import TurnPassOp, TurnWaitOp
 
-_WARP = 32
 _GROUP = 4
-_REGISTER_FILE = 65536
 _MOST_REGISTERS = 255
 _NAMED_BARRIERS = 16
 
@@ -31,7 +30,7 @@ def verify_budgets(role: RoleOp) -> None:
     threads = 0 if kernel.threads is None else kernel.threads.value.data
     if threads < 1:
         return
-    warps = -(-threads // _WARP)
+    warps = -(-threads // WARP_SIZE)
     if role.warp_range.stop > warps:
         raise VerifyException(
             f"expected warps among the {warps} of {threads} threads, got "
@@ -47,8 +46,8 @@ def _verify_registers(role: RoleOp, roles: list[RoleOp], threads: int) -> None:
     kernel = role.parent_op()
     assert isinstance(kernel, KernelOp)
     ctas = 1 if kernel.schedule is None else kernel.schedule.data.ctas or 1
-    entry = min(_MOST_REGISTERS, _REGISTER_FILE // (threads * ctas)) // 8 * 8
-    groups = [entry] * -(-threads // (_GROUP * _WARP))
+    entry = min(_MOST_REGISTERS, REGISTER_FILE // (threads * ctas)) // 8 * 8
+    groups = [entry] * -(-threads // (_GROUP * WARP_SIZE))
     for each in roles:
         span = each.warp_range
         if each.registers is not None and 0 <= span.start <= span.stop <= len(groups) * _GROUP:

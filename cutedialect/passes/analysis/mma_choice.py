@@ -17,7 +17,15 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from cutedialect.atoms import MmaAtom, find_mma, mma_atom, target, targets_with, tmem_layouts
+from cutedialect.atoms import (
+    WARP_SIZE,
+    MmaAtom,
+    find_mma,
+    mma_atom,
+    target,
+    targets_with,
+    tmem_layouts,
+)
 from cutedialect.atoms.matrix_descriptor import matrix_descriptor
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom, find_tcgen05, tcgen05_of
 from cutedialect.atoms.tiled_mma import TiledMma, atom_name, is_tiled_mma
@@ -56,7 +64,6 @@ FAST_ATOMS = (WgmmaAtom, Tcgen05Atom)
 """Atoms of warpgroups, and of the unit beside them."""
 # Bytes of the narrowest asynchronous copy.
 _LEAST_ASYNC = 4
-_LANES = 32
 _WORD_BITS = 32
 # Bits of the elements of register tiles that are written to shared memory for a unit.
 _STAGED_BITS = {"wgmma": (16,), "tcgen05": (8, 16)}
@@ -334,7 +341,7 @@ class MmaChoice:
                 raise ValueError(f"{atom.name}: {why}")
         elif isinstance(atom, WgmmaAtom):
             self._check_wgmma(atom)
-        elif atom.thr_id.size() != _LANES:
+        elif atom.thr_id.size() != WARP_SIZE:
             try:
                 there = ", ".join(each.name for each in self._warp_wide())
             except ValueError:
@@ -368,7 +375,7 @@ class MmaChoice:
     def _warp_wide(self) -> Sequence[MmaAtom]:
         """The `mma.sync` atoms of a target in which the lanes of a warp multiply one tile."""
         names = self._names
-        found = [atom for atom in find_mma(*names, self.arch) if atom.thr_id.size() == _LANES]
+        found = [atom for atom in find_mma(*names, self.arch) if atom.thr_id.size() == WARP_SIZE]
         if not found:
             raise ValueError(
                 f"expected sm_75 or later to multiply {' by '.join(names[:2])}, got {self.arch}, "
@@ -480,7 +487,7 @@ class MmaChoice:
                 f"accumulators take at most {tmem_layouts.COLUMNS} columns of tensor memory, those "
                 f"of the kernel's multiplies {plan.columns}"
             )
-        values = plan.summed // (_LANES * prod(warps))
+        values = plan.summed // (WARP_SIZE * prod(warps))
         if values > _MOST_SUMMED:
             return (
                 f"a thread adds to at most {_MOST_SUMMED} elements of accumulators that are "

@@ -20,7 +20,7 @@ from cutedialect.allocation import (
     registers_at_entry,
     registers_at_start,
 )
-from cutedialect.atoms import target
+from cutedialect.atoms import WARP_SIZE, target
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
     AllocSmemOp,
@@ -49,7 +49,6 @@ Buffer = AllocSmemOp | AllocTmemOp
 _CHUNK, _WORD, _LONG = 16, 4, 8
 # Where a role's numbers say how many teams it has, if several.
 _TEAMS = 3
-_WARP = 32
 _LOADING_THREADS = 128
 # What a thread needs beside its tiles in a loop of several multiplies of warpgroups.
 _BESIDE_TILES = 26
@@ -245,7 +244,7 @@ def registers_of_readers(kernel: KernelOp, registers: tuple[int, int] | None) ->
         and space_of(op.source) == "gmem"
         for op in ops_of(kernel, CopyOp)
     )
-    warps = (kernel.threads.value.data + _LOADING_THREADS) // _WARP + copies
+    warps = (kernel.threads.value.data + _LOADING_THREADS) // WARP_SIZE + copies
     return registers_at_start(warps * (schedule.ctas or 1))
 
 
@@ -284,7 +283,7 @@ def scratch_across_warps(digits: Sequence[Digit], mode: int, rows: int, size: in
     """Bytes in which warps exchange what they hold of rows along a mode: so many `rows` of a
     thread, of elements of `size` bytes; 0 where no row is shared by warps.
     """
-    warps = [each.extent for each in digits if each.steps[mode] and each.divisor >= _WARP]
+    warps = [each.extent for each in digits if each.steps[mode] and each.divisor >= WARP_SIZE]
     others = prod(each.extent for each in digits if not each.steps[mode])
     return rows * prod(warps) * others * size if warps else 0
 
@@ -297,7 +296,7 @@ def scratch_of(op: ReduceOp) -> int:
     threads = thread_value(source.bound, source.shape).threads
     size = _LONG if source.bits > _WORD * 8 else _WORD
     return scratch_across_warps(
-        split_digits(threads, (_WARP,)), op.mode.value.data, result.values, size
+        split_digits(threads, (WARP_SIZE,)), op.mode.value.data, result.values, size
     )
 
 

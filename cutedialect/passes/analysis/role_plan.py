@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from cutedialect.allocation import RoleUse
+from cutedialect.atoms import WARP_SIZE
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import (
     TmaPrefetchOp,
@@ -38,7 +39,6 @@ PREPARING_WARPS = 2
 """Warps that transpose or convert operands in shared memory."""
 ADDS_PRODUCTS = "cute.adds_products"
 """The attribute of a kernel whose threads add what tensor memory holds to sums in registers."""
-_WARP = 32
 
 
 def is_load(op: Operation) -> bool:
@@ -190,4 +190,4 @@ def use_of_copies(kernel: cute.KernelOp) -> RoleUse:
 def _computing(kernel: cute.KernelOp) -> int:
     """Warpgroups of all teams that compute."""
     assert kernel.threads is not None
-    return kernel.choices.plan.teams * kernel.threads.value.data // (_WARP * WARPS_OF_GROUP)
+    return kernel.choices.plan.teams * kernel.threads.value.data // (WARP_SIZE * WARPS_OF_GROUP)

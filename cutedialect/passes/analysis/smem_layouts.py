@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import gcd
 
+from cutedialect.atoms import WARP_SIZE
 from cutedialect.atoms.smem_layouts import SWIZZLE_32B
 from cutedialect.layout import Layout, Swizzle, coalesce, composition, right_inverse
 from cutedialect.passes.analysis.thread_layouts import modes_of
@@ -27,7 +28,6 @@ _CHUNK = 16
 _ALIGNMENT = 128
 _BANKS = 32
 _WORD = 4
-_LANES = 32
 _WIDEST = 16
 # Elements by which lines of what threads exchange may be longer, and accesses of a thread that are
 # looked at.
@@ -234,7 +234,7 @@ def exchange_layout(have: Layout, want: Layout, shape: tuple[int, int], bits: in
 def _cycles(tv: Layout, shape: tuple[int, int], buffer: Staging, size: int) -> float:
     """Turns of the banks for each element of a thread of the first warp, at 32 lanes."""
     layout, swizzle, alignment = buffer
-    lanes = tv[0].offsets()[:_LANES]
+    lanes = tv[0].offsets()[:WARP_SIZE]
     values = tv[1].offsets()
     rows = shape[0]
 

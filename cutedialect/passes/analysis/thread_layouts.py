@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from math import gcd, prod
 
-from cutedialect.atoms import MmaAtom
+from cutedialect.atoms import WARP_SIZE, MmaAtom
 from cutedialect.atoms.tiled_mma import TiledMma
 from cutedialect.dialects.cute import FragmentType, MemRefType, mode_of, threads_along
 from cutedialect.layout import Layout, TiledCopy, TiledMMA, coalesce, flatten
@@ -19,7 +19,6 @@ from cutedialect.layout import Layout, TiledCopy, TiledMMA, coalesce, flatten
 Modes = Sequence[tuple[int, int]]
 Parts = tuple[tuple[int, ...], frozenset[int]]
 GROUP_WARPS = 4
-_LANES = 32
 # Columns of a product, and those after which it is the turn of the same warpgroup again.
 _COLUMNS, _TURNS = 8, 32
 # Elements of a thread beside each other in a tile of which it holds as much of some columns.
@@ -245,7 +244,7 @@ def coalesced(
             modes.append((count, at, given[at] if at >= 0 else 0))
 
     # Lanes by powers of two, so that reductions meet in shuffles; then warps, of any number.
-    lanes = gcd(threads, _LANES)
+    lanes = gcd(threads, WARP_SIZE)
     for room in (lanes, threads // lanes):
         spare = room
         for at in (0, 1):
@@ -316,11 +315,11 @@ def _in_blocks(
     other = 1 - contiguous
     blocks = shape[contiguous] // sizes[0], shape[other] // sizes[1]
     most = 8 if stored is None else 16 if stored == contiguous else 2
-    lanes = gcd(blocks[0], most), gcd(blocks[1], _LANES // most)
+    lanes = gcd(blocks[0], most), gcd(blocks[1], WARP_SIZE // most)
     if lanes[0] < most:
-        lanes = lanes[0], gcd(blocks[1], _LANES // lanes[0])
-    elif stored is not None and lanes[0] * lanes[1] < _LANES:
-        lanes = gcd(blocks[0], _LANES // lanes[1]), lanes[1]
+        lanes = lanes[0], gcd(blocks[1], WARP_SIZE // lanes[0])
+    elif stored is not None and lanes[0] * lanes[1] < WARP_SIZE:
+        lanes = gcd(blocks[0], WARP_SIZE // lanes[1]), lanes[1]
     warps = threads // (lanes[0] * lanes[1])
     down = gcd(blocks[1] // lanes[1], warps)
     right = gcd(blocks[0] // lanes[0], warps // down)

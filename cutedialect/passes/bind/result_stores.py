@@ -20,7 +20,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from cutedialect.allocation import MOST_STAGES_OF_ALL, stages_that_fit
-from cutedialect.atoms import MmaAtom, target
+from cutedialect.atoms import WARP_SIZE, MmaAtom, target
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects import cute
@@ -89,7 +89,6 @@ _MIN_SECTOR_EFFICIENCY = 0.5
 # Registers of a thread that do not hold tiles: addresses, predicates, what an element's formula
 # needs.
 _OTHER_REGISTERS = 60
-_LANES = 32
 # CTAs that a processor holds where all warps do the same.
 _BESIDE = 2
 
@@ -284,9 +283,9 @@ class ResultStores:
         aligned = all(map(self._is_aligned, ops))
         if aligned:
             chunk = min(columns_of_part(op.destination.type) for op in ops)  # pyright: ignore[reportArgumentType]
-        elif self.binding.schedule.epilogue == "smem" and chunk % _LANES == 0:
+        elif self.binding.schedule.epilogue == "smem" and chunk % WARP_SIZE == 0:
             # Addresses of more columns of what is reordered would take registers, and save none.
-            chunk = _LANES
+            chunk = WARP_SIZE
         while 2 * chunk <= columns and not all(can_part(op.source, chunk) for op in ops):
             # Warpgroups that share rows have none of so few.
             chunk *= 2

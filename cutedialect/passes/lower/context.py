@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
+from cutedialect.atoms import WARP_SIZE
 from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import FragmentType, element_bits
 from cutedialect.dialects.element_names import element_name
@@ -66,7 +67,6 @@ def number_name(element: Attribute) -> str:
     return float_name(element)
 
 
-_WARP = 32
 _BARRIERS = 16
 
 
@@ -165,14 +165,14 @@ class Context:
         threads do.
         """
         team = self.team
-        if warps is None or warps * _WARP >= team.threads:
+        if warps is None or warps * WARP_SIZE >= team.threads:
             name = self._name(team.barrier, team.instance) if team.barrier else 0
             return name, team.threads
-        groups = team.threads // (warps * _WARP)
+        groups = team.threads // (warps * WARP_SIZE)
         first = self._barriers_of((team.barrier, warps), groups * team.instances)
         mine = self.builder.mul(team.instance, groups)
         name = self.builder.add(self.group_index(warps), first)
-        return self._name(name, mine), warps * _WARP
+        return self._name(name, mine), warps * WARP_SIZE
 
     def turn(self, passes: bool, warps: int | None = None, outside: bool = False) -> None:
         """An instance of the role, or a group of so many warps of one, waits for its turn, or
@@ -184,7 +184,7 @@ class Context:
             threads, count, mine, base = team.threads, team.instances, team.instance, 0
             first = self._barriers_of((team.barrier, 0), count)
         else:
-            threads = warps * _WARP
+            threads = warps * WARP_SIZE
             count = team.threads // threads
             first = self._barriers_of((team.barrier, -warps), count * team.instances)
             mine = self.group_index(warps)

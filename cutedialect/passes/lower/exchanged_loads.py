@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
+from cutedialect.atoms import WARP_SIZE
 from cutedialect.dialects import ptx
 from cutedialect.layout import Layout, Swizzle, bank_conflicts
 from cutedialect.passes.analysis.coordinates import split_digits, thread_value
@@ -34,8 +35,7 @@ from .scalar_builder import Scalar
 from .views import View
 
 _WORD = 4
-_LANES = 32
-_LANE_BITS = tuple(1 << bit for bit in range(_LANES.bit_length() - 1))
+_LANE_BITS = tuple(1 << bit for bit in range(WARP_SIZE.bit_length() - 1))
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def load_exchanged(context: Context, view: View, array: SSAValue, tv: Layout) ->
     if any(step % swizzle.repeat for step in steps):
         return False
     layout = thread_value(tv, view.leaf_shape)
-    digits = byte_digits(view, split_digits(layout.threads, (*_LANE_BITS, _LANES)))
+    digits = byte_digits(view, split_digits(layout.threads, (*_LANE_BITS, WARP_SIZE)))
     offsets = [each.static * _WORD for each in value_offsets(view, layout.value_coords())]
     found = _exchange(swizzle, digits, offsets)
     if found is None:
@@ -79,8 +79,8 @@ def _exchange(
     swizzle: Swizzle, digits: Sequence[ByteDigit], offsets: Sequence[int]
 ) -> _Exchange | None:
     """An exchange without which there are bank conflicts, and with which there are none."""
-    lanes = [(divisor, extent, weight) for divisor, extent, weight in digits if divisor < _LANES]
-    where = [lane_offset(lanes, lane) for lane in range(_LANES)]
+    lanes = [(divisor, extent, weight) for divisor, extent, weight in digits if divisor < WARP_SIZE]
+    where = [lane_offset(lanes, lane) for lane in range(WARP_SIZE)]
 
     def conflicts(found: _Exchange | None) -> int:
         total = 0

@@ -12,6 +12,7 @@ from math import prod
 
 from xdsl.ir import Block, SSAValue
 
+from cutedialect.atoms import WARP_SIZE
 from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import FragmentType, ReduceOp, YieldOp
 from cutedialect.passes.analysis.coordinates import Digit, ThreadValue, split_digits, thread_value
@@ -27,7 +28,6 @@ from .scalars import Values, extreme, lower_scalar
 Combine = Callable[[Scalar, Scalar], Scalar]
 
 _ALL_LANES = -1
-_WARP = 32
 # Operations side by side that hide what each takes, and the shortest rows worth cutting.
 _MOST_CHAINS = 8
 _LEAST_CHAIN = 8
@@ -66,7 +66,7 @@ def lower_reduce(
         accumulator = _of_present(context, values, rows, combine, present)
     if op.local is None:
         for digit in digits:
-            if digit.steps[mode] and digit.divisor < _WARP:
+            if digit.steps[mode] and digit.divisor < WARP_SIZE:
                 if digit.extent & (digit.extent - 1):
                     raise ValueError(
                         f"expected a power of two of lanes along mode {mode}, got {digit}"
@@ -342,12 +342,12 @@ def _across_warps(
     """Combine what warps hold of one row: [row of the thread][warp part][other threads] in smem.
     Warps whose first lane is behind the extent of the row hold nothing of it.
     """
-    parts = [d for d in digits if d.steps[mode] and d.divisor >= _WARP]
+    parts = [d for d in digits if d.steps[mode] and d.divisor >= WARP_SIZE]
     if not parts:
         return
     builder = context.builder
     others = [d for d in digits if not d.steps[mode]]
-    lanes = [d for d in digits if d.steps[mode] and d.divisor < _WARP]
+    lanes = [d for d in digits if d.steps[mode] and d.divisor < WARP_SIZE]
     cls, rows = array_class(accumulator), array_type(accumulator).count
     size = 8 if cls in ("f64", "b64") else 4
     warps = prod(d.extent for d in parts)

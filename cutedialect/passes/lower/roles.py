@@ -13,7 +13,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation
 
-from cutedialect.atoms import target
+from cutedialect.atoms import REGISTER_FILE, WARP_SIZE, target
 from cutedialect.dialects import cute, cute_nvgpu, pipeline, ptx
 from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.pipeline import RoleOp
@@ -27,9 +27,7 @@ from .rings import drain, initialize, is_even_cta
 from .scalar_builder import Scalar, ScalarBuilder, array_type
 from .wgmma import write_ones
 
-_WARP = 32
 _GROUP = 4
-_REGISTER_FILE = 65536
 # Registers of a tile that a wait is tied to.
 _MOST_TIED = 8
 
@@ -51,7 +49,7 @@ def _role(self: KernelLowering, op: RoleOp) -> None:
         tensor_memory.ready(self)
     context.wait_for_launch()
     # What ptxas gives a kernel of this block size to start with (PTX ISA 9.7.19.5).
-    entry = min(255, _REGISTER_FILE // (context.threads * context.resident)) // 8 * 8
+    entry = min(255, REGISTER_FILE // (context.threads * context.resident)) // 8 * 8
     groups: dict[range, list[RoleOp]] = {}
     for role in sorted(roles, key=lambda each: each.warp_range.start):
         span = role.warp_range
@@ -77,7 +75,7 @@ def _branch(
     context, builder = self.context, self.builder
     warps, members = groups[0]
     builder.at(members[0])
-    limit = context.threads // _WARP
+    limit = context.threads // WARP_SIZE
     warps = range(warps.start, min(warps.stop, limit))
     # Who has played a role does not come to the next: what that one needs of numbers from in front
     # of both takes no registers meanwhile, of which a warpgroup with several such roles has few.
@@ -119,11 +117,11 @@ def _run(self: KernelLowering, role: RoleOp, warp: Scalar) -> None:
     context, builder, span = self.context, self.builder, role.warp_range
     outer = context.team, builder.thread
     size = len(span) // role.teams
-    context.team = team = Team(size * _WARP, context.take_barriers(role.teams))
+    context.team = team = Team(size * WARP_SIZE, context.take_barriers(role.teams))
     team.instances = role.teams
     team.registers = _number(role.registers)
     team.warp = builder.assume_nonnegative(builder.sub(warp, span.start))
-    start: Scalar = span.start * _WARP
+    start: Scalar = span.start * WARP_SIZE
     if role.teams > 1:
         team.instance = builder.div(team.warp, size)
         team.warp = builder.rem(team.warp, size)

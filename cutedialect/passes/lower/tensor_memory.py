@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import Operation, SSAValue
 
+from cutedialect.atoms import WARP_SIZE
 from cutedialect.atoms.tmem_layouts import COLUMNS, LANE, WARP_LANES, allocation
 from cutedialect.dialects import cute, pipeline, ptx
 from cutedialect.dialects.cute_nvgpu import Sm100MmaType, TmemLoadType, TmemStoreType
@@ -19,7 +20,6 @@ from .lowering import Handler, KernelLowering
 from .scalar_builder import Scalar
 from .wgmma import first_steps, operand_descriptor
 
-_WARP = 32
 _GROUP = 4
 # What one 16x256b.x1 moves of elements of 32 bits, or 16x128b.x1 of 16: columns, values of a
 # thread; the most registers at once.
@@ -79,7 +79,7 @@ def end(self: KernelLowering, role: pipeline.RoleOp) -> None:
     plan, builder = self.tensor, self.builder
     builder.emit(ptx.Tcgen05FenceOp("before_thread_sync"))
     if plan.barrier:
-        threads = _WARP * sum(len(each.warp_range) for each in plan.readers)
+        threads = WARP_SIZE * sum(len(each.warp_range) for each in plan.readers)
         builder.emit(ptx.BarSyncOp(plan.barrier, threads))
         if role is not plan.readers[0]:
             return
@@ -247,8 +247,8 @@ def _groups(fragment: Fragment) -> list[tuple[int, int, int]]:
     threads = 1
     inner = fragment.tv[0]
     for extent, stride in zip(flatten(inner.shape), flatten(inner.stride), strict=True):
-        if threads >= _WARP * _GROUP and extent > 1:
-            found.append((threads // _WARP, extent, stride))
+        if threads >= WARP_SIZE * _GROUP and extent > 1:
+            found.append((threads // WARP_SIZE, extent, stride))
         threads *= extent
     return found
 

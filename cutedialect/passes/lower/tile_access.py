@@ -11,6 +11,7 @@ from math import gcd
 
 from xdsl.ir import SSAValue
 
+from cutedialect.atoms import WARP_SIZE
 from cutedialect.layout import Layout
 from cutedialect.passes.analysis.coordinates import Digit, ThreadValue, thread_value
 
@@ -29,7 +30,6 @@ from .context import Context
 from .scalar_builder import Scalar
 from .views import View
 
-_LANES = 32
 # Units that a load or store moves (PTX ISA 9.7.9).
 _MOST_UNITS = 4
 # Bytes of a line of L1, of which L2 keeps two together.
@@ -150,7 +150,7 @@ class TileAccess:
         while replace(first, static=first.static + run) in mine:
             run += 1
         for digit in self.layout.threads:
-            lanes = min(digit.extent, _LANES // digit.divisor)
+            lanes = min(digit.extent, WARP_SIZE // digit.divisor)
             others = [step for leaf, step in enumerate(digit.steps) if leaf != along]
             if lanes > 1 and digit.steps[along] == run and not any(others):
                 run *= lanes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.dialects import scf
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from cutedialect.atoms import MmaAtom, find_mma, target
+from cutedialect.atoms import WARP_SIZE, MmaAtom, find_mma, target
 from cutedialect.dialects import cute, ptx
 from cutedialect.dialects.cute_nvgpu import Sm80MmaType, Sm90MmaType, Sm100MmaType
 from cutedialect.dialects.effects import written_by
@@ -22,8 +22,6 @@ from .lowering import Handler, KernelLowering
 from .reductions import lower_reduce
 from .scalar_builder import Scalar
 from .wgmma import fresh_accumulator, lower_wgmma
-
-_LANES = 32
 
 
 def _fill(self: KernelLowering, op: cute.FillOp) -> None:
@@ -108,7 +106,7 @@ def _mma_atom(type_: Attribute | None, arch: str) -> MmaAtom:
     if type_.kind:
         return type_.entry(arch)
     found = find_mma(operand_name(type_.a), operand_name(type_.b), element_name(type_.c), arch)
-    whole = [atom for atom in found if atom.thr_id.size() == _LANES]
+    whole = [atom for atom in found if atom.thr_id.size() == WARP_SIZE]
     for atom in whole:
         if atom.shape_mnk == type_.shape:
             return atom

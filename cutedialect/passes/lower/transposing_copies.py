@@ -19,6 +19,7 @@ from math import gcd
 
 from xdsl.ir import Operation, SSAValue
 
+from cutedialect.atoms import WARP_SIZE
 from cutedialect.dialects import ptx
 from cutedialect.layout import Layout
 
@@ -29,7 +30,6 @@ from .scalar_builder import Scalar
 from .views import View, subview
 
 _CHUNK = 16
-_WARP = 32
 # Bytes of a word, and words along a side of a thread's block.
 _WORD = 4
 _SIDE = 4
@@ -52,7 +52,7 @@ def transpose_copy(context: Context, op: Operation, source: View, target: View) 
         _transpose_words(context, source, target)
         return
     tile = _Tile(op, source, target)
-    warps = context.threads // _WARP
+    warps = context.threads // WARP_SIZE
     split = _split(tile, warps)
     if split is None:
         raise ValueError(
@@ -60,8 +60,8 @@ def transpose_copy(context: Context, op: Operation, source: View, target: View) 
             f"{source.shape}",
         )
     (reads, read_step), (writes, write_step) = split
-    read_digits = [*tile.read_digits, (_WARP, warps, read_step)]
-    write_digits = [*tile.write_digits, (_WARP, warps, write_step)]
+    read_digits = [*tile.read_digits, (WARP_SIZE, warps, read_step)]
+    write_digits = [*tile.write_digits, (WARP_SIZE, warps, write_step)]
     read_at = _addresses(context, source, read_digits, reads, tile.crosses)
     write_at = _addresses(context, target, write_digits, writes, True)
     choices = _choices(context, tile.crosses)

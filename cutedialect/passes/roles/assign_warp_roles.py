@@ -31,7 +31,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.allocation import registers_at_entry, registers_of_roles
-from cutedialect.atoms import target
+from cutedialect.atoms import WARP_SIZE, target
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
@@ -69,7 +69,6 @@ from cutedialect.plans import MAIN, UNIFORM, Plan, RoleRow, plan_of
 from cutedialect.schedule import Schedule, replace_set
 
 _GROUP = 4
-_WARP = 32
 # Rows of an accumulator in tensor memory.
 _LANES = 128
 # What ptxas wants at kernel entry for a wgmma beside its accumulators (seen as C7602).
@@ -284,7 +283,7 @@ def _placed(
     warps, each at a multiple of its number of warps; what finds no room there comes last of all.
     """
     assert kernel.threads is not None
-    computing = kernel.threads.value.data // _WARP
+    computing = kernel.threads.value.data // WARP_SIZE
     narrow, wide = _allocated(kernel, rows)
     counts = {row: row.teams * (row.warps or computing) for row in rows}
     small = [
@@ -301,7 +300,7 @@ def _placed(
     for row in [row for row in small if row.name not in roles]:
         roles[row.name] = Role(row.name, first, counts[row], 0)
         first += counts[row]
-    return roles, first * _WARP
+    return roles, first * WARP_SIZE
 
 
 def _in_first_group(
@@ -358,11 +357,11 @@ def _check_registers(
     entry = registers_at_entry(threads, ctas)
     pool = entry * threads
     # Warps that ask for none keep what they started with, and others wait for it in vain.
-    held = [groups.get(warp // _GROUP, 0) or entry for warp in range(threads // _WARP)]
-    used = _WARP * sum(held)
+    held = [groups.get(warp // _GROUP, 0) or entry for warp in range(threads // WARP_SIZE)]
+    used = WARP_SIZE * sum(held)
     if used > pool:
         shown = ", ".join(f"{each.registers or entry} for {each.name}" for each in roles.values())
-        computing = kernel.threads.value.data // _WARP if kernel.threads is not None else 0
+        computing = kernel.threads.value.data // WARP_SIZE if kernel.threads is not None else 0
         fewer = [
             *(["fewer warps"] if computing > _GROUP else []),
             *(["fewer registers"] if any(row.registers is None for row in rows) else []),
@@ -381,7 +380,7 @@ def _check_warps(
 ) -> None:
     """Refuse warps that hold register tiles as other ones would."""
     assert kernel.threads is not None
-    computing = kernel.threads.value.data // _WARP
+    computing = kernel.threads.value.data // WARP_SIZE
     for row in rows:
         holding = (
             op

@@ -20,14 +20,13 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import SSAValue
 
+from cutedialect.atoms import WARP_SIZE
 from cutedialect.dialects.cute import AnyOp, FragmentType, KernelOp
 from cutedialect.dialects.effects import RMEM, effects_of
 from cutedialect.dialects.pipeline import RoleOp
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.analysis.thread_layouts import GROUP_WARPS, modes_of
 from cutedialect.passes.anchors import anchored
-
-_WARP = 32
 
 
 @anchored(AnyOp)
@@ -66,7 +65,7 @@ def _has_rows_of(warps: int, value: SSAValue) -> bool:
     threads = 1
     for extent, stride in modes_of(type_.tv[0]):
         threads *= extent
-        if threads > warps * _WARP and not 0 < stride < type_.shape[0]:
+        if threads > warps * WARP_SIZE and not 0 < stride < type_.shape[0]:
             return False
     return True
 

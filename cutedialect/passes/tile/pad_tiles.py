@@ -21,6 +21,7 @@ from math import gcd, prod
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import SSAValue
 
+from cutedialect.atoms import WARP_SIZE
 from cutedialect.dialects import cute
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.layout import Dyn
@@ -35,7 +36,6 @@ from cutedialect.passes.tile.resized_tiles import (
     resize_view,
 )
 
-_LANES = 32
 _MOST_LANES = 256
 _VECTOR_BYTES = 16
 # The share of the best use of lanes that is enough for more lanes along a row.
@@ -90,7 +90,7 @@ def lanes_along(vectors: int, rows: int) -> int:
 
     def use(lanes: int) -> float:
         taken = -(-vectors // lanes) * lanes
-        busy = min(lanes, _LANES) * _power_of_two(rows) / _LANES
+        busy = min(lanes, WARP_SIZE) * _power_of_two(rows) / WARP_SIZE
         return vectors / taken * min(1.0, busy)
 
     most = min(_MOST_LANES, _power_of_two(vectors))
@@ -175,7 +175,7 @@ def _units(type_: cute.MemRefType, widest: int) -> Iterable[tuple[int, int]]:
         yield columns, lanes * vector
     for mode, extent in enumerate(type_.shape):
         if mode != along and extent != columns and extent > 1:
-            across = min(max(1, _LANES // lanes), _power_of_two(extent))
+            across = min(max(1, WARP_SIZE // lanes), _power_of_two(extent))
             yield extent, max(across, _shared_rows(extent))
 
 

@@ -20,14 +20,13 @@ from typing import Literal
 from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Operation, SSAValue
 
-from cutedialect.atoms import target
+from cutedialect.atoms import REGISTER_FILE, WARP_SIZE, target
 from cutedialect.dialects import cute
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.analysis.layout_inference import MemoryVectors, contiguous_mode
 from cutedialect.passes.tile.pad_tiles import vector_elements
 from cutedialect.passes.tile.resized_tiles import kept_modes, moved_by, size_of
 
-_LANES = 32
 _MOST_WARPS = 32
 _MOST_ROW_WARPS = 8
 _VECTOR_BITS = 128
@@ -39,7 +38,6 @@ _ROW_VECTORS = 4
 # By how much each of them may exceed that before a row has twice the warps.
 _MORE_WARPS = 1.2
 # Registers of an SM and of a thread, and those of a thread that do not hold tiles.
-_REGISTER_FILE = 65536
 _MOST_REGISTERS = 255
 _OTHER_REGISTERS = 24
 # Registers of a thread that computes anything.
@@ -120,7 +118,9 @@ def residence_of(kernel: cute.KernelOp, arch: str) -> Residence:
     """How a kernel is bound on a target."""
     index = next(iter(ops_of(kernel, cute.TileIndexOp)), None)
     if index is not None and index.run is not None:
-        return Residence((RUN_THREADS // _LANES, 1), target(arch).max_threads_per_sm // RUN_THREADS)
+        return Residence(
+            (RUN_THREADS // WARP_SIZE, 1), target(arch).max_threads_per_sm // RUN_THREADS
+        )
     traffic = traffic_of(kernel)
     return Residence((4, 1), 1) if traffic is None else residence_for(traffic, arch)
 
@@ -157,8 +157,8 @@ def parts_for(row: int, bits: int, widest: int = 16) -> int:
     def busy(parts: int) -> float:
         part = part_of(row, parts)
         vectors = -(-part * widest // _VECTOR_BITS)
-        warps = _few_warps(vectors / (_LANES * _VECTORS), reduces=True)
-        lanes = _LANES * min(warps, _MOST_ROW_WARPS)
+        warps = _few_warps(vectors / (WARP_SIZE * _VECTORS), reduces=True)
+        lanes = WARP_SIZE * min(warps, _MOST_ROW_WARPS)
         share = vectors / (-(-vectors // lanes) * lanes) * row / (parts * part)
         return share if part * parts == row else _HIDDEN * share
 
@@ -271,10 +271,10 @@ def residence_for(traffic: Traffic, arch: str = "sm_90a") -> Residence:
     # Warps share rows evenly, and the vectors of a row.
     vectors = max(1, traffic.shape[mode] // (traffic.access or vector))
     shared = vectors & -vectors
-    most, rows_of_warp = max(1, shared // _LANES), max(1, _LANES // shared)
+    most, rows_of_warp = max(1, shared // WARP_SIZE), max(1, WARP_SIZE // shared)
     # Among how many warps the rows can be shared: any divisor of it.
     turns = max(1, across // rows_of_warp) if across % rows_of_warp == 0 else 1
-    if traffic.reduced == {mode} and along <= _LANES * _ROW_VECTORS:
+    if traffic.reduced == {mode} and along <= WARP_SIZE * _ROW_VECTORS:
         # Rows of a warp each; more of them than warps follow each other in a thread.
         share = _share(traffic, vector)
         # As few as are enough, unless registers want more of them.
@@ -282,16 +282,16 @@ def residence_for(traffic: Traffic, arch: str = "sm_90a") -> Residence:
         is_free = enough and enough[0] <= total <= 2 * share
         on_rows = enough[0] if is_free else _divisor(turns, total, _MOST_WARPS)
         on_line = max(1, total // on_rows)
-        grid = (min(on_line, most, _power_of_two(along // _LANES)), on_rows)
+        grid = (min(on_line, most, _power_of_two(along // WARP_SIZE)), on_rows)
     else:
-        on_line = min(total, most, _power_of_two(along // _LANES))
+        on_line = min(total, most, _power_of_two(along // WARP_SIZE))
         most_rows = _MOST_WARPS // on_line
         if 1 - mode in traffic.reduced:
             # Warps that share columns exchange a number of each through shared memory.
             line_bytes = traffic.shape[mode] * max(traffic.bits, 32) // 8
             most_rows = min(most_rows, max(1, target(arch).smem_per_cta // line_bytes))
         grid = (on_line, _divisor(turns, total // on_line, most_rows))
-    ctas = _ctas(traffic, _LANES * prod(grid), arch)
+    ctas = _ctas(traffic, WARP_SIZE * prod(grid), arch)
     return Residence(grid if mode == 0 else (grid[1], grid[0]), ctas)
 
 
@@ -299,7 +299,7 @@ def _share(traffic: Traffic, vector: int) -> float:
     """Among how many warps a tile is shared when a thread has some vectors of it."""
     loads = max(1, -(-traffic.loaded_bits // traffic.bits))
     values = vector * max(1, min(_VECTORS, _MOST_LOADED // loads))
-    return traffic.elements / (_LANES * max(values, traffic.block))
+    return traffic.elements / (WARP_SIZE * max(values, traffic.block))
 
 
 def _warps(traffic: Traffic, vector: int) -> int:
@@ -308,8 +308,8 @@ def _warps(traffic: Traffic, vector: int) -> int:
     warps = _few_warps(share, bool(traffic.reduced))
 
     def fits(count: int) -> bool:
-        threads = _LANES * count
-        room = min(_MOST_REGISTERS, _REGISTER_FILE // threads)
+        threads = WARP_SIZE * count
+        room = min(_MOST_REGISTERS, REGISTER_FILE // threads)
         held = (traffic.live + traffic.common) * traffic.elements / threads
         return held <= room - _OTHER_REGISTERS - _SPARE_REGISTERS
 
@@ -345,11 +345,11 @@ def _ctas(traffic: Traffic, threads: int, arch: str) -> int:
     # Elements that are loaded one by one have a register each at first.
     live = max(traffic.live, 1.0) if traffic.access * traffic.bits in range(1, 32) else traffic.live
     registers = live * traffic.elements / threads + _OTHER_REGISTERS
-    fit = int(_REGISTER_FILE // (threads * registers))
+    fit = int(REGISTER_FILE // (threads * registers))
     if traffic.is_part:
         # The estimate is careful; CTAs that wait for others of their cluster want company, and the
         # assembler takes back what would spill.
-        return max(1, min(wanted, held, _REGISTER_FILE // (threads * _LEAST_REGISTERS)))
+        return max(1, min(wanted, held, REGISTER_FILE // (threads * _LEAST_REGISTERS)))
     if traffic.reduced and held > 1:
         # Of two rows one is loaded while the other one is computed, and what the estimate does not
         # quite hold often fits: worth a try, which the assembler takes back where it would spill.
