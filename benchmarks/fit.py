@@ -1,7 +1,7 @@
 """The price file of a space on a device, made from kept timings: constants first, then trees for
 what they miss. The same timings give the same file, bit by bit.
 
-    python -m benchmarks.fit --space gemm --device h100 [--write]
+    python -m benchmarks.fit --space gemm --device h100 [--constants] [--write]
     python -m benchmarks.fit --space gemm --device h200 --measure --minutes 10 [--seed S]
     python -m benchmarks.fit --space gemm --device h200 --pack
 
@@ -13,9 +13,10 @@ what is chosen among them takes longer than the best of them, in the geometric m
 device's file, by the constants as they were, fitted, and with trees that were fitted to other
 problems. `--write` puts the fit to all into the package.
 
-Constants are changed one at a time, by 10 % and by 3 %, as long as that leaves less of the
-logarithm of the time over the estimate, of which only what schedules of one problem differ in
-counts, those near the best one most. Trees are fitted one after the other to what is left of it.
+With `--constants` these are fitted, too, before the trees: they are changed one at a time, by 10 %
+and by 3 %, as long as that leaves less of the logarithm of the time over the estimate, of which
+only what schedules of one problem differ in counts, those near the best one most. Trees are fitted
+one after the other to what is left of it.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ _LEAST, _PULL = 4.0, 4.0
 # A timing counts exp(-5 x) where it is x longer, of a logarithm, than the best of its problem.
 _NEARNESS, _FARTHEST = 5.0, 0.6
 _FOLDS = 6
+# More trees than this are no better on problems that they were not fitted to.
+_TREES = 48
 _FEWEST = 2
 _NONE = (0, 1e9)
 # In which leaves are written.
@@ -80,7 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the problems that are measured")
     parser.add_argument("--timings", type=Path, default=KEPT, help="the folder of timings")
     parser.add_argument("--pack", action="store_true", help="make one compressed file of timings")
-    parser.add_argument("--trees", type=int, default=96, metavar="N")
+    parser.add_argument("--trees", type=int, default=_TREES, metavar="N")
+    parser.add_argument("--constants", action="store_true", help="fit the constants, too")
     options = parser.parse_args(arguments)
     stem = f"{options.space}-{options.device}"
     if options.measure:
@@ -97,7 +101,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         path = keep(options.timings, stem, records)
         print(f"{len(records)} timings, {path.stat().st_size} bytes: {path}")
         return 0
-    text = fitted_file(options.space, options.device, records, options.trees, print)
+    text = fitted_file(
+        options.space, options.device, records, options.trees, print, options.constants
+    )
     if options.write:
         target = price.FOLDER / f"{options.space}-{options.device}.json"
         target.write_text(text, "utf-8")
@@ -133,9 +139,14 @@ def _measure(
 
 
 def fitted_file(
-    space: str, device: str, records: Sequence[Record], trees: int, say: Callable[[str], None]
+    space: str,
+    device: str,
+    records: Sequence[Record],
+    trees: int,
+    say: Callable[[str], None],
+    fits_constants: bool,
 ) -> str:
-    """The text of a price file, fitted to some timings."""
+    """The text of a price file, fitted to some timings: its trees, and constants if these are."""
     data = json.loads(
         (price.FOLDER / f"{space}-{_known(space, device)}.json").read_text(encoding="utf-8")
     )
@@ -144,9 +155,11 @@ def fitted_file(
     timings = Timings(records, gemm_price.constants_of(start))
     say(f"{len(timings.times)} timings of {timings.problems} problems")
     say(f"by the constants that were there: {timings.longer(timings.estimates):.4f} of the best")
-    constants = fitted_constants(timings, start)
-    timings.estimate(gemm_price.constants_of(constants))
-    say(f"by constants fitted to all: {timings.longer(timings.estimates):.4f}")
+    constants = start
+    if fits_constants:
+        constants = fitted_constants(timings, start)
+        timings.estimate(gemm_price.constants_of(constants))
+        say(f"by constants fitted to all: {timings.longer(timings.estimates):.4f}")
     apart = timings.longer(timings.estimates + timings.predicted_apart(trees))
     say(f"with trees fitted to others: {apart:.4f}")
     data = {

@@ -9,12 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cutedialect.atoms.capability import (
+    DEVICES,
+    H100,
     REGISTER_FILE,
     WARP_SIZE,
+    Device,
     Target,
+    device_named,
     target,
     targets,
     targets_with,
+    usual_device,
 )
 from cutedialect.atoms.copy_atoms import CopyAtom, copy, copy_atom, find_copy
 from cutedialect.atoms.mma_atoms import MmaAtom, MmaTypes, find_mma, mma, mma_atom, mma_sync
@@ -44,10 +49,13 @@ _LAZY = {
 }
 
 __all__ = [
+    "DEVICES",
+    "H100",
     "REGISTER_FILE",
     "WARP_SIZE",
     "BulkCopyAtom",
     "CopyAtom",
+    "Device",
     "Legality",
     "MatrixDescriptor",
     "MmaAtom",
@@ -60,6 +68,7 @@ __all__ = [
     "WgmmaAtom",
     "copy",
     "copy_atom",
+    "device_named",
     "find_copy",
     "find_mma",
     "find_smem_layout",
@@ -78,6 +87,7 @@ __all__ = [
     "targets_with",
     "tcgen05",
     "tensor_map_of",
+    "usual_device",
     "wgmma",
 ]
 

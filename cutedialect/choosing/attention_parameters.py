@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cutedialect.allocation import RoleUse, computing_registers, registers_of_roles
-from cutedialect.atoms.devices import usual_device
+from cutedialect.atoms import usual_device
 from cutedialect.choices import Maxima
 from cutedialect.schedule import SHARES, Schedule
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cutedialect.atoms import Target, target
-from cutedialect.atoms.devices import usual_device
+from cutedialect.atoms import Target, target, usual_device
 
 # A warpgroup multiplies 64 rows at once.
 GROUP_ROWS = 64

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from cutedialect.atoms.devices import H100, Device
+from cutedialect.atoms import H100, Device
 from cutedialect.schedule import Schedule
 
 # A number, or an array of numbers: one for each candidate.

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutedialect.atoms.devices import DEVICES, Device
+from cutedialect.atoms import DEVICES, Device
 from cutedialect.remarks import Remark
 
 FOLDER = Path(__file__).parent / "prices"

@@ -88,7 +88,7 @@ def takes_tensor_schedules(problem: Problem, given: Schedule | None) -> bool:
 def choose_tensor_schedule(problem: Problem) -> Schedule:
     """The schedule with the fewest cycles.
 
-    >>> from cutedialect.atoms.devices import usual_device
+    >>> from cutedialect.atoms import usual_device
     >>> b200 = usual_device("sm_100a")
     >>> print(choose_tensor_schedule(Problem(8192, 8192, 8192, 1, 16, 16, device=b200)).text())
     tile = (128,256,64), cluster = (2,1), swap_ab = no

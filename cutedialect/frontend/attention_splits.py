@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cutedialect.atoms.devices import usual_device
+from cutedialect.atoms import usual_device
 from cutedialect.backend.runtime.driver import gpu_available
 from cutedialect.schedule import Schedule, replace_set
 

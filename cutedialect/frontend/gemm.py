@@ -14,7 +14,6 @@ from math import prod
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from cutedialect.backend.runtime.devices import device_for
 from cutedialect.backend.runtime.errors import CompileError
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.tracebacks import explained
@@ -28,7 +27,7 @@ from .captured import exact
 from .declarations import GEMM
 from .doors import Door
 from .dtypes import DType, as_dtype, f16, f32, f64, i32
-from .fitting import Memory, allowed, runs_on_device, searched
+from .fitting import Memory, allowed, device_for, runs_on_device, searched
 from .gemm_operands import (
     ACCUMULATORS,
     EIGHT_BIT_FLOATS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cutedialect.atoms.devices import usual_device
+from cutedialect.atoms import usual_device
 
 from .dtypes import DType
 

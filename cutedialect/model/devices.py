@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cutedialect.atoms.devices import usual_device
+from cutedialect.atoms import usual_device
 
 
 def _heavy() -> dict[str, float]:

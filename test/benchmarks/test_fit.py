@@ -11,7 +11,8 @@ import pytest
 
 from benchmarks import fit
 from benchmarks.fit import Timings, Trees, fitted_constants, problem_of
-from cutedialect.atoms.devices import usual_device
+from benchmarks.fit_timings import KEPT, read
+from cutedialect.atoms import usual_device
 from cutedialect.choosing import price
 from cutedialect.choosing.gemm_price import cycles, estimated, facts_of, gemm_price
 from cutedialect.choosing.gemm_problem import Tiling, tiling_of
@@ -69,13 +70,13 @@ def test_a_constant_that_is_off_is_found(monkeypatch):
 def test_the_same_timings_give_the_same_file_that_the_package_reads(monkeypatch, tmp_path):
     monkeypatch.setattr(fit, "_places", lambda constants: [("cluster",)])
     said = []
-    text = fit.fitted_file("gemm", "h100", CLUSTERS[:240], 6, said.append)
-    assert text == fit.fitted_file("gemm", "h100", CLUSTERS[:240], 6, said.append)
+    text = fit.fitted_file("gemm", "h100", CLUSTERS[:240], 6, said.append, True)
+    assert text == fit.fitted_file("gemm", "h100", CLUSTERS[:240], 6, said.append, True)
     shipped = price.FOLDER
     monkeypatch.setattr(price, "FOLDER", tmp_path)
     (tmp_path / "gemm-h100.json").write_text(text, "utf-8")
     # Fitted again, it begins where it began.
-    assert text == fit.fitted_file("gemm", "h100", CLUSTERS[:240], 6, said.append)
+    assert text == fit.fitted_file("gemm", "h100", CLUSTERS[:240], 6, said.append, True)
     read = price.load.__wrapped__("gemm", "h100")
     assert read.timings["count"] == 240
     assert (
@@ -94,6 +95,17 @@ def test_the_same_timings_give_the_same_file_that_the_package_reads(monkeypatch,
     rows = np.array([facts[name] for name in read.trees.facts], float).T
     assert read.trees.sums(facts) == pytest.approx(trees.predicted(rows))
     assert any(read.trees.sums(facts))
+
+
+@pytest.mark.long
+def test_the_file_of_the_package_follows_from_the_timings_that_are_kept():
+    """`python -m benchmarks.fit --space gemm --device h100 --write` makes it anew."""
+    records = read(KEPT, "gemm-h100")
+    text = fit.fitted_file("gemm", "h100", records, fit._TREES, lambda told: None, False)
+    made, shipped = json.loads(text), json.loads((price.FOLDER / "gemm-h100.json").read_text())
+    assert made == shipped | {"source": made["source"]}
+    assert shipped["timings"]["count"] == len(records) > 10_000
+    assert (KEPT / "gemm-h100.jsonl.xz").stat().st_size < 5 << 20
 
 
 def test_without_timings_the_command_says_how_they_are_taken(capsys):

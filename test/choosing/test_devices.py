@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 import cutedialect as cute
-from cutedialect.atoms.devices import DEVICES, H100, device_named, usual_device
-from cutedialect.backend.runtime import devices
+from cutedialect.atoms import DEVICES, H100, device_named, usual_device
 from cutedialect.choosing.choose import choose
 from cutedialect.choosing.gemm_price import cycles, gemm_price
 from cutedialect.choosing.gemm_problem import Problem
 from cutedialect.choosing.gemm_schedules import GEMM_SPACE
 from cutedialect.choosing.price import nearest, remark_on
 from cutedialect.choosing.tensor_memory_schedules import tensor_cycles
+from cutedialect.frontend import fitting
 from cutedialect.frontend import gemm as gemm_module
 from cutedialect.frontend.attention_splits import processors_of
 
@@ -87,5 +87,5 @@ def test_a_kernel_says_whose_timings_decided(monkeypatch):
     monkeypatch.setattr(gemm_module, "device_for", lambda arch: H200)
     assert "no timings of H200" in remarks()[0]
     whole = "tile = (128,128,64), roles = specialized"
-    assert devices.device_for("sm_90a") == H100
+    assert fitting.device_for("sm_90a") == H100
     assert len(remarks(schedule=whole)) == 0

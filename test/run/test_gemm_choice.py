@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
-from cutedialect.atoms.devices import usual_device
+from cutedialect.atoms import usual_device
 from cutedialect.choosing import gemm_schedules as listed_schedules
 from cutedialect.choosing.choose import Rejection, choose
 from cutedialect.choosing.gemm_price import cycles, gemm_price, knows
@@ -117,7 +117,7 @@ def test_choices_keep_to_the_rules():
         assert cycles(chosen, problem) <= missed * best
     assert split > 20
     assert swapped > 20
-    assert fitted > 20
+    assert fitted > 15
 
 
 @pytest.mark.parametrize(
