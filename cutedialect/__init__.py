@@ -51,12 +51,18 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.dtypes import u32 as u32
     from cutedialect.frontend.dtypes import u64 as u64
     from cutedialect.frontend.elementary import acos as acos
+    from cutedialect.frontend.elementary import acosh as acosh
     from cutedialect.frontend.elementary import asin as asin
+    from cutedialect.frontend.elementary import asinh as asinh
     from cutedialect.frontend.elementary import atan as atan
     from cutedialect.frontend.elementary import atan2 as atan2
+    from cutedialect.frontend.elementary import atanh as atanh
+    from cutedialect.frontend.elementary import cbrt as cbrt
     from cutedialect.frontend.elementary import cos as cos
     from cutedialect.frontend.elementary import cosh as cosh
+    from cutedialect.frontend.elementary import exp10 as exp10
     from cutedialect.frontend.elementary import expm1 as expm1
+    from cutedialect.frontend.elementary import hypot as hypot
     from cutedialect.frontend.elementary import lgamma as lgamma
     from cutedialect.frontend.elementary import log1p as log1p
     from cutedialect.frontend.elementary import log10 as log10
@@ -197,14 +203,17 @@ __all__ = [
     "Views",
     "abs",
     "acos",
+    "acosh",
     "all",
     "any",
     "argmax",
     "argmin",
     "asin",
+    "asinh",
     "assert_",
     "atan",
     "atan2",
+    "atanh",
     "atomic_add",
     "atomic_and",
     "atomic_max",
@@ -219,6 +228,7 @@ __all__ = [
     "bitcast",
     "brev",
     "broadcast_to",
+    "cbrt",
     "ceil",
     "clamp",
     "clz",
@@ -238,6 +248,7 @@ __all__ = [
     "exact",
     "exp",
     "exp2",
+    "exp10",
     "expm1",
     "f16",
     "f32",
@@ -250,6 +261,7 @@ __all__ = [
     "gemm",
     "grouped_gemm",
     "host",
+    "hypot",
     "i1",
     "i8",
     "i16",
@@ -474,12 +486,18 @@ _PUBLIC = {
     ),
     "cutedialect.frontend.elementary": (
         "acos",
+        "acosh",
         "asin",
+        "asinh",
         "atan",
         "atan2",
+        "atanh",
+        "cbrt",
         "cos",
         "cosh",
+        "exp10",
         "expm1",
+        "hypot",
         "lgamma",
         "log10",
         "log1p",

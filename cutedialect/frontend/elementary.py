@@ -324,20 +324,70 @@ def _of_all(x: Number, value: Number) -> Number:
     return where(x > 0.0, finite, where(x == 0.0, -_INFINITE, _NAN))
 
 
+def _above_one(x: Number) -> Number:
+    """log(1 + x) of f64, of small x too."""
+    near = abs_(x) < 0.25
+    f, e = _parted(1.0 + x)
+    return _of_all(1.0 + x, _joined(where(near, x, f), where(near, 0.0, e)))
+
+
 @of_f32(np.log1p)
 def log1p(x: Number) -> Number:
     """log(1 + x), to 0.51 ulp, of small x too."""
-    wide = x.to(f64)
-    near = abs_(wide) < 0.25
-    f, e = _parted(1.0 + wide)
-    value = _joined(where(near, wide, f), where(near, 0.0, e))
-    return copysign_of_zero(_of_all(1.0 + wide, value).to(f32), x)
+    return copysign_of_zero(_above_one(x.to(f64)).to(f32), x)
+
+
+@of_f32(np.arcsinh)
+def asinh(x: Number) -> Number:
+    """Inverse hyperbolic sine, to 0.51 ulp."""
+    size = abs_(x.to(f64))
+    square = size * size
+    value = _above_one(size + quotient(square, 1.0 + sqrt(1.0 + square)))
+    return copysign(where(size == _INFINITE, _INFINITE, value).to(f32), x)
+
+
+@of_f32(np.arccosh)
+def acosh(x: Number) -> Number:
+    """Inverse hyperbolic cosine, to 0.51 ulp; NaN below 1."""
+    above = x.to(f64) - 1.0
+    value = _above_one(above + sqrt(above * (above + 2.0)))
+    return where(above >= 0.0, value, _NAN).to(f32)
+
+
+@of_f32(np.arctanh)
+def atanh(x: Number) -> Number:
+    """Inverse hyperbolic tangent, to 0.51 ulp; infinite at -1 and 1, NaN beyond."""
+    size = abs_(x.to(f64))
+    value = _above_one(quotient(2.0 * size, 1.0 - size)) * 0.5
+    return copysign(where(size == 1.0, _INFINITE, value).to(f32), x)
 
 
 @of_f32(np.log10)
 def log10(x: Number) -> Number:
     """Logarithm to base 10, to 0.51 ulp."""
     return (logarithm(x.to(f64)) * (1 / math.log(10))).to(f32)
+
+
+@of_f32(lambda x: np.power(10.0, x))
+def exp10(x: Number) -> Number:
+    """10 to the power of x, to 0.51 ulp."""
+    return exponential(x.to(f64) * math.log(10)).to(f32)
+
+
+@of_f32(np.cbrt)
+def cbrt(x: Number) -> Number:
+    """Cube root, to 0.51 ulp, of negative numbers too."""
+    size = exponential(logarithm(abs_(x).to(f64)) * (1 / 3)).to(f32)
+    return copysign_of_zero(copysign(size, x), x)
+
+
+@of_two(np.hypot)
+def hypot(x: Number, y: Number) -> Number:
+    """sqrt(x^2 + y^2), to 0.51 ulp; infinite where either is, whatever the other."""
+    one, other = abs_(like(y, x)), abs_(like(x, y))
+    wide, high = one.to(f64), other.to(f64)
+    size = sqrt(fma(wide, wide, high * high)).to(f32)
+    return where((one == _INFINITE) | (other == _INFINITE), _INFINITE, size)
 
 
 @of_two(lambda x, y: np.float64(x) ** np.float64(y))

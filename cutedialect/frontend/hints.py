@@ -11,9 +11,10 @@ from .instead import FUNCTIONS, METHODS, UnknownNameError
 from .trace import error
 
 _FUNCTIONS = (
-    "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "exp", "exp2", "expm1", "floor",
-    "isfinite", "isinf", "isnan", "lgamma", "log", "log10", "log1p", "log2", "relu", "round",
-    "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "ceil", "cos", "cosh", "exp",
+    "exp10", "exp2", "expm1", "floor", "isfinite", "isinf", "isnan", "lgamma", "log", "log10",
+    "log1p", "log2", "relu", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan",
+    "tanh", "trunc",
 )  # fmt: skip
 
 
@@ -72,7 +73,8 @@ _NUMPY = {
     "logical_not": "~x", "invert": "~x", "negative": "-x", "reciprocal": "1.0 / x",
     "rint": "cute.round(x)", "copysign": "cute.copysign(x, y)", "bitwise_count": "cute.popc(x)",
     "arccos": "cute.acos(x)", "arcsin": "cute.asin(x)", "arctan": "cute.atan(x)",
-    "arctan2": "cute.atan2(y, x)",
+    "arctan2": "cute.atan2(y, x)", "arcsinh": "cute.asinh(x)", "arccosh": "cute.acosh(x)",
+    "arctanh": "cute.atanh(x)", "hypot": "cute.hypot(x, y)",
 }  # fmt: skip
 
 

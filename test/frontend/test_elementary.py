@@ -77,6 +77,11 @@ FUNCTIONS = {
     "expm1": (np.expm1, SMALL, 0.51),
     "log1p": (np.log1p, np.concatenate([SMALL, POSITIVE]), 0.51),
     "log10": (np.log10, np.concatenate([POSITIVE, SMALL]), 0.51),
+    "asinh": (np.arcsinh, np.concatenate([SMALL, spread(400, -30, 127)]), 0.51),
+    "acosh": (np.arccosh, np.concatenate([1 + POSITIVE, near(1, -23, -2), SMALL]), 0.51),
+    "atanh": (np.arctanh, UNITS, 0.51),
+    "cbrt": (np.cbrt, np.concatenate([POSITIVE, SMALL]), 0.51),
+    "exp10": (lambda x: np.power(10.0, x), np.concatenate([SMALL, spread(400, -30, 6)]), 0.51),
     "lgamma": (gamma, POSITIVE[~np.isnan(POSITIVE)], 0.51),
     "exact.sin": (np.sin, np.append(spread(900, -20, 127), np.float32(16367173 * 2.0**72)), 0.6),
     "exact.cos": (np.cos, np.append(spread(900, -20, 127), np.float32(16367173 * 2.0**72)), 0.6),
@@ -148,6 +153,14 @@ def test_angles_of_points(backend):
 
 
 @pytest.mark.parametrize("backend", ["emulator", "interpreter"])
+def test_lengths(backend):
+    x, y = (v.astype(np.float32) for v in pairs())
+    want = np.hypot(x.astype(np.float64), y.astype(np.float64))
+    assert worst(computed(cute.hypot, x, y, backend=backend), want) <= 0.51
+    assert "0.51 ulp" in cute.hypot.__doc__
+
+
+@pytest.mark.parametrize("backend", ["emulator", "interpreter"])
 def test_powers(backend):
     x, y = pairs(0)
     rng = np.random.default_rng(5)
@@ -180,7 +193,7 @@ def test_instructions_that_approximate():
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_scalars_narrow_floats_and_numbers(arch):
-    names = [name for name in FUNCTIONS if name not in ("acos", "asin")]
+    names = [name for name in FUNCTIONS if name not in ("acos", "asin", "acosh", "atanh")]
 
     @cute.kernel
     def program(Y, X, s, h):
