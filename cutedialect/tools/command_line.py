@@ -48,6 +48,11 @@ class CommandLine:
     timing: bool
     remarks: bool
     protocol_trace: bool
+    reduce: bool
+    reduce_test: str | None
+    reproducer: str | None
+    local_reproducer: bool
+    run_reproducer: bool
     style: PrintStyle
     dumps: DumpOptions
     running: RunOptions
@@ -105,6 +110,11 @@ def parse_command_line(argv: Sequence[str], passes: Mapping[str, object]) -> Com
         timing=found.timing,
         remarks=found.remarks,
         protocol_trace=found.protocol_trace,
+        reduce=found.reduce or found.reduce_test is not None,
+        reduce_test=found.reduce_test,
+        reproducer=found.reproducer,
+        local_reproducer=found.local_reproducer,
+        run_reproducer=found.run_reproducer,
         style=PrintStyle(found.print_op_generic, found.print_debuginfo),
         dumps=DumpOptions(
             before=parser.pass_names(found.print_ir_before),
@@ -155,6 +165,7 @@ class _Parser(argparse.ArgumentParser):
         self._add_io_flags()
         self._add_pass_flags()
         self._add_check_flags()
+        self._add_failure_flags()
         self._add_run_flags()
         self._add_print_flags()
 
@@ -221,6 +232,34 @@ class _Parser(argparse.ArgumentParser):
             "--protocol-trace",
             action="store_true",
             help="what the roles of a synchronized stage do, and what each knows, to stderr",
+        )
+
+    def _add_failure_flags(self) -> None:
+        group = self.add_argument_group("inputs that fail")
+        group.add_argument(
+            "--reduce",
+            action="store_true",
+            help="write the smallest input that fails as this one does, as mlir-reduce",
+        )
+        group.add_argument(
+            "--reduce-test",
+            metavar="PROGRAM",
+            help="the same for a program that exits with 1 for the path of an input to keep",
+        )
+        group.add_argument(
+            "--mlir-pass-pipeline-crash-reproducer",
+            dest="reproducer",
+            metavar="FILE",
+            help="where a pass fails, write the input with its passes to FILE",
+        )
+        group.add_argument(
+            "--mlir-pass-pipeline-local-reproducer",
+            dest="local_reproducer",
+            action="store_true",
+            help="write what the failing pass was given, with that pass alone",
+        )
+        group.add_argument(
+            "--run-reproducer", action="store_true", help="run the passes that the input names"
         )
 
     def _add_run_flags(self) -> None:

@@ -12,7 +12,7 @@ import io
 import platform
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO, TextIO
@@ -47,6 +47,7 @@ from cutedialect.tools.ir_dumps import PassDumps, Timing
 from cutedialect.tools.locating_parser import LocatingParser
 from cutedialect.tools.module_verifier import verify_module
 from cutedialect.tools.pipeline_text import parse_pipeline, parse_target, pipeline_spelled
+from cutedialect.tools.reproducers import read_reproducer, with_pipeline, without_reproducer
 from cutedialect.tools.streams import drop_output, open_streams, output_fault, reason_of
 from cutedialect.tools.targets import all_targets
 
@@ -126,6 +127,11 @@ class CuteOpt:
     ) -> int:
         name, text = self._read_input(options.input)
         self.sources[name] = text
+        if options.run_reproducer:
+            options, pipeline = self._reproduced(options, name, text)
+        text = without_reproducer(text)
+        if options.reduce:
+            return self._reduce(options, name, text, pipeline, target)
 
         timing = Timing()
         outputs: list[str] = []
@@ -150,6 +156,80 @@ class CuteOpt:
         if options.timing:
             self.stderr.write(timing.table())
         return exit_code
+
+    def _reproduced(
+        self, options: CommandLine, name: str, text: str
+    ) -> tuple[CommandLine, tuple[ModulePass, ...]]:
+        """The passes that the input names, and the options with what it says of them."""
+        read = read_reproducer(text)
+        if read is None:
+            raise ReportedError(
+                Diagnostic(
+                    "expected a reproducer, with mlir_reproducer and its pipeline among the file's "
+                    "external_resources, got none",
+                    Position(name, 1, 1),
+                )
+            )
+        source = "<mlir_reproducer>"
+        self.sources[source], verify_each = read
+        pipeline = parse_pipeline(read[0], self.passes, source)
+        return dataclasses.replace(options, verify_each=verify_each), pipeline
+
+    def _reduce(
+        self,
+        options: CommandLine,
+        name: str,
+        text: str,
+        pipeline: tuple[ModulePass, ...],
+        target: Target,
+    ) -> int:
+        """Write the smallest input that fails as the first part of this one that does."""
+        from cutedialect.tools import reducer
+
+        quiet = dataclasses.replace(
+            options, reproducer=None, dumps=dataclasses.replace(options.dumps, tree=None)
+        )
+
+        def chunk(part: str) -> _Chunk:
+            return _Chunk(quiet, name, part, pipeline, target, io.StringIO(), 0, Timing())
+
+        def failure(part: str) -> str | None:
+            errors = [one for one in chunk(part).process() if one.severity == "error"]
+            return reducer.failure_of(errors[0].message) if errors else None
+
+        parts = list(_chunks(text)) if options.split_input_file else [text]
+        part = next((one for one in parts if failure(one) is not None), None)
+        wanted = None if part is None else failure(part)
+        is_kept: Callable[[str], bool] = lambda one: failure(one) == wanted  # noqa: E731
+        if options.reduce_test is not None:
+            is_kept, wanted = reducer.by_command(options.reduce_test), options.reduce_test
+            part = next((one for one in parts if is_kept(one)), None)
+        if part is None:
+            raise ReportedError(
+                Diagnostic("expected an input that fails, got none", Position(name, 1, 1), width=0)
+            )
+        reduction = reducer.Reduction(part, is_kept)
+
+        def parse(one: str) -> ModuleOp:
+            return chunk(one).parse()
+
+        def is_module(one: str) -> bool:
+            with contextlib.suppress(ReportedError):
+                return bool(parse(one).name)
+            return False
+
+        whole = options.style.text(parse(part)) if is_module(part) else ""
+        if whole and (whole == part or reduction.take(whole)):
+            reduction.is_interesting = lambda one: is_module(one) and is_kept(one)
+            reducer.reduce_module(reduction, parse, options.style.text)
+        else:
+            reducer.reduce_text(reduction)
+        self._write_output(options.output, reduction.text.rstrip("\n") + "\n")
+        lines = [one.strip().count("\n") + 1 for one in (reduction.text, part)]
+        self.stderr.write(
+            f"{lines[0]} of {lines[1]} lines after {reduction.runs} runs fail alike: {wanted}\n"
+        )
+        return 0
 
     def _read_input(self, path: str) -> tuple[str, str]:
         """The name to show for the input, and its text."""
@@ -228,6 +308,8 @@ class _Chunk:
         self.timing = timing
         self.stderr = stderr
         self.output: str | None = None
+        # The module and the passes of a reproducer.
+        self.kept: tuple[str, str] | None = None
         folder = options.dumps.tree
         if folder is not None and options.split_input_file:
             folder = folder / f"part-{number}"
@@ -243,7 +325,8 @@ class _Chunk:
         produced: list[Diagnostic] = []
         with collecting() as remarks:
             try:
-                module = self._parse()
+                module = self.parse()
+                self._keep(self.pipeline, module)
                 self._verify(module, "verifying the input")
                 if self.options.verify_roundtrip:
                     self._verify_roundtrip(module)
@@ -260,11 +343,29 @@ class _Chunk:
                     self.output = self._emit(module)
             except ReportedError as error:
                 produced.append(error.diagnostic)
+                self._write_reproducer(produced)
         if self.options.remarks:
             produced[:0] = [from_remark(remark) for remark in remarks]
         return produced
 
-    def _parse(self) -> ModuleOp:
+    def _keep(self, passes: Sequence[ModulePass], module: ModuleOp) -> None:
+        """Keep what a reproducer needs if one of these passes fails."""
+        if self.options.reproducer is not None:
+            self.kept = self.options.style.text(module), pipeline_spelled(passes)
+
+    def _write_reproducer(self, produced: list[Diagnostic]) -> None:
+        path, self.kept, kept = self.options.reproducer, None, self.kept
+        if path is None or kept is None:
+            return
+        text = with_pipeline(*kept, self.options.verify_each)
+        try:
+            write_whole(Path(path), text.encode())
+        except (OSError, ValueError) as error:
+            message = f"cannot write the reproducer: {reason_of(error)}"
+            produced.append(Diagnostic(message, Position(path, 1, 1), width=0))
+
+    def parse(self) -> ModuleOp:
+        """The module of the text. Raises `ReportedError`."""
         with self.timing.measure("Parser"):
             try:
                 parser = LocatingParser(self.ctx, self.text, self.name)
@@ -306,6 +407,8 @@ class _Chunk:
             self.dumps.around(one.name, module, "after")
             return
         self.dumps.before(one.name, module)
+        if self.options.local_reproducer:
+            self._keep([one], module)
         try:
             with self.timing.measure(one.name), _reported(f"running '{one.name}'", module):
                 one.apply(self.ctx, module)
