@@ -18,6 +18,8 @@ from .nodes import Skeleton
 _WORK_ITEMS = "work_items"
 _SOME_TILES = 3
 _FEW_ELEMENTS = 2
+# Trips that one tile along each extent makes at most, where an extent counts elements.
+_MOST_OF_A_TILE = 8
 # Trips of one loop, or rounds of one `scf.while`, after which a case is not run to its end.
 _MOST_TRIPS, _MOST_TRIPS_THAT_HOLD = 400, 40
 _ONE_TILE = "one tile of each extent"
@@ -143,6 +145,7 @@ def first_case(skeleton: Skeleton) -> Case:
 def _cases(runs: _Runs) -> Iterator[None]:
     """Run all cases, those that look for inputs first; asks after each whether to go on."""
     skeleton = runs.skeleton
+    _find_smaller_units(runs)
     base, asked = _with_two_items(runs)
     usual = _inner(runs.trips(_ONE_TILE, base).trips)
     yield
@@ -187,6 +190,26 @@ def _cases(runs: _Runs) -> Iterator[None]:
             yield
         runs.trips("the next block", base.but(block=skeleton.cluster))
         yield
+
+
+def _find_smaller_units(runs: _Runs) -> None:
+    """Extents may count more than elements, such as pages of so many rows: where one tile along one
+    of them makes many trips, so many less of it are a tile.
+    """
+    units = runs.skeleton.units
+    most = _most(runs.trips(_ONE_TILE, Inputs(runs.skeleton)).trips)
+    for key, unit in list(units.items()):
+        if most > _MOST_OF_A_TILE and unit % most == 0:
+            units[key] = unit // most
+            fewer = _most(runs.trips(_ONE_TILE, Inputs(runs.skeleton)).trips)
+            if fewer == most:
+                units[key] = unit
+            most = fewer
+
+
+def _most(trips: Trips) -> int:
+    """The most trips of a loop that is not over work items."""
+    return max((max(counts) for counts in _inner(trips).values()), default=0)
 
 
 def _inner(trips: Trips) -> dict[Operation, frozenset[int]]:

@@ -10,8 +10,9 @@ from xdsl.parser import Parser
 
 from cutedialect.dialects import all_dialects
 from cutedialect.dialects.cute import KernelOp
+from cutedialect.passes.protocol.cases import check
 from cutedialect.passes.protocol.check_protocol import CheckProtocolPass, verdict_of
-from cutedialect.passes.protocol.skeleton import Undecided
+from cutedialect.passes.protocol.skeleton import Undecided, skeleton_of
 from cutedialect.remarks import collecting
 
 RING = (Path(__file__).parent / "ring.mlir").read_text()
@@ -153,6 +154,21 @@ def test_a_stage_some_trips_back_is_one_of_the_trip():
     assert verdict_of(kernel_of(ahead.replace(LOOP, filled))).findings == ()
 
 
+def test_an_extent_of_pages_is_varied_page_by_page():
+    """Of 64 rows a page each is a trip: 64 tiles of one element would be as many trips."""
+    pages = f"""    %columns = cute.dim %Y, 1 : {MATRIX}
+    %rows = arith.constant 64 : i32
+    %all = arith.muli %columns, %rows : i32
+    %trips = arith.ceildivsi %all, %rows : i32
+{LOOP}"""
+    text = STAGES.replace("%s[%zero]", "%s[%i]").replace(LOOP, pages).replace("to %n", "to %trips")
+    skeleton = skeleton_of(kernel_of(text))
+    assert skeleton.units == {(0, 1): 64}
+    assert check(skeleton)[0] == []
+    assert skeleton.units == {(0, 1): 1}
+
+
+MATRIX = '!cute.memref<f32, gmem, align<16>, "(32,?):(?{i64 div=4},1)">'
 LOOP = "    scf.for %k = %zero"
 AHEAD = """%j = arith.remui %k, %two : i32
       %next = arith.addi %k, %one : i32
