@@ -126,6 +126,7 @@ def test_every_public_name_is_used_in_a_program_that_is_run():
     assert set(cutedialect.__all__) - set(used()) == set()
 
 
+@pytest.mark.timeout(300)  # the cookbook compiles and runs all of its kernels
 @pytest.mark.parametrize("name", ["index", "cookbook", "cupy"])
 def test_the_code_of_a_page_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -572,10 +572,11 @@ def test_a_description_of_the_format_before_has_a_launcher() -> None:
         read_description('{"format": "cutedialect-kernel-9"}')
 
 
+@pytest.mark.timeout(300)  # two kernels are assembled
 def test_the_server_launches_what_it_is_asked_for_and_sees_wrong_results(tmp_path: Path) -> None:
     """The stand-in computes nothing: what is copied back are zeros."""
     server = Path(__file__).parents[4] / "examples" / "server"
-    targets = ["--arch", "sm_90a", "--arch", "sm_80", "--launcher", "c", "-o", str(tmp_path)]
+    targets = ["--arch", "sm_90a", "--launcher", "c", "-o", str(tmp_path)]
     heads = ["?x8x?x64:f16"] * 3
     product = ["cute.gemm", "?x?:f16", "?x?:f16", "--set", "out_dtype=f32"]
     for kernel in (product, ["cute.attention", *heads, "--set", "causal=True"]):
