@@ -13,7 +13,6 @@ from math import prod
 from typing import Any, Protocol, TypeVar
 
 from cutedialect import environment
-from cutedialect.atoms import Device, device_named, target, usual_device
 from cutedialect.backend.runtime.driver import gpu_available
 from cutedialect.backend.runtime.errors import REFUSED, SPILL, CompileError
 from cutedialect.backend.runtime.kernel import Kernel
@@ -110,16 +109,6 @@ def runs_on_device(backend: str) -> bool:
     """Whether a GPU will run what is compiled."""
     asked = environment.backend() if backend == "auto" else backend
     return asked not in ("emulator", "interpreter") and gpu_available()
-
-
-def device_for(arch: str) -> Device:
-    """The current device where it has a target, else a usual one of that."""
-    if gpu_available():
-        from cutedialect.backend.runtime.devices import current_arch, device_name
-
-        if target(current_arch()).number == target(arch).number:
-            return device_named(device_name(), arch)
-    return usual_device(arch)
 
 
 class Memory:

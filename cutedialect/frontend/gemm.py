@@ -14,6 +14,8 @@ from math import prod
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from cutedialect.atoms import Device, device_named, target, usual_device
+from cutedialect.backend.runtime.driver import gpu_available
 from cutedialect.backend.runtime.errors import CompileError
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.tracebacks import explained
@@ -27,7 +29,7 @@ from .captured import exact
 from .declarations import GEMM
 from .doors import Door
 from .dtypes import DType, as_dtype, f16, f32, f64, i32
-from .fitting import Memory, allowed, device_for, runs_on_device, searched
+from .fitting import Memory, allowed, runs_on_device, searched
 from .gemm_operands import (
     ACCUMULATORS,
     EIGHT_BIT_FLOATS,
@@ -459,6 +461,16 @@ def prepared_call(
         with suppress(CompileError, ValueError):
             return prepared(kept)
     return found(None)
+
+
+def device_for(arch: str) -> Device:
+    """The current device where it has a target, else a usual one of that."""
+    if gpu_available():
+        from cutedialect.backend.runtime.devices import current_arch, device_name
+
+        if target(current_arch()).number == target(arch).number:
+            return device_named(device_name(), arch)
+    return usual_device(arch)
 
 
 def note_prices(kernel: Kernel | None, arch: str) -> None:

@@ -14,7 +14,6 @@ from cutedialect.choosing.gemm_problem import Problem
 from cutedialect.choosing.gemm_schedules import GEMM_SPACE
 from cutedialect.choosing.price import nearest, remark_on
 from cutedialect.choosing.tensor_memory_schedules import tensor_cycles
-from cutedialect.frontend import fitting
 from cutedialect.frontend import gemm as gemm_module
 from cutedialect.frontend.attention_splits import processors_of
 
@@ -84,8 +83,9 @@ def test_a_kernel_says_whose_timings_decided(monkeypatch):
         return [str(each) for each in kernel.remarks if each.pass_name == "choosing"]
 
     assert remarks() == []
+    device_for = gemm_module.device_for
     monkeypatch.setattr(gemm_module, "device_for", lambda arch: H200)
     assert "no timings of H200" in remarks()[0]
     whole = "tile = (128,128,64), roles = specialized"
-    assert fitting.device_for("sm_90a") == H100
+    assert device_for("sm_90a") == H100
     assert len(remarks(schedule=whole)) == 0
