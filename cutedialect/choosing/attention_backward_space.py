@@ -16,9 +16,11 @@ from .need import Limits, Need
 # Bytes of barriers and of rows of f32 beside the tiles.
 _BESIDE_BYTES = 4096
 # Registers of a thread for addresses, bounds and coordinates, and where it holds more of these.
-_BESIDE, _MORE_BESIDE = 24, 32
+_BESIDE, _MORE_BESIDE = 24, 40
 # Registers of a thread of warps that multiply alone, of which 8 compute.
 _MOST_REGISTERS, _WARPS = 255, 8
+# Keys of a block where rows stay, and of heads wider than this.
+_STREAMED_KEYS, _FEW_STREAMED_KEYS, _WIDE = 64, 32, 192
 _THREADS_OF_GROUP, _LANES = 128, 32
 _ELEMENT_BYTES = 2
 
@@ -39,6 +41,7 @@ class _Row:
 _GROUP_ROWS = (
     _Row(128, (128, 64), (8, 1)),
     _Row(256, (64, 64), (4, 2)),
+    _Row(128, (64, 64), (4, 1)),
     _Row(256, (64, 32), (4, 2)),
 )
 # Of warps alone, whose operands pass through registers.
@@ -80,8 +83,8 @@ class AttentionBackwardSpace:
         warps = schedule.warps or (_WARPS, 1)
         threads = _LANES * warps[0] * warps[1]
         depth, width = problem.dims
-        # Both gradients, scores with their slopes, and a half of each of these as an operand.
-        values = keys * (depth + width) + 3 * rows * keys
+        # Both gradients, scores with their slopes, and one of these as an operand of half the bits.
+        values = keys * (depth + width) + 2.5 * rows * keys
         if problem.adds:
             values += max(0, rows * depth - rows * keys)
         beside = _MORE_BESIDE if problem.has_more else _BESIDE
@@ -94,6 +97,15 @@ class AttentionBackwardSpace:
 
 
 ATTENTION_BACKWARD = AttentionBackwardSpace()
+
+
+def streamed_keys(problem: AttentionBackwardProblem, schedule: Schedule) -> int:
+    """Keys of a block where rows stay: a thread holds their scores and slopes beside all columns of
+    a row of the gradient.
+    """
+    assert schedule.tile is not None
+    most = _FEW_STREAMED_KEYS if problem.widest > _WIDE else _STREAMED_KEYS
+    return min(schedule.tile[0], most)
 
 
 def _room(problem: AttentionBackwardProblem, threads: int) -> float:

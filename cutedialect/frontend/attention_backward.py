@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cutedialect.choosing.attention_backward_problem import AttentionBackwardProblem
 from cutedialect.choosing.attention_backward_space import ATTENTION_BACKWARD as SPACE
+from cutedialect.choosing.attention_backward_space import streamed_keys
 from cutedialect.choosing.attention_problem import WARPGROUP_TARGETS
 from cutedialect.choosing.attention_space import tile_columns
 from cutedialect.choosing.choose import choose
@@ -32,6 +33,8 @@ from .ready_attention_backward import MEMORY, ReadyAttentionBackward
 
 _ELEMENTS, _RESULTS = (f16, bf16), (f16, bf16, f32)
 _MOST_DIMS = 256
+# Heads up to which gradients of queries are added up beside those of keys and values.
+_WIDEST_ADDED = 128
 # Columns of two units of the narrowest swizzle, of 16 bits.
 _UNIT = 32
 _OPERANDS = "qkv"
@@ -165,8 +168,12 @@ class AttentionBackwardCall:
 
     @property
     def _adds(self) -> bool:
-        """Whether gradients of queries are added up in memory."""
-        return "dq" in self.gradients and len(self.gradients) > 1 and not self.given.deterministic
+        """Whether gradients of queries are added up in memory: not those of wide heads, which would
+        take the shared memory of a stage.
+        """
+        is_wide = max(self.q.shape[-1] or 0, self.v.shape[-1] or 0) > _WIDEST_ADDED
+        adds = "dq" in self.gradients and len(self.gradients) > 1
+        return adds and not (is_wide or self.given.deterministic)
 
     def _loads_boxes(self) -> bool:
         return all(is_boxes(each.value, each.name) for each in (self.q, self.k, self.v))
@@ -194,7 +201,7 @@ class AttentionBackwardCall:
             return ready
 
         def options(of: Schedule) -> dict[str, Any]:
-            return {"schedule": of, "tile": of.tile}
+            return {"schedule": of, "tile": of.tile, "streamed": streamed_keys(problem, of)}
 
         fixed = {
             "dims": problem.dims,

@@ -372,3 +372,22 @@ def test_descent_along_the_gradients_lowers_the_loss(monkeypatch):
     monkeypatch.setenv("CUTEDIALECT_BACKEND", "emulator")
     monkeypatch.setattr(example, "STEPS", 2)
     assert example.main() == 0
+
+
+@pytest.mark.some(1)
+@pytest.mark.parametrize(
+    ("d", "causal", "tile"),
+    [
+        (64, True, "(128,64)"),
+        (128, False, "(128,64)"),
+        (128, True, "(128,64)"),
+        (256, True, "(64,64)"),
+    ],
+)
+def test_defaults_have_registers_for_all_values(d, causal, tile):
+    spec, lse = cute.TensorSpec((2, 8, 4096, d), "bf16"), cute.TensorSpec((2, 8, 4096), "f32")
+    kernel = cute.compile(
+        cute.attention_backward, spec, spec, spec, spec, spec, lse, causal=causal, arch="sm_90a"
+    )
+    assert kernel.resources.spills in (None, 0)
+    assert f'"tile = {tile}' in kernel.stages["cute-synchronize"]

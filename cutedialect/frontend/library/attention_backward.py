@@ -50,11 +50,13 @@ def attention_backward(
     *,
     tile: tuple[int, int] = (64, 64),
     dims: tuple[int, int] = (64, 64),
+    streamed: int = 64,
 ) -> None:
     """The gradients dQ, dK and dV that are asked for, of softmax(scores) V and its logarithms lse,
     where the loss has the slopes dO and dlse along these; arguments are those of `key_gradients`,
     `scale` that of scores in units of log2(e) and `factor` in natural ones. `tile` is (keys, rows),
-    `dims` are the head dimensions, rounded up.
+    `dims` are the head dimensions, rounded up, and `streamed` the keys of a block of
+    the pass over the keys.
 
     Memory of the call: `logarithms` and `delta` (batch, heads..., rows of whole tiles); `sums`
     (..., D) of dQ, added up in the order in which CTAs come, without which a pass over the keys has
@@ -62,7 +64,8 @@ def attention_backward(
     """
     from cutedialect.frontend.host import launch
 
-    plan = Schedule(roles="uniform", scheduler="single", epilogue="direct")
+    # What is computed again pair by pair needs registers that several CTAs would not leave it.
+    plan = Schedule(roles="uniform", scheduler="single", epilogue="direct", ctas=1)
     launch(
         prepare_rows, dO, out, lse, dlse, logarithms, delta, sums, copied, q_offsets,
         schedule=plan, rows=tile[1], dims=dims,
@@ -83,5 +86,5 @@ def attention_backward(
     elif dQ is not None:
         launch(
             query_gradients, dQ, g, Q, K, V, logarithms, delta, *about, *offsets,
-            schedule=Schedule(), tile=tile, dims=dims,
+            schedule=Schedule(), tile=(streamed, tile[1]), dims=dims,
         )  # fmt: skip
