@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, get_args
 
@@ -350,53 +351,82 @@ _WORDS = {
 
 
 def _checked(name: str, value: object) -> object:
-    if value is None:
-        return None
-    if name in _TUPLES:
-        ok = isinstance(value, tuple) and all(
-            isinstance(extent, int) and not isinstance(extent, bool) and extent > 0
-            for extent in value
-        )
-        if not ok or len(value) not in _TUPLES[name]:  # type: ignore[arg-type]
-            raise ScheduleError(f"expected {name} to be a tuple of positive ints, got {value!r}")
-        return value
-    if name == "mma":
-        from cutedialect.atoms.tiled_mma import TiledMma
+    """A field's value, or in the form in which it is kept."""
+    return None if value is None else _CHECKS.get(name, _string)(name, value)
 
-        try:
-            return str(value if isinstance(value, TiledMma) else TiledMma.parse(str(value)))
-        except ValueError as error:
-            raise ScheduleError(f"mma: {error}") from None
-    if name == "polynomials":
-        ok = isinstance(value, tuple) and len(value) == 2
-        ok = ok and all(isinstance(each, int) and not isinstance(each, bool) for each in value)  # type: ignore[union-attr]
-        if not ok or not 0 <= value[0] <= SHARES or value[1] not in DEGREES:  # type: ignore[index]
-            raise ScheduleError(
-                f"expected {name} to be (share, degree), of 0..{SHARES} and {DEGREES[0]}.."
-                f"{DEGREES[-1]}, got {value!r}"
-            )
-        return value
-    if name in _COUNTS:
-        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _COUNTS[name]:
-            raise ScheduleError(
-                f"expected {name} to be an int in 1..{_COUNTS[name]}, got {value!r}"
-            )
-        return value
-    if name == "roles" and isinstance(value, str) and value.startswith("(") and value.endswith(")"):
-        try:
-            plan_of(value)
-        except ValueError as error:
-            raise ScheduleError(str(error)) from None
-        return value
-    if name in _WORDS and value not in [*_WORDS[name]]:
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _tuple(name: str, value: object) -> object:
+    ok = isinstance(value, tuple) and all(_is_count(each) and each > 0 for each in value)
+    if not ok or len(value) not in _TUPLES[name]:  # type: ignore[arg-type]
+        raise ScheduleError(f"expected {name} to be a tuple of positive ints, got {value!r}")
+    return value
+
+
+def _tiled_mma(name: str, value: object) -> object:
+    from cutedialect.atoms.tiled_mma import TiledMma
+
+    try:
+        return str(value if isinstance(value, TiledMma) else TiledMma.parse(str(value)))
+    except ValueError as error:
+        raise ScheduleError(f"{name}: {error}") from None
+
+
+def _share(name: str, value: object) -> object:
+    ok = isinstance(value, tuple) and len(value) == 2 and all(map(_is_count, value))
+    if not ok or not 0 <= value[0] <= SHARES or value[1] not in DEGREES:  # type: ignore[index]
+        raise ScheduleError(
+            f"expected {name} to be (share, degree), of 0..{SHARES} and {DEGREES[0]}.."
+            f"{DEGREES[-1]}, got {value!r}"
+        )
+    return value
+
+
+def _count(name: str, value: object) -> object:
+    if not _is_count(value) or not 1 <= value <= _COUNTS[name]:  # type: ignore[operator]
+        raise ScheduleError(f"expected {name} to be an int in 1..{_COUNTS[name]}, got {value!r}")
+    return value
+
+
+def _roles(name: str, value: object) -> object:
+    """A plan by its name or as its own text."""
+    if not (isinstance(value, str) and value.startswith("(") and value.endswith(")")):
+        return _word(name, value)
+    try:
+        plan_of(value)
+    except ValueError as error:
+        raise ScheduleError(str(error)) from None
+    return value
+
+
+def _word(name: str, value: object) -> object:
+    if value not in [*_WORDS[name]]:
         near = difflib.get_close_matches(str(value), _WORDS[name], 1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise ScheduleError(
             f"expected {name} to be one of {', '.join(_WORDS[name])}, got {value!r}{hint}"
         )
+    return _string(name, value)
+
+
+def _string(name: str, value: object) -> object:
     if not isinstance(value, str):
         raise ScheduleError(f"expected {name} to be a string, got {value!r}")
     return value
+
+
+# How each kind of field is checked; other fields are strings.
+_CHECKS: dict[str, Callable[[str, object], object]] = {
+    **dict.fromkeys(_TUPLES, _tuple),
+    **dict.fromkeys(_COUNTS, _count),
+    **dict.fromkeys(_WORDS, _word),
+    "roles": _roles,
+    "mma": _tiled_mma,
+    "polynomials": _share,
+}
 
 
 def _split(body: str) -> list[str]:
