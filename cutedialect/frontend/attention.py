@@ -5,15 +5,11 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from cutedialect.backend.runtime.driver import gpu_available
-from cutedialect.backend.runtime.errors import CompileError
-from cutedialect.backend.runtime.tunings import has_tunings
 from cutedialect.choosing.attention_parameters import open_parameters
 from cutedialect.choosing.attention_problem import WARPGROUP_TARGETS, WIDE, AttentionProblem
 from cutedialect.choosing.attention_space import ATTENTION as SPACE
@@ -21,31 +17,24 @@ from cutedialect.choosing.attention_space import tile_columns
 from cutedialect.choosing.choose import choose
 from cutedialect.schedule import Schedule
 
-from .attention_operands import (
-    check_extent,
-    check_operands,
-    columns_of,
-    differ,
-    first_columns,
-    integers,
-    page_table,
-)
-from .attention_scales import head_scales, split_scales
+from .attention_operands import Packing, Window, columns_of
+from .attention_scales import HeadScales, split_scales
 from .attention_splits import Work, parts_of, processors_of, without_parts
 from .attention_views import (
     follow_each_other,
 )
 from .declarations import ATTENTION
 from .doors import Door
-from .dtypes import DType, as_dtype, bf16, f16, f32, i32
-from .fitting import Memory, allowed, searched
-from .gemm_operands import Operand, as_number, as_operand, check_types, shown
+from .dtypes import DType, f16, f32, i32
+from .fitting import Memory, fitted
+from .gemm_operands import check_types
 from .kernel import TensorSpec
 from .launch import Variants, as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.attention import attention as program
 from .library.split_attention import split_attention
 from .ready_attention import ReadyAttention
 from .ready_call import call_key
+from .rules import Checked, Operand
 
 _LOG2_E = math.log2(math.e)
 # Rows of heads that share keys are those of one tile where they are so many of a head, or so many
@@ -55,155 +44,70 @@ _MOST_FOLDED, _MOST_TOGETHER = 8, 64
 _WIDE_UNIT = 128
 # Bytes that divide the strides of what TMA copies, and of what asynchronous copies do.
 _BOX_ALIGN, _WORD_BYTES = 16, 4
-# No sequence is longer; sums of a few such numbers stay within 32 bits.
-_UNBOUNDED = 1 << 29
-
-Window = tuple[int | None, int | None]
 
 
-@dataclass(frozen=True)
-class _Packing:
-    """Where packed sequences begin, in rows of q and of k."""
+class AttentionCall(Checked):
+    """The checked arguments of one call. `columns` are those of k that are values, if any."""
 
-    q_offsets: Operand
-    k_offsets: Operand
-
-
-class AttentionCall:
-    """The checked arguments of one call."""
+    call = ATTENTION
+    q: Operand
+    k: Operand
+    v: Operand
+    block_table: Operand | None
+    lengths: Operand | None
+    out: Operand | None
+    columns: int | None
+    window: Window
+    scale: float
+    softcap: float | None
+    scales: HeadScales
+    packing: Packing | None
 
     def __init__(self, given: SimpleNamespace) -> None:
-        self.given = given
-        self.q, self.k = as_operand(given.q, "q"), as_operand(given.k, "k")
-        array, columns = columns_of(given.k, given.v)
-        v = array if columns is None else columns
-        if isinstance(v, bool):
-            raise TypeError("v: expected an array, or how many columns of k it is, got bool")
-        self.is_latent = isinstance(v, int)
-        self.v = first_columns(self.k, v) if isinstance(v, int) else as_operand(v, "v")
-        block_table, causal, softcap = given.block_table, given.causal, given.softcap
-        self.table = (
-            None if block_table is None else page_table(block_table, self.q, self.k, self.v)
-        )
-        check_operands(self.q, self.k, self.v, self.table)
-        self.heads = self.k.shape[1]
-        self.out_shape = (*self.q.shape[:-1], self.v.shape[-1])
-        if causal not in (True, False):
-            raise TypeError(f"causal: expected True or False, got {causal!r}")
-        self.causal = bool(causal)
-        self.window = _window(given.window, causal)
-        depth = self.q.shape[-1]
-        self.scale = (
-            1 / math.sqrt(depth or 1) if given.scale is None else _number("scale", given.scale)
-        )
-        heads = self.q.shape[1], self.heads, self.heads
         self.given_scales = given.scale_q, given.scale_k, given.scale_v
-        self.scales = head_scales(self.given_scales, self.q.shape[0], heads)
-        self.softcap = None if not softcap else _number("softcap", softcap)
-        if self.softcap is not None and self.softcap < 0:
-            raise ValueError(f"softcap: expected a positive number, got {softcap}")
-        self.lengths = None if given.lengths is None else integers("lengths", given.lengths)
-        self.packing = None
-        if self.lengths is not None:
-            check_extent("lengths", self.lengths, self.q.shape[0])
-        if given.cu_seqlens is not None:
-            self.packing = self._packed(given.cu_seqlens)
-        default = self.q.dtype if self.q.dtype.bits > 8 else bf16
-        default = default if given.out is None else as_operand(given.out, "out").dtype
-        dtype = given.out_dtype
-        self.out_dtype = default if dtype is None else as_dtype(dtype, "out_dtype")
-        self._check_out(given.out)
         self.returns_lse = given.return_lse
+        super().__init__(given)
 
-    def _packed(self, given: object) -> _Packing:
-        if self.lengths is not None:
-            raise ValueError("cu_seqlens: expected None with lengths, got both")
-        if self.table is not None:
-            raise ValueError("cu_seqlens: expected None with block_table, got both")
-        if not isinstance(given, tuple | list) or len(given) != 2:
-            raise TypeError(
-                f"cu_seqlens: expected (q_offsets, k_offsets), got {type(given).__name__}"
-            )
-        if differ(self.q.shape[0], 1):
-            raise ValueError(
-                f"q: expected batch 1 with cu_seqlens (1, heads, total, head dimension), got shape "
-                f"{shown(self.q.shape)}"
-            )
-        packing = _Packing(integers("cu_seqlens[0]", given[0]), integers("cu_seqlens[1]", given[1]))
-        check_extent("cu_seqlens[1]", packing.k_offsets, packing.q_offsets.shape[0])
-        count = packing.q_offsets.shape[0]
-        if count is not None and count < 2:
-            raise ValueError(
-                f"cu_seqlens[0]: expected the offsets of one or more sequences and their end, got "
-                f"{count} numbers"
-            )
-        return packing
+    @property
+    def is_latent(self) -> bool:
+        """Whether values are columns of k."""
+        return self.columns is not None
 
-    def _check_out(self, out: Any) -> None:
-        if out is None:
-            return
-        given = as_operand(out, "out")
-        if any(differ(x, y) for x, y in zip(given.shape, self.out_shape, strict=False)) or len(
-            given.shape
-        ) != len(self.out_shape):
-            raise ValueError(
-                f"out: expected shape {shown(self.out_shape)}, got {shown(given.shape)}"
-            )
-        if given.dtype != self.out_dtype:
-            raise TypeError(f"out: expected {self.out_dtype.name}, got {given.dtype.name}")
+    @property
+    def heads(self) -> int | None:
+        """The heads of k and v."""
+        return self.extents["Hk"]
 
     def prepare(self) -> ReadyAttention:
         """Compile (or find) the kernel; an empty output has none. Of a call without a schedule, one
         that spills gives way to one with fewer keys in a block.
         """
-        backend = self.given.backend
+        backend, schedule = self.given.backend, as_schedule(self.given.schedule)
         target = self.given.arch or default_arch(backend)
         check_arch(target)
         check_types(self.q, self.q, target)
         problem = self.problem(target, backend)
-
-        def found(given: Schedule | None) -> ReadyAttention:
-            choice = partial(choose, SPACE, problem, given)
-            prepared = partial(self._prepared_with, problem, given, backend)
-            if given is not None and given.tile is not None:
-                # What spills stays where its keys are given: the launch tells.
-                return prepared(choice())
-            memory = Memory(lambda: f"attention {problem.kernel_class}", target)
-            return searched(choice, prepared, backend, memory)
-
-        schedule = as_schedule(self.given.schedule)
-        if schedule is None:
-            kept = self._kept_schedule(target, backend)
-            # A class of problems may hold one that the schedule does not fit.
-            if kept is not None:
-                with suppress(CompileError, ValueError):
-                    return self.prepared_with(kept, target, backend)
-            return found(None)
-        if schedule.tile is not None and len(schedule.tile) != 2:
+        if schedule is not None and schedule.tile is not None and len(schedule.tile) != 2:
             raise ValueError(f"schedule: expected a tile (rows, keys), got {schedule.tile}")
-        return allowed(found, schedule)
 
-    def _kept_schedule(self, target: str, backend: str) -> Schedule | None:
-        """What tuning found for calls like this one, where a device runs it."""
-        if backend in ("emulator", "interpreter") or not (has_tunings() and gpu_available()):
-            return None
-        from .attention_tuning import kept_schedule
+        def choice(given: Schedule | None) -> Any:
+            # What spills stays where its keys are given: the launch tells.
+            stays = given is not None and given.tile is not None
+            return None if stays else partial(choose, SPACE, problem, given)
 
-        return kept_schedule(self, target)
+        memory = Memory(lambda: f"attention {problem.kernel_class}", target)
+        prepared = partial(self._prepared_with, problem, backend)
+        return fitted(prepared, choice, schedule, backend, memory, partial(_kept, self, target))
 
     def prepared_with(self, given: Schedule | None, target: str, backend: str) -> ReadyAttention:
         """The call with the choice that has the fields of a schedule."""
-        problem = self.problem(target, backend)
-        return self._prepared_with(problem, given, backend, choose(SPACE, problem, given))
-
-    def lacks(self) -> str:
-        """What is said of a call without results."""
-        return f"an output with elements, got shape {shown(self.out_shape)}"
+        return self._prepared_with(self.problem(target, backend), backend, given, None)
 
     def _prepared_with(
-        self, problem: AttentionProblem, given: Schedule | None, backend: str, chosen: Schedule
+        self, problem: AttentionProblem, backend: str, given: Schedule | None, best: Schedule | None
     ) -> ReadyAttention:
         """The call with what was chosen, where `given` is what it gives of that."""
+        chosen = choose(SPACE, problem, given) if best is None else best
         out, target = self.given.out, problem.arch
         folds = self.folds(out)
         parts = self._parts(chosen, folds, target, backend)
@@ -213,7 +117,7 @@ class AttentionCall:
             return ready
         options = _options(problem, chosen) | {
             "dims": problem.dims,
-            "page_size": 0 if self.table is None else self.k.shape[2],
+            "page_size": 0 if self.block_table is None else self.k.shape[2],
             # The largest score is that of the largest product only with a positive factor.
             "is_scaled_first": self.softcap is not None or self.scale <= 0,
             "arch": target,
@@ -257,7 +161,7 @@ class AttentionCall:
             loads_boxes=self.loads_boxes() and not self._gathers(folds),
             is_uneven=(left, right) != (None, None) or sliced,
             keeps_more=left is not None or sliced or self.returns_lse,
-            is_paged=self.table is not None,
+            is_paged=self.block_table is not None,
             bits_q=self.q.dtype.bits,
             is_sliced=sliced,
             is_packed=is_packed,
@@ -280,7 +184,7 @@ class AttentionCall:
     @property
     def _is_sliced(self) -> bool:
         """Whether a sequence is a slice of k and v, or scattered over them."""
-        return (self.lengths, self.packing, self.table) != (None, None, None)
+        return (self.lengths, self.packing, self.block_table) != (None, None, None)
 
     def _rows_of_tiles(self, folds: bool) -> int | None:
         """The rows that tiles are made of."""
@@ -321,7 +225,7 @@ class AttentionCall:
         """The arguments of the tile program for the results, or their specs."""
         values = None if self.is_latent else self.v.value
         lengths = None if self.lengths is None else self.lengths.value
-        table = None if self.table is None else self.table.value
+        table = None if self.block_table is None else self.block_table.value
         packing = self.packing
         offsets = () if packing is None else (packing.q_offsets.value, packing.k_offsets.value)
         arrays = self.q.value, self.k.value, values, out, lse, lengths, table
@@ -343,9 +247,9 @@ class AttentionCall:
 
     def key_shape(self) -> tuple[int | None, ...]:
         """The shape of k without pages."""
-        if self.table is None:
+        if self.block_table is None:
             return self.k.shape
-        batch, pages = self.table.shape
+        batch, pages = self.block_table.shape
         size = self.k.shape[2]
         keys = None if pages is None or size is None else pages * size
         return batch, self.k.shape[1], keys, self.k.shape[3]
@@ -417,6 +321,13 @@ class AttentionCall:
         return (number, heads, group) if group > 1 else (number, heads)
 
 
+def _kept(call: AttentionCall, target: str) -> Schedule | None:
+    """What tuning found for calls like this one."""
+    from .attention_tuning import kept_schedule
+
+    return kept_schedule(call, target)
+
+
 def _options(problem: AttentionProblem, chosen: Schedule) -> dict[str, Any]:
     """The schedule, and the parameters of the program that go with it."""
     return open_parameters(problem, chosen) | {"schedule": chosen}
@@ -433,31 +344,6 @@ def _scalar(value: float | None, dtype: DType) -> Any:
     if value is None:
         return None
     return dtype.numpy.type(value)
-
-
-def _window(window: Any, causal: bool) -> Window:
-    """(keys before, keys behind) that a row sees, None for all."""
-    left: int | None = None
-    right: int | None = None
-    if window is not None:
-        ok = isinstance(window, tuple | list) and len(window) == 2
-        if not ok or not all(
-            hasattr(each, "__index__") and not isinstance(each, bool) for each in window
-        ):
-            raise TypeError(f"window: expected (left, right), two ints, got {window!r}")
-        if min(window) < -1:
-            raise ValueError(f"window: expected numbers of keys or -1, got {tuple(window)}")
-        left, right = (None if each == -1 else min(int(each), _UNBOUNDED) for each in window)
-    if causal:
-        right = 0
-    return left, right
-
-
-def _number(name: str, value: object) -> float:
-    found = as_number(name, value)
-    if not math.isfinite(found):
-        raise ValueError(f"{name}: expected a finite number, got {found}")
-    return found
 
 
 def _look(

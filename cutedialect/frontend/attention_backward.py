@@ -25,11 +25,12 @@ from .declarations import ATTENTION, ATTENTION_BACKWARD
 from .doors import Door
 from .dtypes import DType, bf16, f16, f32
 from .fitting import Memory, allowed, searched
-from .gemm_operands import Operand, as_operand, check_types, shown
+from .gemm_operands import check_types
 from .kernel import TensorSpec
 from .launch import Variants, as_schedule, check_arch, compile_kernel, default_arch
 from .library.attention_backward import attention_backward as program
 from .ready_attention_backward import MEMORY, ReadyAttentionBackward
+from .rules import Operand, as_operand, shown
 
 _ELEMENTS, _RESULTS = (f16, bf16), (f16, bf16, f32)
 _MOST_DIMS = 256

@@ -1,50 +1,51 @@
-"""What the arrays of `cute.attention` have to be: elements, shapes, and how they fit each other."""
+"""What has to hold for the arguments of `cute.attention`: rows of its declaration."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from .dtypes import bf16, e4m3, e5m2, f16, i32, i64
-from .gemm_operands import Operand, as_operand, shown
+from .attention_scales import head_scales
+from .dtypes import bf16
+from .gemm_operands import as_number
 from .kernel import TensorSpec
+from .rules import (
+    Array,
+    Fact,
+    Fits,
+    Operand,
+    Rule,
+    Written,
+    as_operand,
+    check_array,
+    counted,
+    differ,
+    result_type,
+    shown,
+)  # fmt: skip
 
-_ELEMENTS = (f16, bf16, e4m3, e5m2)
 # Head dimensions of 8 bits, and of 16 bits, of q and k and of v.
 _MOST_DIMS, _WIDEST = 256, {"q": 576, "k": 576, "v": 512}
 # Rows that the swizzles of shared memory repeat in: pages are copied one by one.
 _LEAST_PAGE = 8
+# No sequence is longer; sums of a few such numbers stay within 32 bits.
+_UNBOUNDED = 1 << 29
+
+Window = tuple[int | None, int | None]
 
 
-def check_operands(q: Operand, k: Operand, v: Operand, table: Operand | None) -> None:
-    """Refuse arrays that do not fit each other; with a table of pages k and v are
-    (pages, heads, page size, head dimension).
-    """
-    for each in (q, k, v):
-        if len(each.shape) != 4:
-            raise ValueError(
-                f"{each.name}: expected 4 dimensions (batch, heads, sequence, head dimension), "
-                f"got shape {shown(each.shape)}"
-            )
-        if each.dtype not in _ELEMENTS:
-            raise TypeError(f"{each.name}: expected f16, bf16, e4m3 or e5m2, got {each.dtype.name}")
-        first = k if each is v and q.dtype.bits > 8 else q
-        is_narrow = each is k and each.dtype.bits < q.dtype.bits
-        if each.dtype != first.dtype and not is_narrow:
-            raise TypeError(
-                f"{each.name}: expected {first.dtype.name} as in {first.name}, got "
-                f"{each.dtype.name}"
-            )
-        depth = each.shape[-1]
-        most = _WIDEST[each.name] if min(q.dtype.bits, k.dtype.bits) == 16 else _MOST_DIMS
-        if depth is None or not 1 <= depth <= most:
-            raise ValueError(f"{each.name}: expected a head dimension of 1 to {most}, got {depth}")
-        if last_stride(each) not in (1, None) and depth > 1 and 0 not in each.shape:
-            raise ValueError(
-                f"{each.name}: expected a contiguous last dimension, got stride {last_stride(each)}"
-            )
-    _check_shapes(q.shape, k.shape, v.shape, table)
+__all__ = ["FITS", "RULES", "Packing", "Window", "columns_of", "differ", "last_stride"]
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Where packed sequences begin, in rows of q and of k."""
+
+    q_offsets: Operand
+    k_offsets: Operand
 
 
 def columns_of(k: Any, v: Any) -> tuple[Any, int | None]:
@@ -68,76 +69,51 @@ def columns_of(k: Any, v: Any) -> tuple[Any, int | None]:
     return v, None
 
 
-def first_columns(k: Operand, count: int) -> Operand:
-    """Values that are so many columns of k."""
+def _values(call: Any) -> Operand:
+    """The values: so many columns of k, or an array of their own."""
+    k, columns = call.k, call.columns
+    if columns is None:
+        return as_operand(call.given.v, "v")
     depth = k.shape[-1] if k.shape else None
-    if depth is not None and not 0 < count <= depth:
-        raise ValueError(f"v: expected a number of columns of k from 1 to {depth}, got {count}")
-    array = None if k.array is None else k.array._replace(shape=(*k.shape[:-1], count))
-    return replace(k, name="v", shape=(*k.shape[:-1], count), array=array)
+    if depth is not None and not 0 < columns <= depth:
+        raise ValueError(f"v: expected a number of columns of k from 1 to {depth}, got {columns}")
+    shape = (*k.shape[:-1], columns)
+    array = None if k.array is None else k.array._replace(shape=shape)
+    return replace(k, name="v", shape=shape, array=array)
 
 
-def _check_shapes(
-    q: Sequence[int | None], k: Sequence[int | None], v: Sequence[int | None], table: Operand | None
-) -> None:
-    if differ(k[-1], q[-1]):
-        raise ValueError(f"k: expected head dimension {q[-1]} as in q, got {k[-1]}")
-    for each, name in ((k, "k"), (v, "v")):
-        if table is None and differ(each[0], q[0]):
-            raise ValueError(f"{name}: expected batch {q[0]} as in q, got {each[0]}")
-    modes = ((1, "heads"), (2, "keys")) if table is None else ((0, "pages"), (1, "heads"))
-    for mode, what in modes:
-        if differ(v[mode], k[mode]):
-            raise ValueError(f"v: expected {k[mode]} {what} as in k, got {v[mode]}")
-    if q[1] is None or k[1] is None:
-        raise ValueError("q: expected a known number of heads in q and k, got None")
-    if q[1] and (k[1] == 0 or q[1] % k[1]):
-        raise ValueError(f"k: expected a number of heads that divides the {q[1]} of q, got {k[1]}")
+def _operand_rules(name: str) -> Iterator[Rule]:
+    """What holds for q, k and v alike."""
 
+    def mine(call: Any) -> Operand:
+        return getattr(call, name)
 
-def page_table(value: Any, q: Operand, k: Operand, v: Operand) -> Operand:
-    """The table of the pages of k and v (batch, pages)."""
-    table = as_operand(value, "block_table")
-    if len(table.shape) != 2:
-        raise ValueError(f"block_table: expected (batch, pages), got shape {shown(table.shape)}")
-    if table.shape[1] == 0:
-        raise ValueError(f"block_table: expected a page or more, got shape {shown(table.shape)}")
-    if table.dtype not in (i32, i64):
-        raise TypeError(f"block_table: expected i32 or i64, got {table.dtype.name}")
-    if differ(table.shape[0], q.shape[0]):
-        raise ValueError(f"block_table: expected batch {q.shape[0]} as in q, got {table.shape[0]}")
-    for each in (k, v):
-        size = each.shape[2] if len(each.shape) == 4 else 0
-        if size is None or size < _LEAST_PAGE or size & (size - 1):
-            raise ValueError(
-                f"{each.name}: expected (pages, heads, page size, head dimension) with a page size "
-                f"that is a power of two from {_LEAST_PAGE} on, got shape {shown(each.shape)}"
-            )
-    if k.shape[2] != v.shape[2]:
-        raise ValueError(f"v: expected pages of {k.shape[2]} keys as in k, got {v.shape[2]}")
-    return table
+    def like(call: Any) -> Operand:
+        """The array whose type this one has."""
+        return call.k if name == "v" and call.q.dtype.bits > 8 else call.q
 
+    def differs(call: Any) -> bool:
+        dtype = mine(call).dtype
+        is_narrow = name == "k" and dtype.bits < call.q.dtype.bits
+        return dtype != like(call).dtype and not is_narrow
 
-def integers(name: str, value: object) -> Operand:
-    """A vector of i32 or i64."""
-    operand = as_operand(value, name)
-    if len(operand.shape) != 1:
-        raise ValueError(f"{name}: expected one dimension, got shape {shown(operand.shape)}")
-    if operand.dtype not in (i32, i64):
-        raise TypeError(f"{name}: expected i32 or i64, got {operand.dtype.name}")
-    return operand
+    def most(call: Any) -> int:
+        has_16_bits = min(call.q.dtype.bits, call.k.dtype.bits) == 16
+        return _WIDEST[name] if has_16_bits else _MOST_DIMS
 
+    def is_strided(call: Any) -> bool:
+        shape = mine(call).shape
+        is_one = shape[-1] in (0, 1, None)
+        return last_stride(mine(call)) not in (1, None) and not is_one and 0 not in shape
 
-def check_extent(name: str, operand: Operand, extent: int | None) -> None:
-    """Refuse a vector that is known to have another extent."""
-    if differ(operand.shape[0], extent):
-        numbers = "1 number" if extent == 1 else f"{extent} numbers"
-        raise ValueError(f"{name}: expected {numbers}, got {operand.shape[0]}")
-
-
-def differ(one: int | None, other: int | None) -> bool:
-    """Whether two extents that may be unknown are known to differ."""
-    return None not in (one, other) and one != other
+    yield from (
+        Rule(name, differs, lambda x: f"{like(x).dtype.name} as in {like(x).name}, got "
+             f"{mine(x).dtype.name}", TypeError),
+        Rule(name, lambda x: not 1 <= (mine(x).shape[-1] or 0) <= most(x),
+             lambda x: f"a head dimension of 1 to {most(x)}, got {mine(x).shape[-1]}"),
+        Rule(name, is_strided,
+             lambda x: f"a contiguous last dimension, got stride {last_stride(mine(x))}"),
+    )  # fmt: skip
 
 
 def last_stride(operand: Operand) -> int | None:
@@ -146,3 +122,124 @@ def last_stride(operand: Operand) -> int | None:
         return operand.array.strides[-1]
     strides: Sequence[int | None] | None = operand.value.strides
     return 1 if strides is None else strides[-1]
+
+
+def _has_no_pages(call: Any, name: str) -> bool:
+    size = getattr(call, name).shape[2]
+    return call.block_table and (size is None or size < _LEAST_PAGE or size & (size - 1))
+
+
+def _paged(call: Any, name: str) -> str:
+    return (
+        "(pages, heads, page size, head dimension) with a page size that is a power of two from "
+        f"{_LEAST_PAGE} on, got shape {shown(getattr(call, name).shape)}"
+    )
+
+
+def _keys(call: Any) -> str:
+    """The modes of keys."""
+    return "pool Hk page D" if call.block_table else "B Hk T D"
+
+
+def _window(call: Any) -> Window:
+    """(keys before, keys behind) that a row sees, None for all."""
+    window = call.given.window
+    left: int | None = None
+    right: int | None = None
+    if window is not None:
+        ok = isinstance(window, tuple | list) and len(window) == 2
+        if not ok or not all(
+            hasattr(each, "__index__") and not isinstance(each, bool) for each in window
+        ):
+            raise TypeError(f"window: expected (left, right), two ints, got {window!r}")
+        if min(window) < -1:
+            raise ValueError(f"window: expected numbers of keys or -1, got {tuple(window)}")
+        left, right = (None if each == -1 else min(int(each), _UNBOUNDED) for each in window)
+    return left, 0 if call.given.causal else right
+
+
+def _number(name: str, value: object) -> float:
+    found = as_number(name, value)
+    if not math.isfinite(found):
+        raise ValueError(f"{name}: expected a finite number, got {found}")
+    return found
+
+
+def _scale(call: Any) -> float:
+    depth, scale = call.extents["D"], call.given.scale
+    return 1 / math.sqrt(depth or 1) if scale is None else _number("scale", scale)
+
+
+def _packing(call: Any) -> Packing | None:
+    """The offsets of packed sequences, two vectors of integers."""
+    if call.given.cu_seqlens is None:
+        return None
+    operands: list[Operand] = []
+    for place, value in enumerate(call.given.cu_seqlens):
+        operands.append(operand := as_operand(value, f"{_OFFSETS}[{place}]"))
+        check_array(operand, "one dimension", 1, INTEGERS)
+    first, second = (each.shape[0] for each in operands)
+    if differ(first, second):
+        raise ValueError(f"{_OFFSETS}[1]: expected {counted(first)}, got {second}")
+    return Packing(*operands)
+
+
+ELEMENTS = ("f16", "bf16", "e4m3", "e5m2")
+INTEGERS = ("i32", "i64")
+FITS = {
+    "B": "batch {want} as in {of}, got {got}",
+    "D": "head dimension {want} as in {of}, got {got}",
+    "Hk": "{want} heads as in {of}, got {got}",
+    "T": "{want} keys as in {of}, got {got}",
+    "pool": "{want} pages as in {of}, got {got}",
+    "page": "pages of {want} keys as in {of}, got {got}",
+    "lengths.B": "{count}, got {got}",
+}
+
+_TABLE, _OFFSETS = "block_table", "cu_seqlens"
+RULES = (
+    Array("q"),
+    Array("k"),
+    Rule("v", lambda x: isinstance(x.given.v, bool),
+         lambda x: "an array, or how many columns of k it is, got bool", TypeError),
+    Fact("columns", lambda x: columns_of(x.given.k, x.given.v)[1]),
+    Array("v", _values),
+    Array(_TABLE),
+    Rule(_TABLE, lambda x: x.block_table and x.block_table.shape[1] == 0,
+         lambda x: f"a page or more, got shape {shown(x.block_table.shape)}"),
+    *(Rule(name, partial(_has_no_pages, name=name), partial(_paged, name=name)) for name in "kv"),
+    *(rule for name in "qkv" for rule in _operand_rules(name)),
+    Fits("q"),
+    Fits(_TABLE),
+    Fits("k", _keys),
+    Fits("v", lambda x: f"{_keys(x)[:-1]}E"),
+    Rule("q", lambda x: None in (x.extents["H"], x.heads),
+         lambda x: "a known number of heads in q and k, got None"),
+    Rule("k", lambda x: x.extents["H"] and (x.heads == 0 or x.extents["H"] % x.heads),
+         lambda x: f"a number of heads that divides the {x.extents['H']} of q, got {x.heads}"),
+    Rule("causal", lambda x: x.given.causal not in (True, False),
+         lambda x: f"True or False, got {x.given.causal!r}", TypeError),
+    Fact("window", _window),
+    Fact("scale", _scale),
+    Fact("scales", lambda x: head_scales(
+        x.given_scales, x.extents["B"], (x.extents["H"], x.heads, x.heads))),
+    Fact("softcap", lambda x: _number("softcap", x.given.softcap) if x.given.softcap else None),
+    Rule("softcap", lambda x: (x.softcap or 0) < 0,
+         lambda x: f"a positive number, got {x.given.softcap}"),
+    Array("lengths"),
+    Fits("lengths"),
+    *(Rule(_OFFSETS, lambda x, name=name: x.given.cu_seqlens is not None and getattr(x, name),
+           lambda x, name=name: f"None with {name}, got both") for name in ("lengths", _TABLE)),
+    Rule(_OFFSETS, lambda x: x.given.cu_seqlens is not None
+         and not (isinstance(x.given.cu_seqlens, tuple | list) and len(x.given.cu_seqlens) == 2),
+         lambda x: f"(q_offsets, k_offsets), got {type(x.given.cu_seqlens).__name__}", TypeError),
+    Rule("q", lambda x: x.given.cu_seqlens is not None and differ(x.extents["B"], 1),
+         lambda x: "batch 1 with cu_seqlens (1, heads, total, head dimension), got shape "
+         f"{shown(x.q.shape)}"),
+    Fact("packing", _packing),
+    Rule(f"{_OFFSETS}[0]", lambda x: x.packing and (x.packing.q_offsets.shape[0] or 2) < 2,
+         lambda x: "the offsets of one or more sequences and their end, got "
+         f"{x.packing.q_offsets.shape[0]} numbers"),
+    result_type(lambda x: x.q.dtype if x.q.dtype.bits > 8 else bf16),
+    Written("out", lambda x: x.out_dtype),
+)  # fmt: skip

@@ -11,8 +11,9 @@ from typing import Any
 
 from .attention_views import share_heads, split_heads
 from .dtypes import f32
-from .gemm_operands import as_operand, expanded, shown
+from .gemm_operands import expanded
 from .gemm_scales import number_of
+from .rules import as_operand, shown
 
 NAMES = ("scale_q", "scale_k", "scale_v")
 _NO_SCALES = (None, None, None)

@@ -101,7 +101,7 @@ def problem_class(call: AttentionCall) -> str:
         "out": call.new_result() if call.given.out is None else call.given.out,
         "lengths": call.lengths and call.lengths.value,
         "cu_seqlens": call.packing and call.packing.q_offsets.value,
-        "block_table": call.table and call.table.value,
+        "block_table": call.block_table and call.block_table.value,
     }
     parts = [
         f"{name} {value if isinstance(value, str) else tensor_class(value, name)}"

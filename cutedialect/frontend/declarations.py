@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from . import attention_operands, gemm_operands
 from .dtypes import f32
 from .signature import (
     ACTIVATION,
@@ -53,8 +54,10 @@ _OUT = "the array that gets the result; it overlaps no other array"
 _OUT_DTYPE = "the element type of the result"
 
 _OF_GEMM = (
-    Parameter("a", TENSOR, REQUIRED, "the left operand (..., M, K)", modes="... M K"),
-    Parameter("b", TENSOR, REQUIRED, "the right operand (..., K, N)", modes="... K N"),
+    Parameter("a", TENSOR, REQUIRED, "the left operand (..., M, K)", modes="... M K",
+              rank="2 or more dimensions"),
+    Parameter("b", TENSOR, REQUIRED, "the right operand (..., K, N)", modes="... K N",
+              rank="2 or more dimensions"),
     Parameter("acc", TILE, None, "inside a kernel the tile that is added to", is_positional=True),
     Parameter("c", OPTIONAL, None, "what is added, times beta (..., M, N)",
               "acc to begin with what is added: acc.assign(c), or acc += c behind the multiply",
@@ -154,6 +157,8 @@ if tiled is not None or atom is not None or negate is not None or sums:
     numbers="(factor, beta)",
     repeated="ready.numbers(factor, beta) if factor != 1 or beta != 0 else None",
     outputs=(Output("out", "... M N"),),
+    rules=gemm_operands.RULES,
+    fits=gemm_operands.FITS,
 )
 
 # The arrays of `GEMM` as lists, and what one problem is not asked for.
@@ -192,22 +197,25 @@ GROUPED_GEMM = Call(
     not_jax=("scale_a", "scale_b"),
 )
 
+_RANK = "4 dimensions (batch, heads, sequence, head dimension)"
 _OF_ATTENTION = (
-    Parameter("q", TENSOR, REQUIRED, "queries (B, H, Sq, D)", modes="B H S D"),
+    Parameter("q", TENSOR, REQUIRED, "queries (B, H, Sq, D)", modes="B H S D", rank=_RANK,
+              dtypes=attention_operands.ELEMENTS),
     Parameter("k", TENSOR, REQUIRED, "keys (B, Hk, Sk, D), or pages of them",
-              modes="B Hk T D"),
+              modes="B Hk T D", rank=_RANK, dtypes=attention_operands.ELEMENTS),
     Parameter("v", TENSOR, REQUIRED, "values (B, Hk, Sk, Dv), or a number of columns",
-              modes="B Hk T E"),
+              modes="B Hk T E", rank=_RANK, dtypes=attention_operands.ELEMENTS),
     Parameter("causal", FLAG, False, "whether a row sees no key behind its own"),
     Parameter("scale", SOME_NUMBER, None, "the factor of the scores, 1/sqrt(D) by default"),
     Parameter("window", WINDOW, None,
               "how many keys (before, behind) its own a row sees, -1 for all"),
     Parameter("softcap", SOME_NUMBER, None, "c of scores c tanh(score / c)"),
-    Parameter("lengths", OPTIONAL, None, "how many keys a batch entry has (B,)",
-              modes="B"),
+    Parameter("lengths", OPTIONAL, None, "how many keys a batch entry has (B,)", modes="B",
+              rank="one dimension", dtypes=attention_operands.INTEGERS),
     Parameter("cu_seqlens", OFFSETS, None, "where packed sequences begin, (q_offsets, k_offsets)",
               key="cu_seqlens is not None"),
-    Parameter("block_table", OPTIONAL, None, "where the pages of keys are (B, pages)"),
+    Parameter("block_table", OPTIONAL, None, "where the pages of keys are (B, pages)",
+              modes="B pages", rank="(batch, pages)", dtypes=attention_operands.INTEGERS),
     Parameter("scale_q", SCALE, None, "what multiplies q, for all or each head", key="*factors"),
     Parameter("scale_k", SCALE, None, "what multiplies k"),
     Parameter("scale_v", SCALE, None, "what multiplies v"),
@@ -255,6 +263,8 @@ arrays, factors = split_scales((scale_q, scale_k, scale_v))
 """,
     leads_with_arrays=False,
     outputs=(Output("out", "B H S E"), Output("lse", "B H S", "return_lse", f32)),
+    rules=attention_operands.RULES,
+    fits=attention_operands.FITS,
 )
 
 _NOT_OF_BACKWARD = ("q", "k", "v", "return_lse", "out", "out_dtype")

@@ -19,8 +19,8 @@ from .attention_scales import NAMES
 from .dtypes import DType, f32
 from .gemm import GemmCall, gemm
 from .gemm import door as gemm_door
-from .gemm_operands import Operand, as_operand
 from .gemm_scales import BLOCK, Scale, fold_numbers
+from .rules import Operand, as_operand
 from .symbolic_arrays import Extent, SymbolicArray
 
 _PRODUCT = (
@@ -102,7 +102,7 @@ def _words(value: Any) -> dict[str, Any]:
 def _described_attention(call: AttentionCall, ready: Any, kernel: Kernel) -> DescribedCall:
     q, k, v = call.q, call.k, call.v
     arguments = _Arguments()
-    is_packed, is_paged = call.packing is not None, call.table is not None
+    is_packed, is_paged = call.packing is not None, call.block_table is not None
     # A kernel for so few rows that those of heads are joined, or for one that sees all keys.
     fixes_rows = ready.folds or call.masks() != call.window
     rows: Extent | None = q.shape[2] if fixes_rows else None
@@ -120,8 +120,8 @@ def _described_attention(call: AttentionCall, ready: Any, kernel: Kernel) -> Des
     lengths = table = None
     if call.lengths is not None:
         lengths = arguments.tensor("lengths", call.lengths.dtype, (batch,))
-    if call.table is not None:
-        table = arguments.tensor("block_table", call.table.dtype, (batch, None))
+    if call.block_table is not None:
+        table = arguments.tensor("block_table", call.block_table.dtype, (batch, None))
     offsets: list[SymbolicArray] = []
     items = ready.items
     if call.packing is not None:
@@ -176,7 +176,7 @@ def _described_gemm(
             whole = scale if scale.shape is None else replace(scale, shape=(*batch, *last))
         scales.append(symbol)
         wholes.append(whole)
-    aux = None if call.aux is None else tensor(as_operand(call.aux, "aux"), m, n)
+    aux = None if call.aux is None else tensor(call.aux, m, n)
     out = arguments.tensor("out", call.out_dtype, (*batch, m, n))
     types = {parameter.name: parameter for parameter in kernel.signature.parameters}
     numbers = {

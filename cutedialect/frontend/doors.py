@@ -7,18 +7,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from cutedialect.backend.runtime.jax_arrays import call_on_views, uses_jax
-from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.new_arrays import on_device_of
 from cutedialect.backend.runtime.torch_tensors import opaque
 from cutedialect.backend.runtime.tracebacks import concise, explained
 
-from .dtypes import DType
 from .gemm_operands import refuse_unknown
 from .instead import ARGUMENTS
 from .ready_call import Calls, call_key
+from .rules import Preparing, Specified
 from .signature import Call, written
 
 _WARM = """\
@@ -45,24 +44,7 @@ _BY_SHAPES = """\
 """
 
 
-class Checked(Protocol):
-    """The checked arguments of a call."""
-
-    @property
-    def out_dtype(self) -> DType:
-        """The element type of results."""
-        ...
-
-    def prepare(self) -> Any:
-        """What runs the call, with its kernel."""
-        ...
-
-    def lacks(self) -> str:
-        """What is expected, and what is there, of a call without a kernel."""
-        ...
-
-
-_C = TypeVar("_C", bound=Checked)
+_C = TypeVar("_C", bound=Preparing)
 _R = TypeVar("_R")
 Arrays = tuple[Any, ...]
 Look = Callable[[dict[str, Any], Arrays, tuple[object, ...]], tuple[Any, Arrays, bool]]
@@ -78,7 +60,7 @@ def _look(
     return call_key(arrays, options)[0], arrays, True
 
 
-class Door(Generic[_C, _R]):
+class Door(Specified[_C, _R]):
     """What the functions of a declared call share. `lookup` are the lines that look for a call that
     was made before.
     """
@@ -86,12 +68,9 @@ class Door(Generic[_C, _R]):
     lookup = _BY_SHAPES
 
     def __init__(self, call: Call, check: Callable[[SimpleNamespace], _C], look: Look = _look):
-        self.call = call
-        self.check = check
+        super().__init__(call, check)
         self.look = look
         self.calls: Calls[_R] = Calls(4096)
-        self._defaults = {each.name: each.default for each in call.parameters}
-        self._compiled = call.signature("compiles")
 
     def function(self, module: str, names: Mapping[str, Any]) -> Any:
         """The function of arrays. `names` are those that the lines of the declaration use."""
@@ -174,30 +153,3 @@ class Door(Generic[_C, _R]):
             checked = self.check(SimpleNamespace(**named))
             with on_device_of(arrays):
                 return checked.prepare()
-
-    def checked(self, *args: Any, **options: Any) -> _C:
-        """The call with arrays or `TensorSpec`s."""
-        try:
-            bound = self._compiled.bind(*args, **options)
-        except TypeError as error:
-            raise TypeError(f"{self.call.name}.compile(): {error}") from None
-        bound.apply_defaults()
-        return self.check(SimpleNamespace(**(self._defaults | bound.arguments)))
-
-    def specified(self, *args: Any, **options: Any) -> tuple[_C, _R, Kernel]:
-        """The same, what runs it, and its kernel."""
-        checked = self.checked(*args, **options)
-        ready: Any = checked.prepare()
-        if ready.kernel is None:
-            raise ValueError(f"{self.call.operands[0]}: expected {checked.lacks()}")
-        return checked, ready, ready.kernel
-
-    def compiled(self) -> Callable[..., Kernel]:
-        """What gives the kernel alone of the same arguments, without running it."""
-
-        def kernel_of(*args: Any, **options: Any) -> Kernel:
-            """The kernel of a call, without running it."""
-            return self.specified(*args, **options)[2]
-
-        kernel_of.__signature__ = self._compiled  # type: ignore[attr-defined]
-        return kernel_of

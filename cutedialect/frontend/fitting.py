@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
+from functools import partial
 from itertools import chain, combinations, islice
 from math import prod
 from typing import Any, Protocol, TypeVar
@@ -103,6 +105,34 @@ def searched(
         message = f"expected a schedule without spills, got none: {tried}"
         refusal = CompileError(message, code=SPILL)
     raise refusal
+
+
+def fitted(
+    prepared: Callable[[Schedule | None, Any], _Ready],
+    choice: Callable[[Schedule | None], Callable[[Sequence[Rejection]], Any] | None],
+    given: Schedule | None,
+    backend: str,
+    memory: Memory,
+    kept: Callable[[], Schedule | None] = lambda: None,
+) -> _Ready:
+    """What `prepared` makes of a schedule that is `given`, and of what is chosen for what it leaves
+    open: None where `choice` has none for it. Where none is given, what tuning kept for such calls
+    on a device goes first; a class of problems may hold one that it does not fit.
+    """
+
+    def found(given: Schedule | None) -> _Ready:
+        chosen = choice(given)
+        if chosen is None:
+            return prepared(given, None)
+        return searched(chosen, partial(prepared, given), backend, memory)
+
+    if given is not None:
+        return allowed(found, given)
+    tuned = kept() if runs_on_device(backend) else None
+    if tuned is not None:
+        with suppress(CompileError, ValueError):
+            return prepared(tuned, None)
+    return found(None)
 
 
 def runs_on_device(backend: str) -> bool:

@@ -6,17 +6,16 @@ The array call checks its arguments, makes the output, and runs the tile program
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from cutedialect.atoms import Device, device_named, target, usual_device
+from cutedialect.backend.runtime.aliasing import Named
 from cutedialect.backend.runtime.driver import gpu_available
-from cutedialect.backend.runtime.errors import CompileError
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.tracebacks import explained
 from cutedialect.choosing.choose import Rejection, choose
@@ -28,133 +27,124 @@ from cutedialect.schedule import Schedule, replace_set
 from .captured import exact
 from .declarations import GEMM
 from .doors import Door
-from .dtypes import DType, as_dtype, f16, f32, f64, i32
-from .fitting import Memory, allowed, runs_on_device, searched
+from .dtypes import DType, f16, f32, f64, i32
+from .fitting import Memory, fitted
 from .gemm_operands import (
-    ACCUMULATORS,
     EIGHT_BIT_FLOATS,
-    INTEGERS,
     PITCH,
-    Operand,
     as_number,
-    as_operand,
-    batched,
-    broadcast,
-    check_activation,
     check_precision,
     check_types,
+    expanded,
     has_tcgen05,
     has_wgmma,
     pitch_of,
     refuse_array,
-    result_dtype,
-    shown,
     transposed,
 )
-from .gemm_scales import BLOCK, check_tile, fold_numbers, scale_of
+from .gemm_scales import BLOCK, Scale, check_tile, fold_numbers
 from .gemm_tile import default_tile
 from .kernel import ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.split_gemm import DEPTH
-from .ready_call import ReadyCall, call_key
+from .ready_call import Ready, call_key, named_arrays
+from .rules import Checked, Operand
+
+# Places in the arrays of a call.
+_A, _B, _C, _BIAS, _OUT, _SCALE_A, _SCALE_B, _AUX = range(8)
 
 
-class GemmCall:
+@dataclass
+class ReadyCall(Ready):
+    """A call of `cute.gemm` after its checks.
+
+    `broadcasts` are the operands (0 a, 1 b, 2 c) whose batch dimensions broadcast to a shape.
+    With `turns_b` the kernel takes B^T.
+    """
+
+    OUT = _OUT
+    WRITTEN = (_OUT, _AUX)
+
+    broadcasts: tuple[tuple[int, tuple[int | None, ...]], ...] = ()
+    swapped: bool = False
+    takes_alpha: bool = True
+    takes_c: bool = False
+    scales: tuple[Scale | None, Scale | None] | None = None
+    turns_b: bool = False
+
+    def numbers(self, *given: float) -> tuple[float, ...]:
+        alpha, beta = given
+        if self.takes_c:
+            return (alpha, beta) if self.takes_alpha else (beta,)
+        return (alpha,) if self.takes_alpha else ()
+
+    def named(self, arrays: Sequence[Any]) -> list[Named]:
+        a, b, c, bias, out, *scales, aux = arrays
+        return named_arrays((a, b, c if self.takes_c else None, bias, *scales), out, aux)
+
+    def about(self, arrays: Sequence[Any]) -> dict[str, Any]:
+        return {"updated": _C if self.takes_c else None}
+
+    def places(self, arrays: Sequence[Any]) -> list[int]:
+        places = [_A, _B] if not self.swapped else [_B, _A]
+        if self.takes_c:
+            places.append(_C)
+        places += [_BIAS, _OUT]
+        if self.scales is not None:
+            places += [_SCALE_B, _SCALE_A] if self.swapped else [_SCALE_A, _SCALE_B]
+        return [*places, _AUX]
+
+    def arguments(
+        self,
+        arrays: Sequence[Any],
+        numbers: tuple[Any, ...],
+        viewed: Callable[[Scale, Any, bool], Any] = Scale.view,
+    ) -> list[Any]:
+        a, b, c, bias, result, scale_a, scale_b, aux = arrays
+        alpha, beta = numbers
+        given = [a, b, c if self.takes_c else None]
+        for position, shape in self.broadcasts:
+            given[position] = expanded(given[position], shape)
+        if self.swapped:
+            given = [each if each is None else transposed(each) for each in given]
+            given[:2] = given[1::-1]
+        if self.turns_b:
+            given[1] = transposed(given[1])
+        given += [bias, transposed(result) if self.swapped else result]
+        given += [alpha if self.takes_alpha else None, beta if self.takes_c else None]
+        pairs = zip(self.scales or (None, None), (scale_a, scale_b), strict=True)
+        scales = [None if each is None else viewed(each, x, self.swapped) for each, x in pairs]
+        given += scales[::-1] if self.swapped else scales
+        return [*given, transposed(aux) if self.swapped and aux is not None else aux]
+
+
+class GemmCall(Checked):
     """The checked arguments of one call."""
+
+    call = GEMM
+    a: Operand
+    b: Operand
+    c: Operand | None
+    bias: Operand | None
+    out: Operand | None
+    aux: Operand | None
+    acc_dtype: DType
+    scales: tuple[Scale | None, Scale | None]
+    promotes: bool
 
     def __init__(self, given: SimpleNamespace) -> None:
         """`given` are the arguments of a declared call, as `normalized` leaves them."""
-        self.given = given
-        self.a, self.b = as_operand(given.a, "a"), as_operand(given.b, "b")
-        for operand in (self.a, self.b):
-            if len(operand.shape) < 2:
-                raise ValueError(
-                    f"{operand.name}: expected 2 or more dimensions, got shape {operand.shape}"
-                )
-        k, kb = self.a.shape[-1], self.b.shape[-2]
-        if None not in (k, kb) and k != kb:
-            raise ValueError(
-                f"b: expected {k} rows (a is {shown(self.a.shape)}), got {kb} in shape "
-                f"{shown(self.b.shape)}"
-            )
-        self.k = k
-        batch = broadcast(self.a.shape[:-2], self.b.shape[:-2])
-        self.out_shape = (*batch, self.a.shape[-2], self.b.shape[-1])
         self.is_scaled, self.splits = given.is_scaled, given.splits
-        scale_a, scale_b = given.scale_a, given.scale_b
-        if self.splits and (scale_a is not None or scale_b is not None):
-            raise ValueError("precision: expected 'tf32' with arrays of scales, got '3xtf32'")
-        self._check_types(given.acc_dtype, given.out_dtype, given.out)
-        self.scale_values = scale_a, scale_b
-        scale_of_a = None if scale_a is None else scale_of(scale_a, "scale_a", self.a, batch, 1)
-        scale_of_b = None if scale_b is None else scale_of(scale_b, "scale_b", self.b, batch, 0)
-        self.scales = scale_of_a, scale_of_b
-        self.promotes = not given.fast_accum and self.a.dtype in EIGHT_BIT_FLOATS
-        for scale, mode in ((scale_of_a, 1), (scale_of_b, 0)):
-            if scale is not None and scale.spans[mode] == BLOCK:
-                self.promotes = True
-        c, beta, bias = given.c, given.beta, given.bias
-        self.c = self._addend("c", c, self.out_shape) if c is not None and beta != 0 else None
-        if c is None and beta != 0:
-            raise ValueError(f"c: expected an array with beta = {beta}, got None")
-        self.bias = self._addend("bias", bias, self.out_shape[-1:]) if bias is not None else None
+        self.scale_values = given.scale_a, given.scale_b
         # Where a result of integers takes no factor, the epilogue computes in its type.
         self.activation = given.activation
-        check_activation(self.activation, self.epilogue_dtype)
-        self.out, self.aux = given.out, given.aux
-        self._check_out("out", self.out, self.out_dtype)
-        self._check_out("aux", self.aux, None)
         self.swapped = False
+        super().__init__(given)
 
-    def _check_types(self, acc_dtype: object, out_dtype: object, out: Any) -> None:
-        a, b = self.a.dtype, self.b.dtype
-        integer = a in INTEGERS and b in INTEGERS
-        mixed = integer or (a in EIGHT_BIT_FLOATS and b in EIGHT_BIT_FLOATS)
-        if a != b and not mixed:
-            raise TypeError(f"b: expected {a.name} as in a, got {b.name}")
-        allowed = (i32,) if integer else ACCUMULATORS.get(a.name)
-        if allowed is None:
-            known = ", ".join([*ACCUMULATORS, *(d.name for d in INTEGERS)])
-            raise TypeError(f"a: expected one of {known}, got {a.name}")
-        self.acc_dtype = allowed[0] if acc_dtype is None else as_dtype(acc_dtype, "acc_dtype")
-        if self.acc_dtype not in allowed:
-            names = " or ".join(d.name for d in allowed)
-            raise TypeError(f"acc_dtype: expected {names} for {a.name}, got {self.acc_dtype.name}")
-        default = result_dtype(a, self.is_scaled)
-        if out is not None and out_dtype is None:
-            default = as_operand(out, "out").dtype
-        self.out_dtype = default if out_dtype is None else as_dtype(out_dtype, "out_dtype")
-        if self.is_scaled and self.out_dtype.kind != "f":
-            where = "out_dtype" if out_dtype is not None else "out"
-            raise TypeError(
-                f"{where}: expected a float type with scales, got {self.out_dtype.name}"
-            )
-
-    def _addend(self, name: str, value: Any, shape: tuple[int | None, ...]) -> Operand:
-        operand = as_operand(value, name)
-        ours, theirs = operand.shape, shape
-        fits = min(2, len(theirs)) <= len(ours) <= len(theirs) and all(
-            x in (y, None) or y is None or (x == 1 and name == "c" and position < len(ours) - 2)
-            for position, (x, y) in enumerate(
-                zip(ours, theirs[len(theirs) - len(ours) :], strict=True)
-            )
-        )
-        if not fits:
-            raise ValueError(f"{name}: expected shape {shown(shape)}, got {shown(ours)}")
-        return operand
-
-    def _check_out(self, name: str, given: Any, dtype: DType | None) -> None:
-        if given is None:
-            return
-        operand = as_operand(given, name)
-        if operand.shape != self.out_shape:
-            raise ValueError(
-                f"{name}: expected shape {shown(self.out_shape)}, got {shown(operand.shape)}"
-            )
-        if dtype is not None and operand.dtype != dtype:
-            raise TypeError(f"{name}: expected {dtype.name}, got {operand.dtype.name}")
-        if operand.array is not None and not operand.array.writeable:
-            raise ValueError(f"{name}: expected a writable array, got a read-only one")
+    @property
+    def k(self) -> int | None:
+        """The depth."""
+        return self.extents["K"]
 
     @classmethod
     def of(cls, given: SimpleNamespace) -> GemmCall:
@@ -163,33 +153,40 @@ class GemmCall:
 
     def prepare(self) -> ReadyCall:
         """Compile (or find) the kernel; what a schedule leaves open is chosen."""
-        given = self.given
-        alpha, beta, backend = given.alpha, given.beta, given.backend
-        arch, schedule = given.arch or default_arch(backend), as_schedule(given.schedule)
-        return prepared_call(self, alpha, beta, arch, schedule, backend)
+        given, backend = self.given, self.given.backend
+        arch = given.arch or default_arch(backend)
 
-    def lacks(self) -> str:
-        """What is said of a call without results."""
-        return f"an output with elements, got shape {shown(self.out_shape)}"
+        def prepared(given: Schedule | None, chosen: Schedule | None) -> ReadyCall:
+            return self.prepared_with(given if chosen is None else chosen, arch, backend)
 
-    def prepared_with(
-        self, given: Schedule | None, alpha: float, beta: float, arch: str, backend: str
-    ) -> ReadyCall:
+        def choice(given: Schedule | None) -> Any:
+            has_space = space_of(self, given, arch) is not None
+            return partial(schedule_of, self, given, arch) if has_space else None
+
+        memory = Memory(partial(kernel_class, self), arch)
+        kept = partial(_kept, self, arch)
+        ready = fitted(prepared, choice, as_schedule(given.schedule), backend, memory, kept)
+        space = space_of(self, as_schedule(given.schedule), arch)
+        if space is not None and space[0] is GEMM_SPACE:
+            note_prices(ready.kernel, arch)
+        return ready
+
+    def prepared_with(self, given: Schedule | None, arch: str, backend: str) -> ReadyCall:
         """Compile (or find) the kernel with a schedule; an empty output has none."""
         if 0 in self.out_shape:
             return ReadyCall(None, self.out_shape, self.out_dtype)
-        made = self.out if self.out is not None else self.new_output()
         check_arch(arch)
         check_types(self.a, self.b, arch)
         chosen = schedule_of(self, given, arch)
         self.swapped = chosen is not None and chosen.swap_ab == "yes"
-        args = self.arguments(as_operand(made, "out"), alpha, beta)
+        ready = self.ready(None)
         options = self.constants(chosen, arch) | {
             "arch": arch,
             "schedule": chosen,
             "backend": backend,
         }
-        return self.ready(compile_kernel(self.program(), args, options))
+        kernel = compile_kernel(self.program(), self.arguments(ready), options)
+        return replace(ready, kernel=kernel)
 
     def program(self) -> Any:
         """The tile program that computes the call."""
@@ -243,6 +240,11 @@ class GemmCall:
         has_tail = single and (self.out_shape[-1] is None or row % 16 != 0)
         return TensorSpec(self.out_shape, self.out_dtype, align=align, has_tail=has_tail)
 
+    @property
+    def result(self) -> Any:
+        """The output, or its spec."""
+        return self.new_output() if self.out is None else self.out.value
+
     def takes_tcgen05(self, arch: str) -> bool:
         """Whether accumulators are in tensor memory, with the schedules chosen for that."""
         types = self.a.dtype, self.b.dtype, self.acc_dtype
@@ -252,7 +254,7 @@ class GemmCall:
         """What a schedule is chosen for; specs as in `takes_wgmma`."""
         m, n, k = (_LARGE if x is None else x for x in (*self.out_shape[-2:], self.k))
         batch = prod(1 if extent is None else extent for extent in self.out_shape[:-2])
-        out = self.new_output() if self.out is None else spec_of(self.out, "out")
+        out = spec_of(self.result, "out")
         assert isinstance(out, TensorSpec)
         a, b = specs or self.specs()
         problem = Problem(
@@ -392,75 +394,12 @@ class GemmCall:
         rows, columns = spans[0][0], spans[1][1]
         return rows if rows == BLOCK else 0, columns if columns == BLOCK else 0, BLOCK
 
-    def arguments(self, d: Operand, alpha: float, beta: float) -> list[Any]:
-        """The program's arguments: batch dimensions broadcast to the output's."""
-        batch = self.out_shape[:-2]
-        scalar = alpha if self.takes_alpha else None
-        for name, value, neutral in (("alpha", alpha, 1), ("beta", beta, 0)):
-            if scalar is None and value != neutral:
-                raise ValueError(
-                    f"{name}: expected {neutral} with results of {self.out_dtype.name} (an "
-                    f"out_dtype of floats takes any), got {value}"
-                )
-        kind = f64 if self.acc_dtype == f64 else f32
-
-        def number(value: float | None) -> ScalarSpec | None:
-            return None if value is None else ScalarSpec(kind)
-
-        a, b, out = batched(self.a, batch), batched(self.b, batch), d.value
-        c = None if self.c is None else batched(self.c, batch)
-        if self.swapped:
-            a, b, out = transposed(b), transposed(a), transposed(out)
-            c = None if c is None else transposed(c)
-        if self.splits:
-            b = transposed(b)
-        aux = None if self.aux is None else as_operand(self.aux, "aux").value
-        scales = [
-            None if scale is None else scale.argument(value, self.swapped)
-            for scale, value in zip(self.scales, self.scale_values, strict=True)
-        ]
-        if self.swapped:
-            scales.reverse()
-            aux = None if aux is None else transposed(aux)
-        return [
-            a,
-            b,
-            c,
-            None if self.bias is None else self.bias.value,
-            out,
-            number(scalar),
-            number(beta if self.c is not None else None),
-            *scales,
-            aux,
-        ]
-
-
-def prepared_call(
-    call: GemmCall, alpha: float, beta: float, arch: str, given: Schedule | None, backend: str
-) -> ReadyCall:
-    """Compile (or find) the kernel; what a schedule leaves open is chosen."""
-
-    def prepared(chosen: Schedule | None) -> ReadyCall:
-        return call.prepared_with(chosen, alpha, beta, arch, backend)
-
-    def found(given: Schedule | None) -> ReadyCall:
-        space = space_of(call, given, arch)
-        if space is None:
-            return prepared(given)
-        memory = Memory(partial(kernel_class, call), arch)
-        ready = searched(partial(schedule_of, call, given, arch), prepared, backend, memory)
-        if space[0] is GEMM_SPACE:
-            note_prices(ready.kernel, arch)
-        return ready
-
-    if given is not None:
-        return allowed(found, given)
-    kept = _kept(call, arch, backend)
-    # A class of problems may hold one whose blocks of scales the schedule does not fit.
-    if kept is not None:
-        with suppress(CompileError, ValueError):
-            return prepared(kept)
-    return found(None)
+    def arguments(self, ready: ReadyCall) -> list[Any]:
+        """What the program is compiled for."""
+        number = ScalarSpec(f64 if self.acc_dtype == f64 else f32)
+        a, b, c, bias, aux = (x and x.value for x in (self.a, self.b, self.c, self.bias, self.aux))
+        arrays = a, b, c, bias, self.result, *self.scale_values, aux
+        return ready.arguments(arrays, (number, number), Scale.argument)
 
 
 def device_for(arch: str) -> Device:
@@ -480,10 +419,8 @@ def note_prices(kernel: Kernel | None, arch: str) -> None:
         kernel.note(remark)
 
 
-def _kept(call: GemmCall, arch: str, backend: str) -> Schedule | None:
-    """What tuning found for such a call, on a device."""
-    if not runs_on_device(backend):
-        return None
+def _kept(call: GemmCall, arch: str) -> Schedule | None:
+    """What tuning found for such a call."""
     from .gemm_tuning import kept_schedule
 
     return kept_schedule(call, arch)
@@ -577,6 +514,11 @@ def normalized(given: SimpleNamespace) -> SimpleNamespace:
     """The arguments with scales that are numbers as factors of alpha, and what is asked of them."""
     precision = given.precision
     given.splits = precision is not None and check_precision(precision, given.a)
+    return with_numbers(given)
+
+
+def with_numbers(given: SimpleNamespace) -> SimpleNamespace:
+    """The same without a look at operands, which may have no memory: a derivative's factors."""
     given.alpha, given.beta = as_number("alpha", given.alpha), as_number("beta", given.beta)
     given.is_scaled = given.scale_a is not None or given.scale_b is not None
     if given.is_scaled:

@@ -1,23 +1,34 @@
-"""The operands of `cute.gemm`: arrays or specs with what their shapes are checked on, and views of
-them (batched, transposed) as the tile program takes them.
+"""The operands of `cute.gemm`: their types and what multiplies these, views of them (expanded,
+transposed) as the tile program takes them, and what has to hold for all arguments, the rows of its
+declaration.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, NoReturn, get_args
 
 from cutedialect.atoms import Target, target
 from cutedialect.atoms.mma_atoms import first_target
-from cutedialect.backend.runtime.arrays import TensorArgument, tensor_argument
+from cutedialect.backend.runtime.arrays import tensor_argument
 from cutedialect.backend.runtime.tracebacks import explained
 from cutedialect.choices import Activation
 
 from .dtypes import DType, as_dtype, bf16, e4m3, e5m2, f16, f32, f64, i8, i32, u8
 from .instead import ARGUMENTS
 from .kernel import TensorSpec
+from .rules import (
+    Array,
+    Fact,
+    Fits,
+    Operand,
+    Rule,
+    Written,
+    as_operand,
+    is_traced,
+    result_type,
+)
 
 # Types that sums may have, the default first.
 ACCUMULATORS = {
@@ -44,36 +55,6 @@ def result_dtype(a: DType, is_scaled: bool) -> DType:
     return bf16 if a in INTEGERS or a in EIGHT_BIT_FLOATS else a
 
 
-@dataclass(frozen=True)
-class Operand:
-    """An array or spec with the facts that shapes are checked on."""
-
-    value: Any
-    name: str
-    shape: tuple[int | None, ...]
-    dtype: DType
-    array: TensorArgument | None
-
-
-def as_operand(value: Any, name: str) -> Operand:
-    """An array or spec as an operand; anything else raises TypeError."""
-    if isinstance(value, TensorSpec):
-        return Operand(value, name, value.shape, value.dtype, None)
-    refuse_traced(value, name)
-    try:
-        array = tensor_argument(value)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{name}: {error}") from None
-    if array is None:
-        raise TypeError(f"{name}: expected an array, got {type(value).__name__}")
-    if any(stride < 0 for stride in array.strides):
-        raise ValueError(
-            f"{name}: expected strides of zero or more, got {array.strides}; copy the array into a "
-            "contiguous one"
-        )
-    return Operand(value, name, array.shape, as_dtype(array.dtype, name), array)
-
-
 def multiplied_names(a: DType, b: DType, acc: DType) -> tuple[str, str, str]:
     """What the registry of atoms calls the types of two operands and of their sums."""
     return mma_type(a), mma_type(b), "s32" if acc.name == "i32" else acc.name
@@ -95,25 +76,6 @@ def has_tcgen05(a: DType, b: DType, acc: DType, arch: str) -> bool:
     with suppress(ValueError):
         return acc.bits == 32 and bool(find_tcgen05(*multiplied_names(a, b, acc), arch))
     return False
-
-
-def refuse_traced(value: Any, name: str) -> None:
-    """Refuse what only exists while a kernel is traced: an array call cannot run inside of one."""
-    if not is_traced(value):
-        return
-    from .trace import error
-
-    raise error(
-        f"expected {name} to be an array, got a {type(value).__name__} of the kernel that is "
-        "traced; inside a kernel tiles are multiplied by cute.gemm(a, b, acc) with an accumulator "
-        "like cute.zeros((M, N), cute.f32), and code that kernels share is a plain Python function",
-        code="CD-P11",
-    )
-
-
-def is_traced(value: object) -> bool:
-    """Whether a value only exists while a kernel is traced."""
-    return type(value).__module__.startswith(__package__ or "") and hasattr(value, "value")
 
 
 def check_types(a: Operand, b: Operand, arch: str) -> None:
@@ -210,15 +172,6 @@ def pitch_of(operand: Operand, spec: TensorSpec) -> int:
     return min(PITCH, bytes_ & -bytes_) or PITCH
 
 
-def batched(operand: Operand, batch: Sequence[int | None]) -> Any:
-    """A view with all batch dimensions; those that broadcast get stride 0."""
-    value = operand.value
-    shape = (*batch, *operand.shape[-2:])
-    if operand.shape == shape:
-        return value
-    return expanded(value, shape)
-
-
 def transposed(value: Any) -> Any:
     """A view with the last two dimensions exchanged."""
     if isinstance(value, TensorSpec):
@@ -270,42 +223,103 @@ def expanded(value: Any, shape: Sequence[int | None]) -> Any:
     return np.broadcast_to(value, tuple(extent or 0 for extent in shape))
 
 
-def check_activation(activation: object, dtype: DType) -> None:
-    """Refuse what is no activation of an epilogue that computes in a type."""
-    if activation is None or callable(activation):
-        return
-    if activation not in get_args(Activation):
-        raise ValueError(
-            f"activation: expected {', '.join(map(repr, get_args(Activation)))} or a function, "
-            f"got {activation!r}"
-        )
-    if activation == "relu" or dtype in (f16, f32):
-        return
-    if dtype == f64:
-        what = "sums of f64 (PTX has no exponential of such)"
-        instead = f"; take lambda x: cute.{activation}(x.to(cute.f32))"
-    else:
-        what, instead = f"results of {dtype.name} (an out_dtype of floats takes any)", ""
-    raise TypeError(
-        f"activation: expected 'relu' or a function with {what}, got {activation!r}{instead}"
+def _accumulators(call: Any) -> tuple[DType, ...]:
+    """The types that sums may have, the default first."""
+    is_integer = call.a.dtype in INTEGERS and call.b.dtype in INTEGERS
+    return (i32,) if is_integer else ACCUMULATORS.get(call.a.dtype.name, ())
+
+
+def _differs(call: Any) -> bool:
+    """Whether the operands have types that are not multiplied by each other."""
+    types = {call.a.dtype, call.b.dtype}
+    return len(types) > 1 and not (types <= {*INTEGERS} or types <= {*EIGHT_BIT_FLOATS})
+
+
+def _acc_dtype(call: Any) -> DType:
+    asked = call.given.acc_dtype
+    return call.sum_types[0] if asked is None else as_dtype(asked, "acc_dtype")
+
+
+def _scales(call: Any) -> tuple[Any, Any]:
+    a, b = call.scale_values
+    if a is b is None:
+        return None, None
+    from .gemm_scales import scale_of
+
+    return (
+        None if a is None else scale_of(a, "scale_a", call.a, call.batch, 1),
+        None if b is None else scale_of(b, "scale_b", call.b, call.batch, 0),
     )
 
 
-def broadcast(one: Sequence[int | None], other: Sequence[int | None]) -> tuple[int | None, ...]:
-    rank = max(len(one), len(other))
-    padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in (one, other)]
-    result: list[int | None] = []
-    for x, y in zip(*padded, strict=True):
-        if x != y and 1 not in (x, y) and None not in (x, y):
-            raise ValueError(
-                f"b: expected batch dimensions that broadcast with {shown(tuple(one))} of a, "
-                f"got {shown(tuple(other))}"
-            )
-        result.append(y if x == 1 else x)
-    return tuple(result)
+def _promotes(call: Any) -> bool:
+    """Whether products of parts of K are summed apart."""
+    if not call.given.fast_accum and call.a.dtype in EIGHT_BIT_FLOATS:
+        return True
+    pairs = zip(call.scales, (1, 0), strict=True)
+    return any(scale is not None and scale.spans[mode] > 1 for scale, mode in pairs)
 
 
-def shown(shape: Sequence[int | None]) -> str:
-    """A shape as Python writes a tuple, `?` for a run-time extent."""
-    inside = ", ".join("?" if extent is None else str(extent) for extent in shape)
-    return f"({inside},)" if len(shape) == 1 else f"({inside})"
+def _is_unknown(call: Any) -> bool:
+    activation = call.activation
+    return not (activation is None or callable(activation) or activation in get_args(Activation))
+
+
+def _lacks_exponential(call: Any) -> bool:
+    """Whether an activation has no instruction in the type in which the epilogue computes."""
+    is_free = call.activation in (None, "relu") or callable(call.activation)
+    return not is_free and call.epilogue_dtype not in (f16, f32)
+
+
+def _without_exponential(call: Any) -> str:
+    if call.epilogue_dtype == f64:
+        what = "sums of f64 (PTX has no exponential of such)"
+        instead = f"; take lambda x: cute.{call.activation}(x.to(cute.f32))"
+    else:
+        what = f"results of {call.epilogue_dtype.name} (an out_dtype of floats takes any)"
+        instead = ""
+    return f"'relu' or a function with {what}, got {call.activation!r}{instead}"
+
+
+FITS = {"b.K": "{want} rows ({of} is {of_shape}), got {got} in shape {shape}"}
+_KNOWN = ", ".join([*ACCUMULATORS, *(each.name for each in INTEGERS)])
+_ACTIVATIONS = ", ".join(map(repr, get_args(Activation)))
+RULES = (
+    Array("a"),
+    Array("b"),
+    Fits("a"),
+    Fits("b"),
+    Rule("precision", lambda x: x.splits and x.scale_values != (None, None),
+         lambda x: "'tf32' with arrays of scales, got '3xtf32'"),
+    Rule("b", _differs, lambda x: f"{x.a.dtype.name} as in a, got {x.b.dtype.name}", TypeError),
+    Fact("sum_types", _accumulators),
+    Rule("a", lambda x: not x.sum_types, lambda x: f"one of {_KNOWN}, got {x.a.dtype.name}",
+         TypeError),
+    Fact("acc_dtype", _acc_dtype),
+    Rule("acc_dtype", lambda x: x.acc_dtype not in x.sum_types,
+         lambda x: f"{' or '.join(each.name for each in x.sum_types)} for {x.a.dtype.name}, got "
+         f"{x.acc_dtype.name}", TypeError),
+    result_type(lambda x: result_dtype(x.a.dtype, x.is_scaled)),
+    *(Rule(name, lambda x, name=name: x.is_scaled and x.out_dtype.kind != "f"
+           and (x.given.out_dtype is None) == (name == "out"),
+           lambda x: f"a float type with scales, got {x.out_dtype.name}", TypeError)
+      for name in ("out_dtype", "out")),
+    Fact("scales", _scales),
+    Fact("promotes", _promotes),
+    Rule("c", lambda x: x.given.c is None and x.given.beta != 0,
+         lambda x: f"an array with beta = {x.given.beta}, got None"),
+    Array("c", matters=lambda x: x.given.beta != 0),
+    Fits("c"),
+    Array("bias"),
+    Fits("bias"),
+    Rule("activation", _is_unknown,
+         lambda x: f"{_ACTIVATIONS} or a function, got {x.activation!r}"),
+    Rule("activation", _lacks_exponential, _without_exponential, TypeError),
+    Written("out", lambda x: x.out_dtype),
+    Written("aux"),
+    *(Rule(name, lambda x, name=name, neutral=neutral: not x.takes_alpha
+           and getattr(x.given, name) != neutral,
+           lambda x, name=name, neutral=neutral: f"{neutral} with results of {x.out_dtype.name} "
+           f"(an out_dtype of floats takes any), got {getattr(x.given, name)}")
+      for name, neutral in (("alpha", 1), ("beta", 0))),
+)  # fmt: skip

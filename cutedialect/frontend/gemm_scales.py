@@ -12,8 +12,9 @@ from numbers import Real
 from typing import Any
 
 from .dtypes import f32
-from .gemm_operands import Operand, as_operand, expanded, shown, transposed, viewable
+from .gemm_operands import expanded, transposed, viewable
 from .kernel import TensorSpec
+from .rules import Operand, as_operand, shown
 
 BLOCK = 128
 _WHOLE, _EACH = 0, 1

@@ -28,8 +28,7 @@ from cutedialect.choosing.tensor_memory_schedules import tensor_schedules
 from cutedialect.schedule import Schedule
 
 from .declarations import GEMM
-from .gemm import GemmCall, normalized
-from .ready_call import ReadyCall
+from .gemm import GemmCall, ReadyCall, normalized
 from .tunable import extent_class, held, tensor_class
 from .tuned_options import Candidate, Options
 
@@ -68,8 +67,7 @@ class TunableGemm:
         self._arch: str = options["arch"]
         self._alpha, self._beta, call = self._checked(args, timer)
         self._call = call
-        made = call.new_output()
-        self._out = held(made, "out", timer) if call.out is None else call.out
+        self._out = held(call.result, "out", timer) if call.out is None else call.result
 
     def _checked(self, args: tuple[Any, ...], timer: Timer) -> tuple[float, float, GemmCall]:
         given = GEMM.given(*args, **self._options)
@@ -102,17 +100,18 @@ class TunableGemm:
 
     def arguments(self, schedule: Candidate) -> tuple[Any, ...]:
         call = self._call
-        a, b, c, bias = (each and each.value for each in (call.a, call.b, call.c, call.bias))
+        of_call = call.a, call.b, call.c, call.bias, call.aux
+        a, b, c, bias, aux = (each and each.value for each in of_call)
         scale_a, scale_b = call.scale_values
         ready = self._ready(schedule)
         given = ready.arguments(
-            (a, b, c, bias, self._out, scale_a, scale_b, call.aux), (self._alpha, self._beta)
+            (a, b, c, bias, self._out, scale_a, scale_b, aux), (self._alpha, self._beta)
         )
         return tuple(value for value in given if value is not None)
 
     def _ready(self, schedule: Candidate) -> ReadyCall:
         assert not isinstance(schedule, Options)  # `tune` refuses these for a product
-        return self._call.prepared_with(schedule, self._alpha, self._beta, self._arch, "auto")
+        return self._call.prepared_with(schedule, self._arch, "auto")
 
 
 def kept_schedule(call: GemmCall, arch: str) -> Schedule | None:
@@ -135,14 +134,13 @@ def problem_class(call: GemmCall, extents: bool = True) -> str:
     *batch, m, n = (extent_class(extent) for extent in call.out_shape)
     k = extent_class(call.k)
     sizes = "x".join(str(extent) for extent in (*batch, m, n, k))
-    out = call.new_output() if call.out is None else call.out
     given = {
         "a": call.a.value,
         "b": call.b.value,
         "c": call.c and call.c.value,
         "bias": call.bias and call.bias.value,
-        "out": out,
-        "aux": call.aux,
+        "out": call.result,
+        "aux": call.aux and call.aux.value,
     }
     parts = [*([sizes] if extents else []), f"acc {call.acc_dtype.name}"]
     parts += [

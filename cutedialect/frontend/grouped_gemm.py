@@ -29,13 +29,14 @@ from .captured import exact
 from .declarations import GROUPED_GEMM
 from .doors import Door
 from .dtypes import DType
-from .fitting import Memory, allowed, searched
-from .gemm import GemmCall, kernel_class, normalized, note_prices
-from .gemm_operands import as_number, as_operand, check_types
+from .fitting import Memory, fitted
+from .gemm import GemmCall, ReadyCall, kernel_class, normalized, note_prices
+from .gemm_operands import as_number, check_types
 from .gemm_scales import fold_numbers
 from .kernel import GroupSpec, ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
-from .ready_call import ReadyCall, call_key, named_arrays
+from .ready_call import call_key, named_arrays
+from .rules import as_operand
 
 # What `cute.gemm` calls its arrays, to what they are here, in the order of `GemmCall`.
 _LISTS = {
@@ -125,10 +126,21 @@ class GroupCall:
 
     def prepare(self) -> _ReadyGroup:
         """Compile (or find) the kernel of all problems."""
-        given = self.given
-        return _prepare(
-            self.calls, given.alpha, given.beta, given.arch, given.schedule, given.backend
-        )
+        calls, given, backend = self.calls, self.given, self.given.backend
+        arch = given.arch or default_arch(backend)
+
+        def prepared(given: Schedule | None, chosen: Schedule | None) -> _ReadyGroup:
+            return _prepared_with(calls, arch, given if chosen is None else chosen, backend)
+
+        def choice(given: Schedule | None) -> Any:
+            problems = _chosen_for(calls, given, arch)
+            return None if problems is None else partial(choose, GEMM_SPACE, problems, given)
+
+        memory = Memory(lambda: f"grouped {kernel_class(calls[0])}", arch)
+        ready = fitted(prepared, choice, as_schedule(given.schedule), backend, memory)
+        if _chosen_for(calls, as_schedule(given.schedule), arch) is not None:
+            note_prices(ready.kernel, arch)
+        return ready
 
 
 def _check_alike(calls: Sequence[GemmCall]) -> None:
@@ -152,33 +164,6 @@ def _check_alike(calls: Sequence[GemmCall]) -> None:
                     f"{name}[{number}]: expected a scale of the same kind as {name}[0], whose "
                     f"entries hold for {one.spans} elements (0 for all), got one of {other.spans}"
                 )
-
-
-def _prepare(
-    calls: Sequence[GemmCall],
-    alpha: float,
-    beta: float,
-    arch: str | None,
-    schedule: Schedule | str | None,
-    backend: str,
-) -> _ReadyGroup:
-    """Compile (or find) the kernel; problems without an output take no part."""
-    given, target = as_schedule(schedule), arch or default_arch(backend)
-
-    def prepared(chosen: Schedule | None) -> _ReadyGroup:
-        return _prepared_with(calls, alpha, beta, target, chosen, backend)
-
-    def found(given: Schedule | None) -> _ReadyGroup:
-        problems = _chosen_for(calls, given, target)
-        if problems is None:
-            return prepared(given)
-        memory = Memory(lambda: f"grouped {kernel_class(calls[0])}", target)
-        choice = partial(choose, GEMM_SPACE, problems, given)
-        ready = searched(choice, prepared, backend, memory)
-        note_prices(ready.kernel, target)
-        return ready
-
-    return found(None) if given is None else allowed(found, given)
 
 
 def _chosen_for(
@@ -208,13 +193,9 @@ def _members(calls: Sequence[GemmCall]) -> list[TensorSpec]:
 
 
 def _prepared_with(
-    calls: Sequence[GemmCall],
-    alpha: float,
-    beta: float,
-    target: str,
-    chosen: Schedule | None,
-    backend: str,
+    calls: Sequence[GemmCall], target: str, chosen: Schedule | None, backend: str
 ) -> _ReadyGroup:
+    """Compile (or find) the kernel; problems without an output take no part."""
     taking = _taking(calls)
     if not taking:
         return _ReadyGroup(None, tuple(call.ready(None) for call in calls), ())
@@ -226,8 +207,7 @@ def _prepared_with(
         call.swapped = chosen is not None and chosen.swap_ab == "yes"
     rows: list[list[Any]] = []
     for call in taking:
-        made = call.out if call.out is not None else call.new_output()
-        rows.append(call.arguments(as_operand(made, "out"), alpha, beta))
+        rows.append(call.arguments(call.ready(None)))
     columns = [
         column[0] if column[0] is None or isinstance(column[0], ScalarSpec) else list(column)
         for column in zip(*rows, strict=True)

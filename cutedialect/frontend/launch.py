@@ -35,7 +35,6 @@ from cutedialect.schedule import Schedule
 from .captured import exact, version
 from .dtypes import DType, as_dtype
 from .fitting import allowed, nearest_schedule
-from .gemm_operands import refuse_traced
 from .kernel import (
     OPTIONS,
     GroupSpec,
@@ -48,6 +47,7 @@ from .kernel import (
     scalar_spec,
     with_wide_floats,
 )
+from .rules import refuse_traced
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp

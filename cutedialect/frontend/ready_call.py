@@ -1,5 +1,5 @@
 """`Ready`: a call after its checks. It runs on arrays that look like those it was made from, and
-holds none of them. `ReadyCall` is one of `cute.gemm`.
+holds none of them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,7 @@ from cutedialect.backend.runtime.repeats import Repeat
 from cutedialect.backend.runtime.warm_call import warm_call
 
 from .dtypes import DType
-from .gemm_operands import expanded, transposed
-from .gemm_scales import Scale
 
-# Places in the arrays of a call.
-_A, _B, _C, _BIAS, _OUT, _SCALE_A, _SCALE_B, _AUX = range(8)
 _INPUTS = ("a", "b", "c", "bias", "scale_a", "scale_b")
 
 
@@ -203,70 +199,3 @@ class Ready:
             written=[*kept, *written],
             **self.about(every),
         )
-
-
-@dataclass
-class ReadyCall(Ready):
-    """A call of `cute.gemm` after its checks.
-
-    `broadcasts` are the operands (0 a, 1 b, 2 c) whose batch dimensions broadcast to a shape.
-    With `turns_b` the kernel takes B^T.
-    """
-
-    OUT = _OUT
-    WRITTEN = (_OUT, _AUX)
-
-    broadcasts: tuple[tuple[int, tuple[int | None, ...]], ...] = ()
-    swapped: bool = False
-    takes_alpha: bool = True
-    takes_c: bool = False
-    scales: tuple[Scale | None, Scale | None] | None = None
-    turns_b: bool = False
-
-    def numbers(self, *given: float) -> tuple[float, ...]:
-        alpha, beta = given
-        if self.takes_c:
-            return (alpha, beta) if self.takes_alpha else (beta,)
-        return (alpha,) if self.takes_alpha else ()
-
-    def named(self, arrays: Sequence[Any]) -> list[Named]:
-        a, b, c, bias, out, *scales, aux = arrays
-        return named_arrays((a, b, c if self.takes_c else None, bias, *scales), out, aux)
-
-    def about(self, arrays: Sequence[Any]) -> dict[str, Any]:
-        return {"updated": _C if self.takes_c else None}
-
-    def places(self, arrays: Sequence[Any]) -> list[int]:
-        places = [_A, _B] if not self.swapped else [_B, _A]
-        if self.takes_c:
-            places.append(_C)
-        places += [_BIAS, _OUT]
-        if self.scales is not None:
-            places += [_SCALE_B, _SCALE_A] if self.swapped else [_SCALE_A, _SCALE_B]
-        return [*places, _AUX]
-
-    def arguments(self, arrays: Sequence[Any], numbers: tuple[float, ...]) -> list[Any]:
-        a, b, c, bias, result, scale_a, scale_b, aux = arrays
-        alpha, beta = numbers
-        given = [a, b, c if self.takes_c else None]
-        for position, shape in self.broadcasts:
-            given[position] = expanded(given[position], shape)
-        if self.swapped:
-            given = [each if each is None else transposed(each) for each in given]
-            given[:2] = given[1::-1]
-        if self.turns_b:
-            given[1] = transposed(given[1])
-        given += [bias, transposed(result) if self.swapped else result]
-        if self.takes_alpha:
-            given.append(alpha)
-        if self.takes_c:
-            given.append(beta)
-        if self.scales is not None:
-            viewed = [
-                None if scale is None else scale.view(value, self.swapped)
-                for scale, value in zip(self.scales, (scale_a, scale_b), strict=True)
-            ]
-            given += viewed[::-1] if self.swapped else viewed
-        if aux is not None:
-            given.append(transposed(aux) if self.swapped else aux)
-        return given

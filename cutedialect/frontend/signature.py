@@ -8,7 +8,7 @@ import inspect
 import linecache
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
@@ -77,6 +77,7 @@ class Parameter:
     it is of a key, in terms of the names of the function, where that is not its value. In torch's
     operators, whose arguments keep their places, those that are `late` stand behind the others.
     `modes` are the names of an array's modes; those of one name have one extent, `...` are batches.
+    `rank` is what is said of another number of modes; `dtypes` are its types, none for any.
     """
 
     name: str
@@ -88,6 +89,8 @@ class Parameter:
     is_positional: bool = False
     is_late: bool = False
     modes: str = ""
+    rank: str = ""
+    dtypes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -148,12 +151,16 @@ class Call:
     name: str
     doc: str
     parameters: tuple[Parameter, ...]
-    prepared: str
+    prepared: str = ""
     inside: str = ""
     before: str = ""
     numbers: str = "()"
     repeated: str = "None"
     outputs: tuple[Output, ...] = ()
+    # What has to hold, row by row, and what is expected of a mode that has another extent: with the
+    # extent it should have, {want} as in {of}, an array of {of_shape}, and {got} in {shape}.
+    rules: tuple[Any, ...] = field(default=(), repr=False, compare=False)
+    fits: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     not_jax: tuple[str, ...] = ()
     # Whether arrays come first in torch's operators.
     leads_with_arrays: bool = True

@@ -18,17 +18,22 @@ except ModuleNotFoundError as _missing:
 
 from typing import TYPE_CHECKING
 
+from cutedialect.frontend.calls import DOORS
+
 from .attention import ATTENTION, ATTENTION_BACKWARD
-from .declared import Function
+from .declared import Function, Own
 from .kernel_op import op
 from .products import GEMM, GROUPED_GEMM
 
-BACKWARD = Function("attention_backward", ATTENTION_BACKWARD)
+BACKWARD = Function(DOORS["attention_backward"], ATTENTION_BACKWARD)
 
 if TYPE_CHECKING:
     from .typed_calls import attention, gemm, grouped_gemm
 else:
     _OWN = {"gemm": GEMM, "grouped_gemm": GROUPED_GEMM, "attention": ATTENTION}
-    globals().update({name: Function(name, own).function(__name__) for name, own in _OWN.items()})
+    for _name, _door in DOORS.items():
+        if "jax" not in _door.call.libraries:
+            continue
+        globals()[_name] = Function(_door, _OWN.get(_name, Own())).function(__name__)
 
 __all__ = ["attention", "gemm", "grouped_gemm", "op"]

@@ -9,12 +9,14 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from types import SimpleNamespace
 from typing import Any
 
 import jax  # pyright: ignore[reportMissingImports]
 import jax.numpy as jnp  # pyright: ignore[reportMissingImports]
 
 from cutedialect.frontend.calls import DOORS
+from cutedialect.frontend.doors import Door
 from cutedialect.frontend.dtypes import DType
 from cutedialect.frontend.signature import (
     DTYPE,
@@ -51,6 +53,12 @@ Options = tuple[tuple[str, Any], ...]
 """What is known when JAX traces, by name."""
 
 
+def _no_gradient(*arguments: Any) -> Any:
+    raise NotImplementedError(
+        "expected no gradient to be taken, got one; take jax.lax.stop_gradient"
+    )
+
+
 @dataclass(frozen=True)
 class Own:
     """What is JAX's own of a call. forward, backward: those of `jax.custom_vjp`, with the function
@@ -58,18 +66,18 @@ class Own:
     None for not at all.
     """
 
-    doc: str
-    forward: Callable[..., Any]
-    backward: Callable[..., Any]
-    rule: Callable[[Mapping[str, Any], int], Rule | None]
+    doc: str = ""
+    forward: Callable[..., Any] = _no_gradient
+    backward: Callable[..., Any] = _no_gradient
+    rule: Callable[[Mapping[str, Any], int], Rule | None] = lambda given, count: None
 
 
 class Function:
     """A declared call: `results` are those of the custom call, and `traced` has a gradient, too."""
 
-    def __init__(self, name: str, own: Own) -> None:
-        self.door = DOORS[name]
-        self.call = self.door.call
+    def __init__(self, door: Door[Any, Any], own: Own) -> None:
+        self.door = door
+        self.call = door.call
         self.own = own
         self.rows = self.call.taken("jax")
         self.arrays = [
@@ -89,7 +97,7 @@ class Function:
             given=", ".join(f"{each.name}={each.name}" for each in self.rows),
         )
         names = {"__name__": module, "called": self._called}
-        return written(text, self.call.name, __file__, names, self.own.doc)
+        return written(text, self.call.name, __file__, names, self.own.doc or self.call.doc)
 
     def _called(self, **given: Any) -> Any:
         asked = {each.name for each in self.call.outputs if not each.asked or given[each.asked]}
@@ -124,6 +132,11 @@ class Function:
         """The options of a call of which the others are the defaults."""
         defaults = {x.name: None if x.kind.is_array else x.default for x in self.rows}
         return self.split(defaults | given)[0]
+
+    def known(self, options: Options) -> SimpleNamespace:
+        """The arguments that are known, with defaults."""
+        defaults = {x.name: x.default for x in self.call.parameters}
+        return SimpleNamespace(**(defaults | dict(options)))
 
     def results(
         self, names: tuple[str, ...], options: Options, arrays: Sequence[Any]

@@ -13,6 +13,7 @@ import jax  # pyright: ignore[reportMissingImports]
 import jax.numpy as jnp  # pyright: ignore[reportMissingImports]
 
 from cutedialect.frontend.dtypes import bf16, f16, f32, f64
+from cutedialect.frontend.gemm import with_numbers
 
 from .custom_call import element_type
 from .declared import Function, Options, Own
@@ -81,7 +82,7 @@ def _backward(
 ) -> tuple[Any]:
     del names
     arrays, before = kept
-    known = dict(options)
+    known = vars(with_numbers(function.known(options)))
     as_, bs, c, bias = _lists(function, arrays[:4])
     if before is not None:
         derived = _DERIVED[known["activation"]]
@@ -198,5 +199,4 @@ GROUPED_GEMM = Own(
     """,
     _forward,
     _backward,
-    lambda given, count: None,
 )

@@ -20,8 +20,10 @@ except ModuleNotFoundError as _missing:
 
 from typing import TYPE_CHECKING
 
+from cutedialect.frontend.calls import DOORS
+
 from .attention import ATTENTION
-from .declared import Operator
+from .declared import Operator, Own
 from .kernel_op import op
 from .products import GEMM, GROUPED_GEMM
 
@@ -29,7 +31,9 @@ if TYPE_CHECKING:
     from .typed_calls import attention, gemm, grouped_gemm
 else:
     _OWN = {"gemm": GEMM, "grouped_gemm": GROUPED_GEMM, "attention": ATTENTION}
-    for _name, _own in _OWN.items():
-        globals()[_name] = Operator(_name, _own).function(globals())
+    for _name, _door in DOORS.items():
+        if "torch" not in _door.call.libraries:
+            continue
+        globals()[_name] = Operator(_door, _OWN.get(_name, Own())).function(globals())
 
 __all__ = ["attention", "gemm", "grouped_gemm", "op"]

@@ -21,7 +21,7 @@ from typing import Any, get_args
 import torch
 
 from cutedialect.choices import Activation
-from cutedialect.frontend.calls import DOORS
+from cutedialect.frontend.doors import Door
 from cutedialect.frontend.kernel import TensorSpec
 from cutedialect.frontend.signature import (
     ACTIVATION,
@@ -71,21 +71,23 @@ class Own:
     none. instead: what to do with an activation that is a function.
     """
 
-    doc: str
-    casts: tuple[str, ...]
+    doc: str = ""
+    casts: tuple[str, ...] = ()
     remember: Callable[..., None] | None = None
     backward: Callable[..., Any] | None = None
     needs_more: Callable[[Mapping[str, Any]], str] = lambda named: ""
-    no_backward: str = ""
+    no_backward: str = (
+        "expected tensors without gradient, got one that requires it; take torch.no_grad()"
+    )
     instead: str = ""
 
 
 class Operator:
     """The operators of a declared call, and the function in front of them."""
 
-    def __init__(self, name: str, own: Own) -> None:
-        self.door = DOORS[name]
-        self.call = self.door.call
+    def __init__(self, door: Door[Any, Any], own: Own) -> None:
+        self.door = door
+        self.call = door.call
         self.own = own
         arguments = list(self.call.operator())
         self.names = tuple(name for name, _ in arguments)
@@ -211,6 +213,23 @@ class Operator:
         """
         if holds_dtensor(tensors):
             register()
+        self._check_operated(named, tensors)
+        values = values_of()
+        if any(named[name] is not None for name in self.written):
+            return self._written(named, values)
+        asked = "".join(name for name, by in self.asked.items() if named[by])
+        more = asked
+        if not more and needs_gradient(tensors):
+            more = self.own.needs_more(named)
+        suffix = f"_{more}" if more else ""
+        run = self.operator(suffix)
+        if is_transformed() and suffix in self.transformable:
+            run = self.transformable[suffix].apply
+        result = run(*values)
+        return result[0] if more and not asked else result
+
+    def _check_operated(self, named: Mapping[str, Any], tensors: tuple[Any, ...]) -> None:
+        """Refuse what an operator does not take."""
         if self.own.backward is None and needs_gradient(tensors):
             self._refuse_gradient()
         for each in self.call.parameters:
@@ -228,24 +247,11 @@ class Operator:
                 "list; take the result"
             )
         check_forward_mode(tensors)
-        values = values_of()
-        if given:
-            if needs_gradient(tensors):
-                raise ValueError(
-                    f"{given[0]}: expected None where a gradient is required, got a tensor; take "
-                    "the result, or torch.no_grad()"
-                )
-            return self._written(named, values)
-        asked = "".join(name for name, by in self.asked.items() if named[by])
-        more = asked
-        if not more and needs_gradient(tensors):
-            more = self.own.needs_more(named)
-        suffix = f"_{more}" if more else ""
-        run = self.operator(suffix)
-        if is_transformed() and suffix in self.transformable:
-            run = self.transformable[suffix].apply
-        result = run(*values)
-        return result[0] if more and not asked else result
+        if given and needs_gradient(tensors):
+            raise ValueError(
+                f"{given[0]}: expected None where a gradient is required, got a tensor; take "
+                "the result, or torch.no_grad()"
+            )
 
     def _written(self, named: Mapping[str, Any], values: tuple[Any, ...]) -> Any:
         """The result of the operator that writes tensors of the caller."""
@@ -293,7 +299,7 @@ class Operator:
             "schedule_text": schedule_text, "Tensor": torch.Tensor, "split": _split,
             "pair": offsets, "torch_dtype": torch_dtype,
         }  # fmt: skip
-        self.entry = written(text, call.name, __file__, names, self.own.doc)
+        self.entry = written(text, call.name, __file__, names, self.own.doc or call.doc)
         return self.entry
 
     def _tensors(self) -> str:

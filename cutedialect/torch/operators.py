@@ -184,7 +184,9 @@ _autocasts = getattr(torch._C, "_is_any_autocast_enabled", _autocasts)
 def needs_gradient(tensors: Iterable[Any]) -> bool:
     """Whether autograd records an operation on these tensors."""
     return torch.is_grad_enabled() and any(
-        needs_gradient(each) if isinstance(each, list | tuple) else each.requires_grad
+        needs_gradient(each)
+        if isinstance(each, list | tuple)
+        else getattr(each, "requires_grad", False)
         for each in tensors
         if each is not None
     )

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from cutedialect.frontend.gemm import with_numbers
+
 from .declared import Operator, Own
 from .operators import element_type
 
@@ -32,7 +34,7 @@ def _remember(
     """Keep what a backward needs: operands, the activation with what its derivative is taken of.
     Refuses what has none, with a remedy.
     """
-    given = operator.given(inputs)
+    given = with_numbers(operator.given(inputs))
     tensors_of = (getattr(given, name) for name in operator.own.casts)
     as_, bs, c, bias = _lists(operator, *tensors_of)
     for tensors in zip(as_, bs, strict=True):
@@ -43,7 +45,7 @@ def _remember(
                     f"{element_type(tensor.dtype, name).name}; take torch.no_grad(), or 16-bit "
                     "operands"
                 )
-    if given.scale_a is not None or given.scale_b is not None:
+    if given.is_scaled:
         raise ValueError(
             "scale_a, scale_b: expected None where a gradient is required, got a scale; multiply "
             "a or b by it in torch, or use alpha for one number"
@@ -71,49 +73,64 @@ def _remember(
 def _backward(operator: Operator, suffix: str, ctx: Any, *outputs: Any) -> tuple[Any, ...]:
     saved, count = ctx.saved_tensors, ctx.count
     as_, bs, befores = saved[:count], saved[count : 2 * count], saved[2 * count :]
-    gradients: list[Any] = list(_lists(operator, outputs[0])[0])
-    if operator.call.is_of_lists:
-        shapes = [(a.shape[0], b.shape[1]) for a, b in zip(as_, bs, strict=True)]
-        gradients = [
-            a.new_zeros(shape) if each is None else each
-            for each, shape, a in zip(gradients, shapes, as_, strict=True)
-        ]
-    if befores and ctx.activation is not None:
-        pairs = zip(gradients, befores, strict=True)
-        derived = _DERIVATIVES[ctx.activation]
-        gradients = [each if each is None else derived(each, before) for each, before in pairs]
+    gradients = _through(operator, ctx, outputs[0], as_, bs, befores)
     if suffix and outputs[1] is not None:
         gradients = [outputs[1] if gradients[0] is None else gradients[0] + outputs[1]]
     # torch leaves out trailing arguments that have their defaults.
-    wants = (*ctx.needs_input_grad, False, False)
-    of_c = of_bias = of_a = of_b = None
-    if _any(wants[2]) and ctx.c is not None and (ctx.beta != 0 or operator.call.is_of_lists):
+    wants = [any(x) if isinstance(x, list | tuple) else x for x in ctx.needs_input_grad]
+    wants += [False] * (4 - len(wants))
+    found = [*_of_operands(operator, ctx, gradients, as_, bs, wants), None, None]
+    if wants[2] and ctx.c is not None and ctx.beta != 0:
         pairs = zip(gradients, ctx.c, strict=True)
-        of_c = [_summed(each * ctx.beta, shape).to(dtype) for each, (shape, dtype) in pairs]
-    if _any(wants[3]) and ctx.bias is not None:
+        found[2] = [_summed(each * ctx.beta, shape).to(dtype) for each, (shape, dtype) in pairs]
+    if wants[3] and ctx.bias is not None:
         pairs = zip(gradients, ctx.bias, strict=True)
-        of_bias = [each.sum(tuple(range(each.dim() - 1))).to(dtype) for each, dtype in pairs]
-    gradients = [g.to(a.dtype).contiguous() for g, a in zip(gradients, as_, strict=True)]
-    if _any(wants[0]):
-        of_a = _products(operator, gradients, [b.mT for b in bs], as_, ctx.options)
-    if _any(wants[1]):
-        rows = [a.flatten(0, -2) if b.dim() == 2 else a for a, b in zip(as_, bs, strict=True)]
-        gradients = [
-            g.flatten(0, -2) if b.dim() == 2 else g for g, b in zip(gradients, bs, strict=True)
-        ]
-        of_b = _products(operator, [a.mT for a in rows], gradients, bs, ctx.options)
-    found: tuple[Any, ...] = of_a, of_b, of_c, of_bias
-    if operator.call.is_of_lists:
-        none = [None] * count
-        found = of_a or none, of_b or none, of_c, of_bias
-    else:
-        found = tuple(each and each[0] for each in found)
+        found[3] = [each.sum(tuple(range(each.dim() - 1))).to(dtype) for each, dtype in pairs]
+    if not operator.call.is_of_lists:
+        found = [each and each[0] for each in found]
     made = operator.gradients(**dict(zip(operator.own.casts, found, strict=True)))
     return made[: len(ctx.needs_input_grad)] if operator.call.is_of_lists else made
 
 
-def _any(wants: Any) -> bool:
-    return any(wants) if isinstance(wants, list | tuple) else wants
+def _of_operands(
+    operator: Operator,
+    ctx: Any,
+    gradients: Sequence[Any],
+    as_: Sequence[Any],
+    bs: Sequence[Any],
+    wants: Sequence[bool],
+) -> list[Any]:
+    """dA = G B^T and dB = A^T G of each problem, None for one that is not wanted."""
+    slopes = [g.to(a.dtype).contiguous() for g, a in zip(gradients, as_, strict=True)]
+    of_a = of_b = [None] * ctx.count
+    if wants[0]:
+        of_a = _products(operator, slopes, [b.mT for b in bs], as_, ctx.options)
+    if wants[1]:
+        triples = list(zip(as_, slopes, bs, strict=True))
+        rows = [a.flatten(0, -2) if b.dim() == 2 else a for a, _, b in triples]
+        flat = [g.flatten(0, -2) if b.dim() == 2 else g for _, g, b in triples]
+        of_b = _products(operator, [a.mT for a in rows], flat, bs, ctx.options)
+    return [of_a, of_b]
+
+
+def _through(
+    operator: Operator,
+    ctx: Any,
+    output: Any,
+    as_: Sequence[Any],
+    bs: Sequence[Any],
+    befores: Sequence[Any],
+) -> list[Any]:
+    """The gradients in front of the activation; zeros for a result of several that has none."""
+    gradients = list(_lists(operator, output)[0])
+    if operator.call.is_of_lists:
+        shapes = [(a.shape[0], b.shape[1]) for a, b in zip(as_, bs, strict=True)]
+        triples = zip(gradients, as_, shapes, strict=True)
+        gradients = [a.new_zeros(shape) if g is None else g for g, a, shape in triples]
+    if not befores or ctx.activation is None:
+        return gradients
+    derived, pairs = _DERIVATIVES[ctx.activation], zip(gradients, befores, strict=True)
+    return [each if each is None else derived(each, before) for each, before in pairs]
 
 
 def _products(

@@ -11,7 +11,6 @@ import cutedialect as cute
 from cutedialect.backend.runtime.arrays import TensorArgument
 from cutedialect.backend.runtime.buffers import DeviceTensor
 from cutedialect.choosing.attention_variants import tuned_schedules
-from cutedialect.frontend import attention as attention_module
 from cutedialect.frontend import attention_tuning, fitting
 from cutedialect.frontend.attention import AttentionCall
 from cutedialect.frontend.attention_tuning import TunableAttention, problem_class
@@ -75,8 +74,7 @@ def test_the_fastest_tile_is_kept_and_taken_by_calls_of_its_class(monkeypatch):
     assert found.complete
     assert any("compiling 2/3" in text for text in shown)
     assert any("round 3/3" in text for text in shown)
-    for module in (attention_module, fitting):
-        monkeypatch.setattr(module, "gpu_available", lambda: True)
+    monkeypatch.setattr(fitting, "gpu_available", lambda: True)
     monkeypatch.setattr(attention_tuning, "device_name", lambda: Timer.device)
     near = cute.TensorSpec((2, 4, 500, 64), "bf16")
     options = {"arch": "sm_90a", "causal": True}

@@ -25,6 +25,7 @@ from cutedialect.frontend import launch as launch_module
 from cutedialect.frontend import ready_call
 
 attention_module = import_module("cutedialect.frontend.attention")
+gemm_module = import_module("cutedialect.frontend.gemm")
 
 ARCH = "sm_80"
 
@@ -199,7 +200,7 @@ def test_attention_moves_addresses_too(cuda: Any, checked: list[int], torch: Any
 
 
 def test_places_cover_all_arrays_of_a_call() -> None:
-    assert len(ready_call._INPUTS) + 2 == ready_call._AUX + 1
+    assert len(ready_call._INPUTS) + 2 == gemm_module._AUX + 1
 
 
 def steps(call: Callable[[], object]) -> int:
@@ -253,13 +254,13 @@ def test_many_layouts_of_one_shape_are_not_made_anew_each_time(
     cuda: Any, checked: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[int] = []
-    real = ready_call.ReadyCall.repeat_of
+    real = gemm_module.ReadyCall.repeat_of
 
     def counted(self: Any, *args: Any) -> Any:
         made.append(1)
         return real(self, *args)
 
-    monkeypatch.setattr(ready_call.ReadyCall, "repeat_of", counted)
+    monkeypatch.setattr(gemm_module.ReadyCall, "repeat_of", counted)
     layouts = [Vector(0x10000, (16, 16), (64 + 16 * each, 4)) for each in range(12)]
     b, out = matrix(0x20000), matrix(0x30000)
     for each in layouts * 20:

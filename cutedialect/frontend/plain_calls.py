@@ -1,0 +1,107 @@
+"""Calls whose kernel takes their arrays as they are: a declaration and a tile program are all that
+there is of them. The program takes the operands in the order of the declaration, then the result,
+then numbers, each as a run-time argument; None is an array that is not given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+from cutedialect.backend.runtime.aliasing import Named
+
+from .doors import Door
+from .dtypes import f32
+from .gemm_operands import as_number
+from .kernel import KernelFunction, TensorSpec
+from .launch import as_schedule, check_arch, compile_call, default_arch
+from .ready_call import Ready
+from .rules import Checked
+from .signature import NUMBER, Call
+
+
+@dataclass
+class PlainReady(Ready):
+    """Such a call after its checks, with the names of its arrays, the result behind the others."""
+
+    names: tuple[str, ...] = ()
+
+    @property
+    def OUT(self) -> int:  # type: ignore[override]
+        return len(self.names) - 1
+
+    @property
+    def WRITTEN(self) -> tuple[int, ...]:  # type: ignore[override]
+        return (self.OUT,)
+
+    def numbers(self, *given: float) -> tuple[Any, ...]:
+        return tuple(f32.numpy.type(each) for each in given)
+
+    def arguments(self, arrays: Sequence[Any], numbers: tuple[float, ...]) -> list[Any]:
+        return [*arrays, *self.numbers(*numbers)]
+
+    def places(self, arrays: Sequence[Any]) -> list[int]:
+        return list(range(len(arrays)))
+
+    def named(self, arrays: Sequence[Any]) -> list[Named]:
+        pairs = zip(self.names, arrays, strict=True)
+        return [Named(name, value, name == self.names[-1]) for name, value in pairs]
+
+
+class PlainCall(Checked):
+    """The checked arguments of such a call."""
+
+    def __init__(self, call: Call, program: KernelFunction, given: SimpleNamespace) -> None:
+        self.call, self.program = call, program
+        super().__init__(given)
+
+    def prepare(self) -> PlainReady:
+        """Compile (or find) the kernel; an empty output has none."""
+        given, names = self.given, arrays_of(self.call)
+        target = given.arch or default_arch(given.backend)
+        check_arch(target)
+        ready = PlainReady(None, self.out_shape, self.out_dtype, names=names)
+        if 0 in self.out_shape:
+            return ready
+        operands = [getattr(self, name) for name in names]
+        arrays = [None if each is None else each.value for each in operands]
+        if arrays[-1] is None:
+            row = (self.out_shape[-1] or 16) * self.out_dtype.bits // 8
+            arrays[-1] = TensorSpec(self.out_shape, self.out_dtype, align=min(16, row & -row))
+        numbers = [
+            as_number(each.name, getattr(given, each.name)) for each in numbers_of(self.call)
+        ]
+        options = {
+            "arch": target, "schedule": as_schedule(given.schedule), "backend": given.backend,
+        }  # fmt: skip
+        args = ready.arguments(arrays, tuple(numbers))
+        return replace(ready, kernel=compile_call(self.program, args, options))
+
+
+def arrays_of(call: Call) -> tuple[str, ...]:
+    """The arrays of such a call, the result behind the others."""
+    names = [each.name for each in call.arrays]
+    return tuple(sorted(names, key=lambda name: name == call.outputs[0].name))
+
+
+def numbers_of(call: Call) -> tuple[Any, ...]:
+    """The parameters that are numbers."""
+    return tuple(each for each in call.parameters if each.kind is NUMBER)
+
+
+def plain(call: Call, program: KernelFunction, module: str) -> tuple[Door[Any, Any], Any]:
+    """The door of such a call, and its function in a module."""
+    door: Door[PlainCall, PlainReady] = Door(call, partial(PlainCall, call, program))
+    names = numbers_of(call)
+    lines = [f"{each.name} = as_number({each.name!r}, {each.name})" for each in names]
+    filled = replace(
+        call,
+        prepared=call.prepared or ", ".join(arrays_of(call)),
+        before="\n".join([*call.before.splitlines(), *lines]),
+        numbers=f"({''.join(f'{each.name}, ' for each in names)})",
+    )
+    door.call = filled
+    return door, door.function(module, {"as_number": as_number})
