@@ -296,8 +296,8 @@ ATTENTION_BACKWARD = Call(
     A row that sees no key, and padding behind `lengths`, get 0; rows outside of all packed
     sequences are not written. What a mask hides from a row may hold NaN or Inf. Of `wanted`, some
     of the letters "qkv", the others are None and take no time. dq is added up in f32, by adds in
-    memory in the order in which they come; with `deterministic` a second pass over the keys adds
-    them in one order, and equal calls on one device give equal bits.
+    memory in the order in which they come; with `deterministic`, or above 128 dimensions, a second
+    pass over the keys adds them in one order, and equal calls on one device give equal bits.
 
     Per head and 64 rows (rounded up) it takes 64 (8 + 4 D) bytes of memory beside, D rounded up to
     16 or 64; without dq by adds 512 bytes; and 2 Dv more for each row of a `do` that has to be

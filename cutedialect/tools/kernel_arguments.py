@@ -42,7 +42,7 @@ _SCALARS = {
 _FUNCTIONS = tuple(
     f"cute.{call.name}" for call in CALLS if not any(each.kind.is_list for each in call.arrays)
 )
-_EXPECTED = f"expected FILE.py:NAME, {' or '.join(_FUNCTIONS)}"
+_EXPECTED = f"expected FILE.py:NAME, {', '.join(_FUNCTIONS[:-1])} or {_FUNCTIONS[-1]}"
 
 
 def kernel_named(text: str) -> Any:

@@ -15,7 +15,7 @@ import pytest
 import cutedialect as cute
 from cutedialect.frontend.declarations import GEMM
 
-OF_TILES = {"a", "b", "acc", "atom", "negate", "sums", "unknown"}
+OF_TILES = {"a", "b", "acc", "atom", "tiled", "negate", "sums", "unknown"}
 VALUES = {
     "alpha": 2.0, "beta": 3.0, "precision": "ieee", "activation": "relu", "scale_a": 0.5,
     "scale_b": 0.5, "acc_dtype": "f32", "fast_accum": False, "out_dtype": "f16", "arch": "sm_80",

@@ -293,7 +293,7 @@ class Kernel:
         return self._make_stages() if self._make_stages is not None else {}
 
     @property
-    def remarks(self) -> Remarks:
+    def remarks(self) -> tuple[Remark, ...]:
         """What the passes declined, and why: in the order in which they ran. Once the kernel was
         assembled, also what the assembler lost: registers that spill, `wgmma` that it serializes;
         and of launches, operands that were not equally long where a multiply sums over them; or by

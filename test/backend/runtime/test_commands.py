@@ -138,7 +138,8 @@ def test_compile_writes_every_stage(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["doubling.py"], "expected FILE.py:NAME, cute.gemm or cute.attention, got 'doubling.py'"),
+        (["doubling.py"], "expected FILE.py:NAME, cute.gemm, cute.attention or "
+         "cute.attention_backward, got 'doubling.py'"),
         (["absent.py:double"], "expected a Python file, got 'absent.py'"),
         (["doubling.py:triple"], "expected a kernel 'triple'"),
         (["doubling.py:not_a_kernel"], "got int"),
@@ -147,7 +148,7 @@ def test_compile_writes_every_stage(
         (["doubling.py:double", "?x?:f31", "?x?:f32"], "f31"),
         (["doubling.py:double", "?x?:f32", "?x?:f32", "--schedule", "stagez = 3"], "stagez"),
     ],
-)
+)  # fmt: skip
 def test_compile_explains_itself(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
