@@ -12,6 +12,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from cutedialect.dialects import cute
+from cutedialect.frontend import launch
+from cutedialect.frontend.calls import DOORS
 from cutedialect.passes import cute_to_ptx
 from cutedialect.passes.protocol.check_protocol import verdict_of
 from cutedialect.passes.protocol.skeleton import Undecided
@@ -38,9 +40,10 @@ class _Step:
 @contextmanager
 def behind_the_last_pass(change: Callable[[ModuleOp], None]) -> Iterator[None]:
     """Compilations inside do this to a module behind the last pass that orders, and do not check it
-    by themselves.
+    by themselves. Kernels that were compiled outside are compiled again, and those inside are
+    forgotten.
     """
-    before = cute_to_ptx.pipeline
+    before, kernels = cute_to_ptx.pipeline, launch._kernels
 
     def pipeline_with(
         arch: str, schedule: str | None = None, protocol: str | None = None
@@ -50,10 +53,19 @@ def behind_the_last_pass(change: Callable[[ModuleOp], None]) -> Iterator[None]:
         return (*steps[:at], _Step(change), *steps[at + 1 :])
 
     cute_to_ptx.pipeline = pipeline_with  # type: ignore[assignment]
+    launch._kernels = {}
+    _forget_calls()
     try:
         yield
     finally:
-        cute_to_ptx.pipeline = before
+        cute_to_ptx.pipeline, launch._kernels = before, kernels
+        _forget_calls()
+
+
+def _forget_calls() -> None:
+    """Calls of functions of arrays keep their kernels ready."""
+    for door in DOORS.values():
+        door.calls.clear()
 
 
 def verdict(module: ModuleOp) -> tuple[str, str]:

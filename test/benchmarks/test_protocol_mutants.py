@@ -4,12 +4,15 @@ account, on a ring that TMA fills and a warpgroup multiplies.
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from xdsl.context import Context
 from xdsl.parser import Parser
 
+import cutedialect as cute
+from benchmarks.program_outcome import Outcome
 from benchmarks.protocol_mutants import edits_of
-from benchmarks.protocol_verdict import verdict
+from benchmarks.protocol_verdict import checked, verdict
 from cutedialect.dialects import all_dialects
 from cutedialect.dialects.pipeline import RoleOp
 from cutedialect.dialects.walks import walk
@@ -57,3 +60,27 @@ def test_the_check_finds_what_an_edit_breaks(edit):
     says, what = verdict(module)
     harmless = HARMLESS | HARMLESS_AT_THE_END if is_at_the_end else HARMLESS
     assert says == ("proved" if edit.kind in harmless else "found"), what
+
+
+def test_a_call_that_is_kept_ready_is_compiled_for_each_mutant(monkeypatch):
+    """And what a mutant compiled is not what the next call runs."""
+    monkeypatch.setenv("CUTEDIALECT_NO_CACHE", "1")
+    a = np.ones((16, 16), np.float16)
+
+    def run() -> Outcome:
+        try:
+            right = (cute.gemm(a, a, arch="sm_80", backend="emulator") == 16).all()
+        except cute.EmulatorError:
+            right = False
+        return Outcome("right" if right else "wrong")
+
+    def unsynchronized(module):
+        for op in [op for op in walk(module) if op.name == "cute_nvgpu.cp_async_wait"]:
+            op.detach()
+
+    assert run().kind == "right"
+    assert checked(run).check == "proved"
+    mutant = checked(run, unsynchronized)
+    assert (mutant.check, mutant.kind) == ("found", "wrong")
+    assert checked(run).check == "proved"
+    assert run().kind == "right"
