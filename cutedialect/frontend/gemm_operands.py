@@ -289,7 +289,7 @@ RULES = (
     Array("b"),
     Fits("a"),
     Fits("b"),
-    Rule("precision", lambda x: x.splits and x.scale_values != (None, None),
+    Rule("precision", lambda x: x.splits and any(each is not None for each in x.scale_values),
          lambda x: "'tf32' with arrays of scales, got '3xtf32'"),
     Rule("b", _differs, lambda x: f"{x.a.dtype.name} as in a, got {x.b.dtype.name}", TypeError),
     Fact("sum_types", _accumulators),

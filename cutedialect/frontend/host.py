@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import SSAValue
 
+    from cutedialect.dialects.cute import KernelOp
+
     from .scalar import Scalar
     from .tile import Tensor
 
@@ -49,8 +51,10 @@ class HostFunction(KernelFunction):
     ) -> ModuleOp:
         """A module of the kernels that the function launches, and the host part that does."""
         from xdsl.dialects import func
-        from xdsl.dialects.builtin import ModuleOp
+        from xdsl.dialects.builtin import ModuleOp, StringAttr
         from xdsl.ir import Region
+
+        from cutedialect.dialects.cute import SCHEDULED
 
         from .trace import location
 
@@ -67,15 +71,22 @@ class HostFunction(KernelFunction):
         op = func.FuncOp("launch", ([arg.type for arg in block.args], []), Region(block))
         op.location = ending.location = location()
         mark_conditions(op, types, conditions)
-        return ModuleOp([*host.launches.kernels, op])
+        module = ModuleOp([*host.launches.kernels, op])
+        if host.launches.scheduled is not None:
+            module.attributes[SCHEDULED] = StringAttr(host.launches.scheduled)
+        return module
 
 
 class Launches:
-    """The kernels that a host program has launched so far."""
+    """The kernels that a host program has launched so far. `scheduled` is the name of the first one
+    with the schedule of the call, where others with schedules of their own stand in front of it.
+    """
 
     def __init__(self, schedule: Schedule | None) -> None:
         self.schedule = schedule
         self.kernels: list = []
+        self.scheduled: str | None = None
+        self._takes_schedule = False
 
     def name(self, program: KernelFunction) -> str:
         """A name that no kernel of the module has yet."""
@@ -85,6 +96,13 @@ class Launches:
             number += 1
             name = f"{program.symbol}_{number}"
         return name
+
+    def add(self, kernel: KernelOp, has_own_schedule: bool) -> None:
+        """Append a kernel, which has a schedule of its own or that of the call."""
+        if not has_own_schedule and not self._takes_schedule:
+            self._takes_schedule = True
+            self.scheduled = kernel.sym_name.data if self.kernels else None
+        self.kernels.append(kernel)
 
 
 def host(function: Callable[..., None]) -> HostFunction:
@@ -134,7 +152,7 @@ def launch(
     kernel = trace_function(
         program, name, types, program.constants(left), chosen or shared, conditions
     )
-    trace.launches.kernels.append(kernel)
+    trace.launches.add(kernel, chosen is not None)
     trace.insert(LaunchOp(name, [], [value for value in values if value is not None]))
 
 

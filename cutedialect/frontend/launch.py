@@ -452,10 +452,14 @@ def _count(region: Region) -> int:
 
 
 def _schedule_text(module: ModuleOp) -> str:
-    from cutedialect.dialects.cute import KernelOp
+    """The schedule of the kernel that took the call's, which is the first where nothing says so."""
+    from cutedialect.dialects.cute import SCHEDULED, KernelOp
 
-    kernels = [op for op in module.ops if isinstance(op, KernelOp) and op.schedule is not None]
-    return kernels[0].schedule.data.text() if kernels and kernels[0].schedule is not None else ""
+    of = module.attributes.get(SCHEDULED)
+    for op in module.ops:
+        if isinstance(op, KernelOp) and op.schedule is not None and of in (None, op.sym_name):
+            return op.schedule.data.text()
+    return ""
 
 
 def check_arch(arch: str) -> None:

@@ -28,3 +28,22 @@ def test_a_table_compiles_to_the_same_with_what_it_prints(arch, case):
     again = case.compiled(printed, arch)
     assert again.schedule == kernel.schedule
     assert text_of(again) == text_of(kernel)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_kernels_with_schedules_of_their_own_in_front(arch):
+    """The schedule of the kernel that takes the call's is printed."""
+    q = cute.TensorSpec((1, 2, 256, 64), "bf16")
+    lse = cute.TensorSpec((1, 2, 256), "f32")
+
+    def compiled(schedule):
+        return cute.compile(
+            cute.attention_backward, q, q, q, q, q, lse, causal=True, arch=arch, schedule=schedule
+        )
+
+    kernel = compiled(None)
+    printed = cute.Schedule.parse(kernel.schedule)
+    assert printed.tile is not None
+    again = compiled(printed)
+    assert again.schedule == kernel.schedule
+    assert text_of(again) == text_of(kernel)

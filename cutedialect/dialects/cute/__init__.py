@@ -41,6 +41,7 @@ from .indexed_tiles import IndexedTileOp
 from .inline_ptx import InlinePtxOp
 from .joins import ConcatOp
 from .kernel_ops import (
+    SCHEDULED,
     AssertOp,
     BlockIdxOp,
     DimOp,
@@ -183,6 +184,7 @@ Cute = CuteDialect(
 
 __all__ = [
     "ATOMICS",
+    "SCHEDULED",
     "SCOPES",
     "AllocFragmentOp",
     "AllocSmemOp",

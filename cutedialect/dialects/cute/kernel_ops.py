@@ -52,6 +52,9 @@ from .types import MemRefType
 
 _NO_CHOICES = Schedule()
 
+# Of a module, the name of the kernel that has the schedule of the call, if it is not the first.
+SCHEDULED = "cute.scheduled"
+
 
 def parse_tile(parser: Parser) -> DenseArrayBase:
     """`[*, 128, _]`: tile extents by mode; `_` (stored as -1) is the whole mode, `*` (stored as 0)
