@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cutedialect.atoms import Target, target
+from cutedialect.atoms import Target, target, usual_device
 
 from .attention_problem import WARPGROUP_TARGETS
 
@@ -34,7 +34,7 @@ class AttentionBackwardProblem:
     is_f16: bool = False
     loads_boxes: bool = True
     adds: bool = True
-    processors: int = 132
+    processors: int = usual_device("sm_90a").processors
     arch: str = "sm_90a"
 
     @property

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cutedialect.allocation import RoleUse, registers_of_roles
+from cutedialect.atoms import WARP_SIZE
 from cutedialect.schedule import Schedule
 
 from .attention_backward_problem import AttentionBackwardProblem
@@ -21,7 +22,7 @@ _BESIDE, _MORE_BESIDE = 24, 40
 _MOST_REGISTERS, _WARPS = 255, 8
 # Keys of a block where rows stay, and of heads wider than this.
 _STREAMED_KEYS, _FEW_STREAMED_KEYS, _WIDE = 64, 32, 192
-_THREADS_OF_GROUP, _LANES = 128, 32
+_THREADS_OF_GROUP = 128
 _ELEMENT_BYTES = 2
 
 
@@ -81,7 +82,7 @@ class AttentionBackwardSpace:
         assert schedule.tile is not None
         keys, rows = schedule.tile
         warps = schedule.warps or (_WARPS, 1)
-        threads = _LANES * warps[0] * warps[1]
+        threads = WARP_SIZE * warps[0] * warps[1]
         depth, width = problem.dims
         # Both gradients, scores with their slopes, and one of these as an operand of half the bits.
         values = keys * (depth + width) + 2.5 * rows * keys

@@ -72,21 +72,21 @@ class HostFunction(KernelFunction):
         op.location = ending.location = location()
         mark_conditions(op, types, conditions)
         module = ModuleOp([*host.launches.kernels, op])
-        if host.launches.scheduled is not None:
-            module.attributes[SCHEDULED] = StringAttr(host.launches.scheduled)
+        scheduled = host.launches.scheduled
+        if scheduled not in (None, host.launches.kernels[0].sym_name.data):
+            module.attributes[SCHEDULED] = StringAttr(scheduled)
         return module
 
 
 class Launches:
     """The kernels that a host program has launched so far. `scheduled` is the name of the first one
-    with the schedule of the call, where others with schedules of their own stand in front of it.
+    with the schedule of the call.
     """
 
     def __init__(self, schedule: Schedule | None) -> None:
         self.schedule = schedule
         self.kernels: list = []
         self.scheduled: str | None = None
-        self._takes_schedule = False
 
     def name(self, program: KernelFunction) -> str:
         """A name that no kernel of the module has yet."""
@@ -99,9 +99,8 @@ class Launches:
 
     def add(self, kernel: KernelOp, has_own_schedule: bool) -> None:
         """Append a kernel, which has a schedule of its own or that of the call."""
-        if not has_own_schedule and not self._takes_schedule:
-            self._takes_schedule = True
-            self.scheduled = kernel.sym_name.data if self.kernels else None
+        if not has_own_schedule and self.scheduled is None:
+            self.scheduled = kernel.sym_name.data
         self.kernels.append(kernel)
 
 
