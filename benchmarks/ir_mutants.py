@@ -1,11 +1,11 @@
-"""`python -m benchmarks.ir_mutants [--count N] [--seed S] [--jobs N] [--only WORD]`: mutates the
-tokens of the repository's own IR and reads each mutant with `cute-opt`, through the passes of the
-layout algebra where it is accepted. Whatever the text, there is no traceback, no internal error, no
-hang over a second, and every rejection has a position inside of the text.
+"""`python -m benchmarks.ir_mutants [--count N] [--first F] [--seed S] [--jobs N] [--only WORD]`:
+mutates the tokens of the repository's own IR and reads each mutant with `cute-opt`, through the
+passes of the layout algebra where it is accepted: the numbers F to F + N - 1 of a seed. Whatever
+the text, there is no traceback, no internal error, no hang over a second, and every rejection has a
+position inside of the text.
 
-Exits 1 with the text of each mutant that breaks this. With N jobs the mutants are those of N seeds,
-from S on, a process each: `--count 1000000 --jobs 16` is an hour of one core. `make test` reads
-20,000.
+Exits 1 with the text of each mutant that breaks this. `--count 1000000` is 40 minutes of one core.
+`make test` reads 20,000.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -39,6 +41,8 @@ _INSIDE_INSERTED = (*"(),:?@_{}<>[]", "0", "1", "-1", "4096", "?{i64}", "?{div=8
 # Texts above that take as long as many others.
 _LONGEST = 2_500
 _SLOWEST_SECONDS = 1.0
+# Mutants of one draw, which a process reads before it asks for more.
+_BLOCK = 1_000
 _PASSES = "cute-fold-static,cute-expand-ops,cute-to-base"
 
 
@@ -53,7 +57,7 @@ def corpus(word: str = "") -> list[str]:
     ]
 
 
-def mutants(seeds: Sequence[str], seed: int) -> Iterator[str]:
+def mutants(seeds: Sequence[str], seed: int | str) -> Iterator[str]:
     """Endlessly many texts, each with one to four tokens changed."""
     draw = random.Random(seed)
     while True:
@@ -121,39 +125,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--count", type=int, default=20_000, help="mutants (default 20,000)")
-    parser.add_argument("--seed", type=int, default=0, help="of the first draw (default 0)")
-    parser.add_argument("--jobs", type=int, default=1, help="processes, a seed each")
+    parser.add_argument("--first", type=int, default=0, help="number of the first (default 0)")
+    parser.add_argument("--seed", type=int, default=0, help="of the draws (default 0)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--only", default="", help="files of test/ whose path has this word")
     options = parser.parse_args(arguments)
     seeds = corpus(options.only)
     if not seeds:
         raise SystemExit(f"expected files of IR whose path has '{options.only}', got none")
     start = time.perf_counter()
-    shares = [
-        (seeds, options.seed + job, len(range(job, options.count, options.jobs)))
-        for job in range(options.jobs)
-    ]
+    last = options.first + options.count - 1
+    blocks = range(options.first // _BLOCK, last // _BLOCK + 1)
+    read = partial(_read, seeds, options.seed, range(options.first, last + 1))
     counts: Counter[str] = Counter()
-    if options.jobs > 1:
-        with get_context("spawn").Pool(options.jobs) as pool:
-            for part in pool.imap_unordered(_share, shares):
-                counts += part
-    else:
-        counts += _share(shares[0])
+    with ExitStack() as stack:
+        parts = map(read, blocks)
+        if options.jobs > 1:
+            pool = stack.enter_context(get_context("spawn").Pool(options.jobs))
+            parts = pool.imap_unordered(read, blocks)
+        for part in parts:
+            counts += part
     print(
-        f"{options.count:,} mutants of {len(seeds)} texts, seeds {options.seed} to "
-        f"{options.seed + options.jobs - 1}: {counts['accepted']:,} accepted, "
-        f"{counts['refused']:,} refused, {counts['faults']:,} faults, "
-        f"{time.perf_counter() - start:.0f} s"
+        f"mutants {options.first:,} to {last:,} of seed {options.seed}, of {len(seeds)} texts: "
+        f"{counts['accepted']:,} accepted, {counts['refused']:,} refused, "
+        f"{counts['faults']:,} faults, {time.perf_counter() - start:.0f} s"
     )
     return 1 if counts["faults"] else 0
 
 
-def _share(share: tuple[list[str], int, int]) -> Counter[str]:
-    """Read the mutants of one seed; prints each that is answered badly."""
-    seeds, seed, count = share
+def _read(seeds: Sequence[str], seed: int, numbers: range, block: int) -> Counter[str]:
+    """Read the mutants of a block whose numbers are asked for; prints each that is answered badly.
+    A block has a draw of its own, so that a mutant's number says which it is in any range.
+    """
     counts: Counter[str] = Counter()
-    for number, text in zip(range(count), mutants(seeds, seed), strict=False):
+    start = block * _BLOCK
+    for number, text in zip(
+        range(start, start + _BLOCK), mutants(seeds, f"{seed}:{block}"), strict=False
+    ):
+        if number not in numbers:
+            continue
         fault, is_refused = fault_of(text)
         counts["refused" if is_refused else "accepted"] += 1
         if fault:

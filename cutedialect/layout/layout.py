@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from .errors import LayoutError
 from .int_tuple import (
@@ -36,7 +36,7 @@ class Layout:
     (10, 10)
     """
 
-    __slots__ = ("_hash", "_modes", "_ranked", "_text", "shape", "stride")
+    __slots__ = ("_hash", "_inner", "_modes", "_ranked", "_text", "shape", "stride")
 
     shape: IntTuple
     stride: IntTuple
@@ -46,6 +46,8 @@ class Layout:
     _modes: tuple[tuple[int, int], ...] | None
     # The same pairs by mode of the layout, made at the first call with a coordinate.
     _ranked: tuple[tuple[tuple[int, int], ...], ...] | None
+    # The modes as layouts, made when one is first asked for.
+    _inner: tuple[Layout, ...] | None
 
     def __init__(self, shape: IntTuple, stride: IntTuple | None = None) -> None:
         modes: list[tuple[int, int]] = []
@@ -60,6 +62,7 @@ class Layout:
         object.__setattr__(self, "stride", stride)
         object.__setattr__(self, "_modes", tuple(modes) if plain and modes else None)
         object.__setattr__(self, "_ranked", None)
+        object.__setattr__(self, "_inner", None)
         object.__setattr__(self, "_text", "")
         object.__setattr__(self, "_hash", 0)
 
@@ -92,7 +95,7 @@ class Layout:
         return len(self.shape) if is_tuple(self.shape) else 1
 
     def __iter__(self) -> Iterator[Layout]:
-        return (self[mode] for mode in range(len(self)))
+        return iter(self._inner or self._separate())
 
     def __getitem__(self, mode: int | slice | tuple[int, ...]) -> Layout:
         """One mode; a range of modes; or, by a tuple of ints, a mode of a mode.
@@ -115,9 +118,10 @@ class Layout:
             if mode in (0, -1):
                 return self
             raise LayoutError(f"expected mode 0 of {self}, got {mode}")
-        if not -len(self) <= mode < len(self):
-            raise LayoutError(f"expected a mode in 0..{len(self) - 1} of {self}, got {mode}")
-        return Layout(self.shape[mode], self.stride[mode])
+        inner = self._inner or self._separate()
+        if not -len(inner) <= mode < len(inner):
+            raise LayoutError(f"expected a mode in 0..{len(inner) - 1} of {self}, got {mode}")
+        return inner[mode]
 
     def __call__(self, *coord: Any) -> Any:
         """Offset of a coordinate; with `None` in it, the sub-layout of those modes.
@@ -154,6 +158,14 @@ class Layout:
         if isinstance(at, list):
             at = nested(at)
         return crd2idx(at, self.shape, self.stride)
+
+    def _separate(self) -> tuple[Layout, ...]:
+        if not is_tuple(self.shape):
+            return (self,)
+        pairs = zip(self.shape, cast("tuple[Any, ...]", self.stride), strict=True)
+        inner = tuple(Layout(shape, stride) for shape, stride in pairs)
+        object.__setattr__(self, "_inner", inner)
+        return inner
 
     def _rank_modes(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         shape, stride = self.shape, self.stride
@@ -252,7 +264,14 @@ def _collect(shape: Any, stride: Any, out: list[tuple[int, int]]) -> bool:
         return False
     if not is_tuple(shape) or not is_tuple(stride) or len(shape) != len(stride):
         return False
-    return all(_collect(s, d, out) for s, d in zip(shape, stride, strict=True))
+    for extent, step in zip(shape, stride, strict=True):
+        if type(extent) is int:  # most modes are leaves: no call for each
+            if type(step) is not int or extent <= 0:
+                return False
+            out.append((extent, step))
+        elif not _collect(extent, step, out):
+            return False
+    return True
 
 
 def _check(shape: IntTuple, stride: IntTuple) -> None:

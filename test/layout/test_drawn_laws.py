@@ -51,6 +51,13 @@ def test_a_law_that_says_nothing_is_told(monkeypatch, capsys):
 
 def test_processes_share_the_layouts(capsys):
     assert layout_laws.main(["--count", "20", "--jobs", "2", "--law", "sums_commute"]) == 0
-    assert (
-        "1 laws, 10,604 small and 20 drawn layouts, seeds 0 to 1: 10,624" in capsys.readouterr().out
-    )
+    told = capsys.readouterr().out
+    count = len(layout_laws.layouts_of(0, 0, 20))
+    assert f"ones 0 to 19 of seed 0, {count:,} different ones: {count:,} statements" in told
+
+
+def test_ranges_are_parts_of_one_draw():
+    whole = set(layout_laws.layouts_of(7, 0, 60))
+    parts = (set(layout_laws.layouts_of(7, first, 20)) for first in (0, 20, 40))
+    assert set.union(*parts) == whole
+    assert len(whole) == len(layout_laws.layouts_of(7, 0, 60))

@@ -300,3 +300,16 @@ def test_seeded_mutations_are_accepted_or_refused_with_a_position(seed):
         assert not fault, (text, fault)
         refused += is_refused
     assert refused > 250
+
+
+def test_a_mutant_has_its_number_in_any_range(monkeypatch, capsys):
+    monkeypatch.setattr(ir_mutants, "fault_of", lambda text: (text, True))
+    told = []
+    for first, count in ((995, 10), (1_002, 2)):
+        options = ["--first", str(first), "--count", str(count), "--only", "algebra/types"]
+        assert ir_mutants.main(options) == 1
+        told.append(capsys.readouterr().out.split("seed 0, number ")[1:])
+    assert [int(text.split(":")[0]) for text in told[0]] == list(range(995, 1_005))
+    assert [text.split("\n\nmutants")[0].strip() for text in told[1]] == [
+        text.strip() for text in told[0][7:9]
+    ]
