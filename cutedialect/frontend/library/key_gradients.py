@@ -93,11 +93,13 @@ def key_gradients(
                 # A gradient or a value that is NaN, which a weight of 0 does not hide.
                 dp.assign(cute.where(seen.sees(dp, i * bq), dp, 0.0))
             ds = dp.to(Q.dtype)
+            x = None if sums is None else cute.zeros((bq, dims[0]))
+            if x is not None:
+                cute.tile_gemm(ds.T, k, x)
             if dk is not None:
                 cute.tile_gemm(ds, q, dk)
-            if sums is not None:
-                x = cute.zeros((bq, dims[0]))
-                cute.tile_gemm(ds.T, k, x)
+            if sums is not None and x is not None:
+                # Beside the multiply of dK.
                 atomic_add(x, local_tile(sums, (bq, dims[0]), (*place, 0)))
 
     scales = Scales(scale_q, scale_k, scale_v)
