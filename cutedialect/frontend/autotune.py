@@ -120,35 +120,18 @@ def tune(
 
     Raises KeyboardInterrupt only for a Ctrl-C before anything was timed.
     """
-    if options.get("schedule") is not None:
-        raise TypeError("schedule: expected none to tune, got one; 'configs' lists those to try")
-    backend = options.get("backend") or environment.backend() or "auto"
-    if backend not in ("auto", "cuda", "cupy", "cupy-cubin"):
-        raise ValueError(
-            f"backend: expected 'auto', 'cuda' or 'cupy' to tune, got {backend!r}: emulated time "
-            "says nothing of a device"
-        )
-    if rounds < 1:
-        raise ValueError(f"rounds: expected 1 or more, got {rounds}")
-    chosen = None if configs is None else _candidates(configs)
-    if chosen is not None and not chosen:
-        raise ValueError("configs: expected one schedule or more, got none")
+    _check(options, rounds)
+    chosen = None if configs is None else _asked_for(op, configs)
     device = DeviceTimer(check) if timer is None else timer
     given = {k: v for k, v in options.items() if k not in ("schedule", "stream", "backend")}
     given["arch"] = given.get("arch") or device.arch
-    if not isinstance(op, KernelFunction) and any(isinstance(c, Options) for c in chosen or ()):
-        raise TypeError(
-            f"configs: expected schedules of {_kind(op)}, got compile-time parameters, which only "
-            "a @cute.kernel function has"
-        )
     target = _tunable(op, args, given, device)
     schedules = _distinct(target.candidates()) if chosen is None else chosen
     key = _key(target, given["arch"], device.device)
-    if key is not None and not again:
-        kept = read_tuning(key)
-        asked = None if kept is None else kept.only(_text(schedule) for schedule in schedules)
-        if asked is not None and asked.complete and asked.best is not None:
-            return asked
+    kept = None if key is None or again else read_tuning(key)
+    asked = None if kept is None else kept.only(_text(schedule) for schedule in schedules)
+    if asked is not None and asked.complete and asked.best is not None:
+        return asked
     search = _Search(target, schedules, device, rounds, show)
     complete = search.run()
     tuning = Tuning(
@@ -168,6 +151,33 @@ def tune(
         if forget is not None:
             forget()
     return tuning
+
+
+def _check(options: Mapping[str, Any], rounds: int) -> None:
+    """Whether there is something to tune, on a device."""
+    if options.get("schedule") is not None:
+        raise TypeError("schedule: expected none to tune, got one; 'configs' lists those to try")
+    backend = options.get("backend") or environment.backend() or "auto"
+    if backend not in ("auto", "cuda", "cupy", "cupy-cubin"):
+        raise ValueError(
+            f"backend: expected 'auto', 'cuda' or 'cupy' to tune, got {backend!r}: emulated time "
+            "says nothing of a device"
+        )
+    if rounds < 1:
+        raise ValueError(f"rounds: expected 1 or more, got {rounds}")
+
+
+def _asked_for(op: object, configs: Iterable[Config]) -> tuple[Candidate, ...]:
+    """The candidates that a call lists."""
+    chosen = _candidates(configs)
+    if not chosen:
+        raise ValueError("configs: expected one schedule or more, got none")
+    if not isinstance(op, KernelFunction) and any(isinstance(c, Options) for c in chosen):
+        raise TypeError(
+            f"configs: expected schedules of {_kind(op)}, got compile-time parameters, which only "
+            "a @cute.kernel function has"
+        )
+    return chosen
 
 
 @dataclass

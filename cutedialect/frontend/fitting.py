@@ -12,7 +12,7 @@ from dataclasses import fields, replace
 from functools import partial
 from itertools import chain, combinations, islice
 from math import prod
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from cutedialect import environment
 from cutedialect.backend.runtime.driver import gpu_available
@@ -67,44 +67,67 @@ def searched(
     Where a GPU will run it, a kernel is assembled at once, and what spills is remembered. Raises
     the first refusal of a pass, or an error of all choices where the registers of each spill.
     """
-    assembles = runs_on_device(backend)
-    rejected: list[Rejection] = []
-    refusal: CompileError | None = None
-    compiled = 0
+    search = _Search(prepared, runs_on_device(backend), memory)
     with collections_held_back():
-        while compiled < MOST_COMPILED:
+        while search.compiled < MOST_COMPILED:
             try:
-                schedule = choice(rejected)
+                schedule = choice(search.rejected)
             except NoScheduleError as error:
-                refusal = refusal or CompileError(str(error), code=SPILL if rejected else REFUSED)
+                code = SPILL if search.rejected else REFUSED
+                search.refusal = search.refusal or CompileError(str(error), code=code)
                 break
-            if any(schedule == each.schedule for each in rejected):
+            if any(schedule == rejection.schedule for rejection in search.rejected):
                 break
-            known = memory.rejection_of(schedule) if assembles and memory is not None else None
-            if known is not None:
-                rejected.append(known)
-                continue
-            compiled += 1
-            try:
-                ready = prepared(schedule)
-            except CompileError as error:
-                if not error.is_refusal:
-                    raise
-                refusal = refusal or error
-                rejected.append(Rejection(schedule, _lacks(error), error.message))
-                continue
-            if not assembles or ready.kernel is None or ready.kernel.fits:
-                if refusal is not None and refusal.is_unproved and ready.kernel is not None:
-                    ready.kernel.note(_why(ready.kernel.schedule, refusal))
+            ready = search.tried(schedule)
+            if ready is not None:
                 return ready
-            rejected.append(Rejection(schedule, "registers", f"{ready.kernel.schedule} spills"))
-            if memory is not None:
-                memory.keep(rejected[-1])
-    if refusal is None:
-        tried = "; ".join(each.why for each in rejected)
+    raise search.error()
+
+
+class _Search(Generic[_Ready]):
+    """Schedules that were tried for a call, why they were rejected, and the first refusal."""
+
+    def __init__(
+        self, prepared: Callable[[Any], _Ready], assembles: bool, memory: Memory | None
+    ) -> None:
+        self._prepared, self._assembles = prepared, assembles
+        self._memory = memory if assembles else None
+        self.rejected: list[Rejection] = []
+        self.refusal: CompileError | None = None
+        self.compiled = 0
+
+    def tried(self, schedule: Any) -> _Ready | None:
+        """What becomes of a schedule; None where it is rejected."""
+        known = self._memory and self._memory.rejection_of(schedule)
+        if known:
+            self.rejected.append(known)
+            return None
+        self.compiled += 1
+        try:
+            ready = self._prepared(schedule)
+        except CompileError as error:
+            if not error.is_refusal:
+                raise
+            self.refusal = self.refusal or error
+            self.rejected.append(Rejection(schedule, _lacks(error), error.message))
+            return None
+        kernel = ready.kernel
+        if self._assembles and kernel is not None and not kernel.fits:
+            self.rejected.append(Rejection(schedule, "registers", f"{kernel.schedule} spills"))
+            if self._memory is not None:
+                self._memory.keep(self.rejected[-1])
+            return None
+        if kernel is not None and self.refusal is not None and self.refusal.is_unproved:
+            kernel.note(_why(kernel.schedule, self.refusal))
+        return ready
+
+    def error(self) -> CompileError:
+        """The first refusal, or an error of all choices where the registers of each spill."""
+        if self.refusal is not None:
+            return self.refusal
+        tried = "; ".join(rejection.why for rejection in self.rejected)
         message = f"expected a schedule without spills, got none: {tried}"
-        refusal = CompileError(message, code=SPILL)
-    raise refusal
+        return CompileError(message, code=SPILL)
 
 
 def fitted(

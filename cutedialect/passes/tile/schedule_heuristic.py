@@ -94,36 +94,11 @@ def _multiplying(
     """A loading warp and computing warpgroups, where every multiply is one of warpgroups, or one
     into tensor memory, which warpgroups only read.
     """
-    acc = cute.fragment_of(gemms[0].acc)
-    teams = given.plan.teams
-    grids = [given.warps] if given.warps is not None else _tensor_grids(acc.shape)
     choices = [MmaChoice(op, arch, given.multiply) for op in gemms]
-    taken = [grid for grid in grids if all(choice.takes(Tcgen05Atom, grid) for choice in choices)]
-    is_tensor, warps = bool(taken), (taken or grids)[0]
-    by_tma = loads_boxes(gemms, given)
-    summed = tensor_plan(gemms[0]).summed // (32 * prod(warps)) if is_tensor else 0
-    if not by_tma and summed > _MOST_SUMMED_WHILE_COPYING:
-        _remark(
-            gemms[0],
-            "no multiplies into tensor memory: a thread would add to "
-            f"{summed} elements in registers, and threads that copy leave it "
-            f"{_MOST_SUMMED_WHILE_COPYING}",
-        )
-        is_tensor = False
-    if not is_tensor:
-        warps = given.warps or group_warps(acc.shape, teams)
-        shared = _MOST_WARPS, 1
-        if (
-            warps == (_GROUP_WARPS, 1)
-            and given.warps is None
-            and teams == 1
-            and registers_of_accumulators(kernel) > 32 * prod(warps) * computing_registers(0, 1)
-            and all(choice.takes(WgmmaAtom, shared) for choice in choices)
-        ):
-            # One warpgroup has no registers for all that lives at one time.
-            warps = shared
-        if not all(choice.takes(WgmmaAtom, warps) for choice in choices):
-            return None
+    on_tensor = _tensor_warps(gemms, choices, given)
+    warps = on_tensor or _warps_of_groups(kernel, gemms, choices, given)
+    if warps is None:
+        return None
     stored = tensor_dependences(kernel)
     again = [op for op in gemms if any(stored.reads_stored(op, tile) for tile in (op.a, op.b))]
     if again:
@@ -133,9 +108,47 @@ def _multiplying(
         )
         return None
     plan = _plan(warps, given)
-    if not is_tensor and _is_chained(gemms):
+    if on_tensor is None and _is_chained(gemms):
         plan |= {"overlap": "yes", "split_loops": "yes"}
     return plan
+
+
+def _tensor_warps(
+    gemms: list[cute.GemmOp], choices: list[MmaChoice], given: Schedule
+) -> tuple[int, int] | None:
+    """The warps that read accumulators from tensor memory; None where a multiply does not write to
+    it, or where threads that copy would add to too much in registers.
+    """
+    acc = cute.fragment_of(gemms[0].acc)
+    grids = [given.warps] if given.warps is not None else _tensor_grids(acc.shape)
+    taken = [grid for grid in grids if all(choice.takes(Tcgen05Atom, grid) for choice in choices)]
+    if not taken:
+        return None
+    summed = tensor_plan(gemms[0]).summed // (32 * prod(taken[0]))
+    if summed <= _MOST_SUMMED_WHILE_COPYING or loads_boxes(gemms, given):
+        return taken[0]
+    _remark(
+        gemms[0],
+        "no multiplies into tensor memory: a thread would add to "
+        f"{summed} elements in registers, and threads that copy leave it "
+        f"{_MOST_SUMMED_WHILE_COPYING}",
+    )
+    return None
+
+
+def _warps_of_groups(
+    kernel: cute.KernelOp, gemms: list[cute.GemmOp], choices: list[MmaChoice], given: Schedule
+) -> tuple[int, int] | None:
+    """The warps of the warpgroups that multiply; None where an atom of theirs does not take every
+    multiply.
+    """
+    teams, shared = given.plan.teams, (_MOST_WARPS, 1)
+    warps = given.warps or group_warps(cute.fragment_of(gemms[0].acc).shape, teams)
+    is_lone = warps == (_GROUP_WARPS, 1) and given.warps is None and teams == 1
+    # One warpgroup may have no registers for all that lives at one time.
+    if is_lone and registers_of_accumulators(kernel) > 32 * prod(warps) * computing_registers(0, 1):
+        warps = shared if all(choice.takes(WgmmaAtom, shared) for choice in choices) else warps
+    return warps if all(choice.takes(WgmmaAtom, warps) for choice in choices) else None
 
 
 def _streaming(
