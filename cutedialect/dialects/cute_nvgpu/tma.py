@@ -230,8 +230,9 @@ class TmaStoreType(CopyType):
     """`cp.async.bulk.tensor` out of shared memory: `!cute_nvgpu.atom.tma_store<f16>`.
 
     `tma_store<f32, reduce = add>` combines with what is there (`cp.reduce.async.bulk.tensor`). With
-    `warps = 4` every four warps store their own equal part of the rows: a thread of theirs starts
-    it, instead of one thread for all. `cache` is as of `tma_load`.
+    `warps = 4` every four warps store their own equal part of the rows, or, with `along = 1`, of
+    the columns: a thread of theirs starts it, instead of one thread for all. `cache` is as of
+    `tma_load`.
     """
 
     name = "cute_nvgpu.atom.tma_store"
@@ -244,8 +245,9 @@ class TmaStoreType(CopyType):
         reduce: str | None = None,
         warps: int | None = None,
         cache: str | None = None,
+        along: int = 0,
     ) -> TmaStoreType:
-        return cls((element, reduce, warps, cache))
+        return cls((element, reduce, warps, cache, along))
 
     @property
     def element(self) -> Attribute:
@@ -265,24 +267,32 @@ class TmaStoreType(CopyType):
         """L2 hint; None leaves it to the hardware."""
         return self.data[3]
 
+    @property
+    def along(self) -> int:
+        """The mode that is divided where some warps store a part each."""
+        return self.data[4]
+
     def entry_name(self, rank: int) -> str:
         return f"tma_reduce_{self.reduce}_{rank}d" if self.reduce else f"tma_store_{rank}d"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple:
-        reduce, warps, cache = None, None, None
+        reduce, warps, cache, along = None, None, None, 0
         with parser.in_angle_brackets():
             element = parser.parse_type()
             while parser.parse_optional_punctuation(","):
                 if parser.parse_optional_keyword("warps"):
                     parser.parse_punctuation("=")
                     warps = parser.parse_integer(allow_boolean=False)
+                elif parser.parse_optional_keyword("along"):
+                    parser.parse_punctuation("=")
+                    along = parser.parse_integer(allow_boolean=False)
                 elif parser.parse_optional_keyword("cache"):
                     cache = parse_cache(parser)
                 else:
                     parse_key(parser, "reduce")
                     reduce = parser.parse_identifier()
-        return element, reduce, warps, cache
+        return element, reduce, warps, cache, along
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
@@ -291,10 +301,16 @@ class TmaStoreType(CopyType):
                 printer.print_string(f", reduce = {self.reduce}")
             if self.warps is not None:
                 printer.print_string(f", warps = {self.warps}")
+            if self.along:
+                printer.print_string(f", along = {self.along}")
             if self.cache is not None:
                 printer.print_string(f", cache = {self.cache}")
 
     def verify(self) -> None:
+        check(
+            self.along == 0 or (self.along == 1 and self.warps is not None),
+            f"expected a mode, 0 or 1, that some warps divide, got {self.along}",
+        )
         check(
             self.reduce is None or self.reduce in REDUCTIONS,
             f"expected a reduction {', '.join(REDUCTIONS)}, got {self.reduce}",

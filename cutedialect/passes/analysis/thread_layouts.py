@@ -6,7 +6,7 @@ of it stays inside one mode of the tile.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import gcd, prod
@@ -477,20 +477,26 @@ def layouts_of_columns(
     return whole, part
 
 
-def divides_rows(tv: Layout, rows: int, groups: int) -> bool:
-    """Whether the threads, cut into `groups` of neighbors, hold an equal block of rows each."""
+def divides_mode(tv: Layout, shape: tuple[int, ...], mode: int, groups: int) -> bool:
+    """Whether the threads, cut into `groups` of neighbors, hold an equal block of rows (mode 0) or
+    of columns of a tile each.
+    """
     offsets = tv[0].offsets()
-    size, block = len(offsets) // groups, rows // groups
-    if len(offsets) % groups or rows % groups:
+    size, block = len(offsets) // groups, shape[mode] // groups
+    if len(offsets) % groups or shape[mode] % groups:
         return False
+    step = 1 if mode == 0 else shape[0]
     if any(
-        offsets[group * size + thread] != offsets[thread] + group * block
+        offsets[group * size + thread] != offsets[thread] + group * block * step
         for group in range(groups)
         for thread in range(size)
     ):
         return False
-    values = {offset % rows for offset in tv[1].offsets()}
-    return max(offset % rows for offset in offsets[:size]) + max(values) < block
+
+    def last(of: Iterable[int]) -> int:
+        return max(offset // step % shape[mode] for offset in of)
+
+    return last(offsets[:size]) + last(tv[1].offsets()) < block
 
 
 def same_elements(one: Layout, other: Layout) -> bool:

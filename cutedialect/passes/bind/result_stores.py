@@ -74,7 +74,7 @@ from cutedialect.passes.analysis.tensor_maps import is_exception, why_no_map
 from cutedialect.passes.analysis.thread_layouts import (
     GROUP_WARPS,
     copied,
-    divides_rows,
+    divides_mode,
     sector_efficiency,
 )
 from cutedialect.passes.bind.accumulator_moves import stays_in_tensor_memory
@@ -234,9 +234,9 @@ class ResultStores:
         pieces = self._pieces(ops)
         chunk = pieces.chunk
         stores = [_Store(op) for op in ops]
-        groups = min(self._row_groups(store, chunk) for store in stores)
+        groups, along = self._groups(stores, chunk)
         for store in stores:
-            self._stage(store, chunk, groups)
+            self._stage(store, chunk, groups, along)
             destination = cute.memref_of(store.op.destination)
             if store.described is None and (
                 reduction_of(store.op) is not None
@@ -358,28 +358,23 @@ class ResultStores:
         waits = {op for op in cut if isinstance(op, cute.LoadOp) and not is_common(op.source)}
         return Pieces(columns, chunk, cut - waits)
 
-    def _row_groups(self, store: _Store, chunk: int) -> int:
-        """How many warpgroups can store their own rows, without waiting for each other."""
-        binding, source = self.binding, store.type
-        groups = binding.threads // (32 * GROUP_WARPS)
-        rows = source.shape[0]
-        if groups < 2 or not divides_rows(source.bound, rows, groups):
-            return 1
-        contiguous = contiguous_mode(store.op.destination.type)  # pyright: ignore[reportArgumentType]
-        if contiguous == 0:
-            layout, _, _ = staging_layout((rows, chunk), contiguous, source.bits)  # pyright: ignore[reportArgumentType]
-            inner = flatten(layout.shape[contiguous])[0]  # type: ignore[index]
-            if rows // groups % inner:
-                return 1
-        return groups
+    def _groups(self, stores: Sequence[_Store], chunk: int) -> tuple[int, int]:
+        """How many warpgroups can store their own rows (mode 0) or columns (mode 1), without
+        waiting for each other, and which of these.
+        """
+        groups = self.binding.threads // (WARP_SIZE * GROUP_WARPS)
+        for along in (0, 1) if groups > 1 else ():
+            if all(_divides(store, chunk, groups, along) for store in stores):
+                return groups, along
+        return 1, 0
 
-    def _stage(self, store: _Store, chunk: int, groups: int) -> None:
+    def _stage(self, store: _Store, chunk: int, groups: int, along: int) -> None:
         """Give a store its buffer and tensor map, if TMA can do it."""
         binding, op, source = self.binding, store.op, store.type
         destination = cute.memref_of(op.destination)
         contiguous = contiguous_mode(destination)
         if self._is_aligned(op) and takes_aligned_stores(cute.memref_of(op.destination), chunk):
-            shared = groups if contiguous == 1 else 1
+            shared = groups if contiguous == 1 and along == 0 else 1
             copy = aligned_copy(destination, (source.shape[0], chunk), binding.threads, shared)
             store.tiled = cute.TiledCopyAttr(copy)
             store.atom = AlignedStoreType.get(source.element, shared)
@@ -402,7 +397,11 @@ class ResultStores:
         assert written is not None
         staging = staging_layout(part, contiguous, source.bits, written.bound)
         described = self._tensor_map(
-            op.destination, part, staging, groups if contiguous else 1, is_stored=True
+            op.destination,
+            part,
+            staging,
+            groups if contiguous and along == 0 else 1,
+            is_stored=True,
         )
         if described is None:
             remark("cute-partition", op, f"TMA not taken for a store: {binding.unmapped}")
@@ -411,7 +410,7 @@ class ResultStores:
         name = f"s{op.destination.name_hint or ''}"
         store.staged = binding.smem_buffer(source.element, staging, op, name)
         warps = GROUP_WARPS if groups > 1 else None
-        store.atom = TmaStoreType.get(source.element, reduction_of(op), warps)
+        store.atom = TmaStoreType.get(source.element, reduction_of(op), warps, along=along)
 
     def _store_aligned(
         self, store: _Store, part: TileColumns, piece: SSAValue, to: cute.MemRefType
@@ -495,6 +494,22 @@ def staging_atom(binding: KernelBinding, source: cute.FragmentType, contiguous: 
     if source.bits == 16 and is_accumulator and target(binding.arch).number >= 90:
         return StsmType.get(source.element, 4, contiguous == 0)
     return UniversalCopyType.get(source.element, 128)
+
+
+def _divides(store: _Store, chunk: int, groups: int, along: int) -> bool:
+    """Whether each of some warpgroups holds, of so many columns, its own rows or columns, as whole
+    boxes.
+    """
+    held = type_of_columns(store.type, chunk)
+    if held is None or not divides_mode(held.bound, held.shape, along, groups):
+        return False
+    contiguous = contiguous_mode(cute.memref_of(store.op.destination))
+    if contiguous != along:
+        # Boxes are as long along the other mode as they have to be.
+        return along == 0
+    layout, _, _ = staging_layout(held.shape, along, held.bits, held.bound)
+    inner: int = flatten(layout[along].shape)[0]
+    return held.shape[along] // groups % inner == 0
 
 
 def _belongs(group: Sequence[cute.CopyOp], op: cute.CopyOp) -> bool:

@@ -205,26 +205,28 @@ def _bulk_store(self: KernelLowering, op: cute.CopyOp, source: View, target: Vie
 
 
 def _store_boxes(self: KernelLowering, op: cute.CopyOp, source: View, target: View) -> None:
-    """Start the stores of a tile, or of this group of warps' part of the rows, from one thread."""
+    """Start the stores of a tile, or of this group of warps' part of it, from one thread."""
     builder, context, atom = self.builder, self.context, op.atom
     assert isinstance(atom, TmaStoreType)
     assert op.descriptor is not None
     box = _box(op, target, op.descriptor)
     counts = [extent // part for extent, part in zip(target.shape, box, strict=True)]
     address, immediate = tile_address(builder, source)
+    along = atom.along
     group: Scalar = 0
     if atom.warps is not None:
         groups = context.threads // (atom.warps * 32)
-        if counts[0] % groups:
-            raise fail(op, f"expected boxes of rows for {groups} groups of warps, got {counts[0]}")
-        counts[0] //= groups
+        if counts[along] % groups:
+            have = counts[along]
+            raise fail(op, f"expected boxes along mode {along} for {groups} groups, got {have}")
+        counts[along] //= groups
         group = context.group_index(atom.warps)
-    rows = counts[0] * box[0]
-    shift = builder.pure("mul.lo.s32", group, _offset(source, 0, rows))
+    extent = counts[along] * box[along]
+    shift = builder.pure("mul.lo.s32", group, _offset(source, along, extent))
     address = builder.total([address, shift])
     policy = l2_policy(builder, atom.cache)
-    first = builder.pure("mul.lo.s32", group, rows)
-    for at, coords in _boxes(builder, target, counts, box, 0, first):
+    first = builder.pure("mul.lo.s32", group, extent)
+    for at, coords in _boxes(builder, target, counts, box, along, first):
         builder.emit(
             ptx.TmaStoreOp(
                 self.maps[op.descriptor],

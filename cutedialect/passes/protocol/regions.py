@@ -92,18 +92,21 @@ def by_warp(
 
 
 @lru_cache(maxsize=4096)
-def split_rows(layout: Layout, granules: Granules, parts: int) -> tuple[int, ...] | None:
-    """The granules of equal parts of the first mode of a tile, in order."""
-    rows, *others = layout
-    if rows.size() % parts:
+def split_mode(
+    layout: Layout, granules: Granules, parts: int, mode: int = 0
+) -> tuple[int, ...] | None:
+    """The granules of equal parts of a mode of a tile, in order."""
+    others = list(layout)
+    split = others.pop(mode)
+    if split.size() % parts:
         return None
-    each = rows.size() // parts
+    each = split.size() // parts
     rest = (1 << granules.count) - 1
-    for mode in others:
-        for shape, stride in zip(*_flat(mode), strict=True):
+    for other in others:
+        for shape, stride in zip(*_flat(other), strict=True):
             rest = _spread(rest, [granules.place(index * stride) for index in range(shape)])
     return tuple(
-        _spread(rest, [granules.place(rows(part * each + index)) for index in range(each)])
+        _spread(rest, [granules.place(split(part * each + index)) for index in range(each)])
         for part in range(parts)
     )
 

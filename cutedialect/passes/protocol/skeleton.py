@@ -514,12 +514,15 @@ class _Extraction:
             case cute.LoadOp():
                 return _held(op.result.type, layout, granules, warps)
             case cute.CopyOp() if row.engine is Engine.BULK_STORE:
-                groups: int | None = getattr(op.atom, "warps", None)
-                rows = regions.split_rows(layout, granules, warps // groups) if groups else None
-                if rows is None or groups is None:
-                    return (regions.whole(layout, granules), *(0 for _ in range(warps - 1)))
-                idle = tuple(0 for _ in range(groups - 1))
-                return tuple(part for row_ in rows for part in (row_, *idle))
+                atom, shares = op.atom, None
+                if isinstance(atom, cute_nvgpu.TmaStoreType) and atom.warps is not None:
+                    groups = warps // atom.warps
+                    shares = regions.split_mode(layout, granules, groups, atom.along)
+                    idle = tuple(0 for _ in range(atom.warps - 1))
+                    shares = shares and tuple(part for share in shares for part in (share, *idle))
+                return shares or (
+                    regions.whole(layout, granules), *(0 for _ in range(warps - 1)),
+                )  # fmt: skip
             case cute.CopyOp():
                 other = op.source if value is op.destination else op.destination
                 held = _held(other.type, layout, granules, warps, value is op.destination)
@@ -600,7 +603,7 @@ def _tiled(
         # A group of warps reads whole lines, which run along the second mode.
         if groups == 1 or warps % groups or _type(op.source).stride[-1] != 1:
             return None
-        lines = regions.split_rows(layout, granules, groups)
+        lines = regions.split_mode(layout, granules, groups)
         return (
             None if lines is None else tuple(part for part in lines for _ in range(warps // groups))
         )

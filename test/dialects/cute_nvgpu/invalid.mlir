@@ -226,3 +226,8 @@ func.func private @groups(!cute_nvgpu.sm100.mma<128x256x16, elem_type = (f16, f1
 
 // expected-error @+1 {{expected a tcgen05.mma of f16 x f16 into f32 (64xNx16, 128xNx16), got 96x256x16 with cta_group 1}}
 func.func private @rows(!cute_nvgpu.sm100.mma<96x256x16, elem_type = (f16, f16, f32)>)
+
+// -----
+
+// expected-error @+1 {{expected a mode, 0 or 1, that some warps divide, got 1}}
+func.func private @columns_of_all_warps(!cute_nvgpu.atom.tma_store<f16, along = 1>)

@@ -103,3 +103,28 @@ def test_columns_of_a_value_with_another_reader(operands):
     want = a.astype(np.float32) @ b.astype(np.float32) + np.arange(128, dtype=np.float32)
     assert np.array_equal(d, want)
     assert np.array_equal(e, want - want.max(1, keepdims=True))
+
+
+def test_warpgroups_that_share_rows_store_their_columns(operands):
+    """Each waits for its own threads alone, and its own thread stores."""
+
+    @cute.kernel
+    def kernel(A, B, C, D):
+        n = cute.tile_index(C, (128,))
+        a, b = cute.local_tile(A, (64, 32), (0, 0)), cute.local_tile(B, (32, 128), (0, n))
+        for m in cute.range(3):
+            acc = cute.zeros((64, 128), cute.f32)
+            cute.gemm(a, b, acc)
+            cute.atomic_add(acc, cute.local_tile(D, (64, 128), (m, n)))
+
+    a, b = operands
+    d = np.ones((192, 128), np.float32)
+    schedule = cute.Schedule(epilogue="tma", roles="specialized", stages=2, warps=(4, 2))
+    options = {"arch": "sm_90a", "backend": "emulator", "schedule": schedule}
+    stage = cute.compile(kernel, a, b, d[0], d, **options).stages["cute-synchronize"]
+    assert "tma_store<f32, reduce = add, warps = 4, along = 1>" in stage
+    assert stage.count("cute.barrier {warps = 4") == 2
+    assert "cute.barrier\n" not in stage
+    kernel(a, b, d[0], d, **options)
+    want = a.astype(np.float32) @ b.astype(np.float32) + 1
+    assert np.array_equal(d, np.vstack([want] * 3))
