@@ -10,8 +10,11 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import f16
 
 import cutedialect as cute
+from cutedialect.dialects.cute import AllocSmemOp, MemRefType
+from cutedialect.layout import Layout
 
 TYPES = {
     "bf16": ml_dtypes.bfloat16,
@@ -138,6 +141,14 @@ def test_tiles_in_front_of_their_tensor(width, tile, offset):
     if tile == 0:
         right[:width] = a.astype(np.float64)[:64] @ b.astype(np.float64)
     assert np.array_equal(out, right)
+
+
+def test_the_words_around_the_last_row_have_room():
+    """The aligned words of the last row reach into what pads it: nothing else lies there."""
+    for stages in (1, 3):
+        layout = Layout((64, 128, stages), (136, 1, 64 * 136))
+        buffer = AllocSmemOp(MemRefType.get(f16, "smem", 128, layout))
+        assert buffer.bytes == stages * 64 * 136 * 2
 
 
 def test_plan_says_how_many_warps_shift():

@@ -92,10 +92,14 @@ class AllocSmemOp(IRDLOperation):
 
     @property
     def bytes(self) -> int:
-        """How many bytes it takes, from its first element to its last one."""
+        """How many bytes it takes: whole lines, with what pads the last one as well, since copies
+        of lines that begin at any element fill it with the aligned words around them.
+        """
         type_ = self.result.type
         assert isinstance(type_, MemRefType)
-        return -(-type_.layout.cosize() * type_.bits // 8)
+        modes = zip(flatten(type_.layout.shape), flatten(type_.layout.stride), strict=True)
+        lines = max((extent * stride for extent, stride in modes), default=1)
+        return -(-max(type_.layout.cosize(), lines) * type_.bits // 8)
 
     @property
     def place(self) -> range | None:

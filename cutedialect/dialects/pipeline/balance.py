@@ -25,6 +25,7 @@ from .rings import (
     ProducerAcquireOp,
     ProducerCommitOp,
     is_whole,
+    widest_groups,
 )
 from .roles import RoleOp, role_of
 from .turns import TurnWaitOp
@@ -155,9 +156,10 @@ def _verify_peers(create: CreateOp, cluster: int) -> None:
         for copy in _copies(create)
         if isinstance(copy.atom, TmaLoadType) and copy.atom.multicast is not None
     )
-    if "tma" in create.kinds and set(shared) != set(groups):
+    wanted = widest_groups(shared)
+    if "tma" in create.kinds and set(wanted) != set(groups):
         raise VerifyException(
-            f"expected the peers to which the copies multicast, {_groups(list(shared))}, got "
+            f"expected the peers to which the copies multicast, {_groups(wanted)}, got "
             f"{_groups(groups)}"
         )
 

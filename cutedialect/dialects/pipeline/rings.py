@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, UnitAttr, i1, i32, i64
 from xdsl.ir import Data, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
@@ -82,6 +82,20 @@ def is_whole(op: Operation) -> bool:
     return True
 
 
+def widest_groups(groups: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Groups of (CTAs, step between ranks) without those that lie in another one, so that a CTA
+    that several copies of a stage reach is told once that the stage is free.
+
+    >>> widest_groups([(2, 1), (2, 2)]), widest_groups([(4, 1), (2, 1), (4, 1)])
+    (((2, 1), (2, 2)), ((4, 1),))
+    """
+    distinct = tuple(dict.fromkeys(groups))
+    ranks = {group: {index * group[1] for index in range(group[0])} for group in distinct}
+    return tuple(
+        group for group in distinct if not any(ranks[group] < other for other in ranks.values())
+    )
+
+
 @irdl_op_definition
 class CreateOp(IRDLOperation):
     """Make a ring.
@@ -92,15 +106,14 @@ class CreateOp(IRDLOperation):
     thread when its `cp.async` are done, one lane of each warp for ordinary stores, for `tcgen05`
     the commit behind the multiplies into tensor memory, and for `tmem` one lane of each warp whose
     stores to tensor memory are done (`threads+tmem`: once for both). `peers` lists groups `n, s` of
-    CTAs of the cluster (n ranks, s apart) that write to each other's stages: a stage is released in
-    all of them. A ring with `pair` is one of two CTAs (ranks 2i and 2i + 1) whose multiplies the
-    even one issues: operands of both signal the full barrier of the even one, which expects the
-    bytes of both, and a commit releases them in both; a commit fills an accumulator in the even
-    one, whose readers pass it on, and the readers of both release it there. A ring that is `led`
-    has its stages filled in all CTAs of the cluster by the first one, to which readers release
-    them; each CTA expects its own bytes.
-    With 0 `consumers` a ring has no `empty` barriers: who fills a
-    stage holds the same stage of another ring, and so does who reads it.
+    CTAs of the cluster (n ranks, s apart), none inside of another, that write to each other's
+    stages: a stage is released in all of them. A ring with `pair` is one of two CTAs (ranks 2i and
+    2i + 1) whose multiplies the even one issues: operands of both signal the full barrier of the
+    even one, which expects the bytes of both, and a commit releases them in both; a commit fills an
+    accumulator in the even one, whose readers pass it on, and the readers of both release it there.
+    A ring that is `led` has its stages filled in all CTAs of the cluster by the first one, to which
+    readers release them; each CTA expects its own bytes. With 0 `consumers` a ring has no `empty`
+    barriers: who fills a stage holds the same stage of another ring, and so does who reads it.
 
     Example:
 

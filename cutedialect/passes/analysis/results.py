@@ -122,8 +122,8 @@ def columns_of_part(type_: cute.MemRefType) -> int:
 
 def bytes_of_buffer(type_: cute.MemRefType) -> int:
     """Shared memory of the part of a tile that is stored at once."""
-    rows = type_.shape[0]
-    return around_layout(type_, (rows, columns_of_part(type_))).cosize() * type_.bits // 8
+    buffer = line_buffer(type_, (type_.shape[0], columns_of_part(type_)))
+    return cute.AllocSmemOp(buffer).bytes
 
 
 def takes_aligned_stores(type_: cute.MemRefType, columns: int) -> bool:

@@ -59,7 +59,7 @@ class Ring:
         self.stages = op.stages
         self.full = [MBarrier(op.producers.value.data) for _ in range(op.stages)]
         self.empty = [MBarrier(op.consumers.value.data) for _ in range(op.stages)]
-        peers = 1 + sum(extent - 1 for extent, _ in op.peer_groups)
+        peers = len({0} | {i * step for extent, step in op.peer_groups for i in range(extent)})
         pair = 2 if op.is_paired else 1
         # Arrivals at a barrier for each of this CTA, of threads and of commits.
         self.releases = peers * pair * (self.cluster if op.is_led else 1)

@@ -54,6 +54,7 @@ from cutedialect.dialects.pipeline import (
     StateOp,
 )
 from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
+from cutedialect.dialects.pipeline.rings import widest_groups
 from cutedialect.dialects.walks import ops_behind, ops_of, walk
 from cutedialect.passes.analysis.memory_views import root_of
 from cutedialect.passes.analysis.mma_choice import is_warpgroup_multiply
@@ -116,7 +117,7 @@ def _insert_ring(
     filling, reading = parts[loader.name].body.block, parts[reader.name].body.block
     writers = _writers(filling, number)
     atoms = [writer.atom for writer in writers if isinstance(writer.atom, TmaLoadType)]
-    peers = tuple(dict.fromkeys(a.multicast for a in atoms if a.multicast is not None))
+    peers = widest_groups(a.multicast for a in atoms if a.multicast is not None)
     # A CTA counts once, though it is in every group.
     released = 1 + sum(extent - 1 for extent, _ in peers)
     # The ways in which the loading warps fill a stage, and the arrivals that each makes.

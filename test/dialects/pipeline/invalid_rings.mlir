@@ -548,6 +548,33 @@ cute.kernel @peers_without_multicast(%a: !cute.memref<f16, gmem, align<16>, "(64
 
 // -----
 
+cute.kernel @peers_inside_of_others(%a: !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)">, %t: !cute_nvgpu.tma_descriptor<f16, (16,64), S<3,4,3>>, %u: !cute_nvgpu.tma_descriptor<f16, (32,64), S<3,4,3>>) attributes {threads = 256 : i32, cluster = 4 : i32} {
+  %s = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64,2):(64,1,4096)">
+  %r = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64,2):(64,1,4096)">
+  // expected-error @+1 {{expected the peers to which the copies multicast, 4:1, got 4:1, 2:1}}
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 20 : i32, bytes = 16384 : i32, peers = array<i64: 4, 1, 2, 1>} : !pipeline.ring<2>
+  pipeline.role "load" attributes {first = 0 : i32, warps = 1 : i32, elect} {
+    %p = pipeline.state "producer" %q : !pipeline.ring<2> -> !pipeline.state<2>
+    pipeline.producer_acquire %q at %p : !pipeline.ring<2>, !pipeline.state<2>
+    %b = pipeline.barrier %q at %p : !pipeline.ring<2>, !pipeline.state<2>
+    %i = pipeline.index %p : !pipeline.state<2>
+    %d = cute.stage %s[%i] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64,2):(64,1,4096)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64):(64,1)">
+    %e = cute.stage %r[%i] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64,2):(64,1,4096)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64):(64,1)">
+    cute.copy %a, %d tma %t : !cute_nvgpu.tma_descriptor<f16, (16,64), S<3,4,3>> signal %b : !pipeline.barrier {atom = !cute_nvgpu.atom.tma_load<f16, multicast = 4:1>} : !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64):(64,1)">
+    cute.copy %a, %e tma %u : !cute_nvgpu.tma_descriptor<f16, (32,64), S<3,4,3>> signal %b : !pipeline.barrier {atom = !cute_nvgpu.atom.tma_load<f16, multicast = 2:1>} : !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64):(64,1)">
+    pipeline.producer_commit %q at %p : !pipeline.ring<2>, !pipeline.state<2>
+    pipeline.advance %p : !pipeline.state<2>
+  }
+  pipeline.role "main" attributes {first = 4 : i32, warps = 4 : i32} {
+    %c = pipeline.state "consumer" %q : !pipeline.ring<2> -> !pipeline.state<2>
+    pipeline.consumer_wait %q at %c : !pipeline.ring<2>, !pipeline.state<2>
+    pipeline.consumer_release %q at %c : !pipeline.ring<2>, !pipeline.state<2>
+    pipeline.advance %c : !pipeline.state<2>
+  }
+}
+
+// -----
+
 cute.kernel @multicast_without_peers(%a: !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)">, %t: !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>>) attributes {threads = 256 : i32, cluster = 2 : i32} {
   %s = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64,2):(64,1,4096)">
   // expected-error @+1 {{expected the peers to which the copies multicast, 2:1, got none}}
