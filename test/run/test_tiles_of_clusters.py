@@ -1,4 +1,4 @@
-"""Tiles that CTAs of a cluster share, all of them one and some of them another of the same stage."""
+"""Tiles that CTAs of a cluster share: all of them one, some of them another of the same stage."""
 
 from __future__ import annotations
 
