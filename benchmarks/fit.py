@@ -8,7 +8,7 @@ what they miss. The same timings give the same file, bit by bit.
 Timings are kept in `--timings` (benchmarks/timings), as `fit_timings.py` says: of each problem some
 schedules, those that may be the best. `--measure` draws problems and appends what the device at
 hand takes for them to SPACE-DEVICE.SEED.jsonl, a problem at a time, until the minutes are over: a
-run that is cut keeps what it has. `--pack` makes one compressed file of all. Printed is by how much
+run that is cut keeps what it has. `--pack` makes one compressed file in their place. Printed is by how much
 what is chosen among them takes longer than the best of them, in the geometric mean: by the nearest
 device's file, by the constants as they were, fitted, and with trees that were fitted to other
 problems. `--write` puts the fit to all into the package.
@@ -43,7 +43,7 @@ from cutedialect.choosing.gemm_problem import Problem, Tiling, tiling_of
 from cutedialect.choosing.gemm_schedules import raster_for
 from cutedialect.schedule import Schedule
 
-from .fit_timings import KEPT, WORKER, Record, keep, measured, minutes_of, problem_of, read
+from .fit_timings import KEPT, WORKER, Record, measured, minutes_of, pack, problem_of, read
 from .supervisor import NoDeviceError
 
 Array = NDArray[np.float64]
@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return 1
     if options.pack:
-        path = keep(options.timings, stem, records)
+        path = pack(options.timings, stem)
         print(f"{len(records)} timings, {path.stat().st_size} bytes: {path}")
         return 0
     text = fitted_file(

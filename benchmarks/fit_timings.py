@@ -108,6 +108,15 @@ def keep(folder: Path, stem: str, records: Iterable[Record]) -> Path:
     return path
 
 
+def pack(folder: Path, stem: str) -> Path:
+    """Make one compressed file of all records, in place of those of runs."""
+    runs = list(folder.glob(f"{stem}.*.jsonl"))
+    path = keep(folder, stem, read(folder, stem))
+    for run in runs:
+        run.unlink()
+    return path
+
+
 def minutes_of(records: Iterable[Record]) -> float:
     """The minutes of a device that its runs took."""
     runs: dict[int, float] = {}

@@ -99,6 +99,23 @@ def test_a_run_that_was_cut_keeps_whole_lines(tmp_path):
     assert read(tmp_path, "gemm") == []
 
 
+def test_one_packed_file_takes_the_place_of_runs(tmp_path):
+    record = {"case": NAMES[2], "schedule": "", "us": 1.5, "at": 90}
+    keep(tmp_path, "gemm-x", [record | {"run": 1}])
+    for run in (2, 3):
+        line = json.dumps(record | {"run": run}) + "\n"
+        (tmp_path / f"gemm-x.{run}.jsonl").write_text(line)
+    (tmp_path / "gemm-xy.1.jsonl").write_text("{}\n")
+    before = read(tmp_path, "gemm-x")
+    fit.main(["--space", "gemm", "--device", "x", "--timings", str(tmp_path), "--pack"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "gemm-x.jsonl.xz",
+        "gemm-xy.1.jsonl",
+    ]
+    assert sorted(each["run"] for each in before) == [1, 2, 3]
+    assert read(tmp_path, "gemm-x") == before
+
+
 def test_problems_and_schedules_follow_from_the_seed():
     names = drawn(5, 0.1)
     assert names == drawn(5, 0.1)
