@@ -8,10 +8,10 @@ what they miss. The same timings give the same file, bit by bit.
 Timings are kept in `--timings` (benchmarks/timings), as `fit_timings.py` says: of each problem some
 schedules, those that may be the best. `--measure` draws problems and appends what the device at
 hand takes for them to SPACE-DEVICE.SEED.jsonl, a problem at a time, until the minutes are over: a
-run that is cut keeps what it has. `--pack` makes one compressed file in their place. Printed is by how much
-what is chosen among them takes longer than the best of them, in the geometric mean: by the nearest
-device's file, by the constants as they were, fitted, and with trees that were fitted to other
-problems. `--write` puts the fit to all into the package.
+run that is cut keeps what it has. `--pack` makes one compressed file in their place. Printed is by
+how much what is chosen among them takes longer than the best of them, in the geometric mean: by the
+nearest device's file, by the constants as they were, fitted, and with trees that were fitted to
+other problems. `--write` puts the fit to all into the package.
 
 With `--constants` these are fitted, too, before the trees: they are changed one at a time, by 10 %
 and by 3 %, as long as that leaves less of the logarithm of the time over the estimate, of which
@@ -225,8 +225,8 @@ def fitted_constants(timings: Timings, start: Mapping[str, Any]) -> dict[str, An
     return found
 
 
-# How many CTAs run at one time is counted, not fitted.
-_COUNTED = ("resident", "cluster_parts", "bands", "few_stages")
+# How many CTAs run at one time is counted, and what a choice has to be better by is set.
+_COUNTED = ("resident", "cluster_parts", "bands", "few_stages", "margins", "early", "near", "gain")
 Place = tuple[str | int, ...]
 
 

@@ -14,9 +14,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cutedialect.atoms import H100, Device
 from cutedialect.choosing.gemm_price import knows
 from cutedialect.choosing.gemm_problem import Problem
 from cutedialect.frontend.declarations import GEMM
@@ -134,9 +136,10 @@ def gemm_of(name: str) -> Gemm:
     return Gemm("timed", dtype, (m, n, k), majors)
 
 
-def problem_of(name: str) -> Problem:
-    """The problem that a case is, by its name."""
+def problem_of(name: str, device: Device = H100) -> Problem:
+    """The problem that a case is on a device, by its name."""
     case = gemm_of(name)
     ((a, b),) = case.specs
     out_dtype = TYPES[case.dtype][1]
-    return GemmCall.of(GEMM.given(a, b, out_dtype=out_dtype)).problem()
+    call = GemmCall.of(GEMM.given(a, b, out_dtype=out_dtype))
+    return replace(call.problem(arch=device.arch), device=device)

@@ -11,13 +11,14 @@ where TMA copies operands of 8 and 16 bits and results of 16.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from cutedialect.atoms import Device
+from cutedialect.allocation import LEAST_RESERVED_BYTES
+from cutedialect.atoms import Device, target
 from cutedialect.schedule import Schedule
 
 from .gemm_problem import (
@@ -35,8 +36,6 @@ from .price import NO_TREES, Trees, load, nearest
 
 _GROUPS_BESIDE, _SHIFTED_BITS = 2, 16
 _ATOM_COLUMNS = 8
-# Bytes of shared memory for a ring and results, beside barriers.
-_RING = 226 * 1024
 _SUM_BYTES = 4
 # Bits of operands and results of which the trees know, and bytes of memory that are written at
 # once. Beyond the others a fact is taken to be as large.
@@ -51,93 +50,10 @@ _LEAST_CYCLES = 1e-9
 _MOST_CTAS, _MOST_BLOCKS = 16, 8
 
 
-@dataclass(frozen=True)
-class GemmPrice:
-    """Constants of a device, in cycles where no other unit is named.
-
-    resident: CTAs that run at one time in clusters of so many that multicast; cluster_parts: the
-    same of clusters whose CTAs share a tile, by how many they are. least_felt, shared_round: of how
-    much of a round at least is felt, and of how much at most its tiles may be shared.
-    column, multiply: of a multiply of 64 rows and 32 bytes of depth, for each column, and at least;
-    rows_read: in which shared memory reads the rows, shared_bytes: what it takes in one.
-    l2_bytes, l2_all: bytes that one multiprocessor gets from L2, and all of them. pitches: how many
-    times as long rows take that begin at multiples of no more than so many bytes, copied_pitch:
-    those that are shifted; across_step: for each step with an operand that is contiguous across the
-    depth, narrow_box: what a box of it takes more that is half as wide as a line.
-    copies: for each byte that threads copy, and for each step, by the alignment of rows in bytes;
-    shifted_apart: so many times as long where a warpgroup does nothing but shift, shifted_edge: for
-    each byte of a tile's last step, elsewhere and there.
-    step_norm, teams_norm, memory_norm: the exponents with which the parts of a step, the two teams
-    that take turns, and multiprocessors and memory, add up.
-    wait: a step of a lone warpgroup, half as many where two take turns; cluster_waits: for the
-    other CTAs of a cluster, alone or beside others, cluster_doubled: more for each doubling of it;
-    cluster: all of a cluster is so many times as long; short_ring: a step of fewer than few_stages.
-    read, read_block: in which a warpgroup reads words of A to registers, and for each 64 rows.
-    tile, value: of a tile besides its steps, at least, and for each accumulator of a thread;
-    aligned_value, aligned: more for each and for each of the tile where lines of the output begin
-    at any element. line_stored, store: of each line that TMA stores, and of each time that it is
-    told to; swapped_value: of a value of the transposed product so many times as much.
-    share, share_value, part_value: where CTAs share the tile, in all, for each accumulator, and for
-    each of each part; sum, ...: of a cluster; scatter, ...: of one whose CTAs have columns of their
-    own. last_value: the last tile's stores, where multiplies hide those of the others. stragglers:
-    what of a last wave that is not full is not felt. launch: of a launch; memory_bytes: from memory
-    in one; apart: how many times as long memory takes where clusters that read one panel are apart.
-    factors, turns_factors: what is left of the fit for tiles of so many rows, and columns up to one
-    of `bands`; the same where two take turns.
+class GemmPrice(SimpleNamespace):
+    """Constants of a device by their names, in cycles where `prices/README.md` names no other unit,
+    and `trees`.
     """
-
-    resident: Mapping[int, int]
-    cluster_parts: Mapping[int, int]
-    least_felt: float
-    shared_round: float
-    column: float
-    multiply: float
-    rows_read: float
-    shared_bytes: float
-    l2_bytes: float
-    l2_all: float
-    pitches: Mapping[int, float]
-    across_step: float
-    narrow_box: float
-    copies: Mapping[int, Sequence[float]]
-    shifted_apart: float
-    shifted_edge: Sequence[float]
-    copied_pitch: float
-    step_norm: float
-    teams_norm: float
-    memory_norm: float
-    wait: float
-    cluster_waits: Sequence[float]
-    cluster_doubled: float
-    cluster: float
-    few_stages: int
-    short_ring: float
-    read: float
-    read_block: float
-    tile: float
-    value: float
-    aligned_value: float
-    aligned: float
-    line_stored: float
-    store: float
-    swapped_value: float
-    share: float
-    share_value: float
-    part_value: float
-    sum: float
-    sum_value: float
-    sum_part_value: float
-    scatter: float
-    scatter_value: float
-    last_value: float
-    stragglers: float
-    launch: float
-    memory_bytes: float
-    apart: float
-    bands: Sequence[int]
-    factors: Mapping[str, float]
-    turns_factors: Mapping[str, float]
-    trees: Trees
 
     @property
     def processors(self) -> int:
@@ -179,14 +95,14 @@ class GemmPrice:
         """The price of one device for another."""
         more = device.processors / of.processors
         memory = device.memory_bytes_per_cycle / of.memory_bytes_per_cycle
-        resident, parts = (
-            {ctas: int(count * more) // ctas * ctas for ctas, count in table.items()}
-            for table in (self.resident, self.cluster_parts)
-        )
-        return replace(
-            self, resident=resident, cluster_parts=parts, l2_all=self.l2_all * more,
-            memory_bytes=self.memory_bytes * memory,
-        )  # fmt: skip
+        counts = {
+            name: {ctas: int(count * more) // ctas * ctas for ctas, count in table.items()}
+            for name, table in vars(self).items()
+            if name in ("resident", "cluster_parts")
+        }
+        rates = {"l2_all": self.l2_all * more, "memory_bytes": self.memory_bytes * memory}
+        known = {name: value for name, value in vars(self).items() if name != "_tables"}
+        return GemmPrice(**known | counts | rates)
 
 
 @lru_cache(maxsize=4)
@@ -200,12 +116,13 @@ def gemm_price(device: Device) -> GemmPrice:
 
 def constants_of(constants: Mapping[str, Any], trees: Trees = NO_TREES) -> GemmPrice:
     """A price with constants as a file has them."""
-    tables = ("resident", "cluster_parts", "pitches", "copies")
-    read: dict[str, Any] = {
-        name: {int(key): each for key, each in value.items()} if name in tables else value
-        for name, value in constants.items()
-    }
-    return GemmPrice(**read, trees=trees)
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {int(key) if key.isdigit() else key: each for key, each in value.items()}
+
+    return GemmPrice(**{name: read(value) for name, value in constants.items()}, trees=trees)
 
 
 def scatters(tiling: Tiling) -> Counts:
@@ -387,7 +304,8 @@ def cycles(schedule: Schedule, *problems: Problem) -> float:
 def stages_of(tiling: Tiling, problem: Problem, others: Counts = 0) -> Counts:
     """Stages of the ring, beside results and the sums of so many other CTAs."""
     stage, staged = problem.shared_use(tiling)
-    return (_RING - staged - others * tiling.rows * tiling.columns * _SUM_BYTES) // stage
+    ring = target(problem.device.arch).smem_per_cta - LEAST_RESERVED_BYTES - staged
+    return (ring - others * tiling.rows * tiling.columns * _SUM_BYTES) // stage
 
 
 def facts_of(
@@ -398,17 +316,8 @@ def facts_of(
     raster: Counts,
     early: Counts,
 ) -> dict[str, Counts]:
-    """What the trees compare, of candidates with their cycles, rasters, and
+    """What the trees compare (`prices/README.md`), of candidates with their cycles, rasters, and
     whether they start early.
-
-    cluster_long, cluster_short: CTAs of a cluster that share panels of the longer and of the
-    shorter operand; readers: clusters that read a panel of the longer one, of which there are so
-    many panels. last_round_empty: a share of a round. results_share: of the values of tiles.
-    log_rereads: how many times bytes come from L2. step_bytes: with those that others of the
-    cluster ask for; stage_bytes: without. steps: of a CTA. lines: of the depth of a tile. parts:
-    negative where clusters share tiles. within_sectors, within_lines: whether tiles begin within
-    those of the output. across: operands that are contiguous across the depth; narrow_boxes: how
-    much narrower their boxes are than a line. pitch: to what rows are aligned.
     """
     rows, columns, size, swapped = tiling.rows, tiling.columns, tiling.ctas, tiling.swapped
     m, n = problem.extents(swapped)

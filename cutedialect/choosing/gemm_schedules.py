@@ -45,51 +45,8 @@ from .gemm_problem import (
     warpgroups,
 )
 from .need import Limits, Need
+from .price import candidates
 
-# (rows, columns) of CTA tiles, each with the clusters that it is tried in; best first among equals.
-# A tile is one line of 128 bytes deep, the widest swizzle. 192 rows are three warpgroups.
-_TILES = {
-    (128, 256): ((2, 1), (1, 1)),
-    (256, 128): ((1, 2),),
-    (192, 192): ((1, 2), (1, 1)),
-    (192, 176): ((1, 1),),
-    (192, 160): ((1, 2), (1, 1)),
-    (128, 224): ((2, 1), (1, 1)),
-    (128, 192): ((2, 1), (1, 1)),
-    (192, 128): ((1, 2), (1, 1)),
-    (128, 160): ((1, 1),),
-    (128, 128): ((1, 1), (1, 2)),
-    (128, 96): ((1, 2), (1, 1)),
-    (128, 80): ((1, 1),),
-    (64, 192): ((2, 1),),
-    (64, 160): ((2, 1),),
-    (128, 64): ((1, 1), (1, 2)),
-    (64, 128): ((1, 1), (2, 1)),
-    (64, 64): ((1, 1),),
-    (64, 32): ((1, 1),),
-    (64, 16): ((1, 1),),
-    (64, 8): ((1, 1),),
-}
-# Two warpgroups that take tiles in turns: one stores its results while the other multiplies.
-_ALTERNATE = ((128, 128), (64, 256), (64, 128), (64, 64))
-# Tiles of two lines: half as many waits on barriers, but fewer stages.
-_DEEP = (
-    (64, 160),
-    (64, 128),
-    (64, 112),
-    (64, 96),
-    (64, 80),
-    (64, 64),
-    (64, 48),
-    (64, 32),
-    (64, 16),
-)
-# Tiles of the transposed product, whose columns are the few rows of A, of one line and of two.
-_SWAPPED = (
-    (128, 208), (128, 192), (128, 176), (128, 160), (128, 144), (128, 128), (128, 96), (128, 64),
-    (128, 48), (128, 32), (64, 16),
-)  # fmt: skip
-_SWAPPED_DEEP = ((64, 96), (64, 64), (64, 48), (64, 32), (64, 16), (64, 8))
 # A problem with more rows than this keeps its product as it is.
 _MOST_SWAPPED = 512
 # Parts of the depth that CTAs share, as many as have this many steps each, and no more of them all
@@ -103,23 +60,10 @@ _LEAST_STAGES = 3
 # Fields with which the CTAs of a cluster may not be able to share tiles.
 _BESIDE_CLUSTERS = ("cluster", "split_k", "reduction", "scheduler", "roles", "stages")
 _CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4), (4, 2), (2, 4))
-# What an estimate with shared tiles has to be better by, which is less certain, and that of the
-# transposed product of many rows.
-_SHARED_MARGIN, _SWAPPED_MARGIN = 1.03, 1.01
-# Cycles up to which CTAs start while the launch in front of theirs ends, in clusters of no more
-# than two; larger ones always do. Of 306 and 117 pairs the early launch takes 0.65 of 2.5 us, 0.82
-# of 5, 0.9 of 8 and 0.94 of 11; beyond that 1.02 (1.08 at worst), in larger clusters 0.96 to 75 us.
-_EARLY = 60000.0
-# The same of tiles that fit a problem of many in a batch, and of tiles smaller than the largest
-# where several problems are one launch: such took 10 to 20 % longer than their estimates said.
-_FITTED_MARGIN, _GROUP_MARGIN, _LARGEST = 1.05, 0.13, 128 * 256
-# The same of warpgroups that take tiles of a batch in turns, where these have so few steps: what
-# one stores hides behind no more than a few multiplies of the other (93 batches).
-_TURNS_MARGIN, _FEW_STEPS = 1.5, 3
-# Of schedules that are estimated to take so many times as long as the best at most, and of no more
-# than so many, that one is chosen that is the fastest with what estimates miss, if that takes no
-# more than such a share of the time of the best.
-_NEAR, _MOST_NEAR, _GAIN = 1.12, 48, 0.985
+# Tiles of a batch that two warpgroups take in turns hide stores behind no more than this few steps.
+_FEW_STEPS = 3
+# The largest tile, and how many schedules near the best are compared with what estimates miss.
+_LARGEST, _MOST_NEAR = 128 * 256, 48
 # Where nothing but the warps of one warpgroup loads and prepares operands.
 _ONE_GROUP = Schedule(roles="specialized")
 # What a scheduler that is given leaves of other choices: work items are claimed by one CTA for one
@@ -146,15 +90,11 @@ _ALIGN, _UNIT, _UNIT_ACROSS = 16, 8, 16
 
 @lru_cache(maxsize=8)
 def _listed(bits: int) -> tuple[Tiling, ...]:
-    """The tiles that are listed for elements of so many bits, best large ones first."""
+    """The tiles that are listed for elements of so many bits, best large ones first: of one line of
+    128 bytes, the widest swizzle, or of two, which wait half as often but have fewer stages.
+    """
     line = LINE * 8 // bits
-    listed = [
-        Tiling(*tile, line, *cluster) for tile, clusters in _TILES.items() for cluster in clusters
-    ]
-    listed += [Tiling(*tile, line, teams=True) for tile in _ALTERNATE]
-    for tiles, lines, swapped in ((_DEEP, 2, False), (_SWAPPED, 1, True), (_SWAPPED_DEEP, 2, True)):
-        listed += [Tiling(*tile, lines * line, swapped=swapped) for tile in tiles]
-    return tuple(listed)
+    return tuple(Tiling(**row | {"depth": row["depth"] * line}) for row in candidates("gemm"))
 
 
 @lru_cache(maxsize=8)
@@ -251,8 +191,7 @@ def _ranking(problems: tuple[Problem, ...], registers: float) -> tuple[_Choice, 
     is_known = len(problems) == 1 and knows(problems[0])
     tilings, is_fitted = _candidates(problems, registers, price)
     cycles = estimated(tilings, problems, price)
-    ranks = cycles * _margins(tilings, problems)
-    ranks *= np.where(is_fitted & (problems[0].batch > 1), _FITTED_MARGIN, 1.0)
+    ranks = cycles * _margins(tilings, is_fitted, problems, price)
     # A tile of the list may fit as well.
     known: dict[Tiling, int] = {}
     for place in np.argsort(ranks, kind="stable"):
@@ -265,20 +204,20 @@ def _ranking(problems: tuple[Problem, ...], registers: float) -> tuple[_Choice, 
     kept, cycles, ranks = tilings.taken(order), cycles[order], ranks[order]
     largest = max(problems, key=lambda each: each.m * each.n * each.k)
     raster = _rasters(largest, kept, price, tall=len(problems) > 1)
-    early = (cycles <= _EARLY) | (kept.ctas > 2)
+    early = (cycles <= price.early) | (kept.ctas > 2)
     apart = np.broadcast_to(shifts_apart(kept, largest), early.shape)
     choices = [
         _Choice(*row)
         for row in zip(known, raster.tolist(), early.tolist(), apart.tolist(), strict=True)
     ]
     if is_known:
-        near = ranks[:_MOST_NEAR] <= _NEAR * ranks[0]
+        near = ranks[:_MOST_NEAR] <= price.near * ranks[0]
         count = int(near.sum())
         facts = facts_of(kept, largest, price, cycles, raster, early)
         missed = price.trees.sums({name: column[:count] for name, column in facts.items()})
         prices = ranks[:count] * np.exp(missed)
         # The plainest by the estimate alone stays where others gain less.
-        prices[0] *= _GAIN
+        prices[0] *= price.gain
         choices[:count] = [choices[place] for place in np.argsort(prices, kind="stable")]
     return tuple(choices)
 
@@ -288,7 +227,7 @@ def completed(
 ) -> Schedule:
     """An entry of the list with its raster (`raster_for`), and what is not estimated."""
     tiling = tiling_of(schedule)
-    is_early = estimate <= _EARLY or tiling.ctas > 2
+    is_early = estimate <= gemm_price(problem.device).early or tiling.ctas > 2
     apart = bool(shifts_apart(tiling, problem))
     return schedule.merged(
         _Choice(tiling, raster_for(problem, schedule, tall), is_early, apart).schedule()
@@ -310,18 +249,22 @@ def _below(given: Schedule | None, chosen: Schedule) -> Schedule:
     return chosen.merged(given)
 
 
-def _margins(tilings: Tiling, problems: Sequence[Problem]) -> Counts:
+def _margins(
+    tilings: Tiling, is_fitted: Counts, problems: Sequence[Problem], price: GemmPrice
+) -> Counts:
     """What estimates count as many times as."""
-    problem = problems[0]
-    margins = np.where(tilings.parts > 1, _SHARED_MARGIN, 1.0)
+    problem, margins = problems[0], price.margins
+    factors = np.where(tilings.parts > 1, margins["shared"], 1.0)
     if problem.m > _MOST_SWAPPED and not problem.turns:
-        margins *= np.where(tilings.swapped, _SWAPPED_MARGIN, 1.0)
-    if problem.batch > 1 and problem.k * problem.bits <= _FEW_STEPS * LINE * 8:
-        margins *= np.where(tilings.teams, _TURNS_MARGIN, 1.0)
+        factors *= np.where(tilings.swapped, margins["swapped"], 1.0)
+    if problem.batch > 1:
+        factors *= np.where(is_fitted, margins["fitted"], 1.0)
+        if problem.k * problem.bits <= _FEW_STEPS * LINE * 8:
+            factors *= np.where(tilings.teams, margins["turns"], 1.0)
     if len(problems) > 1:
         size = tilings.rows * tilings.columns
-        margins *= 1 + _GROUP_MARGIN * np.maximum(0.0, 1 - size / _LARGEST)
-    return margins
+        factors *= 1 + margins["group"] * np.maximum(0.0, 1 - size / _LARGEST)
+    return factors
 
 
 def _candidates(

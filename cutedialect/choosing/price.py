@@ -104,6 +104,12 @@ def remark_on(space: str, device: Device) -> Remark | None:
 
 
 @lru_cache(maxsize=8)
+def candidates(space: str) -> list[dict[str, Any]]:
+    """The rows of a space's table of candidates, the best first among equals."""
+    return json.loads((FOLDER / f"{space}-candidates.json").read_text(encoding="utf-8"))
+
+
+@lru_cache(maxsize=8)
 def load(space: str, device: str) -> Price:
     """The price of a space on a device. Raises FileNotFoundError where there is no such file."""
     data = json.loads((FOLDER / f"{space}-{device}.json").read_text(encoding="utf-8"))
