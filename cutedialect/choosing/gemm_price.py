@@ -101,8 +101,12 @@ class GemmPrice(SimpleNamespace):
             if name in ("resident", "cluster_parts")
         }
         rates = {"l2_all": self.l2_all * more, "memory_bytes": self.memory_bytes * memory}
+        return self.replaced(**counts, **rates)
+
+    def replaced(self, **constants: Any) -> GemmPrice:
+        """The price with other constants, or trees."""
         known = {name: value for name, value in vars(self).items() if name != "_tables"}
-        return GemmPrice(**known | counts | rates)
+        return GemmPrice(**known | constants)
 
 
 @lru_cache(maxsize=4)

@@ -391,7 +391,7 @@ def clusters_take(monkeypatch, more):
     """Trees by which clusters take so much more, in units of 1e-4, than CTAs alone, or less."""
     leaves = (0, more) if more else (3000, 0)
     trees = Trees(("cluster_ctas",), 1e-4, ((((0, 1.5),), leaves),))
-    price = replace(gemm_price(usual_device("sm_90a")), trees=trees)
+    price = gemm_price(usual_device("sm_90a")).replaced(trees=trees)
     monkeypatch.setattr(listed_schedules, "gemm_price", lambda device: price)
 
 
