@@ -16,17 +16,15 @@ from .attention_problem import GROUP_ROWS, SPAN, WIDE, AttentionProblem
 # Registers of a thread that multiplies are counted on up to here, by up to so many warpgroups that
 # share a tile: a lone one has 248, but 160 keys of heads of 192 spilled with all of them.
 _MOST_REGISTERS, _MOST_GROUPS = 232, 3
-# How many it needs beside accumulators and operands, without and with more than a causal mask's
-# bounds.
-_BESIDE, _MORE_BESIDE = 10, 24
+# Those beside accumulators and operands of a block of keys, and of two that take turns; and more of
+# them, where more than a causal mask's bounds stays, and where a thread looks for the head that
+# shares keys, or caps scores.
+_BESIDE, _BESIDE_TURNS, _MORE_BESIDE, _MORE_BESIDE_TURNS = 10, 32, 24, 48
 # Above this dimension unmasked rows have too few registers for guesses: the assembler spills some.
 _WIDEST_UNMASKED = 192
-# Registers of a thread beside the accumulators and both operands of two blocks of keys that take
-# turns; and the narrowest and widest heads that gain by turns, and the widest of f16.
-_BESIDE_TURNS, _MORE_BESIDE_TURNS = 32, 16
-_NARROWEST_TURNS, _WIDEST_TURNS, _WIDEST_F16_TURNS = 33, 128, 192
-# Windows that are worth turns.
-_LONG_WINDOW = 1024
+# The narrowest and widest heads that gain by turns, of f16 and others, and windows that are worth
+# them.
+_TURNS, _LONG_WINDOW = {True: (0, 192), False: (33, 128)}, 1024
 # Elements of a thread that the sums of rounded exponentials add in 16 bits first, by the widest
 # heads: most where arithmetic takes longer than the multiplies, none where multiplies take longer.
 _PACKED = {64: 8, 127: 2, 191: 4, 256: 1}
@@ -38,10 +36,8 @@ _FEW_ROWS, _PACKED_IN_WINDOWS = 64, 2
 _LESS_PACKED = 2
 # CTAs of a warpgroup that may share a processor where a multiply takes more columns than a span.
 _MOST_CTAS = 3
-# Keys that a multiply takes at once.
-_UNIT_KEYS = 16
-# Blocks between those that tiles of a window begin with.
-_MEETING_BLOCKS = 8
+# Keys that a multiply takes at once, and blocks between those that tiles of a window begin with.
+_UNIT_KEYS, _MEETING_BLOCKS = 16, 8
 
 
 def beside(narrow: int, groups: int, ctas: int = 1) -> tuple[int, int]:
@@ -66,11 +62,8 @@ def held_registers(problem: AttentionProblem, chosen: Schedule) -> int:
     assert chosen.tile is not None
     keys, widest = chosen.tile[1], problem.widest
     if (chosen.unroll or 1) > 1:
-        beside = _BESIDE_TURNS
-        if problem.is_capped or (problem.group != 1 and problem.keeps_more):
-            # Which head shares the keys takes a few more.
-            beside += _MORE_BESIDE_TURNS
-        return widest // 2 + keys + beside
+        has_more = problem.is_capped or (problem.group != 1 and problem.keeps_more)
+        return widest // 2 + keys + (_MORE_BESIDE_TURNS if has_more else _BESIDE_TURNS)
     beside = _MORE_BESIDE if problem.keeps_more else _BESIDE
     return problem.dims[1] // 2 + keys + widest // 16 + beside
 
@@ -79,14 +72,18 @@ def maxima(problem: AttentionProblem, chosen: Schedule) -> Maxima:
     """How a kernel keeps the score that a row's exponentials count from."""
     if chosen.maxima is not None:
         return chosen.maxima
-    if guesses(problem, chosen):
-        return "guessed"
-    return maxima_found(problem, chosen)
+    return "guessed" if guesses(problem, chosen) else maxima_found(problem, chosen)
 
 
 def maxima_found(problem: AttentionProblem, chosen: Schedule) -> Maxima:
-    """The same where the largest score of each block is looked for."""
-    return "lazy" if _scales_rarely(problem, chosen) else "exact"
+    """The same where the largest score of each block is looked for. It pays to ask in each trip if
+    what was added up has to be scaled where rows see many blocks of keys (their largest scores grow
+    in the first few), and warpgroups multiply meanwhile, results are wide, or another role scales.
+    """
+    is_partial = problem.has_window or problem.is_packed
+    is_apart = problem.widest > WIDE or chosen.plan.corrects is not None
+    is_rare = problem.has_many_keys and not is_partial
+    return "lazy" if is_rare and (chosen.overlaps_multiplies or is_apart) else "exact"
 
 
 def guesses(problem: AttentionProblem, chosen: Schedule) -> bool:
@@ -95,13 +92,9 @@ def guesses(problem: AttentionProblem, chosen: Schedule) -> bool:
     registers hold the scores until that is known, beside what is made of them.
     """
     widest = problem.widest
-    if not chosen.overlaps_multiplies or widest > WIDE:
-        return False
-    if widest > _WIDEST_UNMASKED and not problem.is_uneven:
-        return False
-    if not problem.is_plain or problem.is_paged:
-        return False
-    if (widest > 128 and problem.keeps_more) or (problem.has_window and problem.is_sliced):
+    is_plain = problem.is_plain and not problem.is_paged and chosen.overlaps_multiplies
+    is_crowded = (widest > 128 and problem.keeps_more) or (problem.has_window and problem.is_sliced)
+    if not is_plain or is_crowded or widest > (WIDE if problem.is_uneven else _WIDEST_UNMASKED):
         return False
     return held_registers(problem, chosen.merged(Schedule(unroll=1))) <= registers_of(chosen)
 
@@ -113,23 +106,11 @@ def takes_turns(problem: AttentionProblem, chosen: Schedule) -> bool:
     # Problems of one wave have no loops of two: there would be more kinds of kernels.
     if maxima(problem, chosen) != "guessed" or chosen.scheduler == "single":
         return False
-    if not problem.has_many_keys or (problem.has_window and (problem.sees or 0) < _LONG_WINDOW):
+    is_short_window = problem.has_window and (problem.sees or 0) < _LONG_WINDOW
+    least, most = _TURNS[problem.is_f16]
+    if not problem.has_many_keys or is_short_window or not least <= problem.widest <= most:
         return False
-    least, most = _NARROWEST_TURNS, _WIDEST_TURNS
-    if problem.is_f16:
-        least, most = 0, _WIDEST_F16_TURNS
-    held = held_registers(problem, chosen.merged(Schedule(unroll=2)))
-    return least <= problem.widest <= most and held <= registers_of(chosen)
-
-
-def _scales_rarely(problem: AttentionProblem, chosen: Schedule) -> bool:
-    """Whether it pays to ask in each trip if what was added up has to be scaled: where rows see
-    many blocks of keys (their largest scores grow in the first few), and warpgroups multiply
-    meanwhile, results are wide, or another role scales them.
-    """
-    is_partial = problem.has_window or problem.is_packed
-    is_apart = problem.widest > WIDE or chosen.plan.corrects is not None
-    return problem.has_many_keys and not is_partial and (chosen.overlaps_multiplies or is_apart)
+    return held_registers(problem, chosen.merged(Schedule(unroll=2))) <= registers_of(chosen)
 
 
 def summed_by(problem: AttentionProblem, chosen: Schedule) -> str:
@@ -178,13 +159,12 @@ def meets_at(problem: AttentionProblem, chosen: Schedule) -> int:
     that they see. Those that are computed at a time then read the same keys first: a window's tiles
     have few blocks each, which those beside them read too.
     """
-    if chosen.scheduler != "dynamic" or chosen.tile is None:
-        return 0
-    if problem.is_paged or (problem.is_packed and problem.group != 1):
-        # Pages, or sequences and shared heads together, leave too few registers.
-        return 0
+    rows = chosen.tile[0] if chosen.tile else 0
     pays = problem.has_window and problem.widest <= 128 and problem.is_plain
-    return _MEETING_BLOCKS if pays and chosen.tile[0] == 2 * GROUP_ROWS else 0
+    # Pages, or sequences and shared heads together, leave too few registers.
+    is_crowded = problem.is_paged or (problem.is_packed and problem.group != 1)
+    is_claimed = chosen.scheduler == "dynamic" and rows == 2 * GROUP_ROWS
+    return _MEETING_BLOCKS if pays and is_claimed and not is_crowded else 0
 
 
 @dataclass(frozen=True)

@@ -6,68 +6,46 @@ from dataclasses import dataclass
 
 from cutedialect.atoms import Target, target, usual_device
 
-# A warpgroup multiplies 64 rows at once.
-GROUP_ROWS = 64
+# Rows that a warpgroup multiplies at once, and columns of 16 bits of a span of the widest swizzle.
+GROUP_ROWS, SPAN = 64, 64
 # Wider heads have results that several warps share by columns.
 WIDE = 256
 WARPGROUP_TARGETS = ("sm_90a",)
-# From so many keys on, the largest score of a row grows in few of the blocks.
-_MANY_KEYS = 2048
-# Rows and keys of unmasked tiles that CTAs claim one by one, since each is over soon; and columns
-# of 16 bits of one span of the widest swizzle.
-_SHORT, SPAN = 512, 64
-_WIDEST_SHORT = 192
-# Up to so many keys, blocks of 64 compute less that no row sees, and the first one comes sooner.
-_FEW_KEYS = 384
+# Facts on which no kernel depends beside its schedule.
+_OPEN = ("rows", "keys", "sequences", "processors", "sees", "arch")
+# From so many keys on, the largest score of a row grows in few of the blocks; up to so many, blocks
+# of 64 compute less that no row sees, and ones to multiply with take longer to write than sums.
+_MANY_KEYS, _FEW_KEYS, _FEW_SUMMED = 2048, 384, 128
+# Rows and keys of unmasked tiles that CTAs claim one by one, since each is over soon.
+_SHORT, _WIDEST_SHORT = 512, 192
 # Packed sequences of so many rows, on average, leave half of a tile empty.
 _FEW_PACKED_ROWS = 256
 # Seconds that every launch takes, and the rates of multiplies and of memory behind it.
 _LAUNCH, _RATE, _BANDWIDTH = 3e-6, 4e14, 2.5e12
-# Up to so many keys, ones that a multiply adds up with take longer to write than sums take.
-_FEW_SUMMED = 128
 
 
 @dataclass(frozen=True)
-class AttentionProblem:
-    """The facts of a call; None is many, or not known.
+class AttentionFacts:
+    """What both passes of an attention depend on; None is many, or not known.
 
-    dims: head dimensions (of q and k, of v), as tiles have them; is_padded: more than heads have.
-    rows, keys: of a sequence; of packed ones rows are the mean. sequences: those of rows.
-    bits_q, bits, bits_out: of an element of q, of k, and of the result; is_f16: q is.
-    loads_boxes, stores_boxes: TMA loads the operands as they are, and stores the result.
-    is_uneven: tiles differ in the keys that they see. has_window: rows see keys from some on only,
-    `sees` of them. keeps_more: more than a causal mask's bounds stays in registers meanwhile (a
-    window's other side, a slice, the logarithms). is_paged, is_sliced, is_packed: keys lie in
-    pages, operands are slices, and these are packed sequences. group: heads that share keys.
-    is_capped: scores are. returns_lse: logarithms are asked for. is_latent: values are the first
-    columns of keys. is_shifted: rows of an operand may begin at any element. processors: of the
-    device, of the target `arch`.
+    dims: head dimensions (of q and k, of v), as tiles have them. rows, keys: of a sequence; of
+    packed ones the mean. sequences: of rows, and those of keys in the backward pass. group: heads
+    that share keys. has_window: rows see keys from some on only. is_sliced: a sequence is a part of
+    its tensors. is_capped: scores are. is_f16: q is. loads_boxes: TMA loads the operands as they
+    are. processors: of the device, of the target `arch`.
     """
 
     dims: tuple[int, int]
     rows: int | None = None
     keys: int | None = None
-    bits: int = 16
-    loads_boxes: bool = True
-    is_uneven: bool = False
-    keeps_more: bool = False
-    is_paged: bool = False
-    bits_q: int = 16
-    is_sliced: bool = False
-    is_packed: bool = False
+    sequences: int | None = None
     group: int = 1
     has_window: bool = False
-    stores_boxes: bool = True
-    bits_out: int = 16
+    is_sliced: bool = False
     is_capped: bool = False
     is_f16: bool = False
-    returns_lse: bool = False
-    is_latent: bool = False
-    sequences: int | None = None
+    loads_boxes: bool = True
     processors: int = usual_device("sm_90a").processors
-    sees: int | None = None
-    is_padded: bool = False
-    is_shifted: bool = False
     arch: str = "sm_90a"
 
     @property
@@ -83,6 +61,51 @@ class AttentionProblem:
     def on_groups(self) -> bool:
         """Whether warpgroups multiply."""
         return self.arch in WARPGROUP_TARGETS
+
+    @property
+    def kernel_class(self) -> str:
+        """All of it that a kernel depends on beside its schedule, readable."""
+        facts = {name: value for name, value in vars(self).items() if name not in _OPEN}
+        return ", ".join(
+            name if value is True else f"{name} {value}"
+            for name, value in (facts | self._derived()).items()
+            if value
+        )
+
+    def _derived(self) -> dict[str, object]:
+        """Facts of a kernel that follow from open ones."""
+        return {}
+
+
+@dataclass(frozen=True)
+class AttentionProblem(AttentionFacts):
+    """The facts of a call.
+
+    is_padded: tiles have more columns than heads. bits_q, bits, bits_out: of an element of q, of k,
+    and of the result. stores_boxes: TMA stores the result. is_uneven: tiles differ in the keys that
+    they see; of a window rows see `sees` of them. keeps_more: more than a causal mask's bounds
+    stays in registers meanwhile (a window's other side, a slice, the logarithms). is_paged,
+    is_packed: keys lie in pages, sequences are packed. returns_lse: logarithms are asked for.
+    is_latent: values are the first columns of keys. is_shifted: rows of an operand may begin at any
+    element.
+    """
+
+    bits: int = 16
+    bits_q: int = 16
+    bits_out: int = 16
+    is_uneven: bool = False
+    keeps_more: bool = False
+    is_paged: bool = False
+    is_packed: bool = False
+    stores_boxes: bool = True
+    returns_lse: bool = False
+    is_latent: bool = False
+    sees: int | None = None
+    is_padded: bool = False
+    is_shifted: bool = False
+
+    def _derived(self) -> dict[str, object]:
+        return {"has_many_keys": self.has_many_keys, "sums_few": self.sums_few}
 
     @property
     def is_plain(self) -> bool:
@@ -103,16 +126,6 @@ class AttentionProblem:
     def caps_slices(self) -> bool:
         """Whether scores of slices are capped: either takes registers of those that multiply."""
         return self.is_capped and self.is_sliced and self.is_plain and not self.is_paged
-
-    @property
-    def kernel_class(self) -> str:
-        """All of it that a kernel depends on beside its schedule, readable."""
-        open_facts = ("rows", "keys", "sequences", "processors", "sees", "arch")
-        facts = {name: value for name, value in vars(self).items() if name not in open_facts}
-        facts |= {"has_many_keys": self.has_many_keys, "sums_few": self.sums_few}
-        return ", ".join(
-            name if value is True else f"{name} {value}" for name, value in facts.items() if value
-        )
 
     @property
     def sums_few(self) -> bool:

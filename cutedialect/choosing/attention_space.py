@@ -23,59 +23,42 @@ from .attention_problem import GROUP_ROWS, SPAN, WIDE, AttentionProblem
 from .need import Limits, Need
 from .resident_attention import resident_schedule
 
-# A warp multiplies 16 rows at once.
-_ROWS = 16
+# Rows that a warp multiplies at once, and the fewest keys of a block that are worth a loop.
+_ROWS, _LEAST_KEYS = 16, 16
 # Shared memory beside a tile of q and two stages of k and v, of 16-bit elements.
 _BESIDE_BYTES = 4096
-# The fewest keys of a block that are worth a loop.
-_LEAST_KEYS = 16
-# Keys and values of so many heads at a time that short problems, which wait for memory, read once.
-_L2_BYTES = 8 << 20
-# Heads whose tiles are computed together where they do not fit, and bytes of their keys and values,
-# by warpgroups that share a tile: the more of them, the fewer tiles read the same.
-_SOME_HEADS = 32
-_MORE_BYTES = {3: 128 << 20, 2: 64 << 20, 1: 32 << 20}
+# Bytes of keys and values that short problems read from memory once; heads whose tiles are computed
+# together where they do not fit, and their bytes by warpgroups that share a tile: the more of them,
+# the fewer tiles read the same.
+_L2_BYTES, _SOME_HEADS, _MORE_BYTES = 8 << 20, 32, {3: 128 << 20, 2: 64 << 20, 1: 32 << 20}
 # Half as many of the widest heads with so many keys at most (+ 1.4 %); and one thread loads these
 # where each CTA has one tile (+ 5 %).
 _SOME_KEYS = 1024
 # From so many rows on, tiles of three warpgroups do.
 _MANY_ROWS = 2048
-# Keys of a block of 8 bits for two warpgroups, and for three, which have fewer registers each.
-_SMALL_KEYS, _FEWER_SMALL_KEYS = 192, 96
-# Keys of a block of 16 bits for three warpgroups, by the widest heads, and where more than a causal
-# mask's bounds stays in registers.
+# Keys of a block for three warpgroups, by the widest heads, and where more than a causal mask's
+# bounds stays in registers.
 _KEYS = {64: (96, 96), 96: (96, 80), 112: (80, 64)}
-# Of other targets: warps that shift rows into place, and the most that share a tile; and the
-# columns of a multiply, of which each warp has as many as the others.
+# Of other targets: warps that shift rows into place, the most that share a tile, and the columns of
+# a multiply, of which each warp has as many as the others.
 _SHIFTING_WARPS, _MOST_WARPS, _ATOM_COLUMNS = 4, 8, 8
 # Above this dimension unmasked rows of f16, which look for largest scores or guess, take more.
 _LOOKING_DIMS = 80
-# Keys less where registers are few, and the fewest of a block: those of one multiply.
-_LESS_KEYS, _LESS_SMALL_KEYS = 16, 32
 # Lanes of tensor memory, keys of a block there, and the rows of a tile of each plan with a role
-# that corrects what is accumulated there.
-_LANES, _CORRECTED_KEYS = 128, 64
-_CORRECTING = {"split": 256, "corrected": 128}
+# that corrects what is accumulated there; columns of results that half of the lanes hold.
+_LANES, _CORRECTED_KEYS, _CORRECTING = 128, 64, {"split": 256, "corrected": 128}
 _HALF_COLUMNS = 224
-# Stages of wide heads; shared memory beside their keys, values, rows and exponentials, and of a
-# vector.
+# Stages of wide heads; shared memory beside their tiles, and bytes of a vector.
 _WIDE_STAGES, _WIDE_BYTES, _VECTOR_BYTES = 4, 2048, 16
 # CTAs start while the launch in front of theirs ends where all is over after so many seconds, if
 # several share a processor or not.
 _SOON, _SOON_ALONE = 60e-6, 120e-6
-# Bits of the columns that a multiply takes at once, and 16-bit columns of a row that half of the
-# widest swizzle takes.
-_COLUMN_BITS, _HALF_BOX = 256, 32
-# Wider heads have few registers beside their results.
-_WIDEST_GUESSED = 192
-# Up to this dimension 128 keys leave registers for the logarithms of packed heads that share keys.
-_WIDE_LOGARITHMS = 112
+# Heads wider than this have few registers beside their results; up to the other dimension 128 keys
+# leave registers for the logarithms of packed heads that share keys.
+_WIDEST_GUESSED, _WIDE_LOGARITHMS = 192, 112
 # Registers of a thread that loads: where threads shift rows into place, by the bits of keys; where
-# one thread loads a box for each page, and where several do; and of slices, beside blocks of fewer
-# keys.
-_SHIFTING = {16: 136, 8: 120}
-_PAGED = {True: 104, False: 72}
-_SLICED = 40
+# one thread loads a box for each page, and where several do; of slices beside fewer keys.
+_SHIFTING, _PAGED, _SLICED = {16: 136, 8: 120}, {True: 104, False: 72}, 40
 # What lacked registers has given way so often.
 _MOST_STEPS = 8
 
@@ -94,8 +77,9 @@ class AttentionSpace:
         threads more registers, one step after the other.
         """
         given, before = given or Schedule(), None
-        whole = given.is_complete and given.tile is not None
-        for schedule in (given,) if whole else _candidates(problem, given):
+        for schedule in (
+            (given,) if given.is_complete and given.tile else _candidates(problem, given)
+        ):
             if schedule == before or self.need(problem, schedule).smem >= limits.smem:
                 continue
             before = schedule
@@ -121,10 +105,9 @@ def tile_columns(depth: int, bits: int, on_groups: bool) -> int:
     """The columns of a tile for a head dimension, a multiple of what a multiply takes: boxes of 64
     columns of 16 bits, which warpgroups load, come faster than those of 48, zeros included.
     """
-    unit = _COLUMN_BITS // bits
+    unit = 256 // bits
     columns = -(-depth // unit) * unit
-    is_narrow = bits == 16 and _HALF_BOX < columns < 2 * _HALF_BOX
-    return 2 * _HALF_BOX if is_narrow and on_groups else columns
+    return SPAN if on_groups and bits == 16 and SPAN // 2 < columns < SPAN else columns
 
 
 def _candidates(problem: AttentionProblem, given: Schedule) -> Iterator[Schedule]:
@@ -178,20 +161,17 @@ def _on_warps(problem: AttentionProblem, given: Schedule, step: int, _: bool) ->
     if problem.target.tmem_columns and given.plan.taking("tensor_multiplies"):
         # Scores in tensor memory have all of its lanes for each role that computes.
         rows = _LANES * given.plan.parts
-    warps = None
-    if _leaves(given, "tile", "warps", "roles"):
-        warps = _sharing_warps(problem, rows, keys, step)
+    is_open = _leaves(given, "tile", "warps", "roles")
+    warps = _sharing_warps(problem, rows, keys, step) if is_open else None
     return Schedule(tile=(rows, keys), warps=warps).merged(_order(problem, rows)).merged(given)
 
 
 def _sharing_warps(
     problem: AttentionProblem, rows: int, keys: int, step: int
 ) -> tuple[int, int] | None:
-    """The warps of a tile where several share its rows by columns; None where each has its own.
-
-    A thread of few warps has many elements of a block at once where threads shift rows into place,
-    and 16 rows of a result in one warp leave no registers for these. With each step, twice as many
-    warps share the rows.
+    """The warps of a tile where several share its rows by columns, twice as many with each step;
+    None where each has its own. Threads that shift rows into place hold many elements of a block,
+    and 16 rows of a result in one warp leave no registers for these.
     """
     atoms = rows // _ROWS
     columns = max(1, _SHIFTING_WARPS // atoms) if problem.is_shifted else 1
@@ -203,37 +183,29 @@ def _sharing_warps(
 
 def _corrected(problem: AttentionProblem, given: Schedule) -> Schedule | None:
     """The plans that keep the output in tensor memory, where a role of its own rescales it: tiles
-    of 256 rows, of which two roles compute half each, where there are as many rows and the columns
-    of both halves fit, else tiles of 128. None where a target has no tensor memory, for few rows,
-    where threads load or convert operands, and where what is given is about tiles, warps or roles.
+    of 256 rows, of which two roles compute half each, else of 128. None without tensor memory, for
+    few rows, where threads load or convert operands, and where tiles, warps or roles are given.
     """
-    tmem = problem.target.tmem_columns
-    is_open = _leaves(given, "tile", "warps", "roles", "atom")
-    # Operands of 8 bits beside others of 16 are converted by threads.
-    if not tmem or problem.bits != problem.bits_q or not is_open or not problem.loads_boxes:
-        return None
+    tmem, rows = problem.target.tmem_columns, problem.rows or _MANY_ROWS
+    is_open = _leaves(given, "tile", "warps", "roles", "atom") and problem.loads_boxes
     # Half of the lanes hold few rows, of which registers hold results of so many columns at most.
     few = _LANES // 2 if problem.dims[1] <= _HALF_COLUMNS else _ROWS
-    if problem.rows is not None and problem.rows <= few:
+    if not tmem or not is_open or problem.bits != problem.bits_q or rows <= few:
         return None
-    has_few_rows = problem.rows is not None and problem.rows <= _LANES
-    for roles, rows in _CORRECTING.items():
-        halves = rows // _LANES
-        columns = halves * (problem.dims[1] + _CORRECTED_KEYS)
-        if columns > tmem or not _fits(problem, rows, _CORRECTED_KEYS):
-            continue
-        if halves > 1 and (has_few_rows or problem.fills_one_wave(_LANES)):
-            # Half of the processors would have nothing to do, or half of the roles.
+    for roles, height in _CORRECTING.items():
+        halves = height // _LANES
+        fits = halves * (problem.dims[1] + _CORRECTED_KEYS) <= tmem
+        # Half of the processors would have nothing to do, or half of the roles.
+        is_idle = halves > 1 and (rows <= _LANES or problem.fills_one_wave(_LANES))
+        if is_idle or not fits or not _fits(problem, height, _CORRECTED_KEYS):
             continue
         # Whoever is done with a short tile takes over the longest that has not begun.
-        waits = problem.is_uneven and not problem.fills_one_wave(rows)
+        waits = problem.is_uneven and not problem.fills_one_wave(height)
         schedule = Schedule(
-            tile=(rows, _CORRECTED_KEYS),
-            warps=(4, 1),
-            roles=roles,
+            tile=(height, _CORRECTED_KEYS), warps=(4, 1), roles=roles,
             scheduler="cancel" if waits else None,
-        )
-        return schedule.merged(_order(problem, rows))
+        )  # fmt: skip
+        return schedule.merged(_order(problem, height))
     return None
 
 
@@ -249,20 +221,23 @@ def _on_groups(problem: AttentionProblem, given: Schedule, step: int, in_turns: 
     if _is_half(problem, rows) and problem.is_wide_and_short:
         # More stages than of larger blocks.
         keys = min(keys, GROUP_ROWS)
-    tile = rows, keys
     schedule = Schedule(
-        tile=tile,
+        tile=(rows, keys),
         warps=(12, 1) if rows == 3 * GROUP_ROWS and given.tile is None else None,
         overlap=_overlap(problem),
     )
     scheduler = _scheduler(problem, rows, schedule.merged(given))
     one_loads = _one_thread_loads(problem, rows, scheduler)
+    # Beside a window's other side, or the places in a slice, those that compute wide heads have no
+    # registers for the bounds of several loops.
+    has_more = problem.has_window or (problem.is_sliced and problem.is_plain)
+    is_crowded = rows == 2 * GROUP_ROWS and problem.widest > _WIDEST_GUESSED and has_more
     schedule = schedule.merged(
         Schedule(
             early_launch="yes" if problem.is_over_after(_SOON_ALONE) else None,
             scheduler=scheduler,
-            registers=_registers(problem, given, tile, one_loads, step),
-            split_loops="no" if _has_no_room_for_loops(problem, rows) else None,
+            registers=_registers(problem, given, (rows, keys), one_loads, step),
+            split_loops="no" if is_crowded else None,
             split_loads="no" if one_loads else None,
             # Shifting results into aligned words takes registers that a tile's next trips have.
             epilogue=None if problem.stores_boxes else "direct",
@@ -323,36 +298,24 @@ def _shifting_registers(problem: AttentionProblem, given: Schedule) -> tuple[int
     return beside(_SHIFTING[problem.bits], groups=2) if problem.is_shifted and is_open else None
 
 
-def _has_no_room_for_loops(problem: AttentionProblem, rows: int) -> bool:
-    """Whether, beside a window's other side, or the places in a slice, those that compute have no
-    registers for the bounds of several loops.
-    """
-    has_more = problem.has_window or (problem.is_sliced and problem.is_plain)
-    return rows == 2 * GROUP_ROWS and problem.widest > 192 and has_more
-
-
 def _overlap(problem: AttentionProblem) -> Overlap:
-    """How tiles overlap the second multiply, if registers suffice for an operand
-    that waits for the next trip: an output of 256 columns takes half of them, threads that load
-    take others.
+    """How tiles overlap the second multiply, if registers suffice for an operand that waits for the
+    next trip: an output of 256 columns takes half of them, threads that load take others.
     """
-    if problem.widest > 192:
-        return "no" if problem.keeps_more or not problem.is_plain else "yes"
-    # Warpgroups find a rhythm by themselves.
-    return "no" if problem.widest <= 128 and not problem.loads_boxes else "yes"
+    if problem.widest > _WIDEST_GUESSED:
+        return "yes" if problem.is_plain and not problem.keeps_more else "no"
+    return "yes" if problem.loads_boxes or problem.widest > 128 else "no"
 
 
 def _may_share_processor(problem: AttentionProblem, given: Schedule) -> bool:
-    """Whether nothing is against CTAs that share a processor."""
-    names = "tile", "warps", "roles", "atom", "ctas", "registers"
-    if not _leaves(given, *names) or given.cluster not in (None, (1, 1)):
-        return False
-    if not problem.on_groups or not problem.is_plain or not problem.stores_boxes:
-        return False
-    # Rows of other lengths take CTAs that share a processor twice as long.
-    if problem.is_padded or problem.is_paged or problem.is_capped:
-        return False
-    return not problem.is_sliced or problem.is_packed
+    """Whether nothing is against CTAs that share a processor: rows of other lengths take these
+    twice as long.
+    """
+    is_open = _leaves(given, "tile", "warps", "roles", "atom", "ctas", "registers")
+    is_open = is_open and given.cluster in (None, (1, 1)) and problem.on_groups
+    is_odd = problem.is_padded or problem.is_paged or problem.is_capped or not problem.stores_boxes
+    is_whole = problem.is_packed or not problem.is_sliced
+    return is_open and problem.is_plain and is_whole and not is_odd
 
 
 def _is_half(problem: AttentionProblem, rows: int) -> bool:
@@ -367,37 +330,30 @@ def _rows(problem: AttentionProblem, keys: int) -> int:
     """Rows of a tile: those of three warpgroups, or a power of two of what a warp or warpgroup
     multiplies.
     """
-    widest, most, unit = problem.widest, 128, _ROWS
-    if problem.on_groups:
-        if _is_for_three_groups(problem):
-            return 3 * GROUP_ROWS
-        unit = GROUP_ROWS
-        few_registers = (not problem.loads_boxes and widest > 192) or (
-            problem.is_mixed and widest > 128
-        )
-        most = GROUP_ROWS if few_registers else most
+    if problem.on_groups and _is_for_three_groups(problem):
+        return 3 * GROUP_ROWS
+    unit, most, widest = (GROUP_ROWS if problem.on_groups else _ROWS), 128, problem.widest
+    has_few_registers = widest > 192 and not problem.loads_boxes
+    if problem.on_groups and (has_few_registers or (problem.is_mixed and widest > 128)):
+        most = GROUP_ROWS
     needed = most if problem.rows is None else -(-max(problem.rows, 1) // unit) * unit
-    if problem.is_mixed:
-        # The threads that multiply may have to convert keys and values: more of them than few rows.
-        unit = GROUP_ROWS
-    rows = unit
+    # The threads that multiply may have to convert keys and values: more of them than few rows.
+    rows = least = GROUP_ROWS if problem.is_mixed else unit
     while rows < min(most, needed):
         rows *= 2
-    while rows > unit and not _fits(problem, rows, keys):
+    while rows > least and not _fits(problem, rows, keys):
         rows //= 2
-    if problem.on_groups and rows == 2 * unit and _is_half(problem, unit):
-        return _fewest_time(problem)
-    return rows
+    is_open = problem.on_groups and rows == 2 * GROUP_ROWS and _is_half(problem, GROUP_ROWS)
+    return _fewest_time(problem) if is_open else rows
 
 
 def _fewest_time(problem: AttentionProblem) -> int:
-    """The rows of one or two warpgroups."""
+    """The rows of one or two warpgroups: tiles of half as many fill more processors, and of short
+    packs half of a tile is empty.
+    """
     if problem.has_short_packs and problem.widest > _WIDEST_GUESSED:
-        # On average half of a tile is empty.
         return GROUP_ROWS
-    # Tiles of half as many rows fill more processors.
-    half, whole = (time_of(problem, rows) for rows in (GROUP_ROWS, 2 * GROUP_ROWS))
-    return GROUP_ROWS if half < whole else 2 * GROUP_ROWS
+    return min((2 * GROUP_ROWS, GROUP_ROWS), key=lambda rows: time_of(problem, rows))
 
 
 def _is_for_three_groups(problem: AttentionProblem) -> bool:
@@ -405,103 +361,89 @@ def _is_for_three_groups(problem: AttentionProblem) -> bool:
     registers suffice and rows are many.
     """
     is_small, widest = problem.is_small, problem.widest
-    if problem.is_paged or not problem.loads_boxes or not (problem.bits == 16 or is_small):
-        return False
-    if problem.is_uneven and not problem.stores_boxes:
-        # Few columns of masked rows are stored at once, which so many threads do not share evenly.
-        return False
+    # Few columns of masked rows are stored at once, which so many threads do not share evenly.
+    is_odd = problem.is_paged or not problem.loads_boxes or problem.is_mixed
+    is_odd |= problem.is_uneven and not problem.stores_boxes
     least = _MANY_ROWS if problem.is_uneven or is_small else 3 * GROUP_ROWS
-    if problem.rows is not None and problem.rows < least:
+    if is_odd or (problem.rows is not None and problem.rows < least):
         return False
     if is_small:
         # Sequences, shared heads and their scales together leave too few registers.
-        return 64 < widest <= 128 and not (problem.is_packed and problem.group != 1)
-    return _has_room_for_three(problem) and not (
-        time_of(problem, 3 * GROUP_ROWS) > time_of(problem, 2 * GROUP_ROWS)
-    )
-
-
-def _has_room_for_three(problem: AttentionProblem) -> bool:
-    """Whether three warpgroups have the registers for heads of 16 bits."""
-    if problem.has_window and problem.widest <= 96:
-        # Two compute less that no row sees.
-        return False
+        return SPAN < widest <= 128 and not (problem.is_packed and problem.group != 1)
+    # Of a window two compute less that no row sees.
+    is_narrow_window = problem.has_window and widest <= 96
     has_more = problem.is_sliced or not problem.stores_boxes or problem.bits_out != 16
-    return problem.widest <= (64 if has_more else max(_KEYS))
+    if is_narrow_window or widest > (SPAN if has_more else max(_KEYS)):
+        return False
+    return time_of(problem, 3 * GROUP_ROWS) <= time_of(problem, 2 * GROUP_ROWS)
 
 
 def _fewer_keys(problem: AttentionProblem, keys: int, step: int) -> int:
     """The keys of a block after so many steps that leave threads more registers, no more than there
     are. Pages have a power of two of keys: blocks are whole ones, or a part of one.
     """
-    less = _LESS_SMALL_KEYS if 8 in (problem.bits, problem.bits_q) else _LESS_KEYS
+    less = 32 if 8 in (problem.bits, problem.bits_q) else _LEAST_KEYS
     if problem.is_paged:
         return 1 << max(less, keys >> step).bit_length() - 1
     keys = max(less, keys - less * step)
     is_whole = problem.is_plain and not problem.is_sliced
     if problem.on_groups and problem.keys is not None and is_whole:
-        keys = min(keys, max(_LESS_KEYS, -(-problem.keys // _LESS_KEYS) * _LESS_KEYS))
+        keys = min(keys, max(_LEAST_KEYS, -(-problem.keys // _LEAST_KEYS) * _LEAST_KEYS))
     return keys
 
 
 def _group_keys(problem: AttentionProblem, in_turns: bool) -> int:
-    """Keys of a block for warpgroups."""
-    keys = _most_keys(problem, in_turns)
-    # Both sums, of exponentials before and behind rounding.
-    takes_more = not problem.stores_boxes
-    if problem.is_uneven:
-        takes_more = problem.has_window and problem.is_capped
-    # Of heads that share keys, where the rows of one in a sequence have their logarithms.
+    """Keys of a block for warpgroups: fewer where what is done to scores takes registers."""
+    # Both sums, of exponentials before and behind rounding; of heads that share keys, where the
+    # rows of one in a sequence have their logarithms.
+    is_crowded = problem.has_window and problem.is_capped
+    takes_more = is_crowded if problem.is_uneven else not problem.stores_boxes
     shares = problem.is_packed and problem.group != 1 and not problem.has_window
     takes_more |= shares and min(problem.dims) > _WIDE_LOGARITHMS
     is_tight = problem.returns_lse and takes_more and problem.is_plain
-    is_tight = is_tight and 64 < problem.widest <= 128
-    return keys - _LESS_KEYS if problem.caps_slices or is_tight else keys
+    is_tight &= SPAN < problem.widest <= 128
+    return _most_keys(problem, in_turns) - _LEAST_KEYS * (problem.caps_slices or is_tight)
 
 
 def _most_keys(problem: AttentionProblem, in_turns: bool) -> int:
     """Those of scores that nothing is done to."""
-    widest = problem.widest
-    is_for_three = _is_for_three_groups(problem)
-    if problem.is_small and widest <= 128 and not problem.is_paged:
-        return _FEWER_SMALL_KEYS if is_for_three else _SMALL_KEYS
-    if is_for_three:
+    widest, is_plain, is_paged = problem.widest, problem.is_plain, problem.is_paged
+    if problem.is_small and widest <= 128 and not is_paged:
+        return 96 if _is_for_three_groups(problem) else 192
+    if _is_for_three_groups(problem):
         return _keys_of_three(problem, in_turns)
     if widest > 192:
-        if not problem.loads_boxes or problem.is_mixed or problem.is_paged:
-            return 32
         # Of 16 bits, which head shares the keys takes a few registers more, beside those of masks.
-        return 48 if problem.is_plain and problem.keeps_more and problem.group != 1 else 64
+        takes_more = is_plain and problem.keeps_more and problem.group != 1
+        is_converted = not problem.loads_boxes or problem.is_mixed or is_paged
+        return 32 if is_converted else 48 if takes_more else 64
     if widest > 128:
         # A multiply takes 32 keys of 8 bits at once.
-        is_even = problem.is_plain or problem.dims[0] == problem.dims[1]
-        return 96 if is_even or problem.is_small else 80
-    if not problem.loads_boxes or (problem.is_plain and problem.sees_few):
-        return 64
-    return 128
+        is_even = is_plain or problem.is_small or problem.dims[0] == problem.dims[1]
+        return 96 if is_even else 80
+    return 64 if not problem.loads_boxes or (is_plain and problem.sees_few) else 128
 
 
 def _keys_of_three(problem: AttentionProblem, in_turns: bool) -> int:
     """Keys of a block of 16 bits for three warpgroups. Of wide heads, rows that share keys with
     others have registers for fewer, if they are masked or the scores capped.
     """
-    widest = problem.widest
+    widest, is_uneven = problem.widest, problem.is_uneven
     most, keys = next(row for row in _KEYS.items() if widest <= row[0])
-    takes_more = problem.is_uneven if most == max(_KEYS) else problem.is_capped
-    is_wide = widest > SPAN and (not problem.is_uneven or most == max(_KEYS))
-    looks_often = problem.is_f16 and not problem.is_uneven and widest > _LOOKING_DIMS
-    takes_more = (problem.group != 1 and takes_more) or (is_wide and in_turns) or looks_often
-    return keys[problem.keeps_more or takes_more]
+    is_widest = most == max(_KEYS)
+    shares = problem.group != 1 and (is_uneven if is_widest else problem.is_capped)
+    is_wide = widest > SPAN and (is_widest or not is_uneven)
+    looks_often = problem.is_f16 and not is_uneven and widest > _LOOKING_DIMS
+    return keys[problem.keeps_more or shares or (is_wide and in_turns) or looks_often]
 
 
 def _wide(problem: AttentionProblem, step: int) -> Schedule:
     """Tiles of heads so wide that no warp holds a result of 16 rows: warps share the columns of
     one. Two warpgroups have 64 rows each half of them, and compute half of the scores.
     """
-    on_groups = problem.on_groups
-    rows, keys = (GROUP_ROWS, GROUP_ROWS) if on_groups else (2 * _ROWS, 2 * _ROWS)
-    keys = max(_LEAST_KEYS, keys >> step)
-    element = problem.bits_q // 8
+    on_groups, element = problem.on_groups, problem.bits_q // 8
+    rows = GROUP_ROWS if on_groups else 2 * _ROWS
+    keys = max(_LEAST_KEYS, rows >> step)
     row, value = (element * columns for columns in problem.dims)
     key = row + (0 if problem.is_latent else value)
     if on_groups and problem.is_shifted:
@@ -512,14 +454,14 @@ def _wide(problem: AttentionProblem, step: int) -> Schedule:
     while keys > _LEAST_KEYS and keys * (key + element * rows) > free:
         keys //= 2
     stages = max(1, min(_WIDE_STAGES, (free - element * rows * keys) // (keys * key)))
-    if on_groups:
-        return Schedule(
-            tile=(rows, keys), warps=(4, 2), stages=stages, scheduler="single", overlap="no",
-            epilogue="direct",
-        )  # fmt: skip
-    # Each of four warps has a column of atoms of the scores.
-    columns = 4 if problem.dims[1] % WIDE == 0 and keys >= 2 * _LEAST_KEYS else 2
-    return Schedule(tile=(rows, keys), warps=(2, columns), stages=stages)
+    if not on_groups:
+        # Each of four warps has a column of atoms of the scores.
+        columns = 4 if problem.dims[1] % WIDE == 0 and keys >= 2 * _LEAST_KEYS else 2
+        return Schedule(tile=(rows, keys), warps=(2, columns), stages=stages)
+    return Schedule(
+        tile=(rows, keys), warps=(4, 2), stages=stages, scheduler="single", overlap="no",
+        epilogue="direct",
+    )  # fmt: skip
 
 
 def _order(problem: AttentionProblem, rows: int) -> Schedule:
@@ -531,18 +473,17 @@ def _order(problem: AttentionProblem, rows: int) -> Schedule:
         return Schedule()
     if problem.is_packed:
         return Schedule(raster=1)
-    raster = _SOME_HEADS
-    if problem.keys is not None:
-        size = max(1, problem.keys * sum(problem.dims) * problem.bits // 8)
-        limit = _MORE_BYTES[min(max(_MORE_BYTES), max(1, rows // GROUP_ROWS))]
-        raster = min(_SOME_HEADS, max(1, problem.group * limit // size))
-        if 2 * _SOME_HEADS * size <= _L2_BYTES:
-            raster = 2 * _SOME_HEADS
-        elif problem.widest > 192 and problem.keys <= _SOME_KEYS:
-            raster = min(raster, _SOME_HEADS // 2)
-        # A power of two, so that few lengths need a kernel of their own.
-        raster = 1 << raster.bit_length() - 1
-    return Schedule(order="sections", raster=raster)
+    if problem.keys is None:
+        return Schedule(order="sections", raster=_SOME_HEADS)
+    size = max(1, problem.keys * sum(problem.dims) * problem.bits // 8)
+    limit = _MORE_BYTES[min(max(_MORE_BYTES), max(1, rows // GROUP_ROWS))]
+    raster = min(_SOME_HEADS, max(1, problem.group * limit // size))
+    if 2 * _SOME_HEADS * size <= _L2_BYTES:
+        raster = 2 * _SOME_HEADS
+    elif problem.widest > 192 and problem.keys <= _SOME_KEYS:
+        raster = min(raster, _SOME_HEADS // 2)
+    # A power of two, so that few lengths need a kernel of their own.
+    return Schedule(order="sections", raster=1 << raster.bit_length() - 1)
 
 
 def _fits(problem: AttentionProblem, rows: int, keys: int) -> bool:

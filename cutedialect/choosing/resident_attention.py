@@ -19,16 +19,13 @@ _RESIDENT = {32: (4, 64), 64: (3, 64)}
 _NARROW_LOADS, _LOADS, _MORE_LOADS = {3: 24, 4: 24}, {2: 40, 3: 32}, 56
 # It pays where rows see so many keys at most: by a window, by a causal mask alone, or all; and with
 # up to so many tiles for each CTA, claims cost more than they even out (measured on an H100).
-_SEEN_BY_WINDOW, _SEEN_BY_MASK, _SEEN_BY_ALL = 4097, 2048, 1024
-_FEW_TILES = 6
-# Packed sequences of so many rows, on average: a long one among them may see many.
+_SEEN_BY_WINDOW, _SEEN_BY_MASK, _SEEN_BY_ALL, _FEW_TILES = 4097, 2048, 1024, 6
 # Of heads of 64, two CTAs with as many keys of a block as registers hold are faster than three for
 # up to so many tiles of each processor.
 _TILES_OF_TWO, _KEYS_OF_TWO = 4, 128
 # The most CTAs of wider heads, and of few rows: for as many tiles of each processor or, where rows
 # see few keys, any number.
-_MORE_CTAS = {96: 3, 192: 2}
-_NARROW, _HALF = 64, 128
+_MORE_CTAS, _NARROW, _HALF = {96: 3, 192: 2}, 64, 128
 # How many keys may be seen, of heads of up to 128 dimensions where all tiles are computed at once,
 # and where not; and of wider ones.
 _SEEN_AT_ONCE, _SEEN_BY_TWO, _WIDE_SEEN = 320, 224, 160
@@ -80,53 +77,40 @@ def _loads_more(problem: AttentionProblem) -> bool:
 
 def _of_narrow_heads(problem: AttentionProblem, tiles: int) -> tuple[int, int] | None:
     """How many CTAs with heads of up to 64 dimensions share a processor, and keys of a block."""
-    if not set(problem.dims) <= set(_RESIDENT) or problem.rows is None or problem.rows <= _ROWS:
+    if not set(problem.dims) <= set(_RESIDENT) or (problem.rows or 0) <= _ROWS:
         return None
-    if problem.is_packed:
-        pays = problem.has_short_packs
-    elif problem.has_window:
-        pays = problem.sees is not None and problem.sees <= _SEEN_BY_WINDOW
-    else:
-        most = _SEEN_BY_MASK if problem.is_uneven else _SEEN_BY_ALL
-        pays = problem.keys is not None and problem.keys <= most
-    if not pays:
+    seen, most = problem.keys, _SEEN_BY_MASK if problem.is_uneven else _SEEN_BY_ALL
+    if problem.has_window:
+        seen, most = problem.sees, _SEEN_BY_WINDOW
+    if not (problem.has_short_packs if problem.is_packed else seen is not None and seen <= most):
         return None
-    widest = problem.widest
     is_partial = problem.is_packed or problem.has_window
-    if widest == _NARROW and tiles <= _TILES_OF_TWO * problem.processors and not is_partial:
-        return 2, _KEYS_OF_TWO
-    ctas, keys = next(row for widths, row in _RESIDENT.items() if widest <= widths)
     turns = -(-tiles // problem.processors)
+    if problem.widest == _NARROW and turns <= _TILES_OF_TWO and not is_partial:
+        return 2, _KEYS_OF_TWO
+    ctas, keys = _RESIDENT[problem.widest]
     # No more than it takes: where there is room for another one, more of them share a processor.
     return (ctas if problem.is_packed else min(ctas, max(2, turns))), keys
 
 
 def _of_wide_heads(problem: AttentionProblem, tiles: int) -> tuple[int, int] | None:
     """The same of wider heads, and of few rows: as many CTAs as it takes for all tiles to be
-    computed at once, or two where rows see few keys.
+    computed at once, or two where rows see few keys, or packed sequences are short.
     """
-    widest, seen = problem.widest, _seen(problem)
-    most = next((count for widths, count in _MORE_CTAS.items() if widest <= widths), 1)
-    if most == 1:
-        return None
+    most = next((count for widest, count in _MORE_CTAS.items() if problem.widest <= widest), 1)
     if problem.is_packed:
-        return _of_packs(problem, most)
-    turns = -(-tiles // problem.processors)
-    if turns == 1 or seen is None:
+        if most == 1 or not problem.has_short_packs or problem.widest <= _NARROW:
+            return None
+        most = 2 if _loads_more(problem) else most
+        return most, _BLOCK if most > 2 else _FEW_BLOCK
+    seen, turns = _seen(problem), -(-tiles // problem.processors)
+    if most == 1 or turns == 1 or seen is None:
         return None
-    is_wide = widest > _HALF
+    is_wide = problem.widest > _HALF
     at_once, by_two = (_WIDE_SEEN, _WIDE_SEEN) if is_wide else (_SEEN_AT_ONCE, _SEEN_BY_TWO)
     if turns <= most and seen <= at_once:
         return turns, _FEW_BLOCK if is_wide or seen <= _FEW_SEEN else _BLOCK
     return (2, _FEW_BLOCK) if seen <= by_two else None
-
-
-def _of_packs(problem: AttentionProblem, most: int) -> tuple[int, int] | None:
-    """The same of packed sequences, which are short."""
-    if not problem.has_short_packs or problem.widest <= _NARROW:
-        return None
-    most = 2 if _loads_more(problem) else most
-    return most, _BLOCK if most > 2 else _FEW_BLOCK
 
 
 def _seen(problem: AttentionProblem) -> int | None:
