@@ -1,5 +1,5 @@
-"""A TiledMMA that a schedule or a program names: right, bound as the algebra says, without bank
-conflicts.
+"""A TiledMMA that a schedule or a program names: right, in the emulator and on a GPU where there is
+one, bound as the algebra says, without bank conflicts.
 """
 
 import re
@@ -9,6 +9,7 @@ import pytest
 
 import cutedialect as cute
 from cutedialect import LayoutError, Schedule, ScheduleError, TiledMma
+from cutedialect.backend.runtime.driver import find_driver
 from cutedialect.layout import Layout, composition, parse_layout
 from cutedialect.passes.analysis.thread_layouts import modes_of, tv_layout
 
@@ -57,6 +58,29 @@ def test_a_named_tiled_mma_multiplies_without_conflicts(name, arch):
     kernel = compiled(mma, dtype, arch)
     assert np.array_equal(run(kernel, a, b, dtype), a @ b)
     assert not conflicts(kernel)
+
+
+GPU_TILES = [
+    *((mma, dtype, (64, 64, 32)) for mma, dtype in NAMED.values()),
+    (TiledMma(F16, (1, 2, 2)), np.float16, (64, 64, 64)),
+    (TiledMma(F16, (2, 2, 2)), np.float16, (128, 64, 64)),
+    (TiledMma(F16, (1, 1, 4)), np.float16, (64, 64, 64)),
+    (TiledMma(F16, "(2,1,2):(2,1,1)"), np.float16, (64, 64, 32)),
+    (TiledMma(F64, (1, 2, 2)), np.float64, (64, 64, 32)),
+]
+
+
+@pytest.mark.gpu
+@pytest.mark.long
+@pytest.mark.skipif(find_driver() is None, reason="needs a GPU")
+@pytest.mark.parametrize(("mma", "dtype", "tile"), GPU_TILES, ids=str)
+def test_a_gpu_gives_what_the_emulator_gives(mma, dtype, tile):
+    """Sums that have no rounding, of products that the tile does not divide."""
+    random_ = np.random.default_rng(39)
+    a = random_.integers(-3, 4, (300, 200)).astype(dtype)
+    b = random_.integers(-3, 4, (200, 136)).astype(dtype)
+    got = cute.gemm(a, b, schedule=Schedule(tile=tile, mma=mma), backend="cuda")
+    assert np.array_equal(got, a.astype(np.float64) @ b.astype(np.float64))
 
 
 @pytest.mark.parametrize("name", NAMED)

@@ -1,6 +1,6 @@
 """Every operation on run-time values gives what it gives on static ones: its arithmetic as PTX, run
-in the emulator, against the function of `cutedialect.layout` on the numbers themselves. Each of 32
-threads has numbers of its own.
+in the emulator and on a GPU where there is one, against the function of `cutedialect.layout` on the
+numbers themselves. Each of 32 threads has numbers of its own.
 """
 
 import random
@@ -26,6 +26,7 @@ from xdsl.ir import Block, Region
 
 from cutedialect.backend.emulator import launch
 from cutedialect.backend.ptx.printer import ptx_text
+from cutedialect.backend.runtime.driver import find_driver
 from cutedialect.dialects import all_dialects, gpu
 from cutedialect.dialects.cute.algebra import OPS, scalar_types, value_of
 from cutedialect.dialects.cute.algebra.algebra_op import _function, infer
@@ -286,8 +287,23 @@ def whole(emitter, type_, numbers):
     return result
 
 
-@pytest.fixture(scope="module")
-def computed():
+def launch_on_a_gpu(path, text, arguments):
+    """Run the kernel `all` of a PTX text by a real driver; what it writes is copied back."""
+    if find_driver() is None:
+        pytest.skip("needs a GPU")
+    cupy = pytest.importorskip("cupy")
+    path.write_text(text, encoding="utf-8")
+    there = [cupy.asarray(argument) for argument in arguments]
+    cupy.RawModule(path=str(path)).get_function("all")((1,), (THREADS,), tuple(there))
+    for argument, result in zip(arguments, there, strict=True):
+        argument[...] = result.get()
+
+
+@pytest.fixture(
+    scope="module",
+    params=["emulator", pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.long])],
+)
+def computed(request, tmp_path_factory):
     cases = [Case(line) for line in CASES.strip().splitlines()]
     module, width, count = kernel(cases)
     verify_module(module)
@@ -300,7 +316,11 @@ def computed():
     given = np.array([[n for drawn in row for n in drawn] for row in rows], np.int64)
     assert given.shape == (THREADS, width)
     out = np.zeros((THREADS, count), np.int64)
-    launch(ptx_text(module), "all", (1,), (THREADS,), [given, out])
+    if request.param == "emulator":
+        launch(ptx_text(module), "all", (1,), (THREADS,), [given, out])
+    else:
+        path = tmp_path_factory.mktemp("ptx") / "all.ptx"
+        launch_on_a_gpu(path, ptx_text(module), [given, out])
     return {
         case.line: (case, [(row[number], out[at]) for at, row in enumerate(rows)])
         for number, case in enumerate(cases)
