@@ -42,6 +42,8 @@ _SHAPES = {
     "16x32bx2": (1, 1, 16, 128),
 }
 SHAPES = tuple(_SHAPES)
+# Those of one address; `16x32bx2` has a second one, as an immediate.
+WHOLE_SHAPES = tuple(shape for shape in SHAPES if shape != "16x32bx2")
 
 
 def fragment(shape: str, repeat: int, packed: bool = False) -> Layout:
@@ -77,6 +79,25 @@ def fragment(shape: str, repeat: int, packed: bool = False) -> Layout:
     if len(values) == 1:
         return Layout((threads[0], shapes[0]), (threads[1], strides[0]))
     return Layout((threads[0], shapes), (threads[1], strides))
+
+
+@cache
+def unit_places(shape: str, bits: int) -> tuple[tuple[tuple[int, int], ...], ...]:
+    """[value][thread]: (lane, column) of the elements of `bits` bits that one instruction without
+    repeats moves; those that share a column of 32 bits are neighbors in a register.
+
+    >>> unit_places("32x32b", 16)[1][:3]
+    ((0, 1), (1, 1), (2, 1))
+    """
+    held, lanes, packed = fragment(shape, 1), _SHAPES[shape][2], 32 // bits
+    return tuple(
+        tuple(
+            (held(thread, register) % lanes, held(thread, register) // lanes * packed + part)
+            for thread in range(32)
+        )
+        for register in range(held[1].size())
+        for part in range(packed)
+    )
 
 
 def _transfer(load: bool, shape: str, repeat: int, packed: bool) -> TmemCopyAtom:

@@ -81,7 +81,9 @@ def test_attention(case, plan):
     assert "tcgen05.mma" in kernel.ptx
     assert "mma.sync" not in kernel.ptx
     text = kernel.stages["cute-synchronize"]
-    corrects = re.findall(r'role "(\w+)"(?:(?!pipeline\.role).)*?tmem_store<f32>', text, re.S)
+    corrects = re.findall(
+        r'role "(\w+)"(?:(?!pipeline\.role).)*?tmem_store<f32, 16x256b>', text, re.S
+    )
     assert corrects == ([] if plan == "specialized" else ["correction"])
 
 

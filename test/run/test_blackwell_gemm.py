@@ -162,7 +162,9 @@ def test_schedules(schedule):
 def test_wide_results_leave_tensor_memory_a_line_at_a_time():
     """What stays there takes no registers, so that parts need not be narrow."""
     kernel = compiled(integers((256, 64)), integers((64, 256)), schedule="tile = (128,256,64)")
-    loads = re.findall(r"atom.tmem_load<f32>.*\(128,(\d+)\)", kernel.stages["cute-partition"])
+    loads = re.findall(
+        r"atom.tmem_load<f32, 16x256b>.*\(128,(\d+)\)", kernel.stages["cute-partition"]
+    )
     assert loads == ["64"] * 4
 
 

@@ -20,6 +20,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from cutedialect.atoms import CopyAtom, copy, copy_atom
+from cutedialect.atoms.tmem_copy_atoms import WHOLE_SHAPES
 from cutedialect.dialects.checks import check
 from cutedialect.dialects.effects import Unit
 
@@ -394,29 +395,61 @@ class WidenCopyType(Data[tuple], TypeAttribute):
         )
 
 
-class _TmemTransferType(_ElementAtom, CopyType):
-    """Whole warps move tiles between registers and tensor memory."""
+class _TmemTransferType(CopyType):
+    """Whole warps move tiles between registers and tensor memory: element and shape."""
+
+    @classmethod
+    def get(cls, element: Attribute, shape: str = "") -> Self:
+        """The shape left out is the one whose registers hold what those of an `mma.sync`
+        accumulator do, 16 lanes and 8 elements of each.
+        """
+        return cls((element, shape or ("16x256b" if _bits(element) == 32 else "16x128b")))
+
+    @property
+    def element(self) -> Attribute:
+        return self.data[0]
 
     @property
     def shape(self) -> str:
-        """How 16 lanes and 8 elements of each lie in the registers of a warp (PTX ISA
-        9.7.16.2.3).
-        """
-        return "16x256b" if self.element.bitwidth == 32 else "16x128b"  # pyright: ignore[reportAttributeAccessIssue]
+        """Lanes and bits of each that lie in the registers of a warp (PTX ISA 9.7.16.2.3)."""
+        return self.data[1]
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple:
+        with parser.in_angle_brackets():
+            element = parser.parse_type()
+            parser.parse_punctuation(",")
+            # `16x256b` is a number and a word to the lexer.
+            lanes = parser.parse_integer(allow_boolean=False, allow_negative=False)
+            return element, f"{lanes}{parser.parse_identifier()}"
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_attribute(self.element)
+            printer.print_string(f", {self.shape}")
 
     def verify(self) -> None:
-        bits = getattr(self.element, "bitwidth", None)
         check(
-            bits in (16, 32), f"expected elements of 16 or 32 bits in registers, got {self.element}"
+            _bits(self.element) in (16, 32),
+            f"expected elements of 16 or 32 bits in registers, got {self.element}",
         )
+        check(
+            self.shape in WHOLE_SHAPES,
+            f"expected a shape of {', '.join(WHOLE_SHAPES)}, got {self.shape}",
+        )
+
+
+def _bits(element: Attribute) -> int | None:
+    return getattr(element, "bitwidth", None)
 
 
 @irdl_attr_definition
 class TmemLoadType(_TmemTransferType):
-    """`tcgen05.ld` by whole warps, and the wait for it: `!cute_nvgpu.atom.tmem_load<f32>`.
+    """`tcgen05.ld` by whole warps, and the wait for it: `!cute_nvgpu.atom.tmem_load<f32, 16x256b>`.
 
-    A warp reaches a quarter of the lanes of tensor memory (PTX ISA 9.7.16.8.1); its registers get
-    what those of an `mma.sync` accumulator hold, 16 lanes and 8 elements of each at a time.
+    A warp reaches a quarter of the lanes of tensor memory (PTX ISA 9.7.16.8.1). With `16x256b` of
+    32 bits, or `16x128b` of 16, its registers get what those of an `mma.sync` accumulator hold, 16
+    lanes and 8 elements of each at a time; with `32x32b` a thread gets a lane.
     """
 
     name = "cute_nvgpu.atom.tmem_load"
@@ -427,10 +460,10 @@ class TmemLoadType(_TmemTransferType):
 
 @irdl_attr_definition
 class TmemStoreType(_TmemTransferType):
-    """`tcgen05.st` by whole warps, and the wait for it: `!cute_nvgpu.atom.tmem_store<f16>`.
+    """`tcgen05.st` by whole warps, and the wait for it: `!cute_nvgpu.atom.tmem_store<f16, 16x128b>`.
 
-    A warp writes what its registers hold as an `mma.sync` accumulator does, 16 lanes and 8 elements
-    of each at a time (PTX ISA 9.7.16.8.2): an accumulator, or in 16 bits A of the next multiply.
+    A warp writes what its registers hold (PTX ISA 9.7.16.8.2), in the shapes of `tmem_load`: an
+    accumulator, or in 16 bits A of the next multiply.
     """
 
     name = "cute_nvgpu.atom.tmem_store"

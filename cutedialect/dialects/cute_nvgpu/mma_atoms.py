@@ -32,6 +32,9 @@ from cutedialect.dialects.element_names import element_name, operand_name
 
 from .syntax import parse_key
 
+# The majors of operands that every family has, which are not written.
+ROW_COL = "TN"
+
 
 class MmaType(Data[tuple], TypeAttribute):
     """Base of the MMA atoms: shape (M, N, K) of one instruction and its element types."""
@@ -72,6 +75,11 @@ class MmaType(Data[tuple], TypeAttribute):
         """What tells the atom from others of its shape and types; empty for the one without."""
         raise NotImplementedError
 
+    @property
+    def majors(self) -> str:
+        """The letters of A and B that the instruction takes: `TN` is `row.col`."""
+        return ROW_COL
+
     def _print_shape(self, printer: Printer) -> None:
         printer.print_string("x".join(map(str, self.shape)) + ", elem_type = (")
         printer.print_list((self.a, self.b, self.c), printer.print_attribute)
@@ -102,7 +110,14 @@ class MmaType(Data[tuple], TypeAttribute):
 def _entry(type_: MmaType, target: str | None) -> MmaAtom:
     names = operand_name(type_.a), operand_name(type_.b), element_name(type_.c)
     typed = [atom for atom in type_._registry(*names[:2]) if tuple(atom.types[:3]) == names]
-    shaped = [atom for atom in typed if atom.shape_mnk == type_.shape and atom.majors == "TN"]
+    shaped = [atom for atom in typed if atom.shape_mnk == type_.shape]
+    majors = dict.fromkeys(atom.majors for atom in shaped)
+    check(
+        not shaped or type_.majors in majors,
+        f"expected majors {' or '.join(majors)} for {'x'.join(map(str, type_.shape))} of "
+        f"{' x '.join(names[:2])} into {names[2]}, got {type_.majors}",
+    )
+    shaped = [atom for atom in shaped if atom.majors == type_.majors]
     found = [atom for atom in shaped if atom.kind == type_.kind]
     if shaped and not found:
         kinds = sorted({atom.kind or "no kind" for atom in shaped})
@@ -133,7 +148,9 @@ class Sm80MmaType(MmaType):
     """`mma.sync`: `!cute_nvgpu.sm80.mma<16x8x16, elem_type = (f16, f16, f32)>`.
 
     `kind` tells atoms apart that agree in shape and types: `kind = satfinite` clamps sums of
-    integers, `kind = xor` and `kind = and` say how single bits are multiplied.
+    integers, `kind = xor` and `kind = and` say how single bits are multiplied. `majors = NT` (`TT`,
+    `NN`), which 8x8x4 of f16 alone has, says that A has its columns in registers of a thread, and B
+    its rows: `col.row` of the instruction.
     """
 
     name = "cute_nvgpu.sm80.mma"
@@ -146,26 +163,37 @@ class Sm80MmaType(MmaType):
         b: Attribute,
         c: Attribute,
         kind: str = "",
+        majors: str = ROW_COL,
     ) -> Sm80MmaType:
-        return cls((tuple(shape), a, b, c, kind))
+        return cls((tuple(shape), a, b, c, kind, majors))
 
     @property
     def kind(self) -> str:
         return self.data[4]
 
+    @property
+    def majors(self) -> str:
+        return self.data[5]
+
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple:
-        kind = ""
+        kind, majors = "", ROW_COL
         with parser.in_angle_brackets():
             shape = cls._parse_shape(parser)
-            if parser.parse_optional_punctuation(","):
-                parse_key(parser, "kind")
-                kind = parser.parse_identifier()
-        return (*shape, kind)
+            while parser.parse_optional_punctuation(","):
+                if parser.parse_optional_keyword("majors"):
+                    parser.parse_punctuation("=")
+                    majors = parser.parse_identifier()
+                else:
+                    parse_key(parser, "kind")
+                    kind = parser.parse_identifier()
+        return (*shape, kind, majors)
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             self._print_shape(printer)
+            if self.majors != ROW_COL:
+                printer.print_string(f", majors = {self.majors}")
             if self.kind:
                 printer.print_string(f", kind = {self.kind}")
 

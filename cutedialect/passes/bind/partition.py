@@ -334,7 +334,7 @@ class _Partition(StagedOperands):
     def _bind_warp_gemm(self, op: GemmOp, bound: BoundMma, a: SSAValue, b: SSAValue) -> None:
         """One multiply for each k block, its operands brought to registers before."""
         atom = bound.atom
-        type_ = Sm80MmaType.get(atom.shape_mnk, *_multiplied_elements(op), atom.kind)
+        type_ = Sm80MmaType.get(atom.shape_mnk, *_multiplied_elements(op), atom.kind, atom.majors)
         depth, step = shape_of(op.a.type)[1], bound.depth
         operands = [("a", a), ("b", b)]
         for at, (which, value) in enumerate(operands):

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from cutedialect.atoms import WARP_SIZE
+from cutedialect.atoms.tmem_copy_atoms import unit_places
 from cutedialect.atoms.tmem_layouts import COLUMNS, LANE, WARP_LANES, allocation
 from cutedialect.dialects import cute, pipeline, ptx
 from cutedialect.dialects.cute_nvgpu import Sm100MmaType, TmemLoadType, TmemStoreType
@@ -21,9 +22,7 @@ from .scalar_builder import Scalar
 from .wgmma import first_steps, operand_descriptor
 
 _GROUP = 4
-# What one 16x256b.x1 moves of elements of 32 bits, or 16x128b.x1 of 16: columns, values of a
-# thread; the most registers at once.
-_COLUMNS, _VALUES = 8, 4
+# The most registers at once.
 _MOST = 128
 
 
@@ -207,10 +206,12 @@ def _transfer(self: KernelLowering, op: cute.CopyOp, tile: SSAValue, held: SSAVa
         offset = _word(type_, layout(place % rows, place // rows))
         address = builder.add(address, builder.mul(index, offset))
     base = builder.value(address, "b32")
-    registers, wide = _VALUES * type_.bits // 32, _word(type_, _COLUMNS)
+    unit = unit_places(atom.shape, type_.bits)
+    registers = len(unit) * type_.bits // 32
+    wide = _word(type_, max(column for places in unit for _, column in places) + 1)
     starts = [
         _word(type_, layout(row, column)) - _word(type_, layout(row, 0)) // quarter * quarter
-        for row, column in _units(fragment, rows)
+        for row, column in _units(fragment, rows, unit, atom)
     ]
     at = 0
     while at < len(starts):
@@ -227,18 +228,31 @@ def _transfer(self: KernelLowering, op: cute.CopyOp, tile: SSAValue, held: SSAVa
         at += count
 
 
-def _units(fragment: Fragment, rows: int) -> list[tuple[int, int]]:
-    """(row, column) of each four values, of the first thread."""
-    found: list[tuple[int, int]] = []
-    for value in range(0, fragment.values, _VALUES):
-        first, *others = (fragment.tv((0, value + i)) for i in range(_VALUES))
-        if others != [first + rows, first + 8, first + rows + 8]:
-            raise ValueError(
-                "expected registers of an accumulator's layout beside tensor memory, got "
-                f"{fragment.type}"
-            )
-        found.append((first % rows, first // rows))
-    return found
+def _units(
+    fragment: Fragment, rows: int, unit: Sequence[Sequence[tuple[int, int]]], atom: Attribute
+) -> list[tuple[int, int]]:
+    """(row, column) of what each instruction moves of a tile of so many rows, if it is without
+    repeats; those of the first thread.
+    """
+    tv = fragment.tv
+    # Offsets are sums of what thread and value give, so each is looked at beside the other's first.
+    lanes = [lane + rows * column for lane, column in unit[0]]
+    inside = [places[0][0] + rows * places[0][1] for places in unit]
+    firsts = [tv((0, start)) for start in range(0, fragment.values, len(unit))]
+    held = [
+        tv((0, start + value)) - first
+        for start, first in zip(range(0, fragment.values, len(unit)), firsts, strict=True)
+        for value in range(len(unit))
+    ]
+    if (
+        fragment.values % len(unit)
+        or held != inside * len(firsts)
+        or [tv((thread, 0)) for thread in range(WARP_SIZE)] != [firsts[0] + at for at in lanes]
+    ):
+        raise ValueError(
+            f"expected registers in which {atom} has its elements, got {fragment.type}"
+        )
+    return [(first % rows, first // rows) for first in firsts]
 
 
 def _groups(fragment: Fragment) -> list[tuple[int, int, int]]:

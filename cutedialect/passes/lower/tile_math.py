@@ -103,7 +103,7 @@ def _lower_mma(context: Context, op: cute.GemmOp, a: Fragment, b: Fragment, acc:
 def _mma_atom(type_: Attribute | None, arch: str) -> MmaAtom:
     if not isinstance(type_, Sm80MmaType):
         raise ValueError(f"expected an MMA atom (cute_nvgpu.sm80.mma), got {type_}")
-    if type_.kind:
+    if type_.kind or type_.entry().thr_id.size() != WARP_SIZE:
         return type_.entry(arch)
     found = find_mma(operand_name(type_.a), operand_name(type_.b), element_name(type_.c), arch)
     whole = [atom for atom in found if atom.thr_id.size() == WARP_SIZE]

@@ -32,19 +32,19 @@ cute.kernel @multiply(%keeps: i1) {
 // -----
 
 // CHECK: cute.kernel @read() {
-// CHECK:        cute.copy %t, %f {atom = !cute_nvgpu.atom.tmem_load<f32>} : !cute.memref<f32, tmem, align<4>, "(128,8):(65536,1)"> -> !cute.fragment<f32, "(128,8)", "((4,8,4),(2,2,2)):((256,1,32),(128,8,16))">
+// CHECK:        cute.copy %t, %f {atom = !cute_nvgpu.atom.tmem_load<f32, 16x256b>} : !cute.memref<f32, tmem, align<4>, "(128,8):(65536,1)"> -> !cute.fragment<f32, "(128,8)", "((4,8,4),(2,2,2)):((256,1,32),(128,8,16))">
 cute.kernel @read() {
   %t = cute.alloc_tmem : !cute.memref<f32, tmem, align<4>, "(128,8):(65536,1)">
   %f = cute.alloc_fragment : !cute.fragment<f32, "(128,8)", "((4,8,4),(2,2,2)):((256,1,32),(128,8,16))">
-  cute.copy %t, %f {atom = !cute_nvgpu.atom.tmem_load<f32>} : !cute.memref<f32, tmem, align<4>, "(128,8):(65536,1)"> -> !cute.fragment<f32, "(128,8)", "((4,8,4),(2,2,2)):((256,1,32),(128,8,16))">
+  cute.copy %t, %f {atom = !cute_nvgpu.atom.tmem_load<f32, 16x256b>} : !cute.memref<f32, tmem, align<4>, "(128,8):(65536,1)"> -> !cute.fragment<f32, "(128,8)", "((4,8,4),(2,2,2)):((256,1,32),(128,8,16))">
 }
 
 // -----
 
 // CHECK: cute.kernel @write() {
-// CHECK:        cute.copy %f, %t {atom = !cute_nvgpu.atom.tmem_store<f16>} : !cute.fragment<f16, "(128,8)", "((4,8,4),(2,2,2)):((256,1,32),(128,8,16))"> -> !cute.memref<f16, tmem, align<4>, "(128,8):(131072,1)">
+// CHECK:        cute.copy %f, %t {atom = !cute_nvgpu.atom.tmem_store<f16, 16x128b>} : !cute.fragment<f16, "(128,8)", "((4,8,4),(2,2,2)):((256,1,32),(128,8,16))"> -> !cute.memref<f16, tmem, align<4>, "(128,8):(131072,1)">
 cute.kernel @write() {
   %t = cute.alloc_tmem : !cute.memref<f16, tmem, align<4>, "(128,8):(131072,1)">
   %f = cute.alloc_fragment : !cute.fragment<f16, "(128,8)", "((4,8,4),(2,2,2)):((256,1,32),(128,8,16))">
-  cute.copy %f, %t {atom = !cute_nvgpu.atom.tmem_store<f16>} : !cute.fragment<f16, "(128,8)", "((4,8,4),(2,2,2)):((256,1,32),(128,8,16))"> -> !cute.memref<f16, tmem, align<4>, "(128,8):(131072,1)">
+  cute.copy %f, %t {atom = !cute_nvgpu.atom.tmem_store<f16, 16x128b>} : !cute.fragment<f16, "(128,8)", "((4,8,4),(2,2,2)):((256,1,32),(128,8,16))"> -> !cute.memref<f16, tmem, align<4>, "(128,8):(131072,1)">
 }

@@ -231,3 +231,23 @@ func.func private @rows(!cute_nvgpu.sm100.mma<96x256x16, elem_type = (f16, f16, 
 
 // expected-error @+1 {{expected a mode, 0 or 1, that some warps divide, got 1}}
 func.func private @columns_of_all_warps(!cute_nvgpu.atom.tma_store<f16, along = 1>)
+
+// -----
+
+// expected-error @+1 {{expected majors TN for 16x8x16 of f16 x f16 into f32, got NT}}
+func.func private @majors_of_others(!cute_nvgpu.sm80.mma<16x8x16, elem_type = (f16, f16, f32), majors = NT>)
+
+// -----
+
+// expected-error @+1 {{expected majors TN or TT or NN or NT for 8x8x4 of f16 x f16 into f32, got KM}}
+func.func private @no_majors(!cute_nvgpu.sm80.mma<8x8x4, elem_type = (f16, f16, f32), majors = KM>)
+
+// -----
+
+// expected-error @+1 {{expected a shape of 32x32b, 16x64b, 16x128b, 16x256b, got 16x32bx2}}
+func.func private @two_addresses(!cute_nvgpu.atom.tmem_load<f32, 16x32bx2>)
+
+// -----
+
+// expected-error @+1 {{expected elements of 16 or 32 bits in registers, got f64}}
+func.func private @wide_elements(!cute_nvgpu.atom.tmem_store<f64, 32x32b>)

@@ -148,5 +148,14 @@ func.func private @kinds(!cute_nvgpu.sm80.mma<16x8x32, elem_type = (i8, ui8, i32
 
 // -----
 
-// CHECK: func.func private @tensor_memory(!cute_nvgpu.sm100.mma<128x256x16, elem_type = (f16, f16, f32)>, !cute_nvgpu.sm100.mma<256x128x32, elem_type = (f8E4M3FN, f8E5M2, f32), cta_group = 2>, !cute_nvgpu.atom.tmem_load<i32>, !cute_nvgpu.atom.tmem_store<f16>) -> ()
-func.func private @tensor_memory(!cute_nvgpu.sm100.mma<128x256x16, elem_type = (f16, f16, f32)>, !cute_nvgpu.sm100.mma<256x128x32, elem_type = (f8E4M3FN, f8E5M2, f32), cta_group = 2>, !cute_nvgpu.atom.tmem_load<i32>, !cute_nvgpu.atom.tmem_store<f16>)
+// CHECK: func.func private @tensor_memory(!cute_nvgpu.sm100.mma<128x256x16, elem_type = (f16, f16, f32)>, !cute_nvgpu.sm100.mma<256x128x32, elem_type = (f8E4M3FN, f8E5M2, f32), cta_group = 2>, !cute_nvgpu.atom.tmem_load<i32, 16x256b>, !cute_nvgpu.atom.tmem_store<f16, 16x128b>) -> ()
+func.func private @tensor_memory(!cute_nvgpu.sm100.mma<128x256x16, elem_type = (f16, f16, f32)>, !cute_nvgpu.sm100.mma<256x128x32, elem_type = (f8E4M3FN, f8E5M2, f32), cta_group = 2>, !cute_nvgpu.atom.tmem_load<i32, 16x256b>, !cute_nvgpu.atom.tmem_store<f16, 16x128b>)
+
+// -----
+
+// Majors of a product that has them all, and the shapes between registers and tensor memory
+// CHECK: func.func private @majors(!cute_nvgpu.sm80.mma<8x8x4, elem_type = (f16, f16, f32)>, !cute_nvgpu.sm80.mma<8x8x4, elem_type = (f16, f16, f32), majors = NT>, !cute_nvgpu.sm80.mma<8x8x4, elem_type = (f16, f16, f16), majors = TT>, !cute_nvgpu.sm80.mma<8x8x4, elem_type = (f16, f16, f16), majors = NN>, !cute_nvgpu.sm80.mma<16x8x64, elem_type = (i4, i4, i32), kind = satfinite>) -> ()
+func.func private @majors(!cute_nvgpu.sm80.mma<8x8x4, elem_type = (f16, f16, f32), majors = TN>, !cute_nvgpu.sm80.mma<8x8x4, elem_type = (f16, f16, f32), majors = NT>, !cute_nvgpu.sm80.mma<8x8x4, elem_type = (f16, f16, f16), majors = TT>, !cute_nvgpu.sm80.mma<8x8x4, elem_type = (f16, f16, f16), majors = NN>, !cute_nvgpu.sm80.mma<16x8x64, elem_type = (i4, i4, i32), majors = TN, kind = satfinite>)
+
+// CHECK: func.func private @tensor_memory_shapes(!cute_nvgpu.atom.tmem_load<f32, 32x32b>, !cute_nvgpu.atom.tmem_load<f16, 16x64b>, !cute_nvgpu.atom.tmem_store<bf16, 16x128b>, !cute_nvgpu.atom.tmem_store<i32, 16x256b>) -> ()
+func.func private @tensor_memory_shapes(!cute_nvgpu.atom.tmem_load<f32, 32x32b>, !cute_nvgpu.atom.tmem_load<f16, 16x64b>, !cute_nvgpu.atom.tmem_store<bf16, 16x128b>, !cute_nvgpu.atom.tmem_store<i32, 16x256b>)

@@ -200,7 +200,7 @@ builtin.module attributes {cute.arch = "sm_100a"} {
           pipeline.consumer_wait %11 at %96 : !pipeline.ring<2>, !pipeline.state<2>
           %111 = pipeline.index %96 : !pipeline.state<2>
           %112 = cute.stage %2[%111] : !cute.memref<f32, tmem, align<4>, "((16,4),64,2):((65536,2097152),1,64)"> -> !cute.memref<f32, tmem, align<4>, "((16,4),64):((65536,2097152),1)">
-          cute.copy %112, %110 {atom = !cute_nvgpu.atom.tmem_load<f32>} : !cute.memref<f32, tmem, align<4>, "((16,4),64):((65536,2097152),1)"> -> !cute.fragment<f32, "(64,64)", "((4,8,4),(2,2,8)):((128,1,16),(64,8,512))">
+          cute.copy %112, %110 {atom = !cute_nvgpu.atom.tmem_load<f32, 16x256b>} : !cute.memref<f32, tmem, align<4>, "((16,4),64):((65536,2097152),1)"> -> !cute.fragment<f32, "(64,64)", "((4,8,4),(2,2,8)):((128,1,16),(64,8,512))">
           pipeline.consumer_release %11 at %96 : !pipeline.ring<2>, !pipeline.state<2>
           pipeline.advance %96 : !pipeline.state<2>
           %113 = cute.map (%114 = %110 : !cute.fragment<f32, "(64,64)", "((4,8,4),(2,2,8)):((128,1,16),(64,8,512))">) -> !cute.fragment<f16, "(64,64)", "((4,8,4),(2,2,8)):((128,1,16),(64,8,512))"> {
@@ -211,7 +211,7 @@ builtin.module attributes {cute.arch = "sm_100a"} {
           %116 = pipeline.barrier %7 at %93 : !pipeline.ring<2>, !pipeline.state<2>
           %117 = pipeline.index %93 : !pipeline.state<2>
           %118 = cute.stage %0[%117] : !cute.memref<f16, tmem, align<4>, "((16,4),64,2):((131072,4194304),1,64)"> -> !cute.memref<f16, tmem, align<4>, "((16,4),64):((131072,4194304),1)">
-          cute.copy %113, %118 {atom = !cute_nvgpu.atom.tmem_store<f16>} : !cute.fragment<f16, "(64,64)", "((4,8,4),(2,2,8)):((128,1,16),(64,8,512))"> -> !cute.memref<f16, tmem, align<4>, "((16,4),64):((131072,4194304),1)">
+          cute.copy %113, %118 {atom = !cute_nvgpu.atom.tmem_store<f16, 16x128b>} : !cute.fragment<f16, "(64,64)", "((4,8,4),(2,2,8)):((128,1,16),(64,8,512))"> -> !cute.memref<f16, tmem, align<4>, "((16,4),64):((131072,4194304),1)">
           pipeline.producer_commit %7 at %93 : !pipeline.ring<2>, !pipeline.state<2>
           pipeline.advance %93 : !pipeline.state<2>
           %Y_1 = cute.local_tile %Y, [64, 64], (%109, %104) : !cute.memref<f32, gmem, align<16>, "(?,?):(?{i64 div=4},1)"> -> !cute.memref<f32, gmem, align<16>, "(64,64):(?{i64 div=4},1)">
@@ -220,7 +220,7 @@ builtin.module attributes {cute.arch = "sm_100a"} {
           %120 = cute.stage %3[%119] : !cute.memref<f32, tmem, align<4>, "((16,4),64,2):((65536,2097152),1,64)"> -> !cute.memref<f32, tmem, align<4>, "((16,4),64):((65536,2097152),1)">
           %121 = cute.subview %120, (0, 0) : !cute.memref<f32, tmem, align<4>, "((16,4),64):((65536,2097152),1)"> -> !cute.memref<f32, tmem, align<4>, "((16,4),16):((65536,2097152),1)">
           %122 = cute.alloc_fragment : !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))">
-          cute.copy %121, %122 {atom = !cute_nvgpu.atom.tmem_load<f32>} : !cute.memref<f32, tmem, align<4>, "((16,4),16):((65536,2097152),1)"> -> !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))">
+          cute.copy %121, %122 {atom = !cute_nvgpu.atom.tmem_load<f32, 16x256b>} : !cute.memref<f32, tmem, align<4>, "((16,4),16):((65536,2097152),1)"> -> !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))">
           %123 = arith.constant 0 : i32
           %124 = cute.stage %sY[%123] : !cute.memref<f32, smem, align<512>, S<2,4,3>, "(64,16,2):(16,1,1024)"> -> !cute.memref<f32, smem, align<512>, S<2,4,3>, "(64,16):(16,1)">
           cute.copy %122, %124 {atom = !cute_nvgpu.atom.universal_copy<f32, 128 b>} : !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))"> -> !cute.memref<f32, smem, align<512>, S<2,4,3>, "(64,16):(16,1)">
@@ -232,7 +232,7 @@ builtin.module attributes {cute.arch = "sm_100a"} {
           cute_nvgpu.tma_store_commit
           %126 = cute.subview %120, (0, 16) : !cute.memref<f32, tmem, align<4>, "((16,4),64):((65536,2097152),1)"> -> !cute.memref<f32, tmem, align<4>, "((16,4),16):((65536,2097152),1)">
           %127 = cute.alloc_fragment : !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))">
-          cute.copy %126, %127 {atom = !cute_nvgpu.atom.tmem_load<f32>} : !cute.memref<f32, tmem, align<4>, "((16,4),16):((65536,2097152),1)"> -> !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))">
+          cute.copy %126, %127 {atom = !cute_nvgpu.atom.tmem_load<f32, 16x256b>} : !cute.memref<f32, tmem, align<4>, "((16,4),16):((65536,2097152),1)"> -> !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))">
           %128 = arith.constant 1 : i32
           %129 = cute.stage %sY[%128] : !cute.memref<f32, smem, align<512>, S<2,4,3>, "(64,16,2):(16,1,1024)"> -> !cute.memref<f32, smem, align<512>, S<2,4,3>, "(64,16):(16,1)">
           cute.copy %127, %129 {atom = !cute_nvgpu.atom.universal_copy<f32, 128 b>} : !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))"> -> !cute.memref<f32, smem, align<512>, S<2,4,3>, "(64,16):(16,1)">
@@ -244,7 +244,7 @@ builtin.module attributes {cute.arch = "sm_100a"} {
           cute_nvgpu.tma_store_commit
           %131 = cute.subview %120, (0, 32) : !cute.memref<f32, tmem, align<4>, "((16,4),64):((65536,2097152),1)"> -> !cute.memref<f32, tmem, align<4>, "((16,4),16):((65536,2097152),1)">
           %132 = cute.alloc_fragment : !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))">
-          cute.copy %131, %132 {atom = !cute_nvgpu.atom.tmem_load<f32>} : !cute.memref<f32, tmem, align<4>, "((16,4),16):((65536,2097152),1)"> -> !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))">
+          cute.copy %131, %132 {atom = !cute_nvgpu.atom.tmem_load<f32, 16x256b>} : !cute.memref<f32, tmem, align<4>, "((16,4),16):((65536,2097152),1)"> -> !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))">
           %133 = arith.constant 0 : i32
           %134 = cute.stage %sY[%133] : !cute.memref<f32, smem, align<512>, S<2,4,3>, "(64,16,2):(16,1,1024)"> -> !cute.memref<f32, smem, align<512>, S<2,4,3>, "(64,16):(16,1)">
           cute.copy %132, %134 {atom = !cute_nvgpu.atom.universal_copy<f32, 128 b>} : !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))"> -> !cute.memref<f32, smem, align<512>, S<2,4,3>, "(64,16):(16,1)">
@@ -256,7 +256,7 @@ builtin.module attributes {cute.arch = "sm_100a"} {
           cute_nvgpu.tma_store_commit
           %136 = cute.subview %120, (0, 48) : !cute.memref<f32, tmem, align<4>, "((16,4),64):((65536,2097152),1)"> -> !cute.memref<f32, tmem, align<4>, "((16,4),16):((65536,2097152),1)">
           %137 = cute.alloc_fragment : !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))">
-          cute.copy %136, %137 {atom = !cute_nvgpu.atom.tmem_load<f32>} : !cute.memref<f32, tmem, align<4>, "((16,4),16):((65536,2097152),1)"> -> !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))">
+          cute.copy %136, %137 {atom = !cute_nvgpu.atom.tmem_load<f32, 16x256b>} : !cute.memref<f32, tmem, align<4>, "((16,4),16):((65536,2097152),1)"> -> !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))">
           pipeline.consumer_release %10 at %95 : !pipeline.ring<2>, !pipeline.state<2>
           pipeline.advance %95 : !pipeline.state<2>
           %138 = arith.constant 1 : i32
@@ -293,7 +293,7 @@ builtin.module attributes {cute.arch = "sm_100a"} {
         %154 = cute.subview %153, (0, 0) : !cute.memref<f32, tmem, align<4>, "((16,4),64):((65536,2097152),1)"> -> !cute.memref<f32, tmem, align<4>, "((16,4),16):((65536,2097152),1)">
         %155 = cute.alloc_fragment : !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))">
         scf.if %149 {
-          cute.copy %154, %155 {atom = !cute_nvgpu.atom.tmem_load<f32>} : !cute.memref<f32, tmem, align<4>, "((16,4),16):((65536,2097152),1)"> -> !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))">
+          cute.copy %154, %155 {atom = !cute_nvgpu.atom.tmem_load<f32, 16x256b>} : !cute.memref<f32, tmem, align<4>, "((16,4),16):((65536,2097152),1)"> -> !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))">
         } else {
           cute.fill %155, %105 : !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))">
         }
@@ -314,7 +314,7 @@ builtin.module attributes {cute.arch = "sm_100a"} {
         %163 = cute.subview %153, (0, 16) : !cute.memref<f32, tmem, align<4>, "((16,4),64):((65536,2097152),1)"> -> !cute.memref<f32, tmem, align<4>, "((16,4),16):((65536,2097152),1)">
         %164 = cute.alloc_fragment : !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))">
         scf.if %149 {
-          cute.copy %163, %164 {atom = !cute_nvgpu.atom.tmem_load<f32>} : !cute.memref<f32, tmem, align<4>, "((16,4),16):((65536,2097152),1)"> -> !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))">
+          cute.copy %163, %164 {atom = !cute_nvgpu.atom.tmem_load<f32, 16x256b>} : !cute.memref<f32, tmem, align<4>, "((16,4),16):((65536,2097152),1)"> -> !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))">
         } else {
           cute.fill %164, %105 : !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))">
         }
@@ -335,7 +335,7 @@ builtin.module attributes {cute.arch = "sm_100a"} {
         %172 = cute.subview %153, (0, 32) : !cute.memref<f32, tmem, align<4>, "((16,4),64):((65536,2097152),1)"> -> !cute.memref<f32, tmem, align<4>, "((16,4),16):((65536,2097152),1)">
         %173 = cute.alloc_fragment : !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))">
         scf.if %149 {
-          cute.copy %172, %173 {atom = !cute_nvgpu.atom.tmem_load<f32>} : !cute.memref<f32, tmem, align<4>, "((16,4),16):((65536,2097152),1)"> -> !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))">
+          cute.copy %172, %173 {atom = !cute_nvgpu.atom.tmem_load<f32, 16x256b>} : !cute.memref<f32, tmem, align<4>, "((16,4),16):((65536,2097152),1)"> -> !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))">
         } else {
           cute.fill %173, %105 : !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))">
         }
@@ -356,7 +356,7 @@ builtin.module attributes {cute.arch = "sm_100a"} {
         %181 = cute.subview %153, (0, 48) : !cute.memref<f32, tmem, align<4>, "((16,4),64):((65536,2097152),1)"> -> !cute.memref<f32, tmem, align<4>, "((16,4),16):((65536,2097152),1)">
         %182 = cute.alloc_fragment : !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))">
         scf.if %149 {
-          cute.copy %181, %182 {atom = !cute_nvgpu.atom.tmem_load<f32>} : !cute.memref<f32, tmem, align<4>, "((16,4),16):((65536,2097152),1)"> -> !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))">
+          cute.copy %181, %182 {atom = !cute_nvgpu.atom.tmem_load<f32, 16x256b>} : !cute.memref<f32, tmem, align<4>, "((16,4),16):((65536,2097152),1)"> -> !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))">
         } else {
           cute.fill %182, %105 : !cute.fragment<f32, "(64,16)", "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))">
         }

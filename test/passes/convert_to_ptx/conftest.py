@@ -74,8 +74,8 @@ def compile_ptx(tmp_path: Path) -> Callable[..., str]:
 def run_kernel(compile_ptx: Callable[..., str]) -> Callable:
     """Run kernel `k`: memref arguments are given as (array, extents, strides)."""
 
-    def run(text: str, grid, args: list, threads: int = 128, smem: int = 0):
-        ptx = compile_ptx(text)
+    def run(text: str, grid, args: list, threads: int = 128, smem: int = 0, arch: str = "sm_80"):
+        ptx = compile_ptx(text, arch)
         flat: list = []
         for arg in args:
             if isinstance(arg, tuple):

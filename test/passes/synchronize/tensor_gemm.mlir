@@ -20,7 +20,7 @@
 // CHECK: pipeline.role "main" attributes {first = 4 : i32, warps = 4 : i32}
 // CHECK: pipeline.consumer_wait %[[FULL]] at %[[MINE:.*]] :
 // CHECK: scf.if %[[ANY:.*]] {
-// CHECK-NEXT: cute.copy %{{.*}}, %{{.*}} {atom = !cute_nvgpu.atom.tmem_load<f32>}
+// CHECK-NEXT: cute.copy %{{.*}}, %{{.*}} {atom = !cute_nvgpu.atom.tmem_load<f32, 16x256b>}
 // CHECK-NEXT: } else {
 // CHECK-NEXT: cute.fill
 // CHECK: scf.if %[[ANY]] {
