@@ -17,6 +17,7 @@ from cutedialect.layout import Layout, Swizzle
 # The units that read descriptors. For each: where the swizzle lies and its codes, and what other
 # bits are constant.
 UNITS = ("wgmma", "tcgen05")
+MAJORS = ("K", "MN")
 _SWIZZLE_AT = {"wgmma": 62, "tcgen05": 61}
 _MODE_CODES = {
     "wgmma": {"none": 0, "128B": 1, "64B": 2, "32B": 3},
@@ -39,11 +40,12 @@ class MatrixDescriptor:
     `lbo` (leading) and `sbo` (stride) are byte offsets. K-major: `sbo` leads to the next 8 rows,
     `lbo` (only without a swizzle) to the next 16 bytes of k. MN-major: with a swizzle `lbo` leads
     to the next span of rows and `sbo` to the next 8 of k (4 of k with swizzle `128B_32B`); without
-    one the two change places, the span being 16 bytes. `unit` is `wgmma` or `tcgen05`.
+    one the two change places, the span being 16 bytes. `unit` is `wgmma` or `tcgen05`. Without an
+    `lbo` it comes with the address.
     """
 
     major: str
-    lbo: int
+    lbo: int | None
     sbo: int
     mode: str
     unit: str = "wgmma"
@@ -57,9 +59,29 @@ class MatrixDescriptor:
         >>> hex(MatrixDescriptor("K", 16, 1024, "128B", "tcgen05").constant)
         '0x4000404000010000'
         """
-        strides = (self.lbo // _CHUNK) << 16 | (self.sbo // _CHUNK) << 32
+        strides = ((self.lbo or 0) // _CHUNK) << 16 | (self.sbo // _CHUNK) << 32
         mode = _MODE_CODES[self.unit][self.mode] << _SWIZZLE_AT[self.unit]
         return strides | mode | _CONSTANT[self.unit]
+
+    def check(self) -> None:
+        """Raise ValueError for a descriptor that no unit reads."""
+        if self.unit not in UNITS:
+            raise ValueError(f"expected {' or '.join(UNITS)} as the unit, got {self.unit}")
+        if self.major not in MAJORS:
+            raise ValueError(f"expected {' or '.join(MAJORS)} as the major, got {self.major}")
+        modes = _MODE_CODES[self.unit]
+        if self.mode not in modes:
+            raise ValueError(
+                f"expected a swizzle of {self.unit} ({', '.join(modes)}), got {self.mode}"
+            )
+        if self.mode == ATOM_32B and self.major == "K":
+            raise ValueError(f"expected an MN-major matrix with swizzle {ATOM_32B}, got K")
+        for what, stride in (("leading", self.lbo), ("stride", self.sbo)):
+            if stride is not None and (stride % _CHUNK or not 0 < stride < _LIMIT):
+                raise ValueError(
+                    f"expected a {what} offset that is a positive multiple of {_CHUNK} below "
+                    f"{_LIMIT}, got {stride}"
+                )
 
     def at(self, address: int) -> int:
         """The 64 bits for an operand at a shared-memory address, a multiple of 16.

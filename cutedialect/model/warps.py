@@ -341,7 +341,7 @@ def _wgmma(warp: Warp, op: ptx.WgmmaOp) -> None:
     found = re.search(r"m64n(\d+)k(\d+)", op.modifiers.data)
     assert found is not None
     count, columns = op.count, int(found[1])
-    by_registers = not isinstance(op.lhs.type, ptx.RegType)
+    by_registers = isinstance(op.lhs.type, ptx.RegsType)
     warp.issue(count * 2)
     # A line of 32 bytes of depth is one multiply: 16 of 16 bits, 32 of 8 bits, 8 of 32.
     share = warp.device.register_share if by_registers else warp.device.tensor_share

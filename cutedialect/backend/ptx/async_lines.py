@@ -36,6 +36,8 @@ from cutedialect.dialects.ptx import (
     QueryCancelOp,
     RegsType,
     SetMaxRegsOp,
+    SmemDescOp,
+    SmemDescType,
     StAsyncOp,
     Tcgen05CommitOp,
     Tcgen05FenceOp,
@@ -60,7 +62,7 @@ from cutedialect.dialects.ptx import (
 )
 from cutedialect.dialects.ptx.mnemonics import tmem_registers
 
-from .body import Body, address, class_of, mask
+from .body import Body, address, mask
 
 
 def _bar(body: Body, op: BarSyncOp | BarArriveOp) -> None:
@@ -289,6 +291,15 @@ def _bulk_wait(body: Body, op: BulkWaitOp) -> None:
     body.lines.append(f"\tcp.async.bulk.wait_group{read} {op.pending.value.data};")
 
 
+def _smem_desc(body: Body, op: SmemDescOp) -> None:
+    type_, start = op.res.type, body.register(op.start)
+    assert isinstance(type_, SmemDescType)
+    name = body.values[op.res] = body.names.fresh("b64")
+    constant = type_.data.constant
+    signed = constant - (1 << 64) if constant >> 63 else constant
+    body.lines.append(f"\tor.b64 {name}, {start}, {signed};")
+
+
 def _wgmma(body: Body, op: WgmmaOp) -> None:
     acc = body.arrays[op.acc]
     registers, width = entries(op.counts)
@@ -312,7 +323,7 @@ def _wgmma(body: Body, op: WgmmaOp) -> None:
 
 def _descriptors(body: Body, base: SSAValue, addends: Sequence[int]) -> list[str]:
     """A descriptor and its addends, each sum computed once."""
-    start = body.register(base)
+    start = body.values[base]
     made = {0: start}
     for addend in addends:
         if addend not in made:
@@ -352,7 +363,7 @@ def _tcgen05_mma(body: Body, op: Tcgen05MmaOp) -> None:
     factors = "".join([f"[{body.register(each)}], " for each in op.factors])
     idesc = body.names.fresh("b32")
     body.lines.append(f"\tmov.b32 {idesc}, {op.idesc.value.data:#x};")
-    if class_of(op.lhs) == "b32":
+    if not isinstance(op.lhs.type, SmemDescType):
         base = body.register(op.lhs)
         lhs = [address(base, addend) for addend in a]
     else:
@@ -390,7 +401,7 @@ def _tmem_transfer(body: Body, op: TmemLdOp | TmemStOp) -> None:
 
 def _tmem_copy(body: Body, op: TmemCopyOp) -> None:
     at = address(body.register(op.addr), 0)
-    body.lines.append(f"\ttcgen05.cp.{op.modifiers.data} {at}, {body.register(op.source)};")
+    body.lines.append(f"\ttcgen05.cp.{op.modifiers.data} {at}, {body.values[op.source]};")
 
 
 def _tcgen05_fence(body: Body, op: Tcgen05FenceOp) -> None:
@@ -430,6 +441,7 @@ ASYNC_LINES: dict[type[Operation], Callable[[Body, Any], None]] = {
     BulkStoreOp: _bulk_store,
     BulkCommitOp: _fixed("cp.async.bulk.commit_group"),
     BulkWaitOp: _bulk_wait,
+    SmemDescOp: _smem_desc,
     WgmmaOp: _wgmma,
     WgmmaFenceOp: _fixed("wgmma.fence.sync.aligned"),
     WgmmaCommitOp: _fixed("wgmma.commit_group.sync.aligned"),

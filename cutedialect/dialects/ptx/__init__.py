@@ -35,6 +35,7 @@ from .registers import (
     TENSOR_MAP,
     RegsType,
     RegType,
+    SmemDescType,
     TensorMapType,
     reg,
 )
@@ -93,7 +94,7 @@ from .tma import (
     TmaPrefetchOp,
     TmaStoreOp,
 )
-from .wgmma import WgmmaCommitOp, WgmmaFenceOp, WgmmaOp, WgmmaWaitOp
+from .wgmma import SmemDescOp, WgmmaCommitOp, WgmmaFenceOp, WgmmaOp, WgmmaWaitOp
 
 Ptx = Dialect(
     "ptx",
@@ -163,6 +164,7 @@ Ptx = Dialect(
         BulkStoreOp,
         BulkCommitOp,
         BulkWaitOp,
+        SmemDescOp,
         WgmmaOp,
         WgmmaFenceOp,
         WgmmaCommitOp,
@@ -179,7 +181,7 @@ Ptx = Dialect(
         TmemWaitStOp,
         Tcgen05FenceOp,
     ],
-    [RegType, RegsType, TensorMapType],
+    [RegType, RegsType, TensorMapType, SmemDescType],
 )
 
 __all__ = [
@@ -246,6 +248,8 @@ __all__ = [
     "SetOp",
     "ShflOp",
     "SmemBaseOp",
+    "SmemDescOp",
+    "SmemDescType",
     "SpecialOp",
     "StAsyncOp",
     "StMatrixOp",

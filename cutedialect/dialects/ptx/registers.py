@@ -1,5 +1,5 @@
 """Types of the `ptx` dialect: a scalar register is written once, an array of registers is mutable,
-a tensor map is an address.
+a tensor map is an address, a descriptor says where a matrix is in shared memory.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
+
+from cutedialect.atoms.matrix_descriptor import MatrixDescriptor
 
 CLASSES: tuple[str, ...] = ("pred", "b16", "b32", "b64", "f32", "f64")
 
@@ -101,6 +103,53 @@ class TensorMapType(ParametrizedAttribute, TypeAttribute):
     """
 
     name = "ptx.tensor_map"
+
+
+@irdl_attr_definition
+class SmemDescType(Data[MatrixDescriptor], TypeAttribute):
+    """A descriptor in a register of class b64:
+    `!ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>`.
+
+    The unit that reads it (PTX ISA 9.7.15.5.1.2, 9.7.16.4.1), the major of the matrix, its swizzle and its two offsets in bytes. With
+    `leading = ?` the leading offset comes with the start address.
+    """
+
+    name = "ptx.smem_desc"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> MatrixDescriptor:
+        with parser.in_angle_brackets():
+            unit = parser.parse_identifier()
+            parser.parse_punctuation(",")
+            major = parser.parse_identifier()
+            parser.parse_punctuation(",")
+            # `128B` is a number and a word to the lexer.
+            width = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
+            mode = f"{'' if width is None else width}{parser.parse_identifier()}"
+            parser.parse_punctuation(",")
+            parser.parse_keyword("leading")
+            parser.parse_punctuation("=")
+            unknown = parser.parse_optional_punctuation("?") is not None
+            lbo = None if unknown else parser.parse_integer(False, False)
+            parser.parse_punctuation(",")
+            parser.parse_keyword("stride")
+            parser.parse_punctuation("=")
+            sbo = parser.parse_integer(False, False)
+        return MatrixDescriptor(major, lbo, sbo, mode, unit)
+
+    def print_parameter(self, printer: Printer) -> None:
+        one = self.data
+        leading = "?" if one.lbo is None else one.lbo
+        with printer.in_angle_brackets():
+            printer.print_string(
+                f"{one.unit}, {one.major}, {one.mode}, leading = {leading}, stride = {one.sbo}"
+            )
+
+    def verify(self) -> None:
+        try:
+            self.data.check()
+        except ValueError as error:
+            raise VerifyException(str(error)) from error
 
 
 TENSOR_MAP = TensorMapType()

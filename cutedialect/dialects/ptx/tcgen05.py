@@ -24,10 +24,12 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
 from .arrays import check_index, entries, table
 from .mnemonics import tmem_registers
-from .registers import B16, B32, B64, PRED, RegsType, RegType, check
+from .registers import B16, B32, PRED, RegsType, RegType, SmemDescType, check
 from .syntax import ZERO, integer
-from .wgmma import ADDRESS_LIMIT
+from .wgmma import ADDRESS_LIMIT, check_operand
 
+# Where the instruction descriptor says that an operand is MN-major (PTX ISA 9.7.16.4.2).
+_TRANSPOSE_A, _TRANSPOSE_B = 15, 16
 _COLUMNS = (32, 64, 128, 256, 512)
 _GROUPS = (1, 2)
 _FENCES = ("before_thread_sync", "after_thread_sync")
@@ -139,7 +141,7 @@ class Tcgen05MmaOp(IRDLOperation):
     """`tcgen05.mma`: D = A B + D, many instructions in a row, issued by one thread (PTX ISA
     9.7.16.10.9).
 
-    Instruction i accumulates in tensor memory `d[i]` behind `acc`. A is behind a descriptor (b64)
+    Instruction i accumulates in tensor memory `d[i]` behind `acc`. A is behind a descriptor
     or an address of tensor memory (b32), to which `a[i]` is added, `b[i]` to the descriptor of B;
     addends of descriptors move the start address, in units of 16 bytes. `scale[i]` names a
     predicate of `enable` that is false where D starts from 0, or is -1 for always true. `idesc` is
@@ -148,23 +150,25 @@ class Tcgen05MmaOp(IRDLOperation):
 
     Example:
 
-        ptx.kernel @k(%a: b64, %b: b64, %t: b32, %p: b32) attributes {
+        ptx.kernel @k(%start: b64, %t: b32, %p: b32) attributes {
           target = "sm_100a", threads = 128 : i32
         } {
+          %d = ptx.smem_desc %start : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
           %zero = ptx.imm 0 : b32
           %later = ptx.setp "ne.s32" %p, %zero : (b32, b32) -> pred
-          ptx.tcgen05.mma "cta_group::1.kind::f16", %t, %a, %b enable %later {
-            idesc = 136380432, d = array<i64: 0, 0>, a = array<i64: 0, 2>,
+          ptx.tcgen05.mma "cta_group::1.kind::f16", %t, %d, %d enable %later {
+            idesc = 136314896, d = array<i64: 0, 0>, a = array<i64: 0, 2>,
             b = array<i64: 0, 2>, scale = array<i64: 0, -1>
-          } : !ptx.reg<b64>
+          } : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>,
+            !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
         }
     """
 
     name = "ptx.tcgen05.mma"
     modifiers = prop_def(StringAttr)
     acc = operand_def(B32)
-    lhs = operand_def(RegType)
-    rhs = operand_def(B64)
+    lhs = operand_def(RegType | SmemDescType)
+    rhs = operand_def(SmemDescType)
     enable = var_operand_def(PRED)
     factors = var_operand_def(B32)
     idesc = prop_def(IntegerAttr[I64])
@@ -176,7 +180,7 @@ class Tcgen05MmaOp(IRDLOperation):
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
         "$modifiers `,` $acc `,` $lhs `,` $rhs (`enable` $enable^)? (`factors` $factors^)? "
-        "attr-dict `:` type($lhs)"
+        "attr-dict `:` type($lhs) `,` type($rhs)"
     )
 
     def __init__(
@@ -221,9 +225,9 @@ class Tcgen05MmaOp(IRDLOperation):
             f"{len(self.factors)}",
         )
         check(
-            self.lhs.type in (B32, B64),
-            f"expected a descriptor (b64) or an address of tensor memory (b32) as A, got "
-            f"{self.lhs.type}",
+            self.lhs.type == B32 or isinstance(self.lhs.type, SmemDescType),
+            f"expected a descriptor (!ptx.smem_desc) or an address of tensor memory (b32) as A, "
+            f"got {self.lhs.type}",
         )
         count = len(entries(self.d))
         check(count > 0, "expected at least one instruction, got none")
@@ -239,6 +243,9 @@ class Tcgen05MmaOp(IRDLOperation):
         check_index("predicate", entries(self.scale), len(self.enable), -1)
         idesc = self.idesc.value.data
         check(0 <= idesc < 1 << 32, f"expected an instruction descriptor of 32 bits, got {idesc}")
+        check_operand("B", self.rhs.type, "tcgen05", bool(idesc >> _TRANSPOSE_B & 1))
+        if self.lhs.type != B32:
+            check_operand("A", self.lhs.type, "tcgen05", bool(idesc >> _TRANSPOSE_A & 1))
 
 
 @irdl_op_definition
@@ -412,17 +419,19 @@ class TmemCopyOp(IRDLOperation):
 
     Example:
 
-        ptx.kernel @k(%t: b32, %d: b64) attributes {target = "sm_100a", threads = 32 : i32} {
-          ptx.tcgen05.cp "cta_group::1.32x128b.warpx4", %t, %d
+        ptx.kernel @k(%t: b32, %start: b64) attributes {target = "sm_100a", threads = 32 : i32} {
+          %d = ptx.smem_desc %start : !ptx.smem_desc<tcgen05, K, none, leading = 16, stride = 128>
+          ptx.tcgen05.cp "cta_group::1.32x128b.warpx4", %t, %d :
+            !ptx.smem_desc<tcgen05, K, none, leading = 16, stride = 128>
         }
     """
 
     name = "ptx.tcgen05.cp"
     modifiers = prop_def(StringAttr)
     addr = operand_def(B32)
-    source = operand_def(B64)
+    source = operand_def(SmemDescType)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    assembly_format = "$modifiers `,` $addr `,` $source attr-dict"
+    assembly_format = "$modifiers `,` $addr `,` $source attr-dict `:` type($source)"
 
     def __init__(self, modifiers: str, addr: SSAValue, source: SSAValue) -> None:
         super().__init__(operands=[addr, source], properties={"modifiers": StringAttr(modifiers)})
@@ -437,6 +446,7 @@ class TmemCopyOp(IRDLOperation):
             group in ("cta_group::1", "cta_group::2") and shape in shapes,
             f"expected a CTA group and a shape ({', '.join(shapes)}), got '{self.modifiers.data}'",
         )
+        check_operand("the source", self.source.type, "tcgen05", None)
 
 
 @irdl_op_definition

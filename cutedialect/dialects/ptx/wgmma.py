@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerAttr, StringAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
@@ -15,14 +15,18 @@ from xdsl.irdl import (
     operand_def,
     opt_prop_def,
     prop_def,
+    result_def,
     traits_def,
     var_operand_def,
 )
-from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from cutedialect.atoms.matrix_descriptor import MatrixDescriptor
 
 from .arrays import check_index, entries, table
 from .mnemonics import wgmma_form
-from .registers import B64, PRED, RegsType, RegType, check
+from .registers import B64, PRED, RegsType, SmemDescType, check
 from .syntax import integer
 
 # The start address of a matrix descriptor, in units of 16 bytes, is below this.
@@ -40,6 +44,45 @@ def _of_start(addend: int) -> int:
 
 
 @irdl_op_definition
+class SmemDescOp(IRDLOperation):
+    """The descriptor of a matrix that starts at an address in shared memory, `start` in units of
+    16 bytes; of a type with `leading = ?` bits 16 to 29 are that offset, in the same units. One
+    `or` with what the type says.
+
+    Example:
+
+        ptx.kernel @k(%start: b64) attributes {target = "sm_90a", threads = 128 : i32} {
+          %d = ptx.smem_desc %start : !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
+          %e = ptx.smem_desc %start : !ptx.smem_desc<wgmma, MN, 64B, leading = ?, stride = 512>
+        }
+    """
+
+    name = "ptx.smem_desc"
+    start = operand_def(B64)
+    res = result_def(SmemDescType)
+    traits = traits_def(Pure())
+    assembly_format = "$start attr-dict `:` type($res)"
+
+    def __init__(self, start: SSAValue, descriptor: MatrixDescriptor) -> None:
+        super().__init__(operands=[start], result_types=[SmemDescType(descriptor)])
+
+
+def check_operand(what: str, type_: Attribute, unit: str, is_mn: bool | None) -> None:
+    """Raise VerifyException unless an operand is a descriptor for a unit, of the major that the
+    instruction says (None: of any).
+    """
+    if not isinstance(type_, SmemDescType):
+        raise VerifyException(f"expected a descriptor (!ptx.smem_desc) as {what}, got {type_}")
+    check(type_.data.unit == unit, f"expected {what} by a descriptor for {unit}, got {type_}")
+    wanted = "MN" if is_mn else "K"
+    check(
+        is_mn is None or type_.data.major == wanted,
+        f"expected {what} by a descriptor that is {wanted}-major, as the instruction says, got "
+        f"{type_}",
+    )
+
+
+@irdl_op_definition
 class WgmmaOp(IRDLOperation):
     """`wgmma.mma_async`: D = A B + D, many instructions in a row (PTX ISA 9.7.15.5.2).
 
@@ -53,17 +96,20 @@ class WgmmaOp(IRDLOperation):
 
     Example:
 
-        ptx.kernel @k(%a: b64, %b: b64, %p: b32) attributes {
+        ptx.kernel @k(%start: b64, %p: b32) attributes {
           target = "sm_90a", threads = 128 : i32
         } {
+          %d = ptx.smem_desc %start : !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
           %zero = ptx.imm 0 : b32
           %later = ptx.setp "ne.s32" %p, %zero : (b32, b32) -> pred
           %c = ptx.regs : !ptx.regs<f32 x 4>
           ptx.wgmma.fence
-          ptx.wgmma.mma_async "sync.aligned.m64n8k16.f32.f16.f16", %c, %a, %b scale %later {
+          ptx.wgmma.mma_async "sync.aligned.m64n8k16.f32.f16.f16", %c, %d, %d scale %later {
             counts = array<i64: 4, 0>, c = array<i64: 0, 0>, a = array<i64: 0, 2>,
             b = array<i64: 0, 2>, scale = array<i64: 0, -1>, immediates = array<i64: 1, 1, 0, 0>
-          } : !ptx.regs<f32 x 4>, !ptx.reg<b64>
+          } : !ptx.regs<f32 x 4>,
+            !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>,
+            !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
           ptx.wgmma.commit_group
           ptx.wgmma.wait_group 0
         }
@@ -72,8 +118,8 @@ class WgmmaOp(IRDLOperation):
     name = "ptx.wgmma.mma_async"
     modifiers = prop_def(StringAttr)
     acc = operand_def(RegsType)
-    lhs = operand_def(RegsType | RegType)
-    rhs = operand_def(B64)
+    lhs = operand_def(RegsType | SmemDescType)
+    rhs = operand_def(SmemDescType)
     scale_d = var_operand_def(PRED)
     counts = prop_def(DenseArrayBase)
     c = prop_def(DenseArrayBase)
@@ -85,7 +131,7 @@ class WgmmaOp(IRDLOperation):
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
         "$modifiers `,` $acc `,` $lhs `,` $rhs (`scale` $scale_d^)? attr-dict `:` "
-        "type($acc) `,` type($lhs)"
+        "type($acc) `,` type($lhs) `,` type($rhs)"
     )
 
     def __init__(
@@ -150,10 +196,6 @@ class WgmmaOp(IRDLOperation):
             )
             check_index("register", entries(self.a), self.lhs.type.count - 3)
         else:
-            check(
-                self.lhs.type == B64,
-                f"expected a descriptor of class b64 or an array of registers, got {self.lhs.type}",
-            )
             check_index("addend", entries(self.a), ADDRESS_LIMIT)
         check_index("predicate", entries(self.scale), len(self.scale_d), -1)
         signs, majors = form.signs, form.majors - (in_registers and form.majors > 0)
@@ -165,6 +207,11 @@ class WgmmaOp(IRDLOperation):
             f"expected {signs} signs (-1 or 1) and {majors} majors (0 or 1) for {mnemonic}, got "
             f"{tuple(immediates)}",
         )
+        # Where the instruction has no majors, both are K.
+        *of_a, of_b = immediates[signs:] or (0, 0)
+        check_operand("B", self.rhs.type, "wgmma", bool(of_b))
+        if not in_registers:
+            check_operand("A", self.lhs.type, "wgmma", bool(*of_a))
 
 
 @irdl_op_definition

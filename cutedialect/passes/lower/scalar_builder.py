@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from cutedialect.atoms import Target
+from cutedialect.atoms.matrix_descriptor import MatrixDescriptor
 from cutedialect.dialects import ptx
 from cutedialect.dialects.ptx.mnemonics import operand_classes
 
@@ -244,6 +245,12 @@ class ScalarBuilder:
         """The same address of shared memory in another CTA of the cluster."""
         operands = (self.value(address, "b32"), self.value(rank, "b32"))
         return self._shared(("mapa", *operands), operands, lambda: ptx.MapaOp(*operands))
+
+    def matrix(self, start: Scalar, described: MatrixDescriptor) -> SSAValue:
+        """The descriptor of a matrix in shared memory that starts so many 16 bytes behind 0."""
+        wide = self.value(self.pure("cvt.u64.u32", start), "b64")
+        key = ("smem_desc", wide, described)
+        return self._shared(key, (wide,), lambda: ptx.SmemDescOp(wide, described))
 
     def smem_base(self) -> SSAValue:
         return self._once(("smem_base",), lambda: self.result(ptx.SmemBaseOp(), 0))

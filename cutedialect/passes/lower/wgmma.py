@@ -18,7 +18,7 @@ Threads write it before the roles begin, and nobody does later.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from xdsl.dialects import scf
@@ -197,9 +197,7 @@ def _operand(
         # The leading offset falls as the start rises.
         table = [tuple(step - (step << _LEADING) for step in row) for row in addends]
         return _beside_ones(context, type_.element, low, described), described.major, table
-    wide = builder.pure("cvt.u64.u32", low)
-    descriptor = builder.pure("or.b64", wide, described.constant)
-    return builder.value(descriptor, "b64"), described.major, addends
+    return builder.matrix(low, described), described.major, addends
 
 
 @anchored(marks=("sums",))
@@ -231,9 +229,7 @@ def _beside_ones(
     ones = builder.pure("shr.u32", base, _VECTOR.bit_length() - 1)
     leading = builder.pure("and.b32", builder.sub(ones, chunk), _BITS)
     low = builder.pure("or.b32", builder.pure("shl.b32", leading, _LEADING), chunk)
-    constant = described.constant & ~(_BITS << _LEADING)
-    descriptor = builder.pure("or.b64", builder.pure("cvt.u64.u32", low), constant)
-    return builder.value(descriptor, "b64")
+    return builder.matrix(low, replace(described, lbo=None))
 
 
 @dataclass(frozen=True)

@@ -253,6 +253,13 @@ def test_a_loop_with_a_step_at_run_time(body):
 def wgmma(body, modifiers, lhs, acc, width, **tables):
     """The lines of one wgmma op between a fence and a wait."""
     in_registers = lhs == "registers"
+    # Signs come first, then majors of the operands behind descriptors.
+    majors = ["MN" if text == "1" else "K" for text in tables.get("immediates", "").split(", ")[2:]]
+    of_a, of_b = [
+        f"!ptx.smem_desc<wgmma, {major}, 128B, leading = 16, stride = 1024>"
+        for major in (["K", "K"] + majors)[-2:]
+    ]
+    define_a = "" if in_registers else f"%da = ptx.smem_desc %a : {of_a}"
     shown = ", ".join(f"{name} = array<i64: {values}>" for name, values in tables.items())
     ops = f"""
     %c = ptx.regs : !ptx.regs<{acc} x {width}>
@@ -262,10 +269,12 @@ def wgmma(body, modifiers, lhs, acc, width, **tables):
     ptx.fill %c, %fzero : !ptx.regs<{acc} x {width}>, !ptx.reg<{acc}>
     ptx.fill %f, %zero : !ptx.regs<b32 x 8>, !ptx.reg<b32>
     %p = ptx.setp "ne.s32" %n, %zero : (b32, b32) -> pred
+    {define_a}
+    %db = ptx.smem_desc %b : {of_b}
     ptx.wgmma.fence
-    ptx.wgmma.mma_async "{modifiers}", %c, {"%f" if in_registers else "%a"}, %b scale %p {{
+    ptx.wgmma.mma_async "{modifiers}", %c, {"%f" if in_registers else "%da"}, %db scale %p {{
       {shown}
-    }} : !ptx.regs<{acc} x {width}>, {"!ptx.regs<b32 x 8>" if in_registers else "!ptx.reg<b64>"}
+    }} : !ptx.regs<{acc} x {width}>, {"!ptx.regs<b32 x 8>" if in_registers else of_a}, {of_b}
     ptx.wgmma.commit_group
     ptx.wgmma.wait_group 0
     """
@@ -294,12 +303,12 @@ def test_descriptors_and_their_addends(body):
     low, high = "{%f0, %f1, %f2, %f3}", "{%f4, %f5, %f6, %f7}"
     name = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
     assert made == [
-        "add.s64 %rd2, %rd0, 512;",
-        "add.s64 %rd3, %rd0, 2;",
-        "add.s64 %rd4, %rd1, 2;",
-        f"{name} {low}, %rd0, %rd1, %p0, 1, -1, 0, 1;",
-        f"{name} {high}, %rd2, %rd1, %p0, 1, -1, 0, 1;",
-        f"{name} {low}, %rd3, %rd4, 1, 1, -1, 0, 1;",
+        "add.s64 %rd4, %rd2, 512;",
+        "add.s64 %rd5, %rd2, 2;",
+        "add.s64 %rd6, %rd3, 2;",
+        f"{name} {low}, %rd2, %rd3, %p0, 1, -1, 0, 1;",
+        f"{name} {high}, %rd4, %rd3, %p0, 1, -1, 0, 1;",
+        f"{name} {low}, %rd5, %rd6, 1, 1, -1, 0, 1;",
     ]
 
 
@@ -318,9 +327,9 @@ def test_the_first_operand_in_registers(body):
     )
     name = "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}"
     assert made == [
-        "add.s64 %rd1, %rd0, 128;",
-        f"{name}, {{%r1, %r2, %r3, %r4}}, %rd0, 1, 1, 1, 1;",
-        f"{name}, {{%r5, %r6, %r7, %r8}}, %rd1, 1, 1, 1, 1;",
+        "add.s64 %rd2, %rd1, 128;",
+        f"{name}, {{%r1, %r2, %r3, %r4}}, %rd1, 1, 1, 1, 1;",
+        f"{name}, {{%r5, %r6, %r7, %r8}}, %rd2, 1, 1, 1, 1;",
     ]
 
 

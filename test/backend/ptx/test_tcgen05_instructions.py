@@ -7,12 +7,15 @@ import textwrap
 import pytest
 
 KERNEL = """
-ptx.kernel @k(%a: b64, %b: b64, %t: b32, %s: b32, %x: b32, %h: b16) attributes {{
+!matrix = !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
+ptx.kernel @k(%as: b64, %bs: b64, %t: b32, %s: b32, %x: b32, %h: b16) attributes {{
   target = "{target}", threads = 128 : i32
 }} {{
   %zero = ptx.imm 0 : b32
   %p = ptx.setp "ne.s32" %x, %zero : (b32, b32) -> pred
   %r = ptx.regs : !ptx.regs<f32 x 32>
+  %a = ptx.smem_desc %as : !matrix
+  %b = ptx.smem_desc %bs : !matrix
   {ops}
 }}
 """
@@ -27,27 +30,27 @@ CASES = [
     ),
     ("ptx.tcgen05.dealloc %t, 64, 2", ["tcgen05.dealloc.cta_group::2.sync.aligned.b32 %r0, 64;"]),
     (
-        'ptx.tcgen05.mma "cta_group::1.kind::f16", %t, %a, %b enable %p {idesc = 136380432, '
+        'ptx.tcgen05.mma "cta_group::1.kind::f16", %t, %a, %b enable %p {idesc = 136314896, '
         "d = array<i64: 0, 0>, a = array<i64: 0, 2>, b = array<i64: 0, 4>, "
-        "scale = array<i64: 0, -1>} : !ptx.reg<b64>",
+        "scale = array<i64: 0, -1>} : !matrix, !matrix",
         [
-            "mov.b32 %r2, 0x8210010;",
-            "add.s64 %rd2, %rd0, 2;",
-            "add.s64 %rd3, %rd1, 4;",
+            "mov.b32 %r2, 0x8200010;",
+            "add.s64 %rd4, %rd2, 2;",
+            "add.s64 %rd5, %rd3, 4;",
             "setp.eq.u32 %p1, 0, 0;",
-            "tcgen05.mma.cta_group::1.kind::f16 [%r0], %rd0, %rd1, %r2, %p0;",
-            "tcgen05.mma.cta_group::1.kind::f16 [%r0], %rd2, %rd3, %r2, %p1;",
+            "tcgen05.mma.cta_group::1.kind::f16 [%r0], %rd2, %rd3, %r2, %p0;",
+            "tcgen05.mma.cta_group::1.kind::f16 [%r0], %rd4, %rd5, %r2, %p1;",
         ],
     ),
     (
         'ptx.tcgen05.mma "cta_group::2.kind::mxf8f6f4.block_scale.block32", %t, %t, %b factors '
         "%s, %x {idesc = 278921216, d = array<i64: 64>, a = array<i64: 128>, "
-        "b = array<i64: 0>} : !ptx.reg<b32>",
+        "b = array<i64: 0>} : !ptx.reg<b32>, !matrix",
         [
             "mov.b32 %r3, 0x10a00000;",
             "setp.eq.u32 %p1, 0, 0;",
             "tcgen05.mma.cta_group::2.kind::mxf8f6f4.block_scale.block32 [%r0+64], [%r0+128], "
-            "%rd0, %r3, [%r1], [%r2], %p1;",
+            "%rd3, %r3, [%r1], [%r2], %p1;",
         ],
     ),
     (
@@ -75,8 +78,8 @@ CASES = [
         ],
     ),
     (
-        'ptx.tcgen05.cp "cta_group::1.32x128b.warpx4", %t, %a',
-        ["tcgen05.cp.cta_group::1.32x128b.warpx4 [%r0], %rd0;"],
+        'ptx.tcgen05.cp "cta_group::1.32x128b.warpx4", %t, %a : !matrix',
+        ["tcgen05.cp.cta_group::1.32x128b.warpx4 [%r0], %rd2;"],
     ),
     (
         'ptx.tcgen05.fence "before_thread_sync"\nptx.tcgen05.fence "after_thread_sync"',

@@ -34,6 +34,7 @@
 // CHECK: cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [
 // CHECK: cp.async.bulk.wait_group 0;
 // CHECK: barrier.cluster.wait;
+!matrix = !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
 ptx.kernel @gemm(%A: tensor_map, %B: tensor_map, %C: tensor_map, %k_tiles: b32) attributes {
   target = "sm_90a", threads = 384 : i32, smem = 163904 : i32, cluster = array<i64: 2, 1, 1>
 } {
@@ -120,8 +121,6 @@ ptx.kernel @gemm(%A: tensor_map, %B: tensor_map, %C: tensor_map, %k_tiles: b32) 
     %acc = ptx.regs : !ptx.regs<f32 x 64>
     ptx.fill %acc, %fzero : !ptx.regs<f32 x 64>, !ptx.reg<f32>
     %a_at = ptx.shl "b32" %mine, %thirteen : (b32, b32) -> b32
-    // Rows of 128 bytes in atoms of 8 rows (stride 1024), swizzled by 128 bytes.
-    %high = ptx.imm 1073741888 : b32
     %field = ptx.imm 16383 : b32
     %chunk = ptx.imm 65536 : b32
     ptx.for %i = %zero to %k_tiles step 1 {
@@ -138,10 +137,11 @@ ptx.kernel @gemm(%A: tensor_map, %B: tensor_map, %C: tensor_map, %k_tiles: b32) 
       %b_16 = ptx.shr "u32" %b_base, %four : (b32, b32) -> b32
       %a_start = ptx.and "b32" %a_16, %field : (b32, b32) -> b32
       %b_start = ptx.and "b32" %b_16, %field : (b32, b32) -> b32
-      %a_low = ptx.or "b32" %a_start, %chunk : (b32, b32) -> b32
-      %b_low = ptx.or "b32" %b_start, %chunk : (b32, b32) -> b32
-      %a = ptx.pack %a_low, %high : (b32, b32) -> b64
-      %b = ptx.pack %b_low, %high : (b32, b32) -> b64
+      %a_wide = ptx.cvt "u64.u32" %a_start : (b32) -> b64
+      %b_wide = ptx.cvt "u64.u32" %b_start : (b32) -> b64
+      // Rows of 128 bytes in atoms of 8 rows (stride 1024), swizzled by 128 bytes.
+      %a = ptx.smem_desc %a_wide : !matrix
+      %b = ptx.smem_desc %b_wide : !matrix
       %later = ptx.setp "ne.s32" %i, %zero : (b32, b32) -> pred
       ptx.mbarrier.wait [%bar + 163840], %phase
       ptx.wgmma.fence
@@ -149,7 +149,7 @@ ptx.kernel @gemm(%A: tensor_map, %B: tensor_map, %C: tensor_map, %k_tiles: b32) 
         counts = array<i64: 64, 0>, c = array<i64: 0, 0, 0, 0>, a = array<i64: 0, 2, 4, 6>,
         b = array<i64: 0, 2, 4, 6>, scale = array<i64: 0, -1, -1, -1>,
         immediates = array<i64: 1, 1, 0, 0>
-      } : !ptx.regs<f32 x 64>, !ptx.reg<b64>
+      } : !ptx.regs<f32 x 64>, !matrix, !matrix
       ptx.wgmma.commit_group
       // The group before this one is done, and its stage free in both CTAs.
       ptx.wgmma.wait_group 1

@@ -328,26 +328,30 @@ ptx.kernel @k() attributes {target = "sm_90a", threads = 32 : i32} {
 // -----
 
 // ptx.wgmma.mma_async
-// CHECK: ptx.kernel @k(%a: b64, %b: b64, %p: b32) attributes{target = "sm_90a", threads = 128 : i32} {
+// CHECK: ptx.kernel @k(%start: b64, %p: b32) attributes{target = "sm_90a", threads = 128 : i32} {
+// CHECK-NEXT:   %a = ptx.smem_desc %start : !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
+// CHECK-NEXT:   %b = ptx.smem_desc %start : !ptx.smem_desc<wgmma, MN, none, leading = ?, stride = 512>
 // CHECK-NEXT:   %zero = ptx.imm 0 : b32
 // CHECK-NEXT:   %later = ptx.setp "ne.s32" %p, %zero : (b32, b32) -> pred
 // CHECK-NEXT:   %c = ptx.regs : !ptx.regs<f32 x 4>
 // CHECK-NEXT:   ptx.wgmma.fence
-// CHECK-NEXT:   ptx.wgmma.mma_async "sync.aligned.m64n8k16.f32.f16.f16", %c, %a, %b scale %later {counts = array<i64: 4, 0>, c = array<i64: 0, 0>, a = array<i64: 0, 2>, b = array<i64: 0, 2>, scale = array<i64: 0, -1>, immediates = array<i64: 1, 1, 0, 0>} : !ptx.regs<f32 x 4>, !ptx.reg<b64>
+// CHECK-NEXT:   ptx.wgmma.mma_async "sync.aligned.m64n8k16.f32.f16.f16", %c, %a, %b scale %later {counts = array<i64: 4, 0>, c = array<i64: 0, 0>, a = array<i64: 0, 2>, b = array<i64: 0, 2>, scale = array<i64: 0, -1>, immediates = array<i64: 1, 1, 0, 1>} : !ptx.regs<f32 x 4>, !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>, !ptx.smem_desc<wgmma, MN, none, leading = ?, stride = 512>
 // CHECK-NEXT:   ptx.wgmma.commit_group
 // CHECK-NEXT:   ptx.wgmma.wait_group 0
 // CHECK-NEXT: }
-ptx.kernel @k(%a: b64, %b: b64, %p: b32) attributes {
+ptx.kernel @k(%start: b64, %p: b32) attributes {
   target = "sm_90a", threads = 128 : i32
 } {
+  %a = ptx.smem_desc %start : !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
+  %b = ptx.smem_desc %start : !ptx.smem_desc<wgmma, MN, none, leading = ?, stride = 512>
   %zero = ptx.imm 0 : b32
   %later = ptx.setp "ne.s32" %p, %zero : (b32, b32) -> pred
   %c = ptx.regs : !ptx.regs<f32 x 4>
   ptx.wgmma.fence
   ptx.wgmma.mma_async "sync.aligned.m64n8k16.f32.f16.f16", %c, %a, %b scale %later {
     counts = array<i64: 4, 0>, c = array<i64: 0, 0>, a = array<i64: 0, 2>,
-    b = array<i64: 0, 2>, scale = array<i64: 0, -1>, immediates = array<i64: 1, 1, 0, 0>
-  } : !ptx.regs<f32 x 4>, !ptx.reg<b64>
+    b = array<i64: 0, 2>, scale = array<i64: 0, -1>, immediates = array<i64: 1, 1, 0, 1>
+  } : !ptx.regs<f32 x 4>, !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>, !ptx.smem_desc<wgmma, MN, none, leading = ?, stride = 512>
   ptx.wgmma.commit_group
   ptx.wgmma.wait_group 0
 }

@@ -131,105 +131,147 @@ ptx.setmaxnreg "dec", 16
 // -----
 
 %c = ptx.regs : !ptx.regs<f32 x 4>
-%d = ptx.imm 0 : b64
+%start = ptx.imm 0 : b64
+%d = ptx.smem_desc %start : !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
 // expected-error @+1 {{expected a shape and the types of D, A and B in the modifiers, got 'wgmma.mma_async.sync.aligned.m64n8k16.f16'}}
 ptx.wgmma.mma_async "sync.aligned.m64n8k16.f16", %c, %d, %d {
   counts = array<i64: 4, 0>, c = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>
-} : !ptx.regs<f32 x 4>, !ptx.reg<b64>
+} : !ptx.regs<f32 x 4>, !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>, !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
 
 // -----
 
 %c = ptx.regs : !ptx.regs<f32 x 4>
-%d = ptx.imm 0 : b64
+%start = ptx.imm 0 : b64
+%d = ptx.smem_desc %start : !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
 // expected-error @+1 {{expected a shape m64nNk16 for f16, N a multiple of 8 in 8..256, got m64n8k8}}
 ptx.wgmma.mma_async "sync.aligned.m64n8k8.f32.f16.f16", %c, %d, %d {
   counts = array<i64: 4, 0>, c = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>
-} : !ptx.regs<f32 x 4>, !ptx.reg<b64>
+} : !ptx.regs<f32 x 4>, !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>, !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
 
 // -----
 
 %c = ptx.regs : !ptx.regs<f32 x 4>
-%d = ptx.imm 0 : b64
+%start = ptx.imm 0 : b64
+%d = ptx.smem_desc %start : !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
 // expected-error @+1 {{expected counts (4, 0) for wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16, got (8, 0)}}
 ptx.wgmma.mma_async "sync.aligned.m64n8k16.f32.f16.f16", %c, %d, %d {
   counts = array<i64: 8, 0>, c = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>
-} : !ptx.regs<f32 x 4>, !ptx.reg<b64>
+} : !ptx.regs<f32 x 4>, !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>, !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
 
 // -----
 
 %c = ptx.regs : !ptx.regs<b32 x 4>
-%d = ptx.imm 0 : b64
+%start = ptx.imm 0 : b64
+%d = ptx.smem_desc %start : !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
 // expected-error @+1 {{expected an accumulator of class f32 for wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16, got b32}}
 ptx.wgmma.mma_async "sync.aligned.m64n8k16.f32.f16.f16", %c, %d, %d {
   counts = array<i64: 4, 0>, c = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>
-} : !ptx.regs<b32 x 4>, !ptx.reg<b64>
+} : !ptx.regs<b32 x 4>, !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>, !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
 
 // -----
 
 %c = ptx.regs : !ptx.regs<f32 x 4>
-%d = ptx.imm 0 : b64
+%start = ptx.imm 0 : b64
+%d = ptx.smem_desc %start : !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
 // expected-error @+1 {{expected register indices in 0..0, got [1]}}
 ptx.wgmma.mma_async "sync.aligned.m64n8k16.f32.f16.f16", %c, %d, %d {
   counts = array<i64: 4, 0>, c = array<i64: 1>, a = array<i64: 0>, b = array<i64: 0>
-} : !ptx.regs<f32 x 4>, !ptx.reg<b64>
+} : !ptx.regs<f32 x 4>, !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>, !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
 
 // -----
 
 %c = ptx.regs : !ptx.regs<f32 x 4>
-%d = ptx.imm 0 : b64
+%start = ptx.imm 0 : b64
+%d = ptx.smem_desc %start : !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
 // expected-error @+1 {{expected 2 entries in each table, got 1}}
 ptx.wgmma.mma_async "sync.aligned.m64n8k16.f32.f16.f16", %c, %d, %d {
   counts = array<i64: 4, 0>, c = array<i64: 0, 0>, a = array<i64: 0, 2>, b = array<i64: 0>
-} : !ptx.regs<f32 x 4>, !ptx.reg<b64>
+} : !ptx.regs<f32 x 4>, !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>, !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
 
 // -----
 
 %c = ptx.regs : !ptx.regs<f32 x 4>
-%d = ptx.imm 0 : b64
+%start = ptx.imm 0 : b64
+%d = ptx.smem_desc %start : !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
 // expected-error @+1 {{expected addend indices in 0..16383, got [-2]}}
 ptx.wgmma.mma_async "sync.aligned.m64n8k16.f32.f16.f16", %c, %d, %d {
   counts = array<i64: 4, 0>, c = array<i64: 0>, a = array<i64: 0>, b = array<i64: -2>
-} : !ptx.regs<f32 x 4>, !ptx.reg<b64>
+} : !ptx.regs<f32 x 4>, !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>, !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
 
 // -----
 
 %c = ptx.regs : !ptx.regs<f32 x 4>
-%d = ptx.imm 0 : b64
+%start = ptx.imm 0 : b64
+%d = ptx.smem_desc %start : !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
 // expected-error @+1 {{expected predicate indices in -1..-1, got [0]}}
 ptx.wgmma.mma_async "sync.aligned.m64n8k16.f32.f16.f16", %c, %d, %d {
   counts = array<i64: 4, 0>, c = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>,
   scale = array<i64: 0>
-} : !ptx.regs<f32 x 4>, !ptx.reg<b64>
+} : !ptx.regs<f32 x 4>, !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>, !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
 
 // -----
 
 %c = ptx.regs : !ptx.regs<f32 x 4>
 %a = ptx.regs : !ptx.regs<b32 x 4>
-%d = ptx.imm 0 : b64
+%start = ptx.imm 0 : b64
+%d = ptx.smem_desc %start : !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
 // expected-error @+1 {{expected 2 signs (-1 or 1) and 1 majors (0 or 1) for wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16, got (1, 1, 0, 0)}}
 ptx.wgmma.mma_async "sync.aligned.m64n8k16.f32.f16.f16", %c, %a, %d {
   counts = array<i64: 4, 4>, c = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>,
   immediates = array<i64: 1, 1, 0, 0>
-} : !ptx.regs<f32 x 4>, !ptx.regs<b32 x 4>
+} : !ptx.regs<f32 x 4>, !ptx.regs<b32 x 4>, !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
 
 // -----
 
 %c = ptx.regs : !ptx.regs<f32 x 4>
 %a = ptx.regs : !ptx.regs<f32 x 4>
-%d = ptx.imm 0 : b64
+%start = ptx.imm 0 : b64
+%d = ptx.smem_desc %start : !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
 // expected-error @+1 {{expected registers of class b32 for A, got f32}}
 ptx.wgmma.mma_async "sync.aligned.m64n8k16.f32.f16.f16", %c, %a, %d {
   counts = array<i64: 4, 4>, c = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>,
   immediates = array<i64: 1, 1, 0>
-} : !ptx.regs<f32 x 4>, !ptx.regs<f32 x 4>
+} : !ptx.regs<f32 x 4>, !ptx.regs<f32 x 4>, !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
 
 // -----
 
 %c = ptx.regs : !ptx.regs<f32 x 4>
-%d = ptx.imm 0 : b64
-%a = ptx.imm 0 : b32
-// expected-error @+1 {{expected a descriptor of class b64 or an array of registers, got !ptx.reg<b32>}}
-ptx.wgmma.mma_async "sync.aligned.m64n8k16.f32.f16.f16", %c, %a, %d {
+%start = ptx.imm 0 : b64
+%a = ptx.smem_desc %start : !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
+%b = ptx.smem_desc %start : !ptx.smem_desc<wgmma, MN, 128B, leading = 16, stride = 1024>
+// expected-error @+1 {{expected B by a descriptor that is K-major, as the instruction says, got !ptx.smem_desc<wgmma, MN}}
+ptx.wgmma.mma_async "sync.aligned.m64n8k16.f32.f16.f16", %c, %a, %b {
   counts = array<i64: 4, 0>, c = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>,
   immediates = array<i64: 1, 1, 0, 0>
-} : !ptx.regs<f32 x 4>, !ptx.reg<b32>
+} : !ptx.regs<f32 x 4>, !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>, !ptx.smem_desc<wgmma, MN, 128B, leading = 16, stride = 1024>
+
+// -----
+
+%c = ptx.regs : !ptx.regs<f32 x 4>
+%start = ptx.imm 0 : b64
+%a = ptx.smem_desc %start : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
+// expected-error @+1 {{expected B by a descriptor for wgmma, got !ptx.smem_desc<tcgen05, K}}
+ptx.wgmma.mma_async "sync.aligned.m64n8k8.f32.tf32.tf32", %c, %a, %a {
+  counts = array<i64: 4, 0>, c = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>,
+  immediates = array<i64: 1, 1>
+} : !ptx.regs<f32 x 4>, !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>, !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
+
+// -----
+
+// expected-error @+1 {{expected wgmma or tcgen05 as the unit, got mma}}
+func.func private @unit(!ptx.smem_desc<mma, K, 128B, leading = 16, stride = 1024>)
+
+// -----
+
+// expected-error @+1 {{expected K or MN as the major, got M}}
+func.func private @major(!ptx.smem_desc<wgmma, M, 128B, leading = 16, stride = 1024>)
+
+// -----
+
+// expected-error @+1 {{expected a swizzle of wgmma (none, 128B, 64B, 32B), got 128B_32B}}
+func.func private @swizzle(!ptx.smem_desc<wgmma, MN, 128B_32B, leading = 16, stride = 1024>)
+
+// -----
+
+// expected-error @+1 {{expected a stride offset that is a positive multiple of 16 below 262144, got 8}}
+func.func private @stride(!ptx.smem_desc<wgmma, K, 128B, leading = ?, stride = 8>)

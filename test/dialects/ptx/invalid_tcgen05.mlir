@@ -27,66 +27,73 @@ ptx.tcgen05.dealloc %t, 1024, 1
 // -----
 
 %t = ptx.imm 0 : b32
-%d = ptx.imm 0 : b64
+%start = ptx.imm 0 : b64
+%d = ptx.smem_desc %start : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
 // expected-error @+1 {{expected a CTA group and a kind (f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4, mxf4nvf4) in the modifiers, got 'cta_group::1.kind::f64'}}
 ptx.tcgen05.mma "cta_group::1.kind::f64", %t, %d, %d {
   idesc = 0, d = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>
-} : !ptx.reg<b64>
+} : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>, !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
 
 // -----
 
 %t = ptx.imm 0 : b32
-%d = ptx.imm 0 : b64
+%start = ptx.imm 0 : b64
+%d = ptx.smem_desc %start : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
 // expected-error @+1 {{expected 2 addresses of scale factors for cta_group::1.kind::mxf4.block_scale, got 0}}
 ptx.tcgen05.mma "cta_group::1.kind::mxf4.block_scale", %t, %d, %d {
   idesc = 0, d = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>
-} : !ptx.reg<b64>
+} : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>, !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
 
 // -----
 
 %t = ptx.imm 0 : b32
-%d = ptx.imm 0 : b64
+%start = ptx.imm 0 : b64
+%d = ptx.smem_desc %start : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
 %f = ptx.imm 0.0 : f32
-// expected-error @+1 {{expected a descriptor (b64) or an address of tensor memory (b32) as A, got !ptx.reg<f32>}}
+// expected-error @+1 {{expected a descriptor (!ptx.smem_desc) or an address of tensor memory (b32) as A, got !ptx.reg<f32>}}
 ptx.tcgen05.mma "cta_group::1.kind::f16", %t, %f, %d {
   idesc = 0, d = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>
-} : !ptx.reg<f32>
+} : !ptx.reg<f32>, !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
 
 // -----
 
 %t = ptx.imm 0 : b32
-%d = ptx.imm 0 : b64
+%start = ptx.imm 0 : b64
+%d = ptx.smem_desc %start : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
 // expected-error @+1 {{expected 2 entries in each table, got 1}}
 ptx.tcgen05.mma "cta_group::1.kind::f16", %t, %d, %d {
   idesc = 0, d = array<i64: 0, 0>, a = array<i64: 0, 2>, b = array<i64: 0>
-} : !ptx.reg<b64>
+} : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>, !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
 
 // -----
 
 %t = ptx.imm 0 : b32
-%d = ptx.imm 0 : b64
+%start = ptx.imm 0 : b64
+%d = ptx.smem_desc %start : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
 // expected-error @+1 {{expected column indices in 0..511, got [512]}}
 ptx.tcgen05.mma "cta_group::1.kind::f16", %t, %d, %d {
   idesc = 0, d = array<i64: 512>, a = array<i64: 0>, b = array<i64: 0>
-} : !ptx.reg<b64>
+} : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>, !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
 
 // -----
 
 %t = ptx.imm 0 : b32
-%d = ptx.imm 0 : b64
+%start = ptx.imm 0 : b64
+%d = ptx.smem_desc %start : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
 // expected-error @+1 {{expected predicate indices in -1..-1, got [0]}}
 ptx.tcgen05.mma "cta_group::1.kind::f16", %t, %d, %d {
   idesc = 0, d = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>, scale = array<i64: 0>
-} : !ptx.reg<b64>
+} : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>, !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
 
 // -----
 
 %t = ptx.imm 0 : b32
-%d = ptx.imm 0 : b64
+%start = ptx.imm 0 : b64
+%d = ptx.smem_desc %start : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
 // expected-error @+1 {{expected an instruction descriptor of 32 bits, got 4294967296}}
 ptx.tcgen05.mma "cta_group::1.kind::f16", %t, %d, %d {
   idesc = 4294967296, d = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>
-} : !ptx.reg<b64>
+} : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>, !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
 
 // -----
 
@@ -124,11 +131,32 @@ ptx.tcgen05.st "sync.aligned.32x32b.x8.b32", %t, %r {
 // -----
 
 %t = ptx.imm 0 : b32
-%d = ptx.imm 0 : b64
+%start = ptx.imm 0 : b64
+%d = ptx.smem_desc %start : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
 // expected-error @+1 {{expected a CTA group and a shape (128x256b, 4x256b, 128x128b, 64x128b.warpx2::02_13, 64x128b.warpx2::01_23, 32x128b.warpx4), got 'cta_group::1.32x128b'}}
-ptx.tcgen05.cp "cta_group::1.32x128b", %t, %d
+ptx.tcgen05.cp "cta_group::1.32x128b", %t, %d : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
 
 // -----
 
 // expected-error @+1 {{expected a fence (before_thread_sync or after_thread_sync), got 'sync'}}
 ptx.tcgen05.fence "sync"
+
+// -----
+
+%t = ptx.imm 0 : b32
+%start = ptx.imm 0 : b64
+%d = ptx.smem_desc %start : !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
+// expected-error @+1 {{expected B by a descriptor for tcgen05, got !ptx.smem_desc<wgmma, K, 128B}}
+ptx.tcgen05.mma "cta_group::1.kind::f16", %t, %t, %d {
+  idesc = 0, d = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>
+} : !ptx.reg<b32>, !ptx.smem_desc<wgmma, K, 128B, leading = 16, stride = 1024>
+
+// -----
+
+%t = ptx.imm 0 : b32
+%start = ptx.imm 0 : b64
+%d = ptx.smem_desc %start : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
+// expected-error @+1 {{expected A by a descriptor that is MN-major, as the instruction says, got !ptx.smem_desc<tcgen05, K}}
+ptx.tcgen05.mma "cta_group::1.kind::f16", %t, %d, %d {
+  idesc = 32768, d = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>
+} : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>, !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>

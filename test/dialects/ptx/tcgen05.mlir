@@ -32,20 +32,22 @@ ptx.kernel @k() attributes {target = "sm_100a", threads = 32 : i32} {
 // -----
 
 // ptx.tcgen05.mma
-// CHECK: ptx.kernel @k(%a: b64, %b: b64, %t: b32, %p: b32) attributes{target = "sm_100a", threads = 128 : i32} {
+// CHECK: ptx.kernel @k(%start: b64, %t: b32, %p: b32) attributes{target = "sm_100a", threads = 128 : i32} {
+// CHECK-NEXT:   %a = ptx.smem_desc %start : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
 // CHECK-NEXT:   %zero = ptx.imm 0 : b32
 // CHECK-NEXT:   %later = ptx.setp "ne.s32" %p, %zero : (b32, b32) -> pred
-// CHECK-NEXT:   ptx.tcgen05.mma "cta_group::1.kind::f16", %t, %a, %b enable %later {idesc = 136380432 : i64, d = array<i64: 0, 0>, a = array<i64: 0, 2>, b = array<i64: 0, 2>, scale = array<i64: 0, -1>} : !ptx.reg<b64>
+// CHECK-NEXT:   ptx.tcgen05.mma "cta_group::1.kind::f16", %t, %a, %a enable %later {idesc = 136314896 : i64, d = array<i64: 0, 0>, a = array<i64: 0, 2>, b = array<i64: 0, 2>, scale = array<i64: 0, -1>} : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>, !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
 // CHECK-NEXT: }
-ptx.kernel @k(%a: b64, %b: b64, %t: b32, %p: b32) attributes {
+ptx.kernel @k(%start: b64, %t: b32, %p: b32) attributes {
   target = "sm_100a", threads = 128 : i32
 } {
+  %a = ptx.smem_desc %start : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
   %zero = ptx.imm 0 : b32
   %later = ptx.setp "ne.s32" %p, %zero : (b32, b32) -> pred
-  ptx.tcgen05.mma "cta_group::1.kind::f16", %t, %a, %b enable %later {
-    idesc = 136380432, d = array<i64: 0, 0>, a = array<i64: 0, 2>,
+  ptx.tcgen05.mma "cta_group::1.kind::f16", %t, %a, %a enable %later {
+    idesc = 136314896, d = array<i64: 0, 0>, a = array<i64: 0, 2>,
     b = array<i64: 0, 2>, scale = array<i64: 0, -1>
-  } : !ptx.reg<b64>
+  } : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>, !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
 }
 
 // -----
@@ -95,11 +97,13 @@ ptx.kernel @k(%t: b32) attributes {target = "sm_100a", threads = 128 : i32} {
 // -----
 
 // ptx.tcgen05.cp
-// CHECK: ptx.kernel @k(%t: b32, %d: b64) attributes{target = "sm_100a", threads = 32 : i32} {
-// CHECK-NEXT:   ptx.tcgen05.cp "cta_group::1.32x128b.warpx4", %t, %d
+// CHECK: ptx.kernel @k(%t: b32, %start: b64) attributes{target = "sm_100a", threads = 32 : i32} {
+// CHECK-NEXT:   %d = ptx.smem_desc %start : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
+// CHECK-NEXT:   ptx.tcgen05.cp "cta_group::1.32x128b.warpx4", %t, %d : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
 // CHECK-NEXT: }
-ptx.kernel @k(%t: b32, %d: b64) attributes {target = "sm_100a", threads = 32 : i32} {
-  ptx.tcgen05.cp "cta_group::1.32x128b.warpx4", %t, %d
+ptx.kernel @k(%t: b32, %start: b64) attributes {target = "sm_100a", threads = 32 : i32} {
+  %d = ptx.smem_desc %start : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
+  ptx.tcgen05.cp "cta_group::1.32x128b.warpx4", %t, %d : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
 }
 
 // -----
@@ -138,10 +142,11 @@ ptx.kernel @k() attributes {target = "sm_100a", threads = 32 : i32} {
 
 // Block-scaled products, A in tensor memory.
 // CHECK: ptx.tcgen05.mma "cta_group::2.kind::mxf8f6f4.block_scale.block32", %t, %t, %b factors %sa, %sb {
-ptx.kernel @k(%b: b64, %t: b32, %sa: b32, %sb: b32) attributes {
+ptx.kernel @k(%start: b64, %t: b32, %sa: b32, %sb: b32) attributes {
   target = "sm_100a", threads = 128 : i32
 } {
+  %b = ptx.smem_desc %start : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
   ptx.tcgen05.mma "cta_group::2.kind::mxf8f6f4.block_scale.block32", %t, %t, %b factors %sa, %sb {
     idesc = 278921216, d = array<i64: 0>, a = array<i64: 256>, b = array<i64: 0>
-  } : !ptx.reg<b32>
+  } : !ptx.reg<b32>, !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
 }
