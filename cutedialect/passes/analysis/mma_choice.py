@@ -42,7 +42,7 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.effects import Unit, effects_of
 from cutedialect.dialects.element_names import element_name, operand_name
-from cutedialect.layout import Layout, LayoutError
+from cutedialect.layout import Layout, LayoutError, coalesce
 from cutedialect.passes.analysis.layout_inference import (
     begins_anywhere,
     contiguous_mode,
@@ -112,11 +112,14 @@ class BoundMma:
         return mma_operand(self.atom, which, shape, self.units)  # pyright: ignore[reportArgumentType]
 
     def makes(self, tile: FragmentType) -> bool:
-        """Whether a register tile lies in threads as an accumulator of the multiply does."""
+        """Whether a register tile lies in threads as an accumulator of the multiply does, whatever
+        its modes are: those of an operand in registers are its k blocks.
+        """
         try:
-            return tile.tv == self.accumulator(tile.shape)
+            mine = self.accumulator(tile.shape)
         except LayoutError:
             return False
+        return tile.tv is not None and coalesce(tile.tv, (1, 1)) == coalesce(mine, (1, 1))
 
 
 @dataclass(frozen=True)
