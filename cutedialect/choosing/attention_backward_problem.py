@@ -19,11 +19,6 @@ class AttentionBackwardProblem(AttentionFacts):
     has_scales: bool = False
     adds: bool = True
 
-    @property
-    def has_more(self) -> bool:
-        """Whether threads hold more than a tile and a causal mask's bound."""
-        return self.group != 1 or self.has_window or self.is_sliced or self.is_capped
-
     def _derived(self) -> dict[str, object]:
         # How many heads share keys is told at run time.
         return {"group": 0, "shares": self.group != 1}

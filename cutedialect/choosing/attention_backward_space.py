@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 from cutedialect.allocation import RoleUse, registers_of_roles
 from cutedialect.atoms import WARP_SIZE
@@ -16,33 +17,44 @@ from .need import Limits, Need
 
 # Bytes of barriers and of rows of f32 beside the tiles.
 _BESIDE_BYTES = 4096
-# Registers of a thread for addresses, bounds and coordinates, and where it holds more of these.
-_BESIDE, _MORE_BESIDE = 24, 40
+# Registers of a thread for addresses, bounds and coordinates.
+_BESIDE = 24
 # Registers of a thread of warps that multiply alone, of which 8 compute.
 _MOST_REGISTERS, _WARPS = 255, 8
 # Keys of a block where rows stay, and of heads wider than this.
 _STREAMED_KEYS, _FEW_STREAMED_KEYS, _WIDE = 64, 32, 192
 _THREADS_OF_GROUP = 128
+# Scores of a tile, of two warpgroups, of which a thread holds 32, beside their slopes.
+_MOST_BESIDE = 128 * 64
 _ELEMENT_BYTES = 2
+# Tangents of capped scores, as a share of the scores: some are squared as soon as they are there.
+_CAPPED = 0.5
 
 
 @dataclass(frozen=True)
 class _Row:
     """A tile (keys, rows) for heads of up to so many dimensions, and the warps that compute over
-    (keys, rows); None leaves them to the passes.
+    (keys, rows); None leaves them to the passes. Of problems with one of the facts `without` it is
+    no tile: its threads have no registers for them.
     """
 
     widest: int
     tile: tuple[int, int]
     warps: tuple[int, int] | None = None
+    without: tuple[str, ...] = ()
+
+    def suits(self, problem: AttentionBackwardProblem) -> bool:
+        facts = vars(problem)
+        return problem.widest <= self.widest and not any(facts[name] for name in self.without)
 
 
 # Of warpgroups: those first that multiply most for each row that is loaded. A thread holds both
 # gradients of its keys beside the scores and their slopes.
 _GROUP_ROWS = (
+    _Row(64, (128, 128), (8, 1), without=("has_window",)),
     _Row(128, (128, 64), (8, 1)),
-    _Row(256, (64, 64), (4, 2)),
     _Row(128, (64, 64), (4, 1)),
+    _Row(256, (64, 64), (4, 2)),
     _Row(256, (64, 32), (4, 2)),
 )
 # Of warps alone, whose operands pass through registers.
@@ -84,17 +96,21 @@ class AttentionBackwardSpace:
         warps = schedule.warps or (_WARPS, 1)
         threads = WARP_SIZE * warps[0] * warps[1]
         depth, width = problem.dims
-        # Both gradients, scores with their slopes, and one of these as an operand of half the bits.
-        values = keys * (depth + width) + 2.5 * rows * keys
+        # Both gradients, scores with their slopes, and one of these as an operand of half the bits
+        # where multiplies read it beside both.
+        copies = 2.5 if multiplies_beside(schedule) else 2
+        copies += _CAPPED * problem.is_capped
+        values = copies * rows * keys
         if problem.adds:
-            values += max(0, rows * depth - rows * keys)
-        beside = _MORE_BESIDE if problem.has_more else _BESIDE
+            # Slopes as an operand, and what is added, for which both have made room.
+            values = max(values, 0.5 * rows * keys + rows * depth)
+        values += keys * (depth + width)
         stages = schedule.stages or 2
         size = _ELEMENT_BYTES * (depth + width)
         smem = size * (keys + stages * rows) + _ELEMENT_BYTES * rows * keys + _BESIDE_BYTES
         if problem.adds:
             smem += 4 * rows * depth
-        return Need(values / threads + beside, _room(problem, threads), smem, threads=threads)
+        return Need(values / threads + _BESIDE, _room(problem, threads), smem, threads=threads)
 
 
 ATTENTION_BACKWARD = AttentionBackwardSpace()
@@ -109,6 +125,14 @@ def streamed_keys(problem: AttentionBackwardProblem, schedule: Schedule) -> int:
     return min(schedule.tile[0], most)
 
 
+def multiplies_beside(schedule: Schedule) -> bool:
+    """Whether the gradients of values are multiplied beside what makes slopes of scores, which
+    takes registers for both and for the operand: of the widest tiles a thread has none.
+    """
+    assert schedule.tile is not None
+    return prod(schedule.tile[:2]) <= _MOST_BESIDE
+
+
 def _room(problem: AttentionBackwardProblem, threads: int) -> float:
     """The registers of a thread that computes."""
     if not problem.on_groups:
@@ -121,7 +145,7 @@ def _candidates(problem: AttentionBackwardProblem) -> Iterator[Schedule]:
     """The rows of a target that heads fit."""
     rows = _GROUP_ROWS if problem.on_groups else _WARP_ROWS
     for row in rows:
-        if problem.widest > row.widest:
+        if not row.suits(problem):
             continue
         if not problem.on_groups:
             yield Schedule(tile=row.tile, warps=row.warps)

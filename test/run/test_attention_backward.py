@@ -378,7 +378,7 @@ def test_descent_along_the_gradients_lowers_the_loss(monkeypatch):
 @pytest.mark.parametrize(
     ("d", "causal", "tile"),
     [
-        (64, True, "(128,64)"),
+        (64, True, "(128,128)"),
         (128, False, "(128,64)"),
         (128, True, "(128,64)"),
         (256, True, "(64,64)"),

@@ -51,12 +51,13 @@ def attention_backward(
     tile: tuple[int, int] = (64, 64),
     dims: tuple[int, int] = (64, 64),
     streamed: int = 64,
+    beside: bool = True,
 ) -> None:
     """The gradients dQ, dK and dV that are asked for, of softmax(scores) V and its logarithms lse,
     where the loss has the slopes dO and dlse along these; arguments are those of `key_gradients`,
     `scale` that of scores in units of log2(e) and `factor` in natural ones. `tile` is (keys, rows),
-    `dims` are the head dimensions, rounded up, and `streamed` the keys of a block of
-    the pass over the keys.
+    `dims` are the head dimensions, rounded up, `streamed` the keys of a block of the pass over the
+    keys, and `beside` says where dV is multiplied.
 
     Memory of the call: `logarithms` and `delta` (batch, heads..., rows of whole tiles); `sums`
     (..., D) of dQ, added up in the order in which CTAs come, without which a pass over the keys has
@@ -76,7 +77,7 @@ def attention_backward(
     if dK is not None or dV is not None:
         launch(
             key_gradients, g, Q, K, V, logarithms, delta, sums, dK, dV, *about, items, *offsets,
-            tile=tile, dims=dims,
+            tile=tile, dims=dims, beside=beside,
         )  # fmt: skip
     if sums is not None:
         launch(
@@ -84,7 +85,9 @@ def attention_backward(
             schedule=plan, rows=tile[1], dims=dims,
         )  # fmt: skip
     elif dQ is not None:
+        # Threads of two warpgroups have no registers for the bounds of several loops.
+        split_loops = "no" if tile[1] > 64 else None
         launch(
             query_gradients, dQ, g, Q, K, V, logarithms, delta, *about, *offsets,
-            schedule=Schedule(), tile=(streamed, tile[1]), dims=dims,
+            schedule=Schedule(split_loops=split_loops), tile=(streamed, tile[1]), dims=dims,
         )  # fmt: skip

@@ -89,6 +89,9 @@ _MIN_SECTOR_EFFICIENCY = 0.5
 # Registers of a thread that do not hold tiles: addresses, predicates, what an element's formula
 # needs.
 _OTHER_REGISTERS = 60
+# Sums that a loop beside multiplies adds in memory leave at once up to so many bits: a step of some
+# columns would wait within the trip until TMA has read the one before.
+_MOST_SUMS_BITS = 32 * 1024 * 8
 # CTAs that a processor holds where all warps do the same.
 _BESIDE = 2
 
@@ -281,7 +284,9 @@ class ResultStores:
         divides = self.binding.schedule.overlaps_multiplies or not _may_overlap(ops)
         chunk = columns_at_once(columns, *bits_at_once, divides=divides)
         aligned = all(map(self._is_aligned, ops))
-        if aligned:
+        if _leave_each_trip(ops) and shape[0] * columns * max(bits) <= _MOST_SUMS_BITS:
+            chunk = columns
+        elif aligned:
             chunk = min(columns_of_part(op.destination.type) for op in ops)  # pyright: ignore[reportArgumentType]
         elif self.binding.schedule.epilogue == "smem" and chunk % WARP_SIZE == 0:
             # Addresses of more columns of what is reordered would take registers, and save none.
@@ -539,6 +544,16 @@ def _belongs(group: Sequence[cute.CopyOp], op: cute.CopyOp) -> bool:
             return False
         between = between.next_op
     return True
+
+
+def _leave_each_trip(ops: Sequence[cute.CopyOp]) -> bool:
+    """Whether sums are added in memory in each trip of a loop that multiplies."""
+    loops = [each for each in ops_around(ops[0]) if isinstance(each, scf.ForOp)]
+    return (
+        all(reduction_of(op) is not None for op in ops)
+        and bool(loops)
+        and any(isinstance(op, cute.GemmOp) for op in loops[0].body.block.ops)
+    )
 
 
 def _may_overlap(ops: Sequence[cute.CopyOp]) -> bool:

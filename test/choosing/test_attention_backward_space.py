@@ -1,0 +1,50 @@
+"""Tiles of attention's backward pass: the widest whose values a thread has registers for."""
+
+from __future__ import annotations
+
+import pytest
+
+from cutedialect.choosing.attention_backward_problem import AttentionBackwardProblem
+from cutedialect.choosing.attention_backward_space import (
+    ATTENTION_BACKWARD,
+    multiplies_beside,
+)
+from cutedialect.choosing.choose import choose
+from cutedialect.schedule import Schedule
+
+
+def chosen(**facts):
+    depth = facts.pop("d", 128)
+    return choose(ATTENTION_BACKWARD, AttentionBackwardProblem((depth, depth), **facts))
+
+
+@pytest.mark.parametrize(
+    ("facts", "tile", "warps"),
+    [
+        ({"d": 64}, (128, 128), (8, 1)),
+        ({"d": 64, "group": 4, "is_sliced": True, "is_masked": True}, (128, 128), (8, 1)),
+        ({"d": 64, "has_window": True}, (128, 64), (8, 1)),
+        ({"d": 64, "is_capped": True}, (128, 64), (8, 1)),
+        ({}, (128, 64), (8, 1)),
+        ({"group": 4}, (128, 64), (8, 1)),
+        ({"has_window": True}, (128, 64), (8, 1)),
+        ({"is_sliced": True, "group": 8}, (128, 64), (8, 1)),
+        ({"is_capped": True}, (64, 64), (4, 1)),
+        ({"d": 192, "adds": False}, (64, 64), (4, 2)),
+    ],
+)
+def test_tiles_of_warpgroups(facts, tile, warps):
+    """Each of these assembles without a spill; a cap takes the registers of tangents."""
+    schedule = chosen(**facts)
+    assert (schedule.tile, schedule.warps) == (tile, warps)
+
+
+def test_of_the_widest_tile_no_operand_is_beside_scores_and_slopes():
+    assert not multiplies_beside(chosen(d=64))
+    assert multiplies_beside(chosen(d=128))
+
+
+def test_fields_of_a_schedule_are_kept():
+    schedule = Schedule(tile=(64, 64))
+    problem = AttentionBackwardProblem((128, 128))
+    assert choose(ATTENTION_BACKWARD, problem, schedule).tile == (64, 64)
