@@ -16,6 +16,7 @@ from benchmarks.protocol_verdict import checked, verdict
 from cutedialect.dialects import all_dialects
 from cutedialect.dialects.pipeline import RoleOp
 from cutedialect.dialects.walks import walk
+from cutedialect.passes.cute_to_ptx import pipeline
 
 RING = Path(__file__).parents[1] / "passes" / "check_protocol" / "ring.mlir"
 # What changes nothing: TMA commits by itself; a fence also works for whoever is behind the barrier;
@@ -60,6 +61,25 @@ def test_the_check_finds_what_an_edit_breaks(edit):
     says, what = verdict(module)
     harmless = HARMLESS | HARMLESS_AT_THE_END if is_at_the_end else HARMLESS
     assert says == ("proved" if edit.kind in harmless else "found"), what
+
+
+def test_a_cluster_has_two_work_items_where_it_takes_several_tiles_at_once():
+    """A stage that is released while it is read is filled by the next item."""
+    a = np.zeros((256, 256), np.float16)
+    schedule = "roles = specialized, cluster = (2,2), stages = 3, scheduler = persistent"
+    kernel = cute.compile(cute.gemm, a, a, arch="sm_90a", schedule=schedule, backend="emulator")
+    module = kernel.traced()
+    for step in pipeline("sm_90a", schedule):
+        if step.name == "cute-check-protocol":
+            break
+        step.apply(Context(), module)
+    assert verdict(module) == ("proved", "")
+    edits = [edit for edit in edits_of(module) if edit.kind == "wgmma_wait later"]
+    assert len(edits) == 2
+    for edit in edits:
+        mutant = module.clone()
+        edit.apply(next(op for number, op in enumerate(walk(mutant)) if number == edit.number))
+        assert verdict(mutant)[0] == "found"
 
 
 def test_a_call_that_is_kept_ready_is_compiled_for_each_mutant(monkeypatch):

@@ -6,22 +6,28 @@ that what belongs together in the program does in the case.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from xdsl.ir import Operation
 
 from .findings import Finding
 from .machine import Case, Machine, TooLong
-from .nodes import Skeleton
+from .nodes import Body, Skeleton
 
 _WORK_ITEMS = "work_items"
 _SOME_TILES = 3
+# Work items of a CTA, where a list of shares says so.
+_ITEMS = 2
 _FEW_ELEMENTS = 2
 # Trips that one tile along each extent makes at most, where an extent counts elements.
 _MOST_OF_A_TILE = 8
 # Trips of one loop, or rounds of one `scf.while`, after which a case is not run to its end.
 _MOST_TRIPS, _MOST_TRIPS_THAT_HOLD = 400, 40
+# More than one or two tiles have elements.
+_A_LARGE_NUMBER = 300
+# Conditions that are tried one by one.
+_MOST_CONDITIONS = 16
 _ONE_TILE = "one tile of each extent"
 # What elements of tensors are, times their index and so many more: lengths, offsets, numbers of
 # blocks. The large ones are several tiles.
@@ -45,6 +51,7 @@ class Inputs:
         self.above = 1
         self.holds = False
         self.has_tiles = True
+        self.absent = 0
         self.asked: dict[Any, int] = {}
 
     def __call__(self, term: Any) -> int:
@@ -57,12 +64,13 @@ class Inputs:
         """What a term is, without a note that it was asked for."""
         if term in self.values:
             return self.values[term]
-        if term[0] == "dim" and term[2][0] == "input":
-            key = term[2][1], term[1]
+        key = _key(term)
+        if key is not None and key is not term:
             unit = self.skeleton.units.get(key, 1) if self.has_tiles else 1
-            return unit * self.tiles.get(key, self.tiles.get("all", 1))
-        if term[0] == "input":
-            return self.tiles.get(term, 1)
+            tiles = self.tiles.get(key, self.tiles.get("all", 1))
+            return unit * tiles - (self.absent if tiles and unit > 1 else 0)
+        if key is not None:
+            return self.tiles.get(key, 1)
         if term[0] == "condition":
             return int(self.holds)
         if term[1] == "cute.block_idx":
@@ -71,17 +79,22 @@ class Inputs:
             return self.grid if term[2] and "x" in term[2][0] else 1
         if term[1] in _FIRST:
             return 0
+        if term[1] == "cute.member":
+            # Where each share of the work items begins.
+            return _ITEMS * self._index(term[4:])
         if term[1] == "cute.read":
             # Numbers that grow, as offsets do, from zero or from the first one on.
-            at = sum(index for index in term[4:] if isinstance(index, int))
-            return self.data * (at + self.above)
+            return self.data * (self._index(term[4:]) + self.above)
         return self.data
+
+    def _index(self, terms: Sequence[Any]) -> int:
+        return sum(term if isinstance(term, int) else self(term) for term in terms)
 
     def but(self, **changes: Any) -> Inputs:
         """The same but for some attributes."""
         other = Inputs(self.skeleton, dict(self.tiles))
-        other.values = dict(self.values)
-        for name in ("grid", "block", "data", "above", "holds", "has_tiles"):
+        other.values = self.values | changes.get("values", {})
+        for name in ("grid", "block", "data", "above", "holds", "has_tiles", "absent"):
             setattr(other, name, changes.get(name, getattr(self, name)))
         other.tiles |= changes.get("tiles", {})
         return other
@@ -108,6 +121,28 @@ class _Runs:
         self.count = 0
         self.found: list[Finding] = []
         self._ran: list[_Ran] = []
+        self._entered: set[Body] = set()
+
+    @property
+    def missed(self) -> set[Body]:
+        """The bodies that no case has entered."""
+        return self.skeleton.bodies - self._entered
+
+    @property
+    def blocks(self) -> list[Any]:
+        """The coordinates of the block that some case asked for."""
+        asked = dict.fromkeys(term for ran in self._ran for term in ran.asked)
+        return [term for term in asked if term[1] == "cute.block_idx"]
+
+    @property
+    def conditions(self) -> dict[Any, int]:
+        """The conditions that some case asked for, and what it got."""
+        return {
+            term: number
+            for ran in self._ran
+            for term, number in ran.asked.items()
+            if term[0] == "condition"
+        }
 
     def trips(self, name: str, inputs: Inputs, most_trips: int = _MOST_TRIPS) -> _Ran:
         """Run a case: the trips of its loops, none where some loop has too many."""
@@ -121,6 +156,7 @@ class _Runs:
             trips = machine.trips
         except TooLong:
             trips = {}
+        self._entered |= machine.entered
         ran = _Ran(inputs.asked, trips)
         self._ran.append(ran)
         return ran
@@ -155,26 +191,20 @@ def _cases(runs: _Runs) -> Iterator[None]:
     yield
     inner: list[Any] = []
 
-    def vary(term: Any, key: Any, tiles: int) -> Trips:
-        return runs.trips(_name(skeleton, term, tiles), base.but(tiles={key: tiles})).trips
+    def vary(key: Any, tiles: int) -> Trips:
+        return runs.trips(_name(skeleton, key, tiles), base.but(tiles={key: tiles})).trips
 
-    for term in asked:
-        if term[0] == "dim" and term[2][0] == "input":
-            key: Any = (term[2][1], term[1])
-        elif term[0] == "input":
-            key = term
-        else:
-            continue
+    for key in filter(None, map(_key, asked)):
         # What changes only how many work items there are is done with some and with none, and so is
         # what changes no more with many than with some.
-        some = many = _inner(vary(term, key, _SOME_TILES))
+        some = many = _inner(vary(key, _SOME_TILES))
         yield
         if some != usual:
             inner.append(key)
-            many = _inner(vary(term, key, counts[-1]))
+            many = _inner(vary(key, counts[-1]))
             yield
         for tiles in counts if many != some else (0,):
-            vary(term, key, tiles)
+            vary(key, tiles)
             yield
     if any(term[0] == "condition" for term in asked):
         # Code that only they reach may go through tiles element by element.
@@ -190,6 +220,58 @@ def _cases(runs: _Runs) -> Iterator[None]:
             yield
         runs.trips("the next block", base.but(block=skeleton.cluster))
         yield
+    scalars = [term for term in asked if term[0] == "input"]
+    extents = [key for key in inner if key not in scalars]
+    for name, inputs in _further(runs, base, extents, scalars, counts):
+        if not runs.missed:
+            return
+        runs.trips(name, inputs)
+        yield
+
+
+def _further(
+    runs: _Runs,
+    base: Inputs,
+    extents: Sequence[Any],
+    scalars: Sequence[Any],
+    counts: Sequence[int],
+) -> Iterator[tuple[str, Inputs]]:
+    """Cases for what the usual ones have not entered: the rest of a tile, several extents that vary
+    together, other blocks, conditions one by one.
+    """
+    units = runs.skeleton.units
+    for key in extents:
+        for tiles in counts[1:]:
+            name = f"{_name(runs.skeleton, key, tiles)} but for an element"
+            yield name, base.but(tiles={key: tiles}, absent=1)
+    together = dict.fromkeys((*extents, *(key for key, unit in units.items() if unit > 1)))
+    several = base
+    for tiles in (_SOME_TILES, counts[-1]):
+        for number in dict.fromkeys((1, _A_LARGE_NUMBER if scalars else 1)):
+            numbers = dict.fromkeys(together, tiles) | dict.fromkeys(scalars, number)
+            for absent in (0, 1):
+                several = base.but(tiles=numbers, absent=absent)
+                name = f"{tiles} tiles along each extent" + " but for an element" * absent
+                yield name + f" and scalars of {number}" * (number > 1), several
+    for term in runs.blocks:
+        for block in range(1, _SOME_TILES + 1):
+            values = {term: block * runs.skeleton.cluster}
+            for inputs in (base, several):
+                yield f"block {block}", inputs.but(values=values)
+    flipped: set[Any] = set()
+    while len(flipped) < _MOST_CONDITIONS:
+        rest = [(term, number) for term, number in runs.conditions.items() if term not in flipped]
+        if not rest:
+            return
+        term, number = rest[0]
+        flipped.add(term)
+        values = {term: 1 - number}
+        name = f"{term[1]} that is {1 - number}"
+        for inputs in (base, several):
+            yield name, inputs.but(values=values)
+            for data, above in _ELEMENTS[-2:]:
+                elements = inputs.but(values=values, data=data, above=above)
+                yield f"{name} and elements of {data}", elements
 
 
 def _find_smaller_units(runs: _Runs) -> None:
@@ -219,14 +301,27 @@ def _inner(trips: Trips) -> dict[Operation, frozenset[int]]:
     }
 
 
-def _name(skeleton: Skeleton, term: Any, tiles: int) -> str:
+def _key(term: Any) -> Any:
+    """What a case varies of a term: an input, or an extent (argument, mode); None for another."""
+    if term[0] == "input":
+        return term
+    if term[0] != "dim":
+        return None
+    of = term[2]
+    if of[1] == "cute.member":
+        of = of[3]
+    return (of[1], term[1]) if of[0] == "input" else None
+
+
+def _name(skeleton: Skeleton, key: Any, tiles: int) -> str:
     """What a case varies."""
-    number = term[2][1] if term[0] == "dim" else term[1]
+    is_input = key[0] == "input"
+    number = key[1] if is_input else key[0]
     argument = skeleton.kernel.body.block.args[number]
     name = f"%{argument.name_hint or number}"
-    if term[0] == "input":
+    if is_input:
         return f"{name} = {tiles}"
-    return f"{tiles} tile{'s' * (tiles != 1)} along mode {term[1]} of {name}"
+    return f"{tiles} tile{'s' * (tiles != 1)} along mode {key[1]} of {name}"
 
 
 def _with_two_items(runs: _Runs) -> tuple[Inputs, list[Any]]:
@@ -241,13 +336,21 @@ def _with_two_items(runs: _Runs) -> tuple[Inputs, list[Any]]:
     if count is None:
         return base, asked
     if count > 2:
-        return base.but(grid=cluster * -(-count // 2)), asked
+        return base.but(grid=_half(count) * cluster), asked
     for term in asked:
-        if count < 2 and term[0] == "dim" and term[2][0] == "input":
-            other = base.but(tiles={(term[2][1], term[1]): 2 * cluster})
-            if _items(runs.trips(_name(runs.skeleton, term, 2 * cluster), other).trips) == 2:
-                return other, asked
+        key = _key(term)
+        if count < 2 and key is not None and key[0] != "input":
+            # Along one extent a cluster may take that many tiles at once.
+            other = base.but(tiles={key: 2 * cluster})
+            count = _items(runs.trips(_name(runs.skeleton, key, 2 * cluster), other).trips) or 0
+            if count >= 2:
+                return other.but(grid=_half(count) * cluster), asked
     return base, asked
+
+
+def _half(count: int) -> int:
+    """Clusters, so that one of them has two of some work items."""
+    return -(-count // 2)
 
 
 def _items(trips: Trips) -> int | None:

@@ -41,6 +41,8 @@ class Team:
         # Whether the innermost loop around it is in its last trip.
         self.is_last = False
         self.counts: dict[Any, int] = {}
+        # By ring: the position of the last stage that it waited for, to fill or to read it.
+        self.waited: dict[int, int] = {}
         # Groups of asynchronous accesses by engine and the warp that issues them, -1 where all do:
         # those committed, and those since.
         self.groups: dict[tuple[Engine, int], list[list[Access]]] = {}
@@ -104,6 +106,8 @@ class Access:
     column: int
     is_done: bool = True
     at: Coordinates = field(default_factory=dict)
+    ring: int = -1
+    position: int | None = None
 
     def of_warp(self, warp: int) -> Access | None:
         """What a warp does of it; None for nothing."""

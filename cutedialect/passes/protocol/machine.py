@@ -18,11 +18,14 @@ from .findings import Finding
 from .mbarriers import Ring
 from .nodes import (
     INSTANCE,
+    OF_NO_STATE,
+    Body,
     Branch,
     Event,
     Loop,
     Number,
     Part,
+    Place,
     Skeleton,
     Sum,
     Touch,
@@ -63,6 +66,7 @@ class Machine:
     trace: Callable[[Team, Event], None] | None = None
     found: list[Finding] = field(default_factory=list)
     trips: dict[Operation, set[int]] = field(default_factory=dict)
+    entered: set[Body] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         skeleton = self.skeleton
@@ -141,6 +145,9 @@ class Machine:
                 slots[node.slot] = node.function(one, other)
             elif kind is Number:
                 slots[node.slot] = node.step([slots[at] for at in node.operands], number)
+            elif kind is Place:
+                slots[node.position] = position = slots[node.state]
+                slots[node.stage] = position % node.stages
             elif kind is Event:
                 if node.pred >= 0 and not number(slots[node.pred]):
                     self.absent(team, node)
@@ -153,7 +160,9 @@ class Machine:
             elif kind is Loop:
                 yield from self.loop(team, node)
             elif kind is Branch:
-                body, given = node.sides[0 if number(slots[node.condition]) else 1]
+                side = 0 if number(slots[node.condition]) else 1
+                self.entered.add((node.op, side))
+                body, given = node.sides[side]
                 yield from self.play(team, body)
                 _move(slots, given)
             elif kind is While:
@@ -168,6 +177,8 @@ class Machine:
         self.trips.setdefault(node.op, set()).add(len(trips))
         if len(trips) > self.case.most_trips:
             raise TooLong
+        if trips:
+            self.entered.add((node.op, 0))
         for argument, first, _, _ in node.carried:
             slots[argument] = slots[first]
         around, last = team.is_last, trips[-1] if trips else 0
@@ -189,6 +200,7 @@ class Machine:
             if not self.number(slots[node.condition]):
                 break
             _move(slots, node.passed)
+            self.entered.add((node.op, 1))
             slots[node.trip] += 1
             yield from self.play(team, node.after)
             _move(slots, node.nexts)
@@ -279,6 +291,13 @@ class Machine:
                         f"stage {at} of {ring.name} is left with {barrier.pending} pending "
                         f"arrivals of {barrier.count} and {barrier.bytes} bytes",
                     )
+                elif barrier.last is not None and barrier.phases > barrier.awaited:
+                    self.report(
+                        findings.PENDING,
+                        barrier.last,
+                        f"stage {at} of {ring.name} is full at the end, and no role has waited for "
+                        "it: expected a wait, and a state that advances as the producer's does",
+                    )
 
     # Accesses.
 
@@ -304,6 +323,11 @@ class Machine:
             column, is_done,
             {name: tuple(map(team.slots.__getitem__, at)) for name, at in event.coordinates},
         )  # fmt: skip
+        stage = each.stage
+        if stage is not None:
+            at_state = stage.slot != OF_NO_STATE
+            position = team.slots[stage.slot] if at_state else team.waited.get(stage.ring)
+            access.ring, access.position = stage.ring, position
         if team.offset or (each.parts is not None and team.warps < len(each.parts)):
             mine = 0
             for warp in range(team.warps):

@@ -19,6 +19,7 @@ class MBarrier:
     pending: int = 0
     bytes: int = 0
     phases: int = 0
+    awaited: int = 0
     clock: Clock | None = None
     gathered: Clock | None = None
     last: Event | None = None

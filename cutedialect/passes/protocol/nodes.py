@@ -23,6 +23,18 @@ from .scalars import Step
 INSTANCE = 0
 
 
+class Stage(NamedTuple):
+    """Which stage of a ring a tile is: that of the position in a slot, or, where its index is of no
+    state (`OF_NO_STATE`), that of the position which its role waited for last.
+    """
+
+    ring: int
+    slot: int
+
+
+OF_NO_STATE = -1
+
+
 class View(NamedTuple):
     """A tile of an arena: layout in elements, and where it begins, in granules."""
 
@@ -31,6 +43,7 @@ class View(NamedTuple):
     granules: Granules
     start: int
     terms: tuple[tuple[int, int], ...]
+    stage: Stage | None = None
 
 
 class Touch(NamedTuple):
@@ -45,6 +58,7 @@ class Touch(NamedTuple):
     terms: tuple[tuple[int, int], ...]
     writes: bool
     keeps: bool = False
+    stage: Stage | None = None
 
 
 def place_of(touch: Touch, slots: list[Any], number: Callable[[Any], int]) -> int:
@@ -93,6 +107,15 @@ class Sum(NamedTuple):
     other: int
 
 
+class Place(NamedTuple):
+    """Slots get the position of a state, and its stage."""
+
+    stage: int
+    position: int
+    state: int
+    stages: int
+
+
 class Loop(NamedTuple):
     """`scf.for`: bounds, the slot that counts its trips, and (argument, first, next, result) of
     what it carries.
@@ -135,12 +158,18 @@ class Part(NamedTuple):
     body: tuple[Any, ...]
 
 
-Node = Number | Sum | Event | Loop | Branch | While | Part
+Node = Number | Sum | Place | Event | Loop | Branch | While | Part
+
+
+Body = tuple[Operation, int]
+"""The op and the number of its region, of a body that has events."""
 
 
 @dataclass
 class Skeleton:
-    """A kernel: its nodes, the number of slots, arenas and registers, and its rings and roles."""
+    """A kernel: its nodes, the number of slots, arenas and registers, its rings and roles, and the
+    bodies of loops and conditions that some case has to enter.
+    """
 
     kernel: cute.KernelOp
     warps: int
@@ -153,5 +182,5 @@ class Skeleton:
     turns: dict[int, int] = field(default_factory=dict)
     inputs: dict[int, Any] = field(default_factory=dict)
     constants: dict[int, int] = field(default_factory=dict)
-    loops: list[Operation] = field(default_factory=list)
+    bodies: set[Body] = field(default_factory=set)
     units: dict[tuple[int, int], int] = field(default_factory=dict)

@@ -132,6 +132,7 @@ def _await(machine: Machine, team: Team, event: Event, barrier: MBarrier, rounds
 def _acquire(machine: Machine, team: Team, event: Event) -> bool:
     ring = machine.rings[event.ring]
     position = team.slots[event.state]
+    team.waited[event.ring] = position
     stage = position % ring.stages
     if ring.op.is_released and not _await(
         machine, team, event, ring.empty[stage], position // ring.stages
@@ -149,7 +150,12 @@ def _wait(machine: Machine, team: Team, event: Event) -> bool:
     ring = machine.rings[event.ring]
     position = team.slots[event.state]
     barrier = ring.full[position % ring.stages]
-    return _await(machine, team, event, barrier, position // ring.stages + 1)
+    phase = position // ring.stages + 1
+    if not _await(machine, team, event, barrier, phase):
+        return False
+    team.waited[event.ring] = position
+    barrier.awaited = max(barrier.awaited, phase)
+    return True
 
 
 def _commit(machine: Machine, team: Team, event: Event) -> bool:

@@ -14,6 +14,8 @@ from xdsl.ir import Operation
 
 from cutedialect.dialects import cute
 
+from .findings import place_of
+
 Value = Any
 Numbers = Callable[[Value], int]
 """Makes an integer of a value."""
@@ -121,4 +123,7 @@ def _term(op: Operation) -> Step:
         op.name,
         tuple(str(value) for value in op.properties.values()),
     )
+    if isinstance(op, cute.AnyOp):
+        # What registers hold is no number: the line tells one question from another.
+        head += (place_of(op),)
     return lambda values, _: (*head, *values)

@@ -7,9 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from cutedialect.dialects import cute, cute_nvgpu, pipeline
 from cutedialect.dialects.cute import FragmentType, MemRefType
@@ -21,13 +20,16 @@ from . import regions
 from .events import Does, Engine, Row, operands_of, row_of
 from .nodes import (
     INSTANCE,
+    OF_NO_STATE,
     Branch,
     Event,
     Loop,
     Node,
     Number,
     Part,
+    Place,
     Skeleton,
+    Stage,
     Sum,
     Touch,
     View,
@@ -35,6 +37,7 @@ from .nodes import (
 )
 from .regions import LANES_PER_WARP, Granules
 from .scalars import constant_of, function_of, step_of
+from .units import units_of
 
 # Bytes of a buffer whose granules are its elements.
 _SMALL_BYTES = 512
@@ -117,6 +120,7 @@ class _Extraction:
         self.views: dict[SSAValue, View] = {}
         self.rings: dict[SSAValue, int] = {}
         self.states: dict[SSAValue, tuple[int, int]] = {}
+        self.stages: dict[SSAValue, Stage] = {}
         self.barriers: dict[SSAValue, tuple[int, int]] = {}
         self.registers: dict[SSAValue, int] = {}
         self.needed: set[SSAValue] = set()
@@ -134,7 +138,7 @@ class _Extraction:
         self._find_registers(ops)
         self._find_arenas(ops)
         self._find_needed(ops)
-        self._find_units(ops)
+        self.found.units = units_of(ops)
         for argument in self.kernel.body.block.args:
             self.found.inputs[self.slot(argument)] = argument
         self.found.nodes = self.block(self.kernel.body.block)
@@ -155,6 +159,17 @@ class _Extraction:
             if not touched & apart:
                 rings = set[Any]().union(*(self.staged.get(at, ()) for at in touched))
                 event.coordinates = tuple(each for each in event.coordinates if each[0] in rings)
+            event.touches = tuple(map(self._staged, event.touches))
+
+    def _staged(self, touch: Touch) -> Touch:
+        """A touch of a stage whose index is of no state is one of the ring that stages its buffer,
+        where one alone does.
+        """
+        if touch.stage is None or touch.stage.slot != OF_NO_STATE:
+            return touch
+        rings = self.staged[touch.arena]
+        stage = Stage(next(iter(rings)), OF_NO_STATE) if len(rings) == 1 else None
+        return touch._replace(stage=stage)
 
     def slot(self, value: SSAValue) -> int:
         return self.slots.setdefault(value, len(self.slots))
@@ -214,15 +229,6 @@ class _Extraction:
                 self.needed.add(value)
                 waiting += _sources(value)
 
-    def _find_units(self, ops: Sequence[Operation]) -> None:
-        """Extents of arguments (argument, mode), and by what they are divided into tiles."""
-        for op in ops:
-            if not isinstance(op, cute.DimOp) or not isinstance(op.memref, BlockArgument):
-                continue
-            unit = _divisor(op.result, _STEPS_TO_DIVISION)
-            if unit is not None:
-                self.found.units[op.memref.index, op.mode.value.data] = unit
-
     # Blocks, in order.
 
     def block(self, block: Block) -> tuple[Node, ...]:
@@ -232,6 +238,15 @@ class _Extraction:
             if node is not None:
                 nodes.append(node)
         return tuple(nodes)
+
+    def body(self, op: Operation, block: Block) -> tuple[Node, ...]:
+        """The block of an op that may be left out."""
+        nodes = self.block(block)
+        if any(not isinstance(node, Number | Sum | Place) for node in nodes):
+            region = block.parent_region()
+            assert region is not None
+            self.found.bodies.add((op, op.regions.index(region)))
+        return nodes
 
     def node(self, op: Operation) -> Node | None:
         kind = type(op)
@@ -278,14 +293,13 @@ class _Extraction:
             if argument in self.needed or result in self.needed
         )
         bounds = (self.slot(op.lb), self.slot(op.ub), self.slot(op.step))
-        self.found.loops.append(op)
         return Loop(op, self.slot(index), trip, bounds, carried, body)
 
     def _trips(self, op: Operation, block: Block) -> tuple[int, tuple[Node, ...]]:
         """The slot that counts a loop's trips, and what is in them."""
         trip = self.slots[("trip", op)] = len(self.slots)
         self.loops.append((op, (trip,)))
-        body = self.block(block)
+        body = self.body(op, block)
         self.loops.pop()
         return trip, body
 
@@ -296,7 +310,7 @@ class _Extraction:
                 sides.append(((), ()))
                 continue
             block = region.block
-            body = self.block(block)
+            body = self.body(op, block)
             last = block.last_op
             given = last.operands if isinstance(last, scf.YieldOp) else ()
             sides.append((body, self._pairs(given, op.results) if op.results else ()))
@@ -348,7 +362,7 @@ class _Extraction:
         # How far the state has gone: stage and phase are its rest and its quotient.
         return Number(slot, lambda values, number: 0, ())
 
-    def _given(self, op: Operation) -> Number | Sum | None:
+    def _given(self, op: Operation) -> Number | Sum | Place | None:
         if isinstance(op, pipeline.BarrierOp):
             self.barriers[op.barrier] = self.states[op.state]
             return None
@@ -356,8 +370,9 @@ class _Extraction:
             return Number(self.slot(op.index), lambda values, _: values[0], (INSTANCE,))
         if isinstance(op, pipeline.IndexOp):
             ring, state = self.states[op.state]
-            stages = self.found.rings[ring].stages
-            return Number(self.slot(op.index), lambda values, _: values[0] % stages, (state,))
+            position = self.slots[("position", op)] = len(self.slots)
+            self.stages[op.index] = Stage(ring, position)
+            return Place(self.slot(op.index), position, state, self.found.rings[ring].stages)
         result = op.results[0]
         if isinstance(result.type, MemRefType) and result.type.space != "gmem":
             self._view(op)
@@ -383,19 +398,22 @@ class _Extraction:
         type_ = _type(result)
         if source is None:
             raise Undecided(op, "the buffer of its operand is not known")
-        arena, layout, granules, start, terms = source
+        arena, _, granules, start, terms, stage = source
+        layout = source.layout
         if isinstance(op, cute.StageOp):
             stride = _type(op.source).stride[-1]
-            index = op.index.owner
             rings = self.staged.setdefault(arena, set())
-            if isinstance(index, pipeline.IndexOp):
-                rings.add(self.states[index.state][0])
+            stage = self.stages.get(op.index)
+            if stage is None:
+                stage = Stage(OF_NO_STATE, OF_NO_STATE)
+            else:
+                rings.add(stage.ring)
             terms = (*terms, (self.slot(op.index), granules.place(stride)))
         elif isinstance(op, cute.SubviewOp):
             start += granules.place(layout(*op.origin.get_values()))
         elif not isinstance(op, cute.TransposeOp):
             raise Undecided(op, f"no row says which part of a buffer {op.name} gives")
-        self.views[result] = View(arena, type_.layout, granules, start, terms)
+        self.views[result] = View(arena, type_.layout, granules, start, terms, stage)
 
     # Events.
 
@@ -496,14 +514,15 @@ class _Extraction:
             terms = (*terms, (self.slot(op.index), view.granules.place(stride)))
             first = (mask, *(0 for _ in range(self.warps - 1)))
             parts = first if isinstance(op, pipeline.SendOp) else None
-            return Touch(view.arena, mask, parts, start, terms, writes)
+            stage = self.stages.get(op.index)
+            return Touch(view.arena, mask, parts, start, terms, writes, stage=stage)
         mask = regions.whole(view.layout, view.granules)
         parts = self._parts(op, row, value, view)
         if parts is not None:
             mask = 0
             for part in parts:
                 mask |= part
-        return Touch(view.arena, mask, parts, start, terms, writes)
+        return Touch(view.arena, mask, parts, start, terms, writes, stage=view.stage)
 
     def _parts(
         self, op: Operation, row: Row, value: SSAValue, view: View
@@ -569,27 +588,6 @@ def _held(
     if not isinstance(type_, FragmentType) or type_.tv is None:
         return None
     return regions.by_warp(type_.tv, type_.shape, layout, granules, warps, is_stored)
-
-
-# Ops between an extent and its division into tiles: bounds, offsets, what is left.
-_STEPS_TO_DIVISION = 4
-_DIVISIONS = (arith.CeilDivSIOp, arith.DivSIOp, arith.FloorDivSIOp)
-
-
-def _divisor(value: SSAValue, steps: int) -> int | None:
-    """By what a number, or what is computed from it, is divided into tiles."""
-    for use in value.uses:
-        user = use.operation
-        if type(user) in _DIVISIONS and use.index == 0:
-            divisor = user.operands[1].owner
-            constant = divisor.value if isinstance(divisor, arith.ConstantOp) else None
-            if isinstance(constant, IntegerAttr) and constant.value.data > 1:
-                return constant.value.data
-        elif steps and type(user).dialect_name() == arith.Arith.name and user.results:
-            found = _divisor(user.results[0], steps - 1)
-            if found is not None:
-                return found
-    return None
 
 
 def _tiled(

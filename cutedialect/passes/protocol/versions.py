@@ -1,7 +1,8 @@
 """Which trip's data a read gets. Barriers may order a read of another stage than the one that the
 program means: it gets what another trip wrote, in good order.
 
-A stage is read at the place of a ring, or of the loops around both, at which it is written, or
+What is read at a position of a ring was written at that one. Where no ring says which stage it is,
+a stage is read at the place of a ring, or of the loops around both, at which it is written, or
 always so many places later. So for each pair of a write and a read there is a coordinate, the
 position of a ring's state or the number of a loop's trip, in which the write lies as far behind the
 read each time. A coordinate that does not tell the writes of one place apart says nothing of that.
@@ -48,9 +49,16 @@ class Versions:
     def __init__(self) -> None:
         self._writes: dict[tuple[int, int], _Write] = {}
         self._pairs: dict[tuple[int, int, int, int], _Pair] = {}
+        self._strays: dict[tuple[int, int], Finding] = {}
+        # What was written at a position of a ring (event, team, ring, position), until it is read;
+        # and what was read, of another position, by who had waited for that one (ring, position).
+        self._unread: dict[tuple[int, int, int, int], Event] = {}
+        self._instead: dict[tuple[int, int], tuple[Event, int, str]] = {}
 
     def wrote(self, access: Access) -> None:
         """Note a write."""
+        if access.position is not None:
+            self._unread[_place_of(access, access.position)] = access.event
         key = id(access.event), access.team.column
         write = self._writes.get(key)
         if write is None:
@@ -67,8 +75,12 @@ class Versions:
 
     def read(self, write: Access, read: Access, name: str) -> None:
         """Note that a read gets something of a write."""
+        if write.position is not None:
+            self._unread.pop(_place_of(write, write.position), None)
         if read.team.is_last:
             return  # What is read ahead for the next trip nobody uses: it may be of any trip.
+        if write.ring == read.ring >= 0:
+            self._compare_positions(write, read, name)
         key = id(write.event), write.team.column, id(read.event), read.team.column
         pair = self._pairs.get(key)
         if pair is None:
@@ -91,8 +103,28 @@ class Versions:
             for coordinate in wrong:
                 del pair.distances[coordinate]
 
+    def _compare_positions(self, write: Access, read: Access, name: str) -> None:
+        """What is read at a position of a ring was written at that one."""
+        there, here = write.position, read.position
+        if there is None or here is None:
+            return
+        awaited = read.team.waited.get(read.ring, here)
+        if awaited != here:
+            self._instead[read.ring, awaited] = read.event, here, name
+        if there != here:
+            stray = _stray(read.event, name, here, there, write.event)
+            self._strays.setdefault((id(write.event), id(read.event)), stray)
+
     def findings(self) -> Iterator[Finding]:
-        """The reads that get now this, now that trip's data."""
+        """The reads that get what was written at another position than theirs, and those that get
+        now this, now that trip's data.
+        """
+        yield from self._strays.values()
+        for (_, _, ring, awaited), write in self._unread.items():
+            instead = self._instead.get((ring, awaited))
+            if instead is not None:
+                read, position, name = instead
+                yield _stray(read, name, awaited, position, write)
         for (event, team, *_), pair in self._pairs.items():
             write = self._writes[event, team]
             if len(write.places) < 2:
@@ -107,3 +139,18 @@ class Versions:
                 "the same trip wrote, or always one of so many trips before",
                 pair.write.op,
             )
+
+
+def _place_of(write: Access, position: int) -> tuple[int, int, int, int]:
+    return id(write.event), write.team.column, write.ring, position
+
+
+def _stray(read: Event, name: str, here: int, there: int, write: Event) -> Finding:
+    """A read at a position gets what was written at another one."""
+    return Finding(
+        TRIP,
+        read.op,
+        f"reads {name} at position {here} of a ring, and gets what was written at position "
+        f"{there}: expected the stage that was waited for",
+        write.op,
+    )

@@ -16,6 +16,7 @@ from cutedialect.passes.protocol.skeleton import Undecided, skeleton_of
 from cutedialect.remarks import collecting
 
 RING = (Path(__file__).parent / "ring.mlir").read_text()
+RESULTS = (Path(__file__).parent / "results_in_a_row.mlir").read_text()
 STAGES = (Path(__file__).parent / "stage_of_another_trip.mlir").read_text()
 RELEASE = (
     "pipeline.consumer_release %ring at %from if %later {back = 1 : i32} "
@@ -140,6 +141,27 @@ def test_a_read_gets_what_its_own_trip_wrote():
     assert verdict_of(kernel_of(STAGES.replace("%s[%zero]", "%s[%i]"))).findings == ()
 
 
+STRAYS = {
+    "a state that stays behind its first stage": (
+        "      pipeline.advance %from : !pipeline.state<2>\n      %second",
+        "      %second",
+        ("CD-R8", "pipeline.producer_commit"),
+    ),
+    "a stage of no state": ("%s[%j]", "%s[%zero]", ("CD-R10", "cute.copy")),
+    "the stage of the result before": ("%s[%j]", "%s[%i]", ("CD-R10", "cute.copy")),
+}
+
+
+@pytest.mark.parametrize("name", STRAYS)
+def test_straight_line_code_reads_the_position_that_was_written(name):
+    """Each wait is behind a commit, and each write is in front of a read: another one than its."""
+    old, new, (code, op) = STRAYS[name]
+    assert RESULTS.count(old) == 1
+    assert verdict_of(kernel_of(RESULTS)).findings == ()
+    findings = verdict_of(kernel_of(RESULTS.replace(old, new))).findings
+    assert {(found.code, found.op.name) for found in findings} == {(code, op)}
+
+
 def test_a_stage_some_trips_back_is_one_of_the_trip():
     """What is written ahead, and what is read ahead of a trip that does not come, is no fault."""
     ahead = STAGES.replace("%i = arith.remui %k, %two : i32", AHEAD).replace("%s[%zero]", "%s[%j]")
@@ -166,6 +188,35 @@ def test_an_extent_of_pages_is_varied_page_by_page():
     assert skeleton.units == {(0, 1): 64}
     assert check(skeleton)[0] == []
     assert skeleton.units == {(0, 1): 1}
+
+
+def test_a_loop_over_the_rest_of_a_tile_is_entered():
+    """The extent is no whole number of tiles in some case: the loop has a trip, and its fault
+    shows.
+    """
+    rest = f"""    %columns = cute.dim %Y, 1 : {MATRIX}
+    %four = arith.constant 4 : i32
+    %whole = arith.floordivsi %columns, %four : i32
+    %all = arith.ceildivsi %columns, %four : i32
+    scf.for %k = %whole"""
+    text = STAGES.replace("%s[%zero]", "%s[%other]").replace(LOOP, rest).replace("to %n", "to %all")
+    text = text.replace("      %to = ", "      %other = arith.subi %one, %i : i32\n      %to = ")
+    (found,) = verdict_of(kernel_of(text)).findings
+    assert (found.code, found.case) == ("CD-R6", "3 tiles along each extent but for an element")
+
+
+def test_code_of_another_block_is_entered():
+    block = """      %bx = cute.block_idx x
+      %is_second = arith.cmpi eq, %bx, %two : i32
+      scf.if %is_second {
+        pipeline.consumer_wait %ring at %from : !pipeline.ring<2>, !pipeline.state<2>
+      }
+"""
+    last = "      cute_nvgpu.tma_store_wait {pending = 0 : i32, read}\n    }"
+    assert RING.count(last) == 1
+    text = RING.replace(last, f"      %two = arith.constant 2 : i32\n{block}{last}")
+    (found,) = verdict_of(kernel_of(text)).findings
+    assert (found.code, found.case) == ("CD-R5", "block 2")
 
 
 MATRIX = '!cute.memref<f32, gmem, align<16>, "(32,?):(?{i64 div=4},1)">'
