@@ -415,3 +415,22 @@ def test_what_a_message_names_instead_compiles(arch, schedule, instead):
     others = [part for part in schedule.split(", ") if not part.startswith(field)]
     taken = ", ".join([*others, instead])
     assert cute.compile(two_results, *args, arch=arch, schedule=taken, tile=tile).ptx
+
+
+@cute.kernel
+def sum_of_products(A, B, C, *, tile=64):
+    acc = cute.zeros((tile, tile))
+    a, b = cute.local_tile(A, (tile, tile), (0, None)), cute.local_tile(B, (tile, tile), (None, 0))
+    for k in cute.range(a.tiles):
+        cute.gemm(a[k], b[k], acc)
+    cute.copy(acc, cute.local_tile(C, (tile, tile), (0, 0)))
+
+
+def test_a_loop_of_a_program_without_work_items_is_not_shared_by_instances():
+    """Instances would take the products of a sum in turns, and each store its part."""
+    a, b, c = np.ones((64, 256), np.float16), np.ones((256, 64), np.float16), np.zeros((64, 64))
+    args = a, b, c.astype(np.float32)
+    with pytest.raises(cute.CompileError, match=r"one loop over work items .* take roles = spec"):
+        sum_of_products(*args, arch="sm_90a", backend="emulator", schedule="roles = alternate")
+    sum_of_products(*args, arch="sm_90a", backend="emulator", schedule="roles = specialized")
+    assert (args[2] == 256).all()

@@ -35,6 +35,7 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.walks import ops_of
+from cutedialect.passes.analysis.memory_views import WORK
 from cutedialect.passes.rewriting import (
     ScalarBuilder,
     cloned,
@@ -49,7 +50,8 @@ from cutedialect.passes.rewriting import (
 def alternate_instances(kernel: KernelOp, role: pipeline.RoleOp) -> None:
     """Give each instance of a role every so many-th work item, and its own shared memory."""
     body = role.body.block
-    loops = [op for op in body.ops if isinstance(op, scf.ForOp)]
+    # A kernel without work items has loops of its program alone.
+    loops = [op for op in body.ops if isinstance(op, scf.ForOp) and WORK in op.attributes]
     scheduler = kernel.choices.scheduler
     if len(loops) != 1 or scheduler not in ("persistent", "stream", "tail"):
         raise PassFailedException(
