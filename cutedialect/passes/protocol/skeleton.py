@@ -36,8 +36,7 @@ from .nodes import (
     While,
 )
 from .regions import LANES_PER_WARP, Granules
-from .scalars import constant_of, function_of, step_of
-from .units import units_of
+from .scalars import constant_of, function_of, step_of, units_of
 
 # Bytes of a buffer whose granules are its elements.
 _SMALL_BYTES = 512
