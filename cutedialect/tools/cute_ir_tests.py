@@ -1,11 +1,18 @@
-"""`python -m cutedialect.tools.cute_ir_tests [FOLDER] [WORD ...]`: NVIDIA's own lit tests of its
-open CuTe IR, run through our `cute-opt` and FileCheck.
+"""`python -m cutedialect.tools.cute_ir_tests [FOLDER] [WORD ...] [--printed] [--mlir PYTHON]`:
+NVIDIA's own lit tests of its open CuTe IR, run through our `cute-opt` and FileCheck.
 
 FOLDER is `cutlass_compiler/cute_ir/test` in a checkout of github.com/NVIDIA/cutlass; WORDs keep the
 files whose path has one of them. A file passes if all its RUN lines do. Of a file of rejected IR
 every part must be rejected at the operation that the file names, in words that may be ours. What we
 do not support is listed in `UNSUPPORTED` with the reason, and counts as failed. None of those files
 is part of this project.
+
+With `--printed` what we print is read, not what they wrote: every accepted file, as it is and
+behind the passes of its RUN lines, and the modules without our extensions in the files of
+`--also FOLDER`. Each must be CuTe IR alone (`cute_ir_grammar.py`), each operation spelled as the
+assembly format in the checkout's `CuteOps.td` says. With `--mlir PYTHON`, an interpreter that has
+NVIDIA's wheel `nvidia-cutlass-dsl`, MLIR's own parser and verifier read it too, the operations of
+the dialect in generic form.
 """
 
 from __future__ import annotations
@@ -16,10 +23,11 @@ import io
 import re
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cutedialect.tools import cute_ir_grammar as grammar
 from cutedialect.tools.cute_opt import CuteOpt
 from cutedialect.tools.expected_errors import ExpectedDiagnostic, read_expected
 
@@ -174,6 +182,64 @@ def _filecheck(arguments: Sequence[str], text: str) -> tuple[int, str, str]:
     return code, out.getvalue(), err.getvalue()
 
 
+def printed(path: Path) -> Iterator[tuple[str, str]]:
+    """(what it is, text) of each module that we print of a file: read and printed, and the result
+    of each pipeline of its RUN lines.
+    """
+    text = path.read_text(encoding="utf-8")
+    split, read = "--split-input-file", ("%s", "--verify-diagnostics", "--split-input-file")
+    pipelines = [[split]]
+    for line in _run_lines(text):
+        name, *arguments = shlex.split(line.split("|")[0])
+        if name == "cute-opt" and not any("generic" in word for word in arguments):
+            pipelines.append([*(word for word in arguments if word not in read), split])
+    for arguments in pipelines:
+        code, out, _ = _cute_opt(arguments, text)
+        if code == 0:
+            for part in _SEPARATOR.split(out):
+                yield f"{path.name}: cute-opt {' '.join(arguments)}", part
+
+
+def check_printed(
+    paths: Sequence[Path], ours: Sequence[Path], definitions: str, python: str | None
+) -> int:
+    """Look at what we print of their files and of ours; prints what is not legal CuTe IR, and
+    returns how much.
+    """
+    formats = grammar.read_formats(definitions)
+    texts: list[tuple[str, str]] = []
+    faults = operations = 0
+    met: set[str] = set()
+    for path in (*paths, *ours):
+        for name, text in printed(path):
+            if path in ours and grammar.has_extensions(text):
+                continue
+            try:
+                module = grammar.read_again(text)
+            except Exception as error:  # whatever refuses it is what is asked for
+                print(f"{name}\n{error}")
+                faults += 1
+                continue
+            wrong = list(grammar.misspelled(module, formats))
+            for fault in wrong:
+                print(f"{name}\n{fault}")
+            faults += len(wrong)
+            named = [op.name for op in module.walk() if op.name in formats]
+            operations += len(named)
+            met.update(named)
+            texts.append((name, grammar.for_mlir(module)))
+    refused = [] if python is None else grammar.refused_by_mlir(python, texts)
+    for name, error in refused:
+        print(f"{name}\nMLIR: {error}")
+    read = "not asked" if python is None else f"{len(refused)} refused"
+    print(
+        f"printed: {len(texts):,} modules of {len(paths) + len(ours)} files, "
+        f"{operations:,} operations, {len(met)} of {len(formats)} kinds, {faults} faults; MLIR's "
+        f"parser: {read}"
+    )
+    return faults + len(refused)
+
+
 _Runner = Callable[[Sequence[str], str], "tuple[int, str, str]"]
 _PROGRAMS: dict[str, _Runner] = {"cute-opt": _cute_opt, "FileCheck": _filecheck}
 
@@ -212,6 +278,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", nargs="?", type=Path, help="cutlass_compiler/cute_ir/test")
     parser.add_argument("words", nargs="*", help="keep the files whose path has one of these")
     parser.add_argument("--verbose", action="store_true", help="whole outputs of what fails")
+    parser.add_argument("--printed", action="store_true", help="look at what we print instead")
+    parser.add_argument("--also", type=Path, action="append", default=[], help="files of ours")
+    parser.add_argument("--mlir", metavar="PYTHON", help="with nvidia-cutlass-dsl installed")
     options = parser.parse_args(arguments)
     folder = options.folder
     if folder is None:
@@ -221,6 +290,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "an argument\n"
         )
         return 2
+    if options.printed:
+        return _printed_main(folder, options)
     try:
         results = run_tests(folder, options.words)
     except FileNotFoundError as error:
@@ -229,6 +300,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.stdout.write(report(results, folder, options.verbose))
     names = {result.path.relative_to(folder).as_posix() for result in results if not result.passes}
     return 1 if names - UNSUPPORTED.keys() else 0
+
+
+def _printed_main(folder: Path, options: argparse.Namespace) -> int:
+    definitions = folder.parent / "include/cute_ir/Dialect/Cute/IR/CuteOps.td"
+    if not definitions.exists():
+        sys.stderr.write(f"NOT RUN: expected the dialect's definitions in {definitions}\n")
+        return 2
+    chosen, ours = (
+        [
+            path
+            for place in places
+            for path in sorted(place.rglob("*.mlir"))
+            if "verify-diagnostics" not in path.read_text(encoding="utf-8")
+            and (not options.words or any(word in str(path) for word in options.words))
+        ]
+        for places in ([folder], options.also)
+    )
+    faults = check_printed(chosen, ours, definitions.read_text(encoding="utf-8"), options.mlir)
+    return 1 if faults or not chosen else 0
 
 
 if __name__ == "__main__":

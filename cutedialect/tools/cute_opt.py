@@ -13,7 +13,6 @@ import platform
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import IO, TextIO
 
@@ -110,6 +109,8 @@ class CuteOpt:
         if options.help:
             self.stdout.write(command_line.help_text(self.passes, self.targets))
         elif options.version:
+            from importlib.metadata import version
+
             self.stdout.write(
                 f"cute-opt {cutedialect.__version__} (xdsl {version('xdsl')}, "
                 f"Python {platform.python_version()})\n"

@@ -19,7 +19,7 @@ from typing import Any
 
 from cutedialect import environment
 from cutedialect.backend.runtime.errors import CompileError
-from cutedialect.backend.runtime.fingerprint import is_library_file
+from cutedialect.backend.runtime.library_files import is_library_file
 from cutedialect.frontend.declarations import CALLS
 
 ARGUMENTS = """arguments, in the order of the kernel's parameters:

@@ -9,11 +9,9 @@ from __future__ import annotations
 import enum
 import functools
 import hashlib
-import os
 import random
 import struct
 import sys
-import sysconfig
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
@@ -21,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from cutedialect.backend.runtime.library_files import is_library_file, is_package_file
+
 _PACKAGE = __name__.partition(".")[0]
-# A user's module may share its name with one of the standard library ("test"), never its folder.
-_STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
 _MAX_ARRAY_BYTES = 1 << 20
 # Their state is not among their attributes.
 _UNSTABLE = (random.Random, np.random.Generator, np.random.RandomState)
@@ -239,7 +237,7 @@ class _Walker:
             return False
         name = module or ""
         file = _file_of(name)
-        if _is_from_package(file):
+        if is_package_file(file):
             top = name.partition(".")[0]
             version = getattr(sys.modules.get(top), "__version__", file)
             self.put("installed", f"{top} {version}")
@@ -257,17 +255,8 @@ def is_installed(module: str | None) -> bool:
     return bool(file) and is_library_file(file)
 
 
-def is_library_file(file: str) -> bool:
-    """Whether a file is of an installed package or of Python's library."""
-    return _is_from_package(file) or file.startswith(_STANDARD_LIBRARY)
-
-
 def _file_of(module: str) -> str:
     return getattr(sys.modules.get(module), "__file__", None) or ""
-
-
-def _is_from_package(file: str) -> bool:
-    return "site-packages" in file or "dist-packages" in file
 
 
 def _name(cls: type) -> str:

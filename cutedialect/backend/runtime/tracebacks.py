@@ -13,7 +13,7 @@ from types import TracebackType
 
 from cutedialect import environment
 from cutedialect.backend.runtime.errors import CompileError, KernelAssertionError
-from cutedialect.backend.runtime.fingerprint import is_library_file
+from cutedialect.backend.runtime.library_files import is_library_file
 
 _PACKAGE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")) + os.sep
 _LIBRARY = os.path.join(_PACKAGE, "frontend", "library") + os.sep
