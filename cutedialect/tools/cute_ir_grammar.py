@@ -18,9 +18,16 @@ from xdsl.ir import Dialect, Operation
 from xdsl.printer import Printer
 
 from cutedialect.dialects import OURS, all_dialects
+from cutedialect.dialects.cute import (
+    ComposedLayoutAttr,
+    ComposedLayoutType,
+    LayoutAttr,
+    LayoutType,
+    SwizzleAttr,
+    SwizzleType,
+)
 from cutedialect.dialects.cute.algebra import ATTRIBUTES, OPS
-from cutedialect.dialects.cute.attributes import ComposedLayoutAttr, LayoutAttr, SwizzleAttr
-from cutedialect.dialects.cute.layout_types import ComposedLayoutType, LayoutType, SwizzleType
+from cutedialect.dialects.walks import walk
 from cutedialect.tools.locating_parser import LocatingParser
 from cutedialect.tools.module_verifier import verify_module
 
@@ -77,7 +84,7 @@ def has_extensions(text: str) -> bool:
         context.register_dialect(name, load)
     module = LocatingParser(context, text, "<printed>").parse_module()
     theirs = {f"cute.{name}" for name in OPS}
-    return any(op.name.partition(".")[0] in OURS and op.name not in theirs for op in module.walk())
+    return any(op.name.partition(".")[0] in OURS and op.name not in theirs for op in walk(module))
 
 
 def read_formats(definitions: str) -> dict[str, re.Pattern[str]]:
@@ -123,7 +130,7 @@ def _element(found: re.Match[str], declared: str, at: int) -> str:
 
 def misspelled(module: ModuleOp, formats: dict[str, re.Pattern[str]]) -> Iterator[str]:
     """The operations of the cute dialect that are not printed as their formats say."""
-    for op in module.walk():
+    for op in walk(module):
         declared = formats.get(op.name)
         if declared is None:
             if op.name.startswith("cute."):

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cutedialect.dialects.walks import walk
 from cutedialect.tools import cute_ir_grammar as grammar
 from cutedialect.tools.cute_opt import CuteOpt
 from cutedialect.tools.expected_errors import ExpectedDiagnostic, read_expected
@@ -224,7 +225,7 @@ def check_printed(
             for fault in wrong:
                 print(f"{name}\n{fault}")
             faults += len(wrong)
-            named = [op.name for op in module.walk() if op.name in formats]
+            named = [op.name for op in walk(module) if op.name in formats]
             operations += len(named)
             met.update(named)
             texts.append((name, grammar.for_mlir(module)))
