@@ -73,11 +73,29 @@ class ThrCopy:
         return self.atom.src_layout if side == "S" else self.atom.dst_layout
 
     def partition_S(self, tensor: Layout) -> Partition:
-        """(values, rest...) of the source that the thread has, and where they begin."""
+        """(values, rest...) of the source that the thread has, and where they begin. All threads
+        have each element; of `ldmatrix` 8 of them have a row each, and the others the same again.
+
+        >>> from cutedialect.atoms import copy_atom
+        >>> atom = copy_atom("ldmatrix_x1")
+        >>> copy = TiledCopy(atom.dst_layout, (8, 8))
+        >>> parts = [ThrCopy(copy, atom, each).partition_S(Layout((8, 8))) for each in range(8)]
+        >>> sorted(start + at for part, start in parts for at in part.offsets()) == list(range(64))
+        True
+        """
         return self._partition(tensor, "S")
 
     def partition_D(self, tensor: Layout) -> Partition:
-        """(values, rest...) of the target that the thread has, and where they begin."""
+        """(values, rest...) of the target that the thread has, and where they begin. Together all
+        threads have each element once.
+
+        >>> from cutedialect.atoms import copy_atom
+        >>> atom = copy_atom("ldmatrix_x1")
+        >>> copy = TiledCopy(atom.dst_layout, (8, 8))
+        >>> parts = [ThrCopy(copy, atom, each).partition_D(Layout((8, 8))) for each in range(32)]
+        >>> sorted(start + at for part, start in parts for at in part.offsets()) == list(range(64))
+        True
+        """
         return self._partition(tensor, "D")
 
     def _partition(self, tensor: Layout, side: str) -> Partition:
@@ -98,11 +116,32 @@ class ThrCopy:
         return make_layout(mine, *tiles[1]), start
 
     def retile_S(self, fragment: Layout) -> Layout:
-        """A register tile (values, rest M, rest N) of another partition as this copy's source."""
+        """A register tile (values, rest M, rest N) of another partition as this copy's source. It
+        has the same registers, in the order of the instruction:
+
+        >>> from cutedialect.atoms import copy_atom, mma_atom
+        >>> from cutedialect.layout import make_tiled_copy_C
+        >>> mma = TiledMMA(mma_atom("mma_m16n8k16_f32_f16"))
+        >>> store = ThrCopy(make_tiled_copy_C(mma), copy_atom("stmatrix_x2"), 0, "S")
+        >>> sums = Layout((4, 2, 3))
+        >>> tile = store.retile_S(sums)
+        >>> print(tile, sorted(tile.offsets()) == sums.offsets())
+        ((4,1),2,3):((1,0),4,8) True
+        """
         return _retiled(self.copy, fragment, self._side(self.reference)[1].size())
 
     def retile_D(self, fragment: Layout) -> Layout:
-        """A register tile (values, rest M, rest N) of another partition as this copy's target."""
+        """A register tile (values, rest M, rest N) of another partition as this copy's target. It
+        has the same registers, in the order of the instruction:
+
+        >>> from cutedialect.atoms import copy_atom, mma_atom
+        >>> from cutedialect.layout import make_tiled_copy_A
+        >>> mma = TiledMMA(mma_atom("mma_m16n8k16_f32_f16"))
+        >>> load = ThrCopy(make_tiled_copy_A(mma), copy_atom("ldmatrix_x4"), 0)
+        >>> tile = load.retile_D(Layout(((2, 2, 2), 2, 3)))
+        >>> print(tile, sorted(tile.offsets()) == list(range(48)))
+        ((8,1),2,3):((1,0),8,16) True
+        """
         return _retiled(self.copy, fragment, self._side(self.reference)[1].size())
 
 
@@ -137,12 +176,26 @@ def make_fragment_A(mma: TiledMMA, partition: Tensor) -> Tensor:
 
 
 def make_fragment_B(mma: TiledMMA, partition: Tensor) -> Tensor:
-    """Registers for what a thread multiplies of B: a partition (values, rest N, rest K)."""
+    """Registers for what a thread multiplies of B: a partition (values, rest N, rest K).
+
+    >>> from cutedialect.atoms import mma_atom
+    >>> mma = TiledMMA(mma_atom("mma_m16n8k16_f32_f16"))
+    >>> mine, start = mma.partition("B", Layout((16, 32), (32, 1)), 5)
+    >>> print(make_fragment_B(mma, Tensor(list(range(512)), mine)).layout)
+    ((2,2),2,2):((1,2),8,4)
+    """
     return _fragment(mma, partition, "B")
 
 
 def make_fragment_C(mma: TiledMMA, partition: Tensor) -> Tensor:
-    """Registers for what a thread adds up of C: a partition (values, rest M, rest N)."""
+    """Registers for what a thread adds up of C: a partition (values, rest M, rest N).
+
+    >>> from cutedialect.atoms import mma_atom
+    >>> mma = TiledMMA(mma_atom("mma_m16n8k16_f32_f16"))
+    >>> mine, start = mma.partition("C", Layout((32, 16), (16, 1)), 5)
+    >>> print(make_fragment_C(mma, Tensor(list(range(512)), mine)).layout)
+    ((2,2),2,2):((1,2),8,4)
+    """
     return _fragment(mma, partition, "C")
 
 

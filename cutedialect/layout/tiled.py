@@ -311,17 +311,37 @@ class TiledMMA:
 
 
 def make_tiled_copy_A(mma: TiledMMA) -> TiledCopy:
-    """The copy in which each thread has the elements of A that it multiplies."""
+    """The copy in which each thread has the elements of A that it multiplies.
+
+    >>> from cutedialect.atoms import mma_atom
+    >>> mma = TiledMMA(mma_atom("mma_m16n8k16_f32_f16"), Layout((2, 2, 1)))
+    >>> copy = make_tiled_copy_A(mma)
+    >>> copy.tiler, copy.threads, copy.tv == mma.tv_layout("A", (32, 16))
+    ((32, 16), 128, True)
+    """
     return _copy_of(mma, "A")
 
 
 def make_tiled_copy_B(mma: TiledMMA) -> TiledCopy:
-    """The copy in which each thread has the elements of B that it multiplies."""
+    """The copy in which each thread has the elements of B that it multiplies.
+
+    >>> from cutedialect.atoms import mma_atom
+    >>> mma = TiledMMA(mma_atom("mma_m16n8k16_f32_f16"), Layout((2, 2, 1)))
+    >>> copy = make_tiled_copy_B(mma)
+    >>> copy.tiler, copy.tv == mma.tv_layout("B", (16, 16))
+    ((16, 16), True)
+    """
     return _copy_of(mma, "B")
 
 
 def make_tiled_copy_C(mma: TiledMMA) -> TiledCopy:
-    """The copy in which each thread has the elements of C that it sums up."""
+    """The copy in which each thread has the elements of C that it sums up: each is in one place.
+
+    >>> from cutedialect.atoms import mma_atom
+    >>> copy = make_tiled_copy_C(TiledMMA(mma_atom("mma_m16n8k16_f32_f16"), Layout((2, 2, 1))))
+    >>> copy.tiler, sorted(copy.tv.offsets()) == list(range(32 * 16))
+    ((32, 16), True)
+    """
     return _copy_of(mma, "C")
 
 
