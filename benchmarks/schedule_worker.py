@@ -14,7 +14,6 @@ import os
 import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -25,7 +24,7 @@ from cutedialect.backend.runtime.devices import current_arch
 from cutedialect.backend.runtime.driver import gpu_available
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.program import assembled
-from cutedialect.backend.runtime.timing import DeviceTimer, Timer
+from cutedialect.backend.runtime.timing import Timer
 from cutedialect.choosing.gemm_schedules import GEMM_SPACE
 from cutedialect.choosing.need import NONE
 from cutedialect.frontend.autotune import tune
@@ -33,6 +32,7 @@ from cutedialect.schedule import Schedule
 
 from .fit_timings import gemm_of, problem_of
 from .inputs import TYPES
+from .rotated_timer import RotatedTimer
 
 # Of each problem so many schedules are timed, those that the price at hand puts first; and so many
 # of those behind them, so that a fit sees more than what one price likes.
@@ -88,8 +88,7 @@ def main(arguments: Sequence[str], timer: Callable[[], Timer] | None = None) -> 
     if timer is None and not gpu_available():
         say({"missing": "a CUDA device, got none"})
         return 2
-    # Sums of 8 bits differ by their order, which is no fault of a schedule.
-    made = timer or (NoMemory if what == "compile" else partial(DeviceTimer, check=False))
+    made = timer or (NoMemory if what == "compile" else RotatedTimer)
     say({"machine": {"device": made().device}})
     answer = compiled if what == "compile" else timed
     for line in sys.stdin:
@@ -104,10 +103,17 @@ def main(arguments: Sequence[str], timer: Callable[[], Timer] | None = None) -> 
 def candidates(name: str, seed: int) -> list[str]:
     """The schedules of a case that are timed."""
     ranked = GEMM_SPACE.ranked((problem_of(name),), None, NONE)
-    texts = list(dict.fromkeys(each.text() for each in islice(ranked, _LISTED)))
+    texts = list(dict.fromkeys(whole(each).text() for each in islice(ranked, _LISTED)))
     others = texts[_FIRST:]
     drawn = random.Random(f"{seed} {name}").sample(others, min(_OTHERS, len(others)))
     return texts[:_FIRST] + drawn
+
+
+def whole(schedule: Schedule) -> Schedule:
+    """A schedule that says that its tiles are not shared: else it would be the default where that
+    is the same but for shares.
+    """
+    return Schedule(split_k=1).merged(schedule)
 
 
 def compiled(request: Mapping[str, Any], timer: Timer, say: Say) -> dict[str, Any]:

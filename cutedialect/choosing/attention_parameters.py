@@ -4,8 +4,6 @@ the maximum, what adds up exponentials, and with which keys tiles begin.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cutedialect.allocation import RoleUse, computing_registers, registers_of_roles
 from cutedialect.atoms import usual_device
 from cutedialect.choices import Maxima
@@ -167,20 +165,9 @@ def meets_at(problem: AttentionProblem, chosen: Schedule) -> int:
     return _MEETING_BLOCKS if pays and is_claimed and not is_crowded else 0
 
 
-@dataclass(frozen=True)
-class Rates:
-    """Of one processor: floating-point operations of 16 bits of its tensor cores in a cycle,
-    exponentials in a cycle, and results of instructions in a cycle.
-    """
-
-    multiplies: int
-    exponentials: int = 16
-    issue: int = 128
-
-
-# By CUDA's table of throughputs of arithmetic instructions, 10.3 has twice the exponentials: those
-# are no bound there.
-RATES = {arch: Rates(2 * usual_device(arch).multiplies) for arch in ("sm_100a", "sm_100f")}
+# Exponentials and results of other instructions of a multiprocessor of these targets in a cycle, by
+# CUDA's table of throughputs (10.3 has twice the exponentials: those are no bound).
+_RATED, _EXPONENTIALS, _ISSUE = ("sm_100a", "sm_100f"), 16, 128
 # Instructions for a score beside its exponential: scale and subtract, find the largest, add up,
 # round (two at once), and a part of what rows and tiles take. Of a polynomial beside its degree:
 # two for the range, three to round, two for the power of two, less the exponential's own.
@@ -194,20 +181,18 @@ def polynomials(problem: AttentionProblem) -> tuple[int, int] | None:
     longer, or nothing is known of the target. The fewest pairs with which neither the unit for
     special functions nor the others take longer than they have to.
     """
-    rates = RATES.get(problem.arch)
-    if rates is None:
+    if problem.arch not in _RATED:
         return None
     # Errors below the rounding of what is multiplied by V; logarithms keep those of f32.
     degree = 5 if problem.returns_lse else 4 if problem.is_f16 else 3
-    tensor = 2 * sum(problem.dims) * problem.bits_q / 16 / rates.multiplies
+    multiplies = usual_device(problem.arch).multiplies
+    tensor = sum(problem.dims) * problem.bits_q / 16 / multiplies
 
     def time(share: int) -> float:
         """Cycles for a score: those of the unit that takes longest."""
         part = share / SHARES
-        special = (1 - part) / rates.exponentials / _BUSY
-        return max(
-            tensor, special, (_BESIDE_SCORE + part * (degree + _BESIDE_DEGREE)) / rates.issue
-        )
+        special = (1 - part) / _EXPONENTIALS / _BUSY
+        return max(tensor, special, (_BESIDE_SCORE + part * (degree + _BESIDE_DEGREE)) / _ISSUE)
 
     share = min(range(0, SHARES + 1, 2), key=time)
     return (share, degree) if share else None

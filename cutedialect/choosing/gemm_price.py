@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from cutedialect.allocation import LEAST_RESERVED_BYTES
+from cutedialect.allocation import LEAST_RESERVED_BYTES, Ring, SharedUse
 from cutedialect.atoms import Device, target
 from cutedialect.schedule import Schedule
 
@@ -198,7 +198,8 @@ def estimated(tiling: Tiling, problems: Sequence[Problem], price: GemmPrice) -> 
     else:
         work = sum(count * each for count, each in zip(items, tiles, strict=True))
         walk = work / resident + np.maximum.reduce(tiles) / 2
-    walk += np.where(tiling.teams, price.last_value * tiling.values, 0.0)
+    hides_stores = tiling.teams | problems[0].in_tensor_memory
+    walk += np.where(hides_stores, price.last_value * tiling.values, 0.0)
     walk *= np.where(size > 1, price.cluster, 1.0) * price.factor(tiling)
     return np.round(price.launch + _norm(price.memory_norm, walk, memory), _DECIMALS)
 
@@ -235,7 +236,7 @@ def _step(tiling: Tiling, problem: Problem, price: GemmPrice, active: Counts) ->
     rows, columns = tiling.rows, tiling.columns
     line = tiling.depth * problem.bits // 8
     atoms = rows // 64 * (line // 32)
-    loaded = (rows + columns) * line
+    loaded = (rows + problem.held_columns(tiling)) * line
     again = problem.transposed_extents(tiling) * line
     shared = atoms * price.rows_read + loaded / price.shared_bytes
     # Boxes arrive, are read and written once more, and every block of 64 rows reads B.
@@ -310,6 +311,13 @@ def stages_of(tiling: Tiling, problem: Problem, others: Counts = 0) -> Counts:
     stage, staged = problem.shared_use(tiling)
     ring = target(problem.device.arch).smem_per_cta - LEAST_RESERVED_BYTES - staged
     return (ring - others * tiling.rows * tiling.columns * _SUM_BYTES) // stage
+
+
+def shared_bytes(tiling: Tiling, problem: Problem, stages: int) -> int:
+    """Bytes of shared memory of a CTA with so many stages, as they are allocated later."""
+    stage, staged = problem.shared_use(tiling)
+    use = SharedUse(0, kept=int(staged), rings=(Ring(int(stage)),), signaled=1)
+    return -use.left(stages)
 
 
 def facts_of(

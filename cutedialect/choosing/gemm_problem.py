@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from cutedialect.atoms import H100, Device
+from cutedialect.atoms import H100, Device, target
 from cutedialect.schedule import Schedule
 
 # A number, or an array of numbers: one for each candidate.
 Counts: TypeAlias = Any
-WORD = 4
-VECTOR = 16
-LINE = 128
-# Lines of results of a row that leave at once, at most.
-_CHUNKS = 2
-_TRANSPOSED_ROWS = 32
-# By so many fewer accumulators has a thread room where three warpgroups share the registers.
-_FEWER_OF_THREE = 32
-# By so many more where these read words of an operand into registers.
-_FEWER_READ = 24
-# By so many where lines of the output begin at any element.
-_FEWER_ALIGNED = 16
-# By so many where columns of the transposed product are no multiple of those that leave at once; by
-# so many more has one where the tallest tiles are stored otherwise, and operands take none.
-_FEWER_SWAPPED, _MORE_OF_TALLEST = 32, 32
-# By so many more has one of two warpgroups that take tiles of so many rows in turns, where nothing
-# is added to sums, and results of so many bits are stored.
-_MORE_IN_TURNS, _IN_TURNS, _NARROW = 48, 128, 16
-MOST_VALUES = 128
-# And where a warpgroup does nothing but shift operands, since threads start with fewer registers.
-MOST_BESIDE = 64
+WORD, VECTOR, LINE = 4, 16, 128
+# Lines of results of a row that leave at once, at most; rows of a block that is transposed.
+_CHUNKS, _TRANSPOSED_ROWS = 2, 32
+MOST_VALUES, MOST_BESIDE = 128, 64
+"""Accumulators of a thread, and where a warpgroup does nothing but shift operands: threads start
+with fewer registers there."""
+# Accumulators that a thread has room for, more or fewer: where three warpgroups share registers;
+# where these read words of an operand into registers, too; where lines of the output begin at any
+# element; of a transposed product whose columns are no multiple of those that leave at once; of the
+# tallest tiles, which are stored otherwise; of one of two warpgroups that take tiles of so many
+# rows in turns, where nothing is added to sums, and results of so many bits are stored.
+_OF_THREE, _READ, _ALIGNED, _SWAPPED, _TALLEST, _IN_TURNS = -32, -24, -16, -32, 32, 48
+_ROWS_IN_TURNS, _NARROW = 128, 16
 _FEW_AT_ONCE, _MOST_COPIED, TALLEST, SWAPPED_AT_ONCE = 32, 128 * 128, 256, 16
 
 
@@ -99,19 +91,16 @@ class Problem:
         """Accumulators that a thread may hold; where nothing is added to sums, some tiles were
         found to have room for more.
         """
-        of_three = _FEWER_OF_THREE
-        if self.bits == 8 * WORD and any(self.transposed):
-            of_three += _FEWER_READ
-        most = self.most_values - np.where(tiling.groups == 3, of_three, 0)
-        most -= _FEWER_ALIGNED if self.out_align < VECTOR else 0
+        of_three = _OF_THREE + (_READ if self.bits == 8 * WORD and any(self.transposed) else 0)
+        most = self.most_values + np.where(tiling.groups == 3, of_three, 0)
+        most += _ALIGNED if self.out_align < VECTOR else 0
         more = 0
         if has_more and self.most_values == MOST_VALUES and not any(self.transposed):
-            in_turns = _MORE_IN_TURNS if self.is_plain and self.out_bits <= _NARROW else 0
-            takes_turns = tiling.teams & (tiling.rows == _IN_TURNS)
-            more = np.where(takes_turns, in_turns, 0)
-            more = np.where(tiling.rows >= TALLEST, _MORE_OF_TALLEST, more)
+            in_turns = _IN_TURNS if self.is_plain and self.out_bits <= _NARROW else 0
+            more = np.where(tiling.teams & (tiling.rows == _ROWS_IN_TURNS), in_turns, 0)
+            more = np.where(tiling.rows >= TALLEST, _TALLEST, more)
         is_odd = tiling.swapped & (tiling.columns % SWAPPED_AT_ONCE != 0)
-        return most + np.where(is_odd, -_FEWER_SWAPPED, more)
+        return most + np.where(is_odd, _SWAPPED, more)
 
     def extents(self, swapped: Counts) -> tuple[Counts, Counts]:
         """Rows and columns of the product as the tiles see it."""
@@ -147,6 +136,15 @@ class Problem:
         return np.where(tiling.swapped, other, one), np.where(tiling.swapped, one, other)
 
     @property
+    def in_tensor_memory(self) -> bool:
+        """Whether tcgen05 multiplies."""
+        return target(self.device.arch).tmem_columns > 0
+
+    def held_columns(self, tiling: Tiling) -> Counts:
+        """Columns of B of a CTA: half of a tile's where two are a pair in tensor memory."""
+        return tiling.columns // tiling.down if self.in_tensor_memory else tiling.columns
+
+    @property
     def turns(self) -> bool:
         """Whether B alone is transposed, of words: A of the transposed product is read as it is."""
         return self.bits == 8 * WORD and self.transposed == (False, True)
@@ -160,12 +158,12 @@ class Problem:
 
     def shared_use(self, tiling: Tiling) -> tuple[Counts, Counts]:
         """Bytes of shared memory of a stage, and of the results that leave through it."""
-        rows, columns = tiling.rows, tiling.columns
+        rows, columns = tiling.rows, self.held_columns(tiling)
         line = tiling.depth * self.bits // 8
         stage = (rows + columns + self.transposed_extents(tiling)) * line
         if self.shifts:
             stage += (rows + columns) * (line + VECTOR)
-        row = np.minimum(columns * self.out_bits // 8, _CHUNKS * LINE)
+        row = np.minimum(tiling.columns * self.out_bits // 8, _CHUNKS * LINE)
         if self.out_align < VECTOR:
             # Lines that begin at any element have room for a vector more.
             row += VECTOR
@@ -217,6 +215,10 @@ class Tiling(NamedTuple):
     def taken(self, places: Counts) -> Tiling:
         """Some rows of a table, by their numbers or by whether they are taken."""
         return Tiling(*(column[places] for column in self))
+
+    def each(self) -> Iterator[Tiling]:
+        """The rows of a table."""
+        return map(self.row, range(len(self.rows)))
 
     def row(self, place: int) -> Tiling:
         """One row of a table."""

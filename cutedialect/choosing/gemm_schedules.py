@@ -30,6 +30,7 @@ from .gemm_price import (
     knows,
     parts_readers,
     scatters,
+    shared_bytes,
     shifts_apart,
     stages_of,
 )
@@ -44,7 +45,7 @@ from .gemm_problem import (
     tiling_of,
     warpgroups,
 )
-from .need import Limits, Need
+from .need import NONE, Limits, Need
 from .price import candidates
 
 # A problem with more rows than this keeps its product as it is.
@@ -137,10 +138,14 @@ class GemmSpace:
         if given is not None and any(getattr(given, name) is not None for name in _BESIDE_CLUSTERS):
             problems = tuple(replace(each, takes_clusters=False) for each in problems)
         for choice in _ranking(problems, limits.registers):
-            yield _below(given, choice.schedule())
+            schedule = choice.schedule()
+            if limits.smem == NONE.smem or self.need(problem, schedule).smem < limits.smem:
+                yield _below(given, schedule)
 
     def need(self, problem: Sequence[Problem], schedule: Schedule) -> Need:
-        """The accumulators of a thread, and how many it has room for."""
+        """The accumulators of a thread, how many it has room for, and the shared memory of two
+        stages, or as many as are given.
+        """
         tiling, groups = tiling_of(schedule), warpgroups(schedule)
         values = tiling.rows * tiling.columns / (128 * groups)
         room = min(float(each.room(tiling, False)) for each in problem)
@@ -148,7 +153,8 @@ class GemmSpace:
             room = min(float(each.room(tiling, True)) for each in problem)
         if schedule.plan.has_preparing_group:
             room = min(room, MOST_BESIDE)
-        return Need(values, room, threads=128 * groups)
+        smem = max(shared_bytes(tiling, each, schedule.stages or 2) for each in problem)
+        return Need(values, room, smem, threads=128 * groups)
 
 
 GEMM_SPACE = GemmSpace()
@@ -220,18 +226,6 @@ def _ranking(problems: tuple[Problem, ...], registers: float) -> tuple[_Choice, 
         prices[0] *= price.gain
         choices[:count] = [choices[place] for place in np.argsort(prices, kind="stable")]
     return tuple(choices)
-
-
-def completed(
-    schedule: Schedule, problem: Problem, estimate: float, tall: bool = False
-) -> Schedule:
-    """An entry of the list with its raster (`raster_for`), and what is not estimated."""
-    tiling = tiling_of(schedule)
-    is_early = estimate <= gemm_price(problem.device).early or tiling.ctas > 2
-    apart = bool(shifts_apart(tiling, problem))
-    return schedule.merged(
-        _Choice(tiling, raster_for(problem, schedule, tall), is_early, apart).schedule()
-    )
 
 
 def _below(given: Schedule | None, chosen: Schedule) -> Schedule:

@@ -30,12 +30,15 @@ class Need:
     def fits(self, target: Target, limits: Limits) -> bool:
         """Whether a device has what is needed, within limits."""
         return (
-            self.spare >= limits.registers
+            self.leaves(limits)
             and self.smem <= target.smem_per_cta
-            and self.smem < limits.smem
             and self.columns <= target.tmem_columns
             and self.threads <= target.max_threads_per_cta
         )
+
+    def leaves(self, limits: Limits) -> bool:
+        """Whether what is needed keeps within limits."""
+        return self.spare >= limits.registers and self.smem < limits.smem
 
     def text(self) -> str:
         """What is known to be needed, in words."""

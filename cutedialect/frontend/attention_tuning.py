@@ -12,11 +12,11 @@ from cutedialect.backend.runtime.fingerprint import fingerprint
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.timing import Timer
 from cutedialect.backend.runtime.tunings import has_tunings, read_tuning, tuning_key
-from cutedialect.choosing.attention_variants import tuned_schedules
 from cutedialect.schedule import Schedule
 
 from .attention import AttentionCall
 from .attention_operands import columns_of
+from .attention_variants import tuned_schedules
 from .declarations import ATTENTION
 from .kernel import TensorSpec
 from .library.attention import attention as program

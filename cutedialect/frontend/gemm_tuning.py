@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import product
+from itertools import islice, product
 from math import prod
 from typing import Any
 
@@ -16,14 +16,10 @@ from cutedialect.backend.runtime.fingerprint import FingerprintError, fingerprin
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.timing import Timer
 from cutedialect.backend.runtime.tunings import has_tunings, read_tuning, tuning_key
-from cutedialect.choosing.choose import choose
 from cutedialect.choosing.gemm_price import cycles
-from cutedialect.choosing.gemm_problem import Problem, tiling_of
-from cutedialect.choosing.gemm_schedules import (
-    GEMM_SPACE,
-    completed,
-    gemm_schedules,
-)
+from cutedialect.choosing.gemm_problem import Problem
+from cutedialect.choosing.gemm_schedules import GEMM_SPACE
+from cutedialect.choosing.need import NONE
 from cutedialect.choosing.tensor_memory_schedules import tensor_schedules
 from cutedialect.schedule import Schedule
 
@@ -164,23 +160,15 @@ def _program_fingerprint(activation: str | Callable[..., Any] | None) -> str:
 
 
 def _specialized(call: GemmCall, arch: str) -> list[Schedule]:
-    """The list's entries that the estimate does not rule out, as like the default as can be among
-    equals; the first of them walked in other orders, by warpgroups in turns, and shared by CTAs.
+    """What the space puts first, of which the default is the first; the first of them walked in
+    other orders, by warpgroups in turns, and shared by CTAs.
     """
     problem = call.problem(arch=arch)
-    chosen = choose(GEMM_SPACE, (problem,))
-    swap = chosen.swap_ab
-    ranked = sorted(
-        (each for each in gemm_schedules(problem.bits) if problem.takes(tiling_of(each))),
-        key=lambda each: (cycles(each, problem), each.swap_ab != swap),
-    )
+    ranked = list(islice(GEMM_SPACE.ranked((problem,), None, NONE), _MOST_LISTED))
     if not ranked:
         return []
     limit = _SLOWER * cycles(ranked[0], problem)
-    likely = [each for each in ranked if cycles(each, problem) <= limit][:_MOST_LISTED]
-    listed = [completed(each, problem, cycles(each, problem)) for each in likely]
-    if chosen not in listed:
-        listed = [chosen, *listed]  # One of a width that fits the problem is not of the list.
+    listed = [each for each in ranked if cycles(each, problem) <= limit]
     walked = [each.merged(walk) for each, walk in product(listed[:_VARIED], _WALKS)]
     small = [
         each

@@ -9,9 +9,9 @@ import re
 
 from cutedialect.choosing.attention_parameters import open_parameters
 from cutedialect.choosing.attention_space import ATTENTION as SPACE
-from cutedialect.choosing.attention_variants import tuned_schedules
 from cutedialect.choosing.choose import choose
 from cutedialect.frontend.attention import AttentionCall
+from cutedialect.frontend.attention_variants import tuned_schedules
 from cutedialect.frontend.declarations import ATTENTION
 from cutedialect.frontend.kernel import TensorSpec
 

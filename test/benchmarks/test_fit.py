@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -16,7 +17,8 @@ from cutedialect.atoms import usual_device
 from cutedialect.choosing import price
 from cutedialect.choosing.gemm_price import cycles, estimated, facts_of, gemm_price
 from cutedialect.choosing.gemm_problem import Tiling, tiling_of
-from cutedialect.choosing.gemm_schedules import completed, gemm_schedules
+from cutedialect.choosing.gemm_schedules import GEMM_SPACE, gemm_schedules
+from cutedialect.choosing.need import NONE
 
 H100 = gemm_price(usual_device("sm_90a"))
 
@@ -29,10 +31,11 @@ def made_up(seed, error, count=60):
         sizes = [8 * round(math.exp(rng.uniform(3, 6.5))) for _ in range(3)]
         name = f"{'x'.join(map(str, sizes))} bf16 TN"
         problem = problem_of(name)
-        fitting = [each for each in gemm_schedules(16) if problem.takes(tiling_of(each))]
-        for listed in rng.sample(fitting, 12):
-            schedule = completed(listed, problem, cycles(listed, problem))
-            us = cycles(listed, problem) * error(schedule, problem) * rng.uniform(0.99, 1.01) / 1e3
+        ranked = list(islice(GEMM_SPACE.ranked((problem,), None, NONE), 30))
+        for schedule in rng.sample(ranked, 12):
+            us = (
+                cycles(schedule, problem) * error(schedule, problem) * rng.uniform(0.99, 1.01) / 1e3
+            )
             records.append({"case": name, "schedule": schedule.text(), "us": us})
     return records
 

@@ -12,9 +12,9 @@ from benchmarks import attention_choices
 from cutedialect.choosing.attention_parameters import held_registers, maxima, registers_of
 from cutedialect.choosing.attention_problem import AttentionProblem
 from cutedialect.choosing.attention_space import ATTENTION, tile_columns
-from cutedialect.choosing.attention_variants import tuned_schedules
 from cutedialect.choosing.choose import NoScheduleError, Rejection, choose
 from cutedialect.choosing.need import NONE, Limits
+from cutedialect.frontend.attention_variants import tuned_schedules
 from cutedialect.schedule import Schedule
 
 SOME = attention_choices.NUMBERS[::7]

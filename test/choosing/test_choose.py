@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pytest
 
+import cutedialect as cute
 from cutedialect.atoms import target
 from cutedialect.choosing.choose import NoScheduleError, Rejection, choose
 from cutedialect.choosing.gemm_problem import Problem
@@ -16,7 +17,7 @@ from cutedialect.choosing.need import NONE, Limits, Need
 from cutedialect.choosing.program_space import PROGRAM_SPACE
 from cutedialect.choosing.space import in_order
 from cutedialect.choosing.tensor_memory_schedules import TENSOR_SPACE
-from cutedialect.schedule import Schedule
+from cutedialect.schedule import Schedule, replace_set
 
 
 def problems(count):
@@ -113,3 +114,25 @@ def test_plain_entries_come_first_unless_others_gain():
     priced = [(103.0, "plain"), (100.0, "odd"), (90.0, "odder")]
     assert list(in_order(priced)) == ["odder", "odd", "plain"]
     assert list(in_order(priced, 1.2)) == ["plain", "odd", "odder"]
+
+
+def test_a_product_that_lacks_memory_takes_what_needs_less():
+    for problem in problems(12):
+        first = choose(GEMM_SPACE, (problem,))
+        smem = GEMM_SPACE.need((problem,), first).smem
+        with suppress(NoScheduleError):
+            other = choose(GEMM_SPACE, (problem,), None, [Rejection(first, "memory", "")])
+            assert GEMM_SPACE.need((problem,), other).smem < smem
+
+
+@pytest.mark.parametrize("sizes", [(4096, 4096, 4096), (1040, 1584, 2256), (672, 488, 1552)])
+def test_the_memory_that_a_product_needs_is_what_is_allocated(sizes):
+    """With one more stage than a kernel has there would be too little."""
+    m, n, k = sizes
+    a, b = cute.TensorSpec((m, k), "bf16"), cute.TensorSpec((k, n), "bf16", (1, k))
+    printed = Schedule.parse(cute.compile(cute.gemm, a, b, arch="sm_90a").schedule)
+    assert printed.stages is not None
+    more = replace_set(printed, {"stages": printed.stages + 1})
+    problem = Problem(m, n, k, 1, 16, 16)
+    needs = [GEMM_SPACE.need((problem,), each).smem for each in (printed, more)]
+    assert needs[0] <= target("sm_90a").smem_per_cta < needs[1]

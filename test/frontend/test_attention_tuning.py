@@ -10,10 +10,10 @@ import pytest
 import cutedialect as cute
 from cutedialect.backend.runtime.arrays import TensorArgument
 from cutedialect.backend.runtime.buffers import DeviceTensor
-from cutedialect.choosing.attention_variants import tuned_schedules
 from cutedialect.frontend import attention_tuning, fitting
 from cutedialect.frontend.attention import AttentionCall
 from cutedialect.frontend.attention_tuning import TunableAttention, problem_class
+from cutedialect.frontend.attention_variants import tuned_schedules
 from cutedialect.frontend.autotune import tune
 from cutedialect.frontend.declarations import ATTENTION
 

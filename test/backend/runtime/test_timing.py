@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from benchmarks.rotated_timer import RotatedTimer
 from cutedialect.backend.runtime import buffers, outcomes, timing
 from cutedialect.backend.runtime.arrays import tensor_argument
 from cutedialect.backend.runtime.driver import OutOfMemoryError, driver
@@ -170,6 +171,26 @@ def test_a_round_is_queued_whole_with_a_cold_cache_for_each(
         *one, ("launch", addresses[0]), "event",
     ]  # fmt: skip
     assert timer.time([]) == []
+
+
+def test_launches_that_follow_each_other_rotate_their_operands(
+    cuda: FakeDevice, scale: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 40 kB ten copies are twice the cache; a batch has more of short launches."""
+    monkeypatch.setattr(sys.modules[__name__], "L2", 200_000)
+    timer = RotatedTimer()
+    x = timer.random((100, 100), (100, 1), "float32", 16)
+    cuda.launch_ms[:] = []
+    calls = timer.prepare(Kernel(scale), (x, 2.0))
+    addresses = [call.pointers[0] for call in calls]
+    assert len(set(addresses)) == 11
+    for took, launches in ((0.1, 3), (0.1, 4), (0.002, 4), (0.002, 40)):
+        cuda.launch_ms[:] = [took] * launches
+        assert timer.time([calls]) == pytest.approx([1e3 * took])
+        queued = [each[1] for each in cuda.history[-1] if each[0] == "launch"]
+        assert queued == (5 * addresses)[:launches]
+    again = timer.prepare(Kernel(scale), (x, 2.0))
+    assert [call.pointers[0] for call in again] == addresses
 
 
 def test_a_small_cache_is_flushed_for_as_long_as_launching_takes(

@@ -7,12 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
+from cutedialect.choosing.attention_parameters import open_parameters, takes_turns
+from cutedialect.choosing.attention_problem import GROUP_ROWS, WIDE, AttentionProblem
+from cutedialect.choosing.attention_space import ATTENTION
+from cutedialect.choosing.choose import choose
 from cutedialect.schedule import SHARES, Schedule, replace_set
-
-from .attention_parameters import open_parameters, takes_turns
-from .attention_problem import GROUP_ROWS, WIDE, AttentionProblem
-from .attention_space import ATTENTION
-from .choose import choose
 
 # Rows of a tile and keys of a block: of warpgroups, and of warps that multiply alone.
 _GROUP_TILES = tuple(product((64, 128, 192), (32, 48, 64, 80, 96, 112, 128, 160, 192)))
