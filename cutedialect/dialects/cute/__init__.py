@@ -2,7 +2,7 @@
 
 `attributes.py`, `layout_types.py` and `types.py` hold what is written in types, `kernel_ops.py` the
 kernel, `host_ops.py` its host part, `groups.py` tables of tensors, `slices.py` parts of tensors,
-`joins.py` tiles of several parts, `indexed_tiles.py` tiles of numbered rows, `views.py` tiles,
+`joins.py` tiles of several parts, `tensor_layouts.py` layouts of tensors as values, `indexed_tiles.py` tiles of numbered rows, `views.py` tiles,
 `storage.py` where they lie, `scalar_ops.py` numbers, `inline_ptx.py` instructions of a program's
 own, `fragment_ops.py` register tiles, `tile_ops.py` what computes, `atomics.py` what is combined
 with memory, `reductions.py` what combines the elements of a tile. `algebra/` is the layout algebra
@@ -56,6 +56,7 @@ from .reductions import ReduceOp
 from .scalar_ops import BrevOp
 from .slices import ReadOp, SearchOp, SliceOp, slice_type
 from .storage import AllocFragmentOp, AllocSmemOp, AllocTmemOp, StageOp
+from .tensor_layouts import GetLayoutOp
 from .tile_ops import (
     BarrierOp,
     CoordOp,
@@ -134,6 +135,7 @@ Cute = CuteDialect(
             LocalTileOp,
             IndexedTileOp,
             ConcatOp,
+            GetLayoutOp,
             TransposeOp,
             SubviewOp,
             StageOp,
@@ -214,6 +216,7 @@ __all__ = [
     "FindOp",
     "FragmentType",
     "GemmOp",
+    "GetLayoutOp",
     "GridDimOp",
     "GroupSizeOp",
     "GroupType",

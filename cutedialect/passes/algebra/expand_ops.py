@@ -8,7 +8,8 @@
     %3 = arith.addi %0#0, %2 overflow<nsw> : i32
     %r = cute.make_int_tuple(%3) : (i32) -> !cute.int_tuple<"?">
 
-What is left are constructors, `get_scalars`, `static` and `print`.
+What is left are constructors, `get_scalars`, `static` and `print`. The layout of a tensor is made
+of what `cute.dim` and `cute.stride` say of it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,15 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from cutedialect.dialects.cute import ComposedLayoutType, LayoutType, SwizzleType
+from cutedialect.dialects.cute import (
+    ComposedLayoutType,
+    DimOp,
+    GetLayoutOp,
+    LayoutType,
+    MemRefType,
+    StrideOp,
+    SwizzleType,
+)
 from cutedialect.dialects.cute.algebra import (
     OPS,
     AlgebraOp,
@@ -42,8 +51,8 @@ from cutedialect.dialects.cute.algebra import (
     value_of,
 )
 from cutedialect.dialects.walks import walk
-from cutedialect.layout import ComposedLayout, Layout, flatten
-from cutedialect.layout.expression import dynamic_leaves
+from cutedialect.layout import ComposedLayout, Dyn, Layout, flatten
+from cutedialect.layout.expression import dynamic_leaves, leaf
 
 from .arithmetic import Emitter, located
 
@@ -61,7 +70,9 @@ class ExpandOpsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for one in list(walk(op)):
-            if isinstance(one, AlgebraOp) and one.ROW.name not in KEPT:
+            if isinstance(one, GetLayoutOp):
+                expand_layout(one)
+            elif isinstance(one, AlgebraOp) and one.ROW.name not in KEPT:
                 expand(one)
 
 
@@ -93,6 +104,31 @@ def expand(op: AlgebraOp) -> None:
     else:
         results = [build(emitter, value, op.results[0].type)]
     _replace(op, emitter.ops, results)
+
+
+def expand_layout(op: GetLayoutOp) -> None:
+    """Replace the layout of a tensor by one of its run-time extents and strides."""
+    type_ = op.source.type
+    assert isinstance(type_, MemRefType)
+    emitter = Emitter({})
+    leaves: dict[Any, SSAValue] = {}
+
+    def named(part: int, make: type[DimOp] | type[StrideOp], modes: Sequence[Any]) -> tuple:
+        """The modes with a name for each number of run time."""
+        found: list[Any] = []
+        for mode, value in enumerate(modes):
+            if isinstance(value, Dyn):
+                leaves[part, mode] = emitter.add(make(op.source, mode))
+                value = leaf((part, mode), value.bits, value.div)
+            found.append(value)
+        return tuple(found)
+
+    layout = type_.layout
+    if not is_static_type(op.result.type):
+        layout = Layout(named(0, DimOp, type_.modes), named(1, StrideOp, type_.stride))
+    emitter.leaves = leaves
+    result = build(emitter, layout, op.result.type)
+    _replace(op, emitter.ops, [result])
 
 
 def _parts(op: AlgebraOp, value: Any) -> list[Any]:
@@ -168,6 +204,6 @@ def _composed(emitter: Emitter, composed: ComposedLayout) -> SSAValue:
     return emitter.add(make(operands=[outer, offset, inner], result_types=[type_]))
 
 
-def _replace(op: AlgebraOp, ops: Sequence[Operation], results: list[SSAValue]) -> None:
+def _replace(op: Operation, ops: Sequence[Operation], results: list[SSAValue]) -> None:
     located(ops, op.location)
     Rewriter.replace_op(op, ops, results)

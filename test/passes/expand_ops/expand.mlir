@@ -58,3 +58,19 @@ func.func @next(%c: !cute.coord<"(?,?)">, %s: !cute.shape<"(4,8)">) -> !cute.coo
   %r = cute.increment_coord(%c, %s) : (!cute.coord<"(?,?)">, !cute.shape<"(4,8)">) -> !cute.coord<"(?,?)">
   func.return %r : !cute.coord<"(?,?)">
 }
+
+// -----
+
+// The layout of a tensor is made of its extents and strides; one that is known is a constant
+// CHECK-LABEL: func.func @tensors
+// CHECK-NEXT: %[[M:.*]] = cute.dim %t, 0
+// CHECK-NEXT: %[[LD:.*]] = cute.stride %t, 0
+// CHECK-NEXT: %[[SHAPE:.*]] = cute.make_shape(%[[M]]) : (i32) -> !cute.shape<"(?,8)">
+// CHECK-NEXT: %[[STRIDE:.*]] = cute.make_stride(%[[LD]]) : (i64) -> !cute.stride<"(?{i64},1)">
+// CHECK-NEXT: cute.make_layout(%[[SHAPE]], %[[STRIDE]])
+// CHECK-NEXT: cute.static : !cute.layout<"(4,8):(8,1)">
+func.func @tensors(%t: !cute.memref<f32, gmem, align<4>, "(?,8):(?{i64},1)">, %s: !cute.memref<f32, gmem, align<4>, "(4,8):(8,1)">) -> (!cute.layout<"(?,8):(?{i64},1)">, !cute.layout<"(4,8):(8,1)">) {
+  %l = cute.get_layout %t : !cute.memref<f32, gmem, align<4>, "(?,8):(?{i64},1)"> -> !cute.layout<"(?,8):(?{i64},1)">
+  %k = cute.get_layout %s : !cute.memref<f32, gmem, align<4>, "(4,8):(8,1)"> -> !cute.layout<"(4,8):(8,1)">
+  func.return %l, %k : !cute.layout<"(?,8):(?{i64},1)">, !cute.layout<"(4,8):(8,1)">
+}
