@@ -20,3 +20,13 @@ func.func private @attributes() attributes {l = #cute.layout<"(4,8):(8,1)">, o =
 // A type attribute keeps its sigil
 // CHECK: func.func private @sigils() -> () attributes {l = #cute.layout<"(4):(1)">, t = !cute.layout<"(4):(1)">}
 func.func private @sigils() attributes {l = #cute.layout<"(4):(1)">, t = !cute.layout<"(4):(1)">}
+
+// -----
+
+// cute.get_layout
+// CHECK: func.func @layout_of_a_tensor
+// CHECK-NEXT: %l = cute.get_layout %t : !cute.memref<f32, gmem, align<4>, "(?,8):(?{i64},1)"> -> !cute.layout<"(?,8):(?{i64},1)">
+func.func @layout_of_a_tensor(%t: !cute.memref<f32, gmem, align<4>, "(?,8):(?{i64},1)">) {
+  %l = cute.get_layout %t : !cute.memref<f32, gmem, align<4>, "(?,8):(?{i64},1)"> -> !cute.layout<"(?,8):(?{i64},1)">
+  func.return
+}
