@@ -133,12 +133,12 @@ class NumpyTiles:
         **ignored: object,
     ) -> None:
         """`ignored` changes no exact result, or is for the compiler to refuse."""
-        wide = np.float64 if _is_float(acc.dtype) else np.int64
+        wide = np.float64 if is_float(acc.dtype) else np.int64
         left, right = (_multiplied(_values(each)).astype(wide) for each in (a, b))
         if sums:  # eight more columns of ones
             right = np.concatenate([right, np.ones((right.shape[0], 8), wide)], axis=1)
         product = left @ right * (-1) ** len(negate)
-        acc.assign(Tile(_held(acc.values.astype(wide) + product, acc.dtype), self))
+        acc.assign(Tile(held_values(acc.values.astype(wide) + product, acc.dtype), self))
 
     def load(self, view: View, mask: Tile | None = None, other: Any = 0) -> Tile:
         values = view.read()
@@ -171,7 +171,9 @@ class NumpyTiles:
 
     def _atomic(self, by: Any, tile: Tile, view: View) -> None:
         if self.active[-1]:
-            view.write(_held(by(_wide(view.read()), _wide(tile.values)), tile.dtype))
+            view.write(
+                held_values(by(wide_values(view.read()), wide_values(tile.values)), tile.dtype)
+            )
 
     def row_vector(self, tensor: Tensor, index: int, extent: int) -> Tile:
         return self.local_tile(tensor, (extent,), (index,)).T.load()
@@ -210,27 +212,27 @@ class NumpyTiles:
         return Tile(np.asarray(condition.values.all(mode, keepdims=True)), self)
 
     def argmin(self, tile: Tile, mode: int = 1) -> Tile:
-        found = _wide(tile.values).argmin(mode, keepdims=True)
+        found = wide_values(tile.values).argmin(mode, keepdims=True)
         return Tile(found.astype(np.int32), self)
 
     def argmax(self, tile: Tile, mode: int = 1) -> Tile:
-        found = _wide(tile.values).argmax(mode, keepdims=True)
+        found = wide_values(tile.values).argmax(mode, keepdims=True)
         return Tile(found.astype(np.int32), self)
 
     def top_k(self, tile: Tile, k: int) -> tuple[Tile, Tile]:
         # The first of equal ones comes first.
-        places = np.argsort(-_wide(tile.values), axis=1, kind="stable")[:, :k]
+        places = np.argsort(-wide_values(tile.values), axis=1, kind="stable")[:, :k]
         values = np.take_along_axis(tile.values, places, axis=1)
         return Tile(values, self), Tile(places.astype(np.int32), self)
 
     def _reduced(self, tile: Tile, by: Any, mode: int | None) -> Tile:
-        narrow = not _is_float(tile.dtype) and tile.dtype.itemsize < 4
+        narrow = not is_float(tile.dtype) and tile.dtype.itemsize < 4
         adds = by in (np.add, np.multiply)
         dtype = np.dtype(np.int32) if narrow and adds else tile.dtype
-        if _is_float(tile.dtype) and tile.dtype.itemsize == 1 and adds:
+        if is_float(tile.dtype) and tile.dtype.itemsize == 1 and adds:
             dtype = _F32
-        reduced = by.reduce(_wide(tile.values), axis=mode, keepdims=True)
-        return Tile(_held(reduced, dtype), self)
+        reduced = by.reduce(wide_values(tile.values), axis=mode, keepdims=True)
+        return Tile(held_values(reduced, dtype), self)
 
     def any(self, condition: Tile, mode: int | None = None) -> Any:
         if mode is not None:
@@ -242,8 +244,10 @@ class NumpyTiles:
         dtype = sides[0].dtype
         for each in sides[1:]:
             dtype = _promoted(dtype, each.dtype)
-        left, right = (_wide(v.values) if isinstance(v, Tile) else np.array(v) for v in (yes, no))
-        return Tile(_held(np.where(condition.values, left, right), dtype), self)
+        left, right = (
+            wide_values(v.values) if isinstance(v, Tile) else np.array(v) for v in (yes, no)
+        )
+        return Tile(held_values(np.where(condition.values, left, right), dtype), self)
 
     def maximum(self, left: Any, right: Any) -> Any:
         return _binary(np.maximum, left, right)
@@ -253,9 +257,9 @@ class NumpyTiles:
 
     def abs(self, tile: Tile) -> Tile:
         # 16-bit floats are computed and given in f32.
-        short = _is_float(tile.dtype) and tile.dtype.itemsize <= 2
+        short = is_float(tile.dtype) and tile.dtype.itemsize <= 2
         dtype = np.dtype(np.float32) if short else tile.dtype
-        return Tile(_held(np.abs(_wide(tile.values)), dtype), self)
+        return Tile(held_values(np.abs(wide_values(tile.values)), dtype), self)
 
     def relu(self, tile: Tile) -> Tile:
         return self.maximum(tile, 0)
@@ -274,13 +278,13 @@ class NumpyTiles:
 
     def _whole(self, tile: Tile, by: Any) -> Tile:
         dtype = np.dtype(np.float32) if tile.dtype.itemsize <= 2 else tile.dtype
-        return Tile(_held(by(_wide(tile.values)), dtype), self)
+        return Tile(held_values(by(wide_values(tile.values)), dtype), self)
 
     def inline_ptx(self, text: str, tile: Tile, dtype: np.dtype) -> Tile:
-        return Tile(_held(INSTRUCTIONS[text](_wide(tile.values)), dtype), self)
+        return Tile(held_values(INSTRUCTIONS[text](wide_values(tile.values)), dtype), self)
 
     def sign(self, tile: Tile) -> Tile:
-        return Tile(_held(np.sign(_wide(tile.values)), tile.dtype), self)
+        return Tile(held_values(np.sign(wide_values(tile.values)), tile.dtype), self)
 
     def copysign(self, size: Tile, sign: Tile) -> Tile:
         return _binary(np.copysign, size, sign)
@@ -292,13 +296,13 @@ class NumpyTiles:
         return a * b + c
 
     def isnan(self, tile: Tile) -> Tile:
-        return Tile(np.asarray(np.isnan(_wide(tile.values))), self)
+        return Tile(np.asarray(np.isnan(wide_values(tile.values))), self)
 
     def isinf(self, tile: Tile) -> Tile:
-        return Tile(np.isinf(_wide(tile.values)), self)
+        return Tile(np.isinf(wide_values(tile.values)), self)
 
     def isfinite(self, tile: Tile) -> Tile:
-        return Tile(np.isfinite(_wide(tile.values)), self)
+        return Tile(np.isfinite(wide_values(tile.values)), self)
 
     def popc(self, tile: Tile) -> Tile:
         return Tile(_bits(tile.values).sum(-1).astype(np.int32), self)
@@ -369,7 +373,7 @@ class Element(float):
     """An element of a tensor as a number; as a coordinate it is an integer."""
 
     def to(self, dtype: np.dtype) -> int | float:
-        return float(self) if _is_float(dtype) else int(self)
+        return float(self) if is_float(dtype) else int(self)
 
     def __index__(self) -> int:
         return int(self)
@@ -496,8 +500,8 @@ class Tile:
 
     def to(self, dtype: Any) -> Tile:
         if np.dtype(dtype) == np.bool_:
-            return Tile(_wide(self.values) != 0, self.names)
-        return Tile(_held(_wide(self.values), np.dtype(dtype)), self.names)
+            return Tile(wide_values(self.values) != 0, self.names)
+        return Tile(held_values(wide_values(self.values), np.dtype(dtype)), self.names)
 
     def __getitem__(self, key: Any) -> Tile:
         return Tile(self.values[key], self.names)
@@ -510,7 +514,7 @@ class Tile:
 
     def assign(self, value: Any) -> None:
         new = value.values if isinstance(value, Tile) else np.array(value)
-        held = _held(np.broadcast_to(_wide(new), self.values.shape), self.dtype)
+        held = held_values(np.broadcast_to(wide_values(new), self.values.shape), self.dtype)
         if self.names.active[-1]:
             self.values = held.copy()
 
@@ -563,26 +567,27 @@ def _binary(by: Any, left: Any, right: Any) -> Any:
     if dtype == np.bool_ and by not in _LOGIC:
         dtype = np.dtype(np.int32)
     one, other = (
-        _wide(each.values) if isinstance(each, Tile) else np.array(each) for each in (left, right)
+        wide_values(each.values) if isinstance(each, Tile) else np.array(each)
+        for each in (left, right)
     )
     if by in _COMPARISONS:
         return Tile(by(one, other), tiles[0].names)
-    return Tile(_held(by(one, other), dtype), tiles[0].names)
+    return Tile(held_values(by(one, other), dtype), tiles[0].names)
 
 
 def _promoted(one: np.dtype, other: np.dtype) -> np.dtype:
     """The wider float; f32 for two of one width, i32 for i8 with u8."""
     if one == other:
         return one
-    if _is_float(one) != _is_float(other):
-        return one if _is_float(one) else other
+    if is_float(one) != is_float(other):
+        return one if is_float(one) else other
     bits = [1 if each == np.bool_ else 8 * each.itemsize for each in (one, other)]
     if bits[0] == bits[1]:
-        return np.dtype(np.float32 if _is_float(one) else np.int32)
+        return np.dtype(np.float32 if is_float(one) else np.int32)
     return one if bits[0] > bits[1] else other
 
 
-def _is_float(dtype: np.dtype) -> bool:
+def is_float(dtype: np.dtype) -> bool:
     return NAMES[dtype] in _EXACT
 
 
@@ -597,11 +602,11 @@ def _multiplied(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def _wide(values: np.ndarray) -> np.ndarray:
+def wide_values(values: np.ndarray) -> np.ndarray:
     """As f64 or i64, where nothing overflows; conditions as they are."""
     if values.dtype == np.bool_:
         return values
-    return values.astype(np.float64 if _is_float(values.dtype) else np.int64)
+    return values.astype(np.float64 if is_float(values.dtype) else np.int64)
 
 
 def _bits(values: np.ndarray) -> np.ndarray:
@@ -611,9 +616,9 @@ def _bits(values: np.ndarray) -> np.ndarray:
     return (wide >> np.arange(count - 1, -1, -1)) & 1
 
 
-def _held(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def held_values(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Values in a type: integers wrap, floats have to be small integers."""
-    if not _is_float(dtype):
+    if not is_float(dtype):
         if values.dtype.kind == "f":
             if (np.abs(values) > 100).any():
                 raise InexactError(f"a float beyond {dtype}")

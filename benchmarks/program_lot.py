@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from .numpy_tiles import INSTRUCTIONS
-from .program_multiplies import MULTIPLIED, LotOfMultiplies
+from .program_lines import LotOfLines
+from .program_multiplies import MULTIPLIED
 from .program_views import BYTES, ELEMENTS, LARGE, Sizes, Value
 from .tile_program import Argument, Program
 
@@ -19,7 +20,7 @@ EIGHT_BITS = "8-bit floats"
 
 
 @dataclass
-class _Lot(LotOfMultiplies):
+class _Lot(LotOfLines):
     """The statements of a program."""
 
     # The frame
@@ -80,6 +81,9 @@ class _Lot(LotOfMultiplies):
             (1.7, self.atomic),
             (0.6, self.transposed),
             (0.5, self.part),
+            (0.7, self.scan),
+            (0.6, self.sort),
+            (0.8, self.places),
             (0.8, self.reread),
             (0.5, self.stencil),
             (0.8, self.read_element),

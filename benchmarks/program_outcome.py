@@ -13,7 +13,8 @@ import numpy as np
 import cutedialect as cute
 from cutedialect import CompileError
 
-from .numpy_tiles import InexactError, NumpyTiles
+from .numpy_lines import NumpyLines
+from .numpy_tiles import InexactError
 from .tile_program import Program
 
 # Ways in which a program that is drawn cannot be compared: it is drawn again.
@@ -48,7 +49,7 @@ class Outcome:
 def expected(program: Program) -> list[Any]:
     """The arguments as NumPy leaves them."""
     arguments = program.make()
-    names = NumpyTiles()
+    names = NumpyLines()
     names.run(function_of(program, names), arguments)
     return arguments
 

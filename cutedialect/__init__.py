@@ -133,6 +133,12 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.loops import when as when
     from cutedialect.frontend.parts import broadcast_to as broadcast_to
     from cutedialect.frontend.parts import permute as permute
+    from cutedialect.frontend.places import concatenate as concatenate
+    from cutedialect.frontend.places import flip as flip
+    from cutedialect.frontend.places import histogram as histogram
+    from cutedialect.frontend.places import put_along as put_along
+    from cutedialect.frontend.places import reshape as reshape
+    from cutedialect.frontend.places import take_along as take_along
     from cutedialect.frontend.printing import assert_ as assert_
     from cutedialect.frontend.printing import printf as printf
     from cutedialect.frontend.random import rand as rand
@@ -148,9 +154,16 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.reductions import row_sum as row_sum
     from cutedialect.frontend.reductions import sum_ as sum
     from cutedialect.frontend.scalar import Scalar as Scalar
+    from cutedialect.frontend.scans import cummax as cummax
+    from cutedialect.frontend.scans import cummin as cummin
+    from cutedialect.frontend.scans import cumprod as cumprod
+    from cutedialect.frontend.scans import cumsum as cumsum
+    from cutedialect.frontend.scans import scan as scan
     from cutedialect.frontend.selection import argmax as argmax
     from cutedialect.frontend.selection import argmin as argmin
     from cutedialect.frontend.selection import top_k as top_k
+    from cutedialect.frontend.sorting import argsort as argsort
+    from cutedialect.frontend.sorting import sort as sort
     from cutedialect.frontend.statistics import logsumexp as logsumexp
     from cutedialect.frontend.statistics import mean as mean
     from cutedialect.frontend.statistics import softmax as softmax
@@ -208,6 +221,7 @@ __all__ = [
     "any",
     "argmax",
     "argmin",
+    "argsort",
     "asin",
     "asinh",
     "assert_",
@@ -236,11 +250,16 @@ __all__ = [
     "column_sum",
     "column_vector",
     "compile",
+    "concatenate",
     "coord",
     "copy",
     "copysign",
     "cos",
     "cosh",
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
     "dump",
     "e4m3",
     "e5m2",
@@ -254,12 +273,14 @@ __all__ = [
     "f32",
     "f64",
     "fast",
+    "flip",
     "floor",
     "fma",
     "full",
     "gelu",
     "gemm",
     "grouped_gemm",
+    "histogram",
     "host",
     "hypot",
     "i1",
@@ -296,16 +317,19 @@ __all__ = [
     "pow",
     "printf",
     "prod",
+    "put_along",
     "rand",
     "range",
     "reciprocal",
     "reduce",
     "relu",
+    "reshape",
     "round",
     "row_max",
     "row_sum",
     "row_vector",
     "rsqrt",
+    "scan",
     "search",
     "sigmoid",
     "sign",
@@ -313,9 +337,11 @@ __all__ = [
     "sin",
     "sinh",
     "softmax",
+    "sort",
     "sqrt",
     "sum",
     "synchronize",
+    "take_along",
     "tan",
     "tanh",
     "tile_index",
@@ -431,6 +457,25 @@ _PUBLIC = {
         "row_max",
         "row_sum",
         "sum",
+    ),
+    "cutedialect.frontend.scans": (
+        "cummax",
+        "cummin",
+        "cumprod",
+        "cumsum",
+        "scan",
+    ),
+    "cutedialect.frontend.places": (
+        "concatenate",
+        "flip",
+        "histogram",
+        "put_along",
+        "reshape",
+        "take_along",
+    ),
+    "cutedialect.frontend.sorting": (
+        "argsort",
+        "sort",
     ),
     "cutedialect.frontend.local_tiles": ("local_tile",),
     "cutedialect.frontend.scalar": ("Scalar",),

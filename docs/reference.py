@@ -64,10 +64,13 @@ SECTIONS = {
         "frontend.exact",
         "frontend.fast",
     ),
-    "Reductions and selection": (
+    "Reductions, scans and selection": (
         "frontend.reductions",
         "frontend.statistics",
+        "frontend.scans",
+        "frontend.sorting",
         "frontend.selection",
+        "frontend.places",
     ),
     "Printing and checking": ("frontend.printing",),
     "Element types": ("frontend.dtypes",),

@@ -10,12 +10,11 @@ _LEAST = "cute.min(tile, mode)"
 _SUMS = "cute.sum(tile, mode)"
 _WITHIN = "cute.clamp(x, low, high)"
 _PARTS = "a cute.copy to each part of the result, cute.local_tile(Y.slice(mode, first, end), ...)"
-_SCANNED = (
-    "sums = cute.where(cute.coord(sums, 1) == k, cute.reduce(cute.where(cute.coord(x, 1) <= k, x, "
-    "{neutral}), 1, {kind}), sums) for each k of Python's range(columns), from sums = "
-    "cute.zeros(x.shape, x.dtype) on"
+_TAKEN = (
+    "cute.take_along(tile, numbers, mode), or cute.local_tile(X, (rows, columns), (numbers, k)), "
+    "whose rows a tile of numbers chooses"
 )
-_TAKEN = "cute.local_tile(X, (rows, columns), (numbers, k)), whose rows a tile of numbers chooses"
+_JOINED = "cute.concatenate(tiles, mode)"
 
 
 class UnknownNameError(AttributeError):
@@ -33,8 +32,12 @@ METHODS = {
     "cast": ".to(dtype)",
     "float": ".to(cute.f32)",
     "half": ".to(cute.f16)",
-    "reshape": "another tile extent in cute.local_tile",
-    "view": "another tile extent in cute.local_tile",
+    "reshape": "cute.reshape(tile, shape), or another tile extent in cute.local_tile",
+    "view": "cute.reshape(tile, shape), or another tile extent in cute.local_tile",
+    "cumsum": "cute.cumsum(tile, mode)",
+    "sort": "cute.sort(tile, mode)",
+    "argsort": "cute.argsort(tile, mode)",
+    "flip": "cute.flip(tile, mode)",
     "transpose": ".T",
     "store": "cute.copy(tile, view)",
     "copy_": "cute.copy(tile, view)",
@@ -53,36 +56,19 @@ FUNCTIONS = {
     "amax": _LARGEST,
     "amin": _LEAST,
     "std": "cute.sqrt(cute.var(tile, mode))",
-    "cumsum": (
-        "cute.gemm(x, (cute.coord(ones, 0) <= cute.coord(ones, 1)).to(x.dtype), acc) with ones = "
-        "cute.zeros((n, n)) for n columns at a time, and a carry of cute.row_sum(x), of 16-bit "
-        "floats (acc of f32) and 8-bit integers (acc of i32); of f32, which a multiply rounds, "
-        "three times: p = x.to(cute.bf16), x = x - p.to(cute.f32), with p in the place of x; of "
-        "other types " + _SCANNED.format(neutral=0, kind='"add"')
-    ),
-    "cumprod": _SCANNED.format(neutral=1, kind='"mul"'),
-    "associative_scan": _SCANNED.format(neutral="neutral", kind="combine")
-    + ", of a combine that is commutative",
-    "topk": "cute.top_k(tile, k), of floats",
-    "sort": "cute.top_k(tile, k), of floats: the k largest of each row in falling order",
-    "argsort": (
-        "cute.top_k(tile, k), of floats, whose second result are the places of the k largest in "
-        "falling order"
-    ),
+    "associative_scan": "cute.scan(tile, mode, combine)",
+    "topk": "cute.top_k(tile, k)",
+    "bincount": "cute.histogram(tile, bins)",
+    "scatter": "cute.put_along(tile, numbers, values, mode)",
     "rint": "cute.round(x)",
-    "flip": (
-        "cute.copy(x.columns(n, 1), cute.local_tile(Y, (rows, 1), (m, columns - 1 - n))) for each "
-        "n of Python's range(columns)"
-    ),
     "gather": _TAKEN,
     "take": _TAKEN,
     "index_select": _TAKEN,
     "atomic_cas": "one work item for each result, or a second kernel on a cute.workspace",
     "atomic_xchg": "one work item for each result, or a second kernel on a cute.workspace",
     "clip": _WITHIN,
-    "cat": _PARTS,
-    "concat": _PARTS,
-    "concatenate": _PARTS,
+    "cat": _JOINED,
+    "concat": _JOINED,
     "stack": _PARTS,
     "split": "cute.local_tile(X.slice(mode, first, end), ...) for each part",
     "chunk": "cute.local_tile(X.slice(mode, first, end), ...) for each part",
@@ -93,7 +79,6 @@ FUNCTIONS = {
     "matmul": "cute.gemm(a, b, acc)",
     "mma": "cute.gemm(a, b, acc)",
     "transpose": "tile.T",
-    "reshape": METHODS["reshape"],
     "store": METHODS["store"],
     "program_id": "cute.tile_index(Y, tile)",
     "cdiv": "-(-a // b), of signed integers",

@@ -5,10 +5,13 @@ from __future__ import annotations
 from .dtypes import f32, i32
 from .functions import coord, full, inf, where
 from .reductions import modes_of, reduce, shaped
+from .sorting import largest
 from .tile import Tile, View
 from .trace import error
 
 _NOWHERE = 2**31 - 1
+# Maxima that take less than a sort of the row.
+_FEW = 16
 
 
 def argmax(tile: object, mode: int = 1, *, keepdims: bool = True) -> Tile:
@@ -37,22 +40,19 @@ def _place(kind: str, tile: object, mode: int, keepdims: bool) -> Tile:
 def top_k(tile: object, k: int) -> tuple[Tile, Tile]:
     """The `k` largest elements of each row in falling order, and their columns, i32: (M,N) gives
     two tiles (M,k). No column is chosen twice: the first of equal ones comes first, -inf among
-    them; a NaN counts as the largest. Elements of 8 bits are given in f32.
+    them; a NaN counts as the largest. Floats of 8 bits are given in f32.
 
-    It takes the maximum `k` times, for small `k` such as that of routing to experts. Elements
-    outside of the tensor are 0: give them -inf first (`cute.where` on `cute.coord`), and they are
-    chosen where a row has fewer than `k` others alone.
+    For small `k` such as that of routing to experts it takes the maximum of floats `k` times, for a
+    larger one it sorts the rows (`cute.sort`). Elements outside of the tensor are 0: give them -inf
+    first (`cute.where` on `cute.coord`), and they are chosen where a row has fewer than `k` others
+    alone.
     """
     source = _loaded(tile)
     rows, columns = source.shape
     if isinstance(k, bool) or not isinstance(k, int) or not 0 < k <= columns:
         raise error(f"expected k in 1..{columns}, got {k!r}", code="CD-P4")
-    if source.dtype.kind != "f":
-        raise error(
-            f"expected a tile of floats, got {source.dtype.name}; convert it with .to(cute.f32), "
-            "or .to(cute.f64), which holds every i32",
-            code="CD-P3",
-        )
+    if source.dtype.kind != "f" or k > _FEW:
+        return largest(source, k)
     values, places = full((rows, k), 0.0, source.dtype), full((rows, k), 0, i32)
     rest, left = source, coord(source, 1)
     for number in range(k):

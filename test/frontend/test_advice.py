@@ -57,65 +57,6 @@ INTEGERS = ["int8", "uint8", "int32", "int64"]
 FLOATS = ["float16", "float32", "float64"]
 
 
-@pytest.mark.parametrize("dtype", ["float16", "int8", "float32", "int32", "float64"])
-def test_cumulative_sums(dtype):
-    """By a multiply, of f32 by three of them, and column by column."""
-    x = drawn(dtype, (16, 32))
-    if dtype == "float32":
-        x[:] = 4097  # which a multiply would round
-        x[3] = drawn(dtype, (1, 32))
-    triangle = "(cute.coord(ones, 0) <= cute.coord(ones, 1)).to(x.dtype)"
-    by_columns = (
-        "sums = cute.where(cute.coord(sums, 1) == k, cute.reduce(cute.where(cute.coord(x, 1) <= k, "
-        'x, 0), 1, "add"), sums)'
-    )
-    into = {"float16": "float32", "int8": "int32"}.get(dtype, dtype)
-    start = f"ones, acc = cute.zeros((32, 32)), cute.zeros((16, 32), '{into}')"
-    if dtype in ("float16", "int8"):
-        advised("cumsum", f"cute.gemm(x, {triangle}, acc)", "with ones = cute.zeros((n, n))")
-        lines = [start, f"cute.gemm(x, {triangle}, acc)", "y = acc"]
-    elif dtype == "float32":
-        split = ("p = x.to(cute.bf16)", "x = x - p.to(cute.f32)")
-        advised("cumsum", ", ".join(split), "three times")
-        multiply = f"cute.gemm(p, {triangle.replace('x.', 'p.')}, acc)"
-        lines = [start, *(3 * [split[0], multiply, split[1]]), "y = acc"]
-    else:
-        advised("cumsum", by_columns, "from sums = cute.zeros(x.shape, x.dtype) on")
-        lines = ["sums = cute.zeros(x.shape, x.dtype)"]
-        lines += [
-            by_columns.replace("k,", f"{k},")
-            .replace("k, ", f"{k}, ")
-            .replace("== k", f"== {k}")
-            .replace("<= k", f"<= {k}")
-            for k in range(32)
-        ] + ["y = sums"]
-    y = follow([*lines, STORE], x, np.zeros(x.shape, into))
-    want = np.cumsum(x.astype(into), 1, dtype=into)
-    if into.startswith("float"):
-        scale = np.abs(x.astype(np.float64)).cumsum(1)
-        assert (np.abs(y - x.astype(np.float64).cumsum(1)) <= 32 * np.finfo(into).eps * scale).all()
-    else:
-        assert np.array_equal(y, want)
-
-
-@pytest.mark.parametrize("dtype", ["int32", "float32"])
-@pytest.mark.parametrize("name", ["cumprod", "associative_scan"])
-def test_scans(name, dtype):
-    scan = (
-        "sums = cute.where(cute.coord(sums, 1) == k, cute.reduce(cute.where(cute.coord(x, 1) <= k, "
-        "x, {}), 1, {}), sums)"
-    )
-    is_product = name == "cumprod"
-    neutral, combine = (1, '"mul"') if is_product else ("neutral", "combine")
-    advised(name, scan.format(neutral, combine))
-    x = np.random.default_rng(2).choice([-2, 1, 1, 3], (4, 8)).astype(dtype)
-    lines = ["sums = cute.zeros(x.shape, x.dtype)", "for k in range(columns):"]
-    lines += ["    " + scan.format(neutral, combine), "y = sums"]
-    y = follow([*lines, STORE], x, np.zeros_like(x), neutral=-100, combine=cute.maximum)
-    want = np.cumprod(x, 1, dtype=dtype) if is_product else np.maximum.accumulate(x, 1)
-    assert np.array_equal(y, want)
-
-
 ROW_FUNCTIONS = {
     "sum": ("cute.sum(x, 1)", lambda x: x.sum(1)),
     "max": ("cute.max(x, 1)", lambda x: x.max(1)),
@@ -167,24 +108,25 @@ def test_formulas(name):
     np.testing.assert_allclose(y, want, rtol=3e-5, atol=2e-6)
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_largest(dtype):
-    for name in ("topk", "sort", "argsort"):
-        advised(name, "cute.top_k(tile, k)", "of floats")
-    x = drawn(dtype)
-    x[1, 3] = np.inf
-    y = follow(["y, _ = cute.top_k(x, 5)", STORE], x, np.zeros((ROWS, 5), dtype))
-    assert np.array_equal(y, -np.sort(-x, 1)[:, :5])
-    y = follow(["_, y = cute.top_k(x, columns)", STORE], x, np.zeros(x.shape, np.int32))
-    assert np.array_equal(y, np.argsort(-x, 1, kind="stable"))
+LINES = {
+    "topk": ("y, _ = cute.top_k(x, k)", lambda x: -np.sort(-x, 1)[:, :3]),
+    "associative_scan": ("y = cute.scan(x, 1, combine)", lambda x: np.maximum.accumulate(x, 1)),
+    "cat": ("y = cute.concatenate((x, x), 1)", lambda x: np.concatenate((x, x), 1)),
+    "gather": ("y = cute.take_along(x, numbers, 1)", lambda x: x[:, ::-1]),
+    "scatter": ("y = cute.put_along(x, numbers, x, 1)", lambda x: x[:, ::-1]),
+}
 
 
-def test_flipped_columns():
-    part = "cute.copy(x.columns(n, 1), cute.local_tile(Y, (rows, 1), (m, columns - 1 - n)))"
-    advised("flip", part)
+@pytest.mark.parametrize("name", LINES)
+def test_lines(name):
+    line, exact = LINES[name]
+    call = line.partition("= ")[2].partition("(")[0]
+    assert call in FUNCTIONS[name]
     x = drawn("float32")
-    y = follow(["for n in range(columns):", f"    {part}"], x, np.zeros_like(x))
-    assert np.array_equal(y, x[:, ::-1])
+    want = exact(x)
+    start = "k, numbers = 3, columns - 1 - cute.coord(x, 1)"
+    y = follow([start, line, STORE], x, np.zeros(want.shape, np.float32), combine=cute.maximum)
+    assert np.array_equal(y, want)
 
 
 def test_ceiling_division():

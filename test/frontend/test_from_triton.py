@@ -52,16 +52,24 @@ OF_TILES = {
     "zeros": np.zeros_like,
     "broadcast_to": lambda x: np.broadcast_to(x[:1], SHAPE),
     "range": lambda x: x * 5,
+    "cumsum": lambda x: np.abs(x).cumsum(1),
+    "cumprod": lambda x: x.cumprod(1),
+    "sort": lambda x: np.sort(x, 1),
+    "flip": lambda x: x[:, ::-1],
+    "reshape": lambda x: x.reshape(SHAPE[::-1]),
+    "histogram": lambda x: np.bincount(np.abs(x * 4).astype(int).ravel(), minlength=9)[None, :9],
 }
 
 
 def evaluated(name, x, y, z):
     """The line of a row, on tiles."""
     line = LINES[name].split("`")[1]
-    if name in ("log", "log2", "rsqrt", "sqrt"):
+    if name in ("log", "log2", "rsqrt", "sqrt", "cumsum"):
         x = cute.abs(x)
     if name == "broadcast_to":
         x = x[:1, :]
+    if name == "histogram":
+        x = cute.abs(x * 4).to(cute.i32)
     if name == "range":
         total = cute.zeros(SHAPE)
         for _ in eval(line, {"cute": cute, "n": 5}):
@@ -69,7 +77,8 @@ def evaluated(name, x, y, z):
         return total
     scope = {"cute": cute, "x": x, "y": y, "z": z, "low": -0.5, "high": 0.5, "k": 3}
     scope |= {"combine": cute.maximum, "condition": x > y, "a": x, "b": y}
-    scope |= {"shape": SHAPE, "value": 3, "dtype": cute.f32}
+    shape = SHAPE[::-1] if name == "reshape" else SHAPE
+    scope |= {"shape": shape, "value": 3, "dtype": cute.f32, "bins": 9}
     found = eval(line, scope)
     return found[0] if name == "topk" else found
 
@@ -95,6 +104,28 @@ def test_what_is_the_same(name):
 def test_each_has_a_test_and_no_other():
     assert set(SAME) == set(OF_TILES)
     assert len(KINDS) >= 94
+
+
+def test_columns_in_turns_and_apart():
+    """By the lines of `interleave` and `split`."""
+
+    @cute.kernel
+    def program(X, Y, Z):
+        x, y = (cute.local_tile(v, (8, 16), (0, 0)).load() for v in (X, Y))
+        scope = {"cute": cute, "x": x, "y": y, "m": 8, "n": 16}
+        both, at = LINES["interleave"].split("`")[1::2]
+        exec(at, scope)
+        scope["x"] = eval(both, scope)
+        scope["at"] = cute.coord(x, 1)
+        even, odd = (eval(line, scope) for line in LINES["split"].split("`")[1:5:2])
+        result = cute.concatenate((scope["x"], even - x, odd - y))
+        cute.copy(result, cute.local_tile(Z, (8, 64), (0, 0)))
+
+    x, y = (np.random.default_rng(k).standard_normal((8, 16)).astype(np.float32) for k in (1, 2))
+    z = np.ones((8, 64), np.float32)
+    program(x, y, z, arch="sm_90a", backend="emulator")
+    assert np.array_equal(z[:, :32], np.stack((x, y), 2).reshape(8, 32))
+    assert (z[:, 32:] == 0).all()
 
 
 def test_what_is_not_there_has_no_such_name():

@@ -36,6 +36,9 @@ hooks = load(DOCS / "hooks.py")
 reference = load(DOCS / "reference.py")
 
 
+RECIPES = sorted(f"cookbook/{page.stem}" for page in DOCS.glob("cookbook/*.md"))
+
+
 @pytest.fixture(scope="module")
 def pages():
     return reference.pages()
@@ -114,7 +117,7 @@ def test_every_page_stands_in_the_navigation():
 
 def used():
     """The names of `cute` in the programs of documents that tests run."""
-    texts = [ROOT / "README.md", *DOCS.glob("tutorial/*.md")]
+    texts = [ROOT / "README.md", *DOCS.glob("tutorial/*.md"), *DOCS.glob("cookbook/*.md")]
     texts += [DOCS / f"{name}.md" for name in ("cookbook", "gallery", "index", "cupy")]
     for path in texts:
         for node in ast.walk(ast.parse(documents.program(path.read_text()))):
@@ -127,10 +130,13 @@ def test_every_public_name_is_used_in_a_program_that_is_run():
 
 
 @pytest.mark.timeout(300)  # the cookbook compiles and runs all of its kernels
-@pytest.mark.parametrize("name", ["index", "cookbook", "cupy"])
+@pytest.mark.parametrize(
+    "name",
+    ["index", "cookbook", "cupy", *(f"cookbook/{p.stem}" for p in DOCS.glob("cookbook/*.md"))],
+)
 def test_the_code_of_a_page_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code = tmp_path / f"{name}.py"
+    code = tmp_path / f"{Path(name).name}.py"
     code.write_text(documents.program((DOCS / f"{name}.md").read_text()))
     load(code)
 

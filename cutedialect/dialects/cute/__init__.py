@@ -52,6 +52,7 @@ from .kernel_ops import (
     TileIndexOp,
 )
 from .layout_types import ComposedLayoutType, LayoutType, SwizzleType
+from .lines import LINE_OPS, LineOp, PutOp, ScanOp, SortOp, TakeOp
 from .reductions import ReduceOp
 from .scalar_ops import BrevOp
 from .slices import ReadOp, SearchOp, SliceOp, slice_type
@@ -154,6 +155,10 @@ Cute = CuteDialect(
             YieldOp,
             CoordOp,
             ReduceOp,
+            ScanOp,
+            SortOp,
+            TakeOp,
+            PutOp,
             AssertOp,
             AtomicOp,
             LastArrivalOp,
@@ -186,6 +191,7 @@ Cute = CuteDialect(
 
 __all__ = [
     "ATOMICS",
+    "LINE_OPS",
     "SCHEDULED",
     "SCOPES",
     "AllocFragmentOp",
@@ -227,24 +233,29 @@ __all__ = [
     "LaunchOp",
     "LayoutAttr",
     "LayoutType",
+    "LineOp",
     "LoadOp",
     "LocalTileOp",
     "MapOp",
     "MemRefType",
     "MemberOp",
     "PrintfOp",
+    "PutOp",
     "ReadOp",
     "ReduceOp",
+    "ScanOp",
     "ScheduleAttr",
     "SearchOp",
     "ShareOp",
     "SliceOp",
     "SmCountOp",
+    "SortOp",
     "StageOp",
     "StrideOp",
     "SubviewOp",
     "SwizzleAttr",
     "SwizzleType",
+    "TakeOp",
     "TileIndexOp",
     "TileOffsetsOp",
     "TileSharesOp",

@@ -452,7 +452,7 @@ def _fit(extent: object, other: object) -> bool:
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):
-    """Give the value of one element to the enclosing `cute.map`.
+    """Give the value of one element to the enclosing `cute.map`; of several tiles to `cute.scan`.
 
     Example:
 
@@ -465,11 +465,15 @@ class YieldOp(IRDLOperation):
 
     name = "cute.yield"
     value = operand_def()
+    others = var_operand_def()
     traits = traits_def(IsTerminator(), Pure())
-    assembly_format = "$value attr-dict `:` type($value)"
+    assembly_format = "$value (`,` $others^)? attr-dict `:` type($value) (`,` type($others)^)?"
 
-    def __init__(self, value: SSAValue) -> None:
-        Operation.__init__(self, operands=(value,))
+    def __init__(self, value: SSAValue, *others: SSAValue) -> None:
+        Operation.__init__(self, operands=(value, *others))
+
+
+YieldOp.value = BeforeVariadicSingleAccessor(VarIRConstruct.OPERAND, 0)
 
 
 @irdl_op_definition

@@ -14,6 +14,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.atoms import target
 from cutedialect.dialects.cute import (
+    LINE_OPS,
     AtomicOp,
     ClusterScatterOp,
     CopyOp,
@@ -26,7 +27,11 @@ from cutedialect.dialects.cute import (
     LoadOp,
     MapOp,
     MemRefType,
+    PutOp,
     ReduceOp,
+    ScanOp,
+    SortOp,
+    TakeOp,
     TiledCopyAttr,
     TransposeOp,
     memref_of,
@@ -52,7 +57,16 @@ from cutedialect.passes.analysis.thread_layouts import (
 _BLOCK_BITS = 128
 # Bytes of the widest load or store.
 _VECTOR = 16
-_SPREADING = (MapOp, ReduceOp, TransposeOp, CopyOp, ExtractOp, IndexedTileOp, ClusterScatterOp)
+_SPREADING = (
+    MapOp,
+    ReduceOp,
+    TransposeOp,
+    CopyOp,
+    ExtractOp,
+    IndexedTileOp,
+    ClusterScatterOp,
+    *LINE_OPS,
+)
 
 
 def contiguous_mode(type_: MemRefType) -> int | None:
@@ -263,6 +277,12 @@ class LayoutInference:
                 yield op.result, _scattered(op, layouts[op.acc])
             case ExtractOp() if op.source in layouts and op.result not in layouts:
                 yield op.result, extracted(op, layouts[op.source], self.threads)[1]
+            case ScanOp() | SortOp() | TakeOp() | PutOp():
+                for group in op.alike():
+                    known = [layouts[tile] for tile in group if tile in layouts]
+                    for tile in group if known else ():
+                        if tile not in layouts:
+                            yield tile, known[0]
             case IndexedTileOp():
                 users = (use.operation for use in op.result.uses)
                 tiles = (op.result if isinstance(op, LoadOp) else op.operands[0] for op in users)

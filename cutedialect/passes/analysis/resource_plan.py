@@ -22,6 +22,7 @@ from cutedialect.allocation import (
 )
 from cutedialect.atoms import WARP_SIZE, target
 from cutedialect.dialects.cute import (
+    LINE_OPS,
     AllocFragmentOp,
     AllocSmemOp,
     AllocTmemOp,
@@ -38,15 +39,15 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.cute.storage import is_paired
 from cutedialect.dialects.effects import Unit, effects_of, space_of
 from cutedialect.dialects.walks import ops_around, ops_of, walk
-from cutedialect.passes.analysis.coordinates import Digit, split_digits, thread_value
+from cutedialect.passes.analysis.lines import scratch_of
 from cutedialect.passes.analysis.memory_views import uses_of
 from cutedialect.passes.analysis.multiply_pairs import half_type
 from cutedialect.passes.analysis.role_plan import ROLES, role_of
 
 Buffer = AllocSmemOp | AllocTmemOp
 """What makes a tile in memory of a CTA."""
-# Bytes to which what a reduction takes is rounded, and of a word and of a long one.
-_CHUNK, _WORD, _LONG = 16, 4, 8
+# Bytes to which what an exchange takes is rounded.
+_CHUNK = 16
 # Where a role's numbers say how many teams it has, if several.
 _TEAMS = 3
 _LOADING_THREADS = 128
@@ -279,38 +280,19 @@ def _registers(value: SSAValue) -> int:
     return type_.values * type_.bits // 32
 
 
-def scratch_across_warps(digits: Sequence[Digit], mode: int, rows: int, size: int) -> int:
-    """Bytes in which warps exchange what they hold of rows along a mode: so many `rows` of a
-    thread, of elements of `size` bytes; 0 where no row is shared by warps.
-    """
-    warps = [each.extent for each in digits if each.steps[mode] and each.divisor >= WARP_SIZE]
-    others = prod(each.extent for each in digits if not each.steps[mode])
-    return rows * prod(warps) * others * size if warps else 0
-
-
-def scratch_of(op: ReduceOp) -> int:
-    """What a reduction of a bound tile takes."""
-    if op.local is not None:
-        return 0
-    source, result = op.source.type, op.result.type
-    threads = thread_value(source.bound, source.shape).threads
-    size = _LONG if source.bits > _WORD * 8 else _WORD
-    return scratch_across_warps(
-        split_digits(threads, (WARP_SIZE,)), op.mode.value.data, result.values, size
-    )
-
-
 def scratch_bytes(kernel: KernelOp) -> int:
-    """What all reductions of a kernel take: those of a role share a place, which is another one
-    where a later reduction needs more.
-    """
-    taken: dict[str | None, list[int]] = {}
-    for op in ops_of(kernel, ReduceOp):
-        sizes = taken.setdefault(role_of(op), [])
-        size = -(-scratch_of(op) // _CHUNK) * _CHUNK
-        if size > max(sizes, default=0):
-            sizes.append(size)
-    return sum(_teams_of(kernel, role) * sum(sizes) for role, sizes in taken.items())
+    """What the exchanges of all ops on lines take: those of a role have one place in turn."""
+    taken = scratch_of_roles(kernel)
+    return sum(_teams_of(kernel, role) * size for role, size in taken.items())
+
+
+def scratch_of_roles(kernel: KernelOp) -> dict[str | None, int]:
+    """By the role, None of a kernel without roles: the most that one of its exchanges takes."""
+    taken: dict[str | None, int] = {}
+    for op in ops_of(kernel, ReduceOp, *LINE_OPS):
+        role, size = role_of(op), -(-scratch_of(op) // _CHUNK) * _CHUNK
+        taken[role] = max(size, taken.get(role, 0))
+    return taken
 
 
 def _teams_of(kernel: KernelOp, role: str | None) -> int:

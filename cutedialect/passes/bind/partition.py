@@ -23,6 +23,7 @@ from cutedialect.atoms import MmaAtom, target
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects.cute import (
+    LINE_OPS,
     AtomicOp,
     CopyOp,
     ExtractOp,
@@ -31,12 +32,17 @@ from cutedialect.dialects.cute import (
     IndexedTileOp,
     KernelOp,
     LastArrivalOp,
+    LineOp,
     LoadOp,
     MapOp,
     MemRefType,
+    PutOp,
     ReadOp,
     ReduceOp,
+    ScanOp,
+    SortOp,
     SubviewOp,
+    TakeOp,
     TiledCopyAttr,
     TransposeOp,
     element_of,
@@ -136,6 +142,7 @@ _BOUND: tuple[type[Operation], ...] = (
     LoadOp,
     CopyOp,
     AtomicOp,
+    *LINE_OPS,
 )
 
 
@@ -179,6 +186,8 @@ class _Partition(StagedOperands):
                     self._settle(op, op.result, made_of(op, op.source.type.bound))
                 case ExtractOp():
                     self._meet_columns(op)
+                case ScanOp() | SortOp() | TakeOp() | PutOp():
+                    self._meet_alike(op)
                 case LoadOp():
                     self._bind_load(op)
                 case CopyOp() if op.atom is None and _is_store(op):
@@ -367,6 +376,10 @@ class _Partition(StagedOperands):
         for position, value in enumerate(op.inputs):
             tv = project(result.bound, result.shape, shape_of(value.type))
             op.operands[position] = self.converted(value, tv, op)
+
+    def _meet_alike(self, op: LineOp) -> None:
+        for at, beside in op.settled():
+            op.operands[at] = self.converted(op.operands[at], fragment_of(beside).bound, op)
 
     def _meet_columns(self, op: ExtractOp) -> None:
         whole, natural = extracted(op, fragment_of(op.source).bound, self.threads)

@@ -17,6 +17,7 @@ from cutedialect.atoms import WARP_SIZE
 from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import FragmentType, element_bits
 from cutedialect.dialects.element_names import element_name
+from cutedialect.passes.analysis.lines import longest_exchange
 
 from .scalar_builder import Scalar, ScalarBuilder, array_type
 
@@ -97,6 +98,8 @@ class Team:
     registers: int | None = None
     instance: Scalar = 0
     instances: int = 1
+    # The kernel or role whose code they run, and the place in which they exchange values there.
+    around: Operation | None = None
     scratch: int | None = None
     scratch_bytes: int = 0
 
@@ -245,11 +248,13 @@ class Context:
         self.when(is_first, lambda: self.when(self.builder.result(ptx.ElectOp()), body))
 
     def scratch_at(self, size: int) -> tuple[int, Scalar]:
-        """Byte offset of a scratch buffer that reductions share, and what the instance of the role
-        adds to it; it never moves once given.
+        """Byte offset of a scratch buffer that the ops of a team share, as long as the longest of
+        their exchanges, and what the instance of the role adds to it; it never moves once given.
         """
         team = self.team
         if team.scratch is None or size > team.scratch_bytes:
+            if team.around is not None:
+                size = max(size, longest_exchange(team.around))
             team.scratch_bytes = -(-size // 16) * 16
             team.scratch = self.smem.take(team.scratch_bytes * team.instances, 16)
         return team.scratch, self.builder.mul(team.instance, team.scratch_bytes)

@@ -35,8 +35,11 @@ from . import (
     cooperation,
     groups,
     indexed_tiles,
+    places,
     rings,
     roles,
+    scans,
+    sorts,
     tensor_memory,
     tile_copies,
     tile_math,
@@ -63,6 +66,9 @@ _HANDLERS = (
     | groups.HANDLERS
     | rings.HANDLERS
     | roles.HANDLERS
+    | places.HANDLERS
+    | scans.HANDLERS
+    | sorts.HANDLERS
     | tensor_memory.HANDLERS
     | tile_copies.HANDLERS
     | tile_math.HANDLERS
@@ -111,7 +117,8 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
         raise fail(op, "expected the attribute threads (the block size), got none")
     chip, threads = target(arch), op.threads.value.data
     entry = Block(arg_types=[type_ for arg in op.body.block.args for type_ in _types(arg)])
-    context = Context(ScalarBuilder(entry, chip), Team(threads), arch, not holds(op, cute.GemmOp))
+    team = Team(threads, around=op)
+    context = Context(ScalarBuilder(entry, chip), team, arch, not holds(op, cute.GemmOp))
     schedule = None if op.schedule is None else op.schedule.data
     context.resident = 1 if schedule is None else schedule.ctas or 1
     context.is_early = schedule is not None and schedule.early_launch == "yes"

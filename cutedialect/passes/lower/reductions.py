@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
 
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from cutedialect.atoms import WARP_SIZE
 from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import FragmentType, ReduceOp, YieldOp
 from cutedialect.passes.analysis.coordinates import Digit, ThreadValue, split_digits, thread_value
-from cutedialect.passes.analysis.resource_plan import scratch_across_warps
+from cutedialect.passes.analysis.lines import scratch_across_warps
 
 from .addresses import Address, digit_value, memory_op, thread_coord, weighted_sum
 from .context import Context, array_class, fail, number_name
@@ -58,7 +58,7 @@ def lower_reduce(
     if op.packed is not None and builder.has(f"add.rn.{name}x2"):
         values, rows = _added_in_pairs(context, values, rows, op.packed.value.data, name)
     if half:
-        values = _widened(context, values, name)
+        values = widened(context, values, name)
     present = None if op.folded == op.length else _Presence(context, source.layout, mode, op.folded)
     if present is None:
         accumulator = _within_threads(context, values, rows, combine)
@@ -248,7 +248,7 @@ def _added_in_pairs(
     return array, [[2 * place + half for place in row for half in range(2)] for row in sums]
 
 
-def _widened(context: Context, array: SSAValue, name: str) -> SSAValue:
+def widened(context: Context, array: SSAValue, name: str) -> SSAValue:
     """The elements of registers with two 16-bit floats each as f32."""
     builder, count = context.builder, array_type(array).count
     wide = context.registers("f32", 2 * count)
@@ -275,16 +275,24 @@ def combiner(builder: ScalarBuilder, kind: str, arithmetic: str) -> Combine:
 
 def _folder(context: Context, op: ReduceOp, block: Block, outer: Values | None) -> Combine:
     """How the body of a fold makes one of two values."""
+    made = called(context, op, block, outer)
+    return lambda left, right: made(left, right)[0]
 
-    def combine(left: Scalar, right: Scalar) -> Scalar:
+
+def called(
+    context: Context, op: Operation, block: Block, outer: Values | None
+) -> Callable[..., list[Scalar]]:
+    """What the body of an op yields of elements; it may use the scalars `outer`."""
+
+    def combine(*elements: Scalar) -> list[Scalar]:
         values = dict(outer or {})
-        values |= zip(block.args, (left, right), strict=True)
+        values |= zip(block.args, elements, strict=True)
         for inner in block.ops:
             if isinstance(inner, YieldOp):
-                return values[inner.value]
+                return [values[value] for value in inner.operands]
             context.builder.at(inner)
             if not lower_scalar(context, inner, values):
-                raise fail(inner, "expected arith and math ops in the body of cute.reduce")
+                raise fail(inner, f"expected arith and math ops in the body of {op.name}")
         raise fail(op, "expected the body to end with cute.yield")
 
     return combine

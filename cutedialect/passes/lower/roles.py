@@ -118,7 +118,7 @@ def _run(self: KernelLowering, role: RoleOp, warp: Scalar) -> None:
     outer = context.team, builder.thread
     size = len(span) // role.teams
     context.team = team = Team(size * WARP_SIZE, context.take_barriers(role.teams))
-    team.instances = role.teams
+    team.instances, team.around = role.teams, role
     team.registers = _number(role.registers)
     team.warp = builder.assume_nonnegative(builder.sub(warp, span.start))
     start: Scalar = span.start * WARP_SIZE

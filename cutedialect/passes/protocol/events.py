@@ -137,6 +137,10 @@ ROWS: dict[type[Operation], Row] = {
     cute.ExtractOp: Row("", reads=("source",)),
     cute.ConvertOp: Row("9.7.9.6", reads=("source",)),
     cute.ReduceOp: Row("9.7.9.6", reads=("source",)),
+    cute.ScanOp: Row("9.7.9.6", reads=("tiles",)),
+    cute.SortOp: Row("9.7.9.6", reads=("tiles",)),
+    cute.TakeOp: Row("9.7.9.8", reads=("source", "indices")),
+    cute.PutOp: Row("9.7.9.11", reads=("source", "indices", "values")),
     cute.ClusterReduceOp: Row("9.7.9.12", reads=("source",)),
     cute.AnyOp: Row("9.7.13.1", reads=("source",), does=Does.GIVES),
     # Memory.

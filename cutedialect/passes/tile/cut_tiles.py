@@ -61,7 +61,7 @@ def cut_tiles(kernel: cute.KernelOp, of: str) -> None:
     size = max((prod(each) for op in walk(kernel) for each in fragment_shapes(op)), default=0)
     if index is None or not size:
         return
-    most = _MOST_REDUCED if holds(kernel, cute.ReduceOp) else _MOST
+    most = _MOST_REDUCED if holds(kernel, cute.ReduceOp, *cute.LINE_OPS) else _MOST
     for mode, extent in enumerate(index.tile.get_values()):
         parts = next((n for n in range(-(-size // most), extent + 1) if extent % n == 0), 1)
         why = (
@@ -88,7 +88,7 @@ def narrow_tiles(kernel: cute.KernelOp, of: str) -> None:
     rows = prod(each for other, each in enumerate(extents) if other != mode and each > 0)
     moved = [type_ for op in walk(kernel) for type_ in moved_by(op)]
     bits = [type_.bits for type_ in moved if prod(type_.shape) == rows * columns]
-    if rows < _FEW_ROWS or not bits or holds(kernel, cute.ReduceOp):
+    if rows < _FEW_ROWS or not bits or holds(kernel, cute.ReduceOp, *cute.LINE_OPS):
         return
     enough = max(_WARP_ELEMENTS, 8 * _WORK_BYTES // sum(bits))
     least = max(enough // rows, _WARP_COLUMNS, 8 * _WARP_BYTES // max(bits))
@@ -141,7 +141,9 @@ class _Cut:
                     return False
                 if len(modes) > 1 or (self.place is not None and len(kept_modes(op)) != 2):
                     return False
-            case cute.ReduceOp() if op.mode.value.data in self._modes(fragment_shape(op.source)):
+            case cute.ReduceOp() | cute.ScanOp() | cute.SortOp() if (
+                op.mode.value.data in self._modes(fragment_shape(op.source))
+            ):
                 return False
             case cute.TransposeOp() if self.place is not None:
                 return False
@@ -154,7 +156,8 @@ class _Cut:
             case _:
                 pass
         found = [self._modes(shape) for shape in fragment_shapes(op)]
-        is_known = isinstance(op, RESIZABLE) and all(len(each) < 2 for each in found)
+        is_known = isinstance(op, (*RESIZABLE, cute.ScanOp, cute.SortOp))
+        is_known = is_known and all(len(each) < 2 for each in found)
         return is_known or not any(found)
 
     def _modes(self, shape: Sequence[object]) -> list[int]:

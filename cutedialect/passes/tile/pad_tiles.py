@@ -76,6 +76,9 @@ def pad_tiles(kernel: cute.KernelOp) -> None:
             op.properties["extent"] = IntegerAttr(limits[op.mode.value.data], i64)
         elif limits:
             hide(op, limits)
+    for op in ops_of(kernel.body.block, cute.TakeOp):
+        if op.mode is not None and op.places in there:
+            op.properties["extent"] = IntegerAttr(there[op.places], i64)
 
 
 def lanes_along(vectors: int, rows: int) -> int:
@@ -207,7 +210,9 @@ def _can_pad(kernel: cute.KernelOp, padded: dict[int, int]) -> bool:
                 return False
             continue
         sees = any(extent in padded for shape in fragment_shapes(op) for extent in shape)
-        if sees and not isinstance(op, (*RESIZABLE, cute.AnyOp)):
+        if sees and not isinstance(op, (*RESIZABLE, cute.AnyOp, *cute.LINE_OPS)):
+            return False
+        if isinstance(op, cute.LINE_OPS) and not op.takes_padding(padded):
             return False
         if isinstance(op, cute.CopyOp | cute.LoadOp | cute.AtomicOp) and not all(
             isinstance(value.owner, cute.LocalTileOp | cute.IndexedTileOp | cute.TransposeOp)

@@ -382,9 +382,13 @@ def _blocks(kernel: cute.KernelOp) -> Iterator[Block]:
                 yield from region.blocks
 
 
-def _reductions(block: Block, size: int) -> list[cute.ReduceOp]:
-    """The reductions of whole tiles in a block."""
-    return [op for op in block.ops if isinstance(op, cute.ReduceOp) and size_of(op.source) == size]
+def _reductions(block: Block, size: int) -> list[cute.ReduceOp | cute.ScanOp | cute.SortOp]:
+    """The reductions, scans and sorts of whole tiles in a block."""
+    return [
+        op
+        for op in block.ops
+        if isinstance(op, cute.ReduceOp | cute.ScanOp | cute.SortOp) and size_of(op.source) == size
+    ]
 
 
 def _loads(ops: Iterable[Operation], size: int) -> list[cute.LoadOp]:

@@ -1,0 +1,110 @@
+"""Statements of random programs on the lines of tiles: scans, sorts, elements by their places."""
+
+from __future__ import annotations
+
+from .program_multiplies import LotOfMultiplies
+from .program_views import BYTES, Value
+
+
+class LotOfLines(LotOfMultiplies):
+    """The statements of a program on the lines of tiles."""
+
+    def scan(self) -> None:
+        """Sums, products or extremes up to each element, or what a function of two tiles makes."""
+        lot = self.lot
+        value = self.clipped(lot.choice(self.tiles()))
+        self.features.add("scans")
+        mode = lot.choice((0, 1, -1))
+        how = "".join(f", {word}=True" for word in ("reverse", "exclusive") if self.chance(0.4))
+        word = lot.choice(("cumsum", "cumsum", "cumprod", "cummax", "cummin", "segments"))
+        if word in ("cumprod", "cummax", "cummin"):
+            # What is empty is infinite, or the least of integers.
+            how = how.replace(", exclusive=True", "")
+        dtype = value.dtype
+        if BYTES[dtype] == 1:
+            dtype = "i32" if dtype in ("i8", "u8") else "f32"
+        name = value.name
+        if word == "cumprod":
+            name = f"cute.clamp({name}, 0, 1)"
+        if word == "segments":
+            self.features.add("scans of tuples")
+            flags = f"({name} > 1).to(cute.i32)"
+            made = "lambda x, f, y, g: (cute.where(g > 0, y, x + y), f | g)"
+            first = ", initial=(0, 0)" if "exclusive" in how else ""
+            text = f"cute.scan(({name}, {flags}), {mode}, {made}{how}{first})[0]"
+        else:
+            text = f"cute.{word}({name}, {mode}{how})"
+        self.add(text, value.shape, dtype)
+
+    def sort(self) -> None:
+        """Lines in order, or where they were."""
+        lot = self.lot
+        value = lot.choice(self.tiles())
+        self.features.add("sorts")
+        how = f"{lot.choice((0, 1))}{lot.choice(('', ', descending=True'))}"
+        kind = lot.choice(("sort", "values", "argsort", "top_k"))
+        # A zero may come without the sign that it had.
+        name = f"({value.name} + 0)"
+        match kind:
+            case "sort":
+                self.add(f"cute.sort({name}, {how})", value.shape, value.dtype)
+            case "values":
+                beside = self.alike(value)
+                text = f"cute.sort({name}, {how}, values={beside.name})[1]"
+                self.add(text, value.shape, beside.dtype)
+            case "argsort":
+                self.add(f"cute.argsort({name}, {how})", value.shape, "i32")
+            case _:
+                assert value.shape is not None
+                k = lot.choice((1, max(1, value.shape[1] // 2), value.shape[1]))
+                dtype = "f32" if value.dtype in ("e4m3", "e5m2") else value.dtype
+                place = lot.choice((0, 1))
+                shape = value.shape[0], k
+                self.add(f"cute.top_k({name}, {k})[{place}]", shape, "i32" if place else dtype)
+
+    def places(self) -> None:
+        """Elements that are gathered, scattered or counted within a tile."""
+        lot = self.lot
+        value = lot.choice(self.tiles())
+        assert value.shape is not None
+        mode, (rows, columns) = lot.choice((0, 1)), value.shape
+        extent = value.shape[mode]
+        self.features.add("elements by places")
+        kind = lot.choice(("take", "take", "put", "add", "histogram", "flip", "reshape"))
+        at = f"cute.coord({value.name}, {mode})"
+        match kind:
+            case "take":
+                numbers = lot.choice((f"{at} * 3 % {extent}", f"{at} * 2 - 1", f"{extent} - {at}"))
+                text = f"cute.take_along({value.name}, {numbers}, {mode})"
+                self.add(text, value.shape, value.dtype)
+            case "put":
+                beside = self.converted(self.clipped(self.alike(value)), value.dtype)
+                numbers = lot.choice((f"{at} * 2 - 1", f"{extent} - {at}"))
+                text = f"cute.put_along({value.name}, {numbers}, {beside.name}, {mode})"
+                self.add(text, value.shape, value.dtype)
+            case "add":
+                name = value.name
+                if value.dtype not in ("i32", "f32"):
+                    name = self.add(
+                        f"{self.clipped(value).name}.to(cute.i32)", value.shape, "i32"
+                    ).name
+                dtype = "f32" if value.dtype == "f32" else "i32"
+                numbers = lot.choice((f"{at} // 3", f"{at} & 3"))
+                given = f"cute.clamp({name}, -1, 1)"
+                text = f"cute.put_along({name}, {numbers}, {given}, {mode}, add=True)"
+                self.add(text, value.shape, dtype)
+            case "histogram":
+                numbers = f"{self.clipped(value).name}.to(cute.i32)"
+                along = lot.choice((", 1", ", 0", ""))
+                bins = columns if along != ", 0" else rows
+                shape = {", 1": (rows, bins), ", 0": (bins, columns), "": (1, bins)}[along]
+                self.add(f"cute.histogram({numbers}, {bins}{along})", shape, "i32")
+            case "flip":
+                self.add(f"cute.flip({value.name}, {mode})", value.shape, value.dtype)
+            case _:
+                text = f"cute.reshape({value.name}, ({columns}, {rows})).T"
+                self.add(text, value.shape, value.dtype)
+
+    def alike(self, value: Value) -> Value:
+        """A tile of the same shape, perhaps this one."""
+        return self.lot.choice(self.tiles(lambda other: other.shape == value.shape) or [value])

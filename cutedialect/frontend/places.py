@@ -1,0 +1,198 @@
+"""Elements of register tiles by their places: gathered and scattered within a tile, counted, and
+tiles of other shapes made of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from cutedialect.dialects.cute import PutOp, TakeOp
+
+from .dtypes import DType, f32, i32
+from .functions import coord, full, where
+from .local_tiles import as_extent
+from .reductions import matrix_of
+from .tile import Tile, elementwise
+from .trace import current, error
+
+
+def take_along(tile: object, indices: object, mode: int = 1) -> Tile:
+    """The elements of a tile that numbers name along a mode: of (M,N) and numbers (M,K) element
+    (i, `indices[i, j]`) along mode 1, (M,K); along mode 0 of numbers (K,N) element
+    (`indices[i, j]`, j). The extent across the mode may be 1 on either side.
+
+    A number that is none of a place gives 0. Threads exchange the tile through shared memory.
+    """
+    source, numbers, at = matrix_of(tile), _numbers(indices), _one_mode(mode)
+    source, numbers = _across(source, numbers, at)
+    return _in_words(source, lambda wide: _taken(wide, numbers, at))
+
+
+def put_along(
+    tile: object, indices: object, values: object, mode: int = 1, *, add: bool = False
+) -> Tile:
+    """The tile with other elements where numbers name them along a mode: of (M,N), numbers (M,K)
+    and values (M,K) element (i, `indices[i, j]`) is value (i,j) along mode 1. The tile stays.
+
+    A number that is none of a place puts nothing. Two values for one place are an error of the
+    program, which the emulator reports, unless `add` adds them to the element, in any order:
+    floats are then rounded in any order, too, and of 16 bits in f32. Elements outside of the tensor
+    have numbers as others do: give them -1 where they should put nothing.
+    """
+    source, numbers, at = matrix_of(tile), _numbers(indices), _one_mode(mode)
+    across = 1 - at
+    if numbers.shape[across] != source.shape[across]:
+        raise error(
+            f"expected numbers of {source.shape[across]} lines, as the tile {source.shape} has, "
+            f"got {numbers.shape}",
+            code="CD-P2",
+        )
+    given = _values(values, numbers, source.dtype)
+    if add and source.dtype.bits == 64:
+        raise error(
+            f"expected a tile of at most 32 bits to add to, got {source.dtype.name}", code="CD-P3"
+        )
+    word = _word(source.dtype)
+
+    def put(wide: Tile) -> Tile:
+        made = PutOp(wide.use(), numbers.use(), given.to(word).use(), at, "add" if add else None)
+        return Tile(current().insert(made).results[0])
+
+    return _in_words(source, put)
+
+
+def histogram(tile: object, bins: int, mode: int | None = None) -> Tile:
+    """How often each number below `bins` is an element of a tile of integers, i32: (M,N) gives
+    (1,bins), or (M,bins) of each row with mode 1, (bins,N) of each column with mode 0.
+
+    Other numbers are not counted. Elements outside of the tensor are 0 and count: give them -1
+    first, with `cute.where` on `cute.coord`.
+    """
+    source = matrix_of(tile)
+    if source.dtype.kind == "f":
+        raise error(
+            f"expected a tile of integers to count, got {source.dtype.name}; convert it with "
+            ".to(cute.i32)",
+            code="CD-P3",
+        )
+    count = as_extent(bins)
+    numbers, ones = source.to(i32), full(source.shape, 1, i32)
+    at = None if mode is None else _one_mode(mode)
+    shape = (1, count) if at is None else (source.shape[0], count)
+    shape = (count, source.shape[1]) if at == 0 else shape
+    made = PutOp(full(shape, 0, i32).use(), numbers.use(), ones.use(), at, "add")
+    return Tile(current().insert(made).results[0])
+
+
+def reshape(tile: object, shape: Sequence[int]) -> Tile:
+    """The elements of a tile, row by row, as one of another shape of two modes."""
+    source, wanted = matrix_of(tile), tuple(as_extent(extent) for extent in shape)
+    if len(wanted) != 2 or prod(wanted) != prod(source.shape):
+        raise error(
+            f"expected a shape of two modes with {prod(source.shape)} elements, got {tuple(shape)}",
+            code="CD-P2",
+        )
+    if wanted == source.shape:
+        return source
+    rows = full(wanted, 0, i32)
+    numbers = coord(rows, 0) * wanted[1] + coord(rows, 1)
+    return _in_words(source, lambda wide: _taken(wide, numbers, None))
+
+
+def flip(tile: object, mode: int = 1) -> Tile:
+    """A tile whose elements along a mode are in reverse order."""
+    source, at = matrix_of(tile), _one_mode(mode)
+    return take_along(source, source.shape[at] - 1 - coord(source, at), at)
+
+
+def concatenate(tiles: Sequence[object], mode: int = 1) -> Tile:
+    """Tiles one behind the other along a mode, of the type of the first one."""
+    parts, at = [matrix_of(each) for each in tiles], _one_mode(mode)
+    if not parts:
+        raise error("expected a tile or more to concatenate, got none", code="CD-P1")
+    across = parts[0].shape[1 - at]
+    total = sum(part.shape[at] for part in parts)
+    whole = (across, total) if at else (total, across)
+    result, first = full(whole, 0, parts[0].dtype), 0
+    for part in parts:
+        if part.shape[1 - at] != across or part.dtype != parts[0].dtype:
+            raise error(
+                f"expected tiles of {parts[0].dtype.name} with {across} lines, got "
+                f"{part.dtype.name} of shape {part.shape}",
+                code="CD-P2",
+            )
+        place, last = coord(result, at), first + part.shape[at]
+        there = (place >= first) & (place < last)
+        result = where(there, take_along(part, place - first, at), result)
+        first = last
+    return result
+
+
+def _word(dtype: DType) -> DType:
+    """The type in which threads exchange elements of a type: of 32 bits where it is narrower."""
+    if dtype.bits >= 32:
+        return dtype
+    return f32 if dtype.kind == "f" else i32
+
+
+def _in_words(tile: Tile, made: Callable[[Tile], Tile]) -> Tile:
+    """What is made of a tile whose elements are words, in the tile's type."""
+    return made(tile.to(_word(tile.dtype))).to(tile.dtype)
+
+
+def _taken(tile: Tile, numbers: Tile, mode: int | None) -> Tile:
+    return Tile(current().insert(TakeOp(tile.use(), numbers.use(), mode)).results[0])
+
+
+def _one_mode(mode: object) -> int:
+    if type(mode) is not int or not -2 <= mode < 2:
+        raise error(f"expected mode 0 (columns) or 1 (rows), got {mode!r}", code="CD-P4")
+    return mode % 2
+
+
+def _numbers(indices: object) -> Tile:
+    """Numbers of places, in i32."""
+    numbers = matrix_of(indices)
+    if numbers.dtype.kind in ("f", "b"):
+        raise error(
+            f"expected a tile of integers to name places, got {numbers.dtype.name}; convert it "
+            "with .to(cute.i32)",
+            code="CD-P3",
+        )
+    return numbers.to(i32)
+
+
+def _values(values: object, numbers: Tile, dtype: DType) -> Tile:
+    """A value for each number."""
+    if not isinstance(values, Tile) or values.shape == numbers.shape:
+        given = matrix_of(values) if not isinstance(values, int | float) else None
+        if given is None:
+            return full(numbers.shape, values, dtype)  # pyright: ignore[reportArgumentType]
+        if given.shape == numbers.shape:
+            return given.to(dtype)
+    got = values.shape if isinstance(values, Tile) else type(values).__name__
+    raise error(
+        f"expected a value for each of the numbers {numbers.shape}, got {got}", code="CD-P2"
+    )
+
+
+def _across(source: Tile, numbers: Tile, mode: int) -> tuple[Tile, Tile]:
+    """A tile and numbers with as many lines, one of which may be repeated."""
+    across = 1 - mode
+    counts = source.shape[across], numbers.shape[across]
+    if counts[0] != counts[1] and 1 not in counts:
+        raise error(
+            f"expected numbers of as many lines as the tile {source.shape} has along mode {mode}, "
+            f"got {numbers.shape}",
+            code="CD-P2",
+        )
+
+    def repeated(tile: Tile) -> Tile:
+        shape = list(tile.shape)
+        shape[across] = max(counts)
+        if tuple(shape) == tile.shape:
+            return tile
+        return elementwise(lambda value: value, (tile,), (shape[0], shape[1]), tile.dtype)
+
+    return repeated(source), repeated(numbers)

@@ -1,0 +1,188 @@
+"""Lines of register tiles in order: elements become integers that are in the order of these,
+perhaps with their places behind them, and threads sort these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, overload
+
+from cutedialect.dialects.cute import SortOp
+
+from .dtypes import DType, f16, f32, i16, i32, i64
+from .functions import coord, where
+from .places import take_along
+from .reductions import matrix_of
+from .tile import Tile, View
+from .trace import current, error
+
+# By the bits of a float: what every NaN counts as, behind infinity.
+_NAN = {16: 0x7FFF, 32: 0x7FC00000, 64: 0x7FF8 << 48}
+
+
+@overload
+def sort(
+    tile: Tile | View, mode: int = 1, *, descending: bool = False, values: None = None
+) -> Tile: ...
+
+
+@overload
+def sort(
+    tile: Tile | View, mode: int = 1, *, descending: bool = False, values: Tile | View
+) -> tuple[Tile, Tile]: ...
+
+
+@overload
+def sort(
+    tile: Tile | View, mode: int = 1, *, descending: bool = False, values: Sequence[Tile | View]
+) -> tuple[Tile, tuple[Tile, ...]]: ...
+
+
+def sort(tile: Any, mode: int = 1, *, descending: bool = False, values: Any = None) -> Any:
+    """The elements of a tile in order along a mode: of each row with mode 1, the least first, or
+    the greatest with `descending`.
+
+    A NaN counts as the greatest, whatever its sign and bits, and is given as one NaN; -0 stands in
+    front of 0. With `values`, a tile or a tuple of tiles of the same shape, their elements go where
+    those of the tile go, which come as a second result; the sort is stable then: equal elements
+    stay in the order in which they were. Elements outside of the tensor are 0: give them what
+    sorts last, with `cute.where` on `cute.coord`.
+
+    A line of n elements takes log2(n) (log2(n) + 1) / 2 exchanges of its threads; one whose length
+    is no power of two is sorted as one of the next power.
+    """
+    source, at = matrix_of(tile), _one_mode(mode)
+    if values is None:
+        return _sorted(source, at, descending)
+    given = [matrix_of(v) for v in ([values] if isinstance(values, Tile | View) else values)]
+    for value in given:
+        if value.shape != source.shape:
+            raise error(
+                f"expected values of the tile's shape {source.shape}, got {value.shape}",
+                code="CD-P2",
+            )
+    found, places = _ordered(source, at, descending)
+    moved = tuple(take_along(value, places, at) for value in given)
+    return (found, moved[0]) if isinstance(values, Tile | View) else (found, moved)
+
+
+def argsort(tile: object, mode: int = 1, *, descending: bool = False) -> Tile:
+    """The coordinates along a mode, i32, of the elements in order, as `cute.sort` has them. It is
+    stable: of equal elements the first comes first.
+    """
+    return _ordered(matrix_of(tile), _one_mode(mode), descending)[1]
+
+
+def largest(tile: Tile, k: int) -> tuple[Tile, Tile]:
+    """The `k` largest elements of each row in falling order, and their columns."""
+    found, places = _ordered(tile, 1, True)
+    return found.columns(0, k), places.columns(0, k)
+
+
+def _one_mode(mode: object) -> int:
+    if type(mode) is not int or not -2 <= mode < 2:
+        raise error(f"expected mode 0 (columns) or 1 (rows), got {mode!r}", code="CD-P4")
+    return mode % 2
+
+
+def _sorted(tile: Tile, mode: int, descending: bool) -> Tile:
+    """The elements in order."""
+    dtype = _held(tile.dtype)
+    keys = _keys(tile.to(dtype), descending)
+    most = (1 << keys.dtype.bits - 1) - 1
+    (found,) = _network([_padded(keys, mode, most)], mode)
+    return _elements(_cut(found, mode, tile.shape[mode]), dtype, descending).to(tile.dtype)
+
+
+def _ordered(tile: Tile, mode: int, descending: bool) -> tuple[Tile, Tile]:
+    """The elements in order, and where they were."""
+    dtype, extent = _held(tile.dtype), tile.shape[mode]
+    # Signed keys of 16 bits have room for places in a word.
+    bits = tile.dtype.bits + (tile.dtype.kind == "u")
+    narrow = bits <= 16 and extent <= 1 << 16
+    if narrow and tile.dtype.kind == "f":
+        dtype = f16 if tile.dtype.bits == 8 else tile.dtype
+    keys = _keys(tile.to(dtype), descending)
+    if keys.dtype.bits == 64:
+        whole = _padded(keys, mode, (1 << 63) - 1)
+        found, places = _network([whole, coord(whole, mode)], mode)
+    elif narrow:
+        both = _padded(keys, mode, (1 << 15) - 1) << 16
+        both = both | coord(both, mode)
+        (both,) = _network([both], mode)
+        found, places = both >> 16, both & 0xFFFF
+    else:
+        wide = _padded(keys, mode, (1 << 31) - 1).to(i64) << 32
+        wide = wide | coord(wide, mode).to(i64)
+        (wide,) = _network([wide], mode)
+        found, places = (wide >> 32).to(i32), wide.to(i32)
+    found, places = (_cut(each, mode, extent) for each in (found, places))
+    return _elements(found, dtype, descending).to(tile.dtype), places
+
+
+def _held(dtype: DType) -> DType:
+    """The type whose bits are sorted."""
+    if dtype.bits >= 32:
+        return dtype
+    return f32 if dtype.kind == "f" else i32
+
+
+def _keys(tile: Tile, descending: bool) -> Tile:
+    """Signed integers in the order of elements: of 32 or 64 bits, or the low 16 of 32."""
+    dtype = tile.dtype
+    if dtype.kind == "f":
+        bits = tile.bitcast(i64 if dtype.bits == 64 else i32 if dtype.bits == 32 else i16)
+        bits = bits.to(i32) if dtype.bits == 16 else bits
+        bits = where(tile != tile, _NAN[dtype.bits], bits)
+        keys = _turned(bits, dtype)
+    elif dtype.kind == "u" and dtype.bits >= 32:
+        keys = tile.bitcast(i64 if dtype.bits == 64 else i32) ^ -(1 << dtype.bits - 1)
+    else:
+        keys = tile
+    if descending:
+        keys = ~keys
+    return keys
+
+
+def _elements(keys: Tile, dtype: DType, descending: bool) -> Tile:
+    """The elements that keys are of."""
+    if descending:
+        keys = ~keys
+    if dtype.kind == "f":
+        bits = _turned(keys, dtype)
+        return (bits.to(i16) if dtype.bits == 16 else bits).bitcast(dtype)
+    if dtype.kind == "u" and dtype.bits >= 32:
+        return (keys ^ -(1 << dtype.bits - 1)).bitcast(dtype)
+    return keys
+
+
+def _turned(bits: Tile, dtype: DType) -> Tile:
+    """The bits of floats as integers in their order, and back: of negative ones all but the sign
+    are turned.
+    """
+    return bits ^ ((bits >> dtype.bits - 1) & ((1 << dtype.bits - 1) - 1))
+
+
+def _padded(keys: Tile, mode: int, most: int) -> Tile:
+    """Lines as long as a power of two, with what sorts behind all others."""
+    extent = keys.shape[mode]
+    whole = 1 << (extent - 1).bit_length()
+    if whole == extent:
+        return keys
+    from .functions import full
+
+    shape = (keys.shape[0], whole) if mode else (whole, keys.shape[1])
+    places = coord(full(shape, 0, i32), mode)
+    return where(places < extent, take_along(keys, places, mode), most)
+
+
+def _cut(tile: Tile, mode: int, extent: int) -> Tile:
+    """The first elements of lines."""
+    if tile.shape[mode] == extent:
+        return tile
+    return tile[:, :extent] if mode else tile[:extent, :]
+
+
+def _network(tiles: Sequence[Tile], mode: int) -> tuple[Tile, ...]:
+    op = current().insert(SortOp([tile.use() for tile in tiles], mode))
+    return tuple(Tile(value) for value in op.results)

@@ -1,0 +1,149 @@
+"""`cute.sort`, `argsort` and `top_k` of many against NumPy."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cutedialect as cute
+from cutedialect import CompileError
+from cutedialect.passes.lower.sorts import masks
+
+ARCHES = ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a"]
+
+
+def computed(x, mode, descending, arch="sm_90a", backend="emulator"):
+    """What is sorted, what is sorted with places, and the places."""
+
+    @cute.kernel
+    def program(X, Y, Z, P):
+        at = cute.tile_index(X, x.shape)
+        tile = cute.local_tile(X, x.shape, at).load()
+        how = {"mode": mode, "descending": descending}
+        found, places = cute.sort(tile, **how, values=cute.coord(tile, mode))
+        for value, out in ((cute.sort(tile, **how), Y), (found, Z), (places, P)):
+            cute.copy(value, cute.local_tile(out, x.shape, at))
+
+    results = [np.zeros_like(x), np.zeros_like(x), np.zeros(x.shape, np.int32)]
+    program(x, *results, arch=arch, backend=backend)
+    return results
+
+
+def check(x, mode, descending, **how):
+    wide = x.astype(np.float64) if x.dtype == ml_dtypes.bfloat16 else x
+    places = np.argsort(wide, mode, kind="stable")
+    if descending:
+        turned = np.argsort(np.flip(wide, mode), mode, kind="stable")
+        places = x.shape[mode] - 1 - np.flip(turned, mode)
+    want = np.take_along_axis(wide, places, mode)
+    one, two, found = computed(x, mode, descending, **how)
+    np.testing.assert_array_equal(one.astype(want.dtype), want)
+    np.testing.assert_array_equal(two.astype(want.dtype), want)
+    np.testing.assert_array_equal(found, places)
+
+
+def drawn(shape, dtype, seed=0):
+    rng = np.random.default_rng(seed)
+    if np.dtype(dtype).kind == "u":
+        return rng.integers(0, np.iinfo(dtype).max, shape, dtype)
+    x = rng.integers(-9, 9, shape).astype(dtype)
+    if np.dtype(dtype).kind not in "iu" and x.size > 8:
+        x.flat[rng.choice(x.size, 4, replace=False)] = [np.nan, -np.nan, np.inf, -np.inf]
+    return x
+
+
+@pytest.mark.some(7)
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("mode", [0, 1])
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("shape", [(4, 64), (2, 100), (1, 256), (48, 12), (1, 1)])
+def test_rows_and_columns(shape, mode, descending, arch):
+    check(drawn(shape, np.float32), mode, descending, arch=arch)
+
+
+DTYPES = ["int8", "uint8", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float64"]
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, ml_dtypes.bfloat16])
+def test_types(dtype):
+    for backend, descending in (("emulator", False), ("interpreter", True)):
+        check(drawn((4, 20), dtype, 1), 1, descending, backend=backend)
+
+
+def test_of_two_zeros_the_negative_one_comes_first():
+    x = np.array([[0.0, -0.0, 1.0, -0.0]], np.float32)
+    for backend in ("emulator", "interpreter"):
+        one, two, places = computed(x, 1, False, backend=backend)
+        assert np.signbit(one).tolist() == np.signbit(two).tolist() == [[True, True, False, False]]
+        assert places.tolist() == [[1, 3, 0, 2]]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32])
+def test_many_of_the_largest(dtype):
+    x = drawn((2, 120), dtype, 2)
+    x[1, 5:] = -np.inf if np.dtype(dtype).kind == "f" else np.iinfo(dtype).min
+
+    @cute.kernel
+    def program(X, Y, P):
+        at = cute.tile_index(X, x.shape)
+        values, places = cute.top_k(cute.local_tile(X, x.shape, at).load(), 50)
+        cute.copy(values, cute.local_tile(Y, (2, 50), (0, 0)))
+        cute.copy(places, cute.local_tile(P, (2, 50), (0, 0)))
+
+    y, p = np.zeros((2, 50), dtype), np.zeros((2, 50), np.int32)
+    program(x, y, p, arch="sm_90a", backend="emulator")
+    turned = np.argsort(np.flip(x, 1), 1, kind="stable")
+    want = (119 - np.flip(turned, 1))[:, :50]
+    np.testing.assert_array_equal(p, want)
+    np.testing.assert_array_equal(y, np.take_along_axis(x, want, 1))
+
+
+def test_places_alone_and_several_values():
+    x = drawn((2, 64), np.int32, 3)
+
+    @cute.kernel
+    def program(X, Y, Z):
+        at = cute.tile_index(X, x.shape)
+        tile = cute.local_tile(X, x.shape, at).load()
+        _, (first, second) = cute.sort(tile, values=(tile * 2, tile.to(cute.f16)))
+        y = cute.argsort(tile) + first + second.to(cute.i32)
+        cute.copy(y, cute.local_tile(Y, x.shape, at))
+        cute.copy(cute.argsort(tile, 0, descending=True), cute.local_tile(Z, x.shape, at))
+
+    y, z = np.zeros_like(x), np.zeros_like(x)
+    program(x, y, z, arch="sm_90a", backend="emulator")
+    np.testing.assert_array_equal(y, np.argsort(x, 1, kind="stable") + 3 * np.sort(x, 1))
+    np.testing.assert_array_equal(z, np.argsort(-x, 0, kind="stable"))
+
+
+@pytest.mark.parametrize("bits", range(6))
+def test_the_network_sorts_all_zeros_and_ones(bits):
+    """What sorts all lines of two numbers sorts all lines (the 0-1 principle)."""
+    size = 1 << bits
+    lines = (np.random.default_rng(0).random((4096, size)) < 0.5).astype(int)
+    if size <= 8:
+        lines = (np.arange(1 << size)[:, None] >> np.arange(size)) & 1
+    for mask in masks(bits):
+        front = [i for i in range(size) if i < i ^ mask]
+        back = [i ^ mask for i in front]
+        pairs = np.sort(np.stack([lines[:, front], lines[:, back]]), 0)
+        lines[:, front], lines[:, back] = pairs
+    assert (np.diff(lines, axis=1) >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda t: cute.sort(t, 2), "expected mode 0 .columns. or 1 .rows., got 2"),
+        (lambda t: cute.sort(t, values=t[:4, :]), "expected values of the tile's shape"),
+        (lambda t: cute.top_k(t, 9), "expected k in 1..8, got 9"),
+    ],
+)
+def test_what_is_refused(function, message):
+    @cute.kernel
+    def program(X):
+        function(cute.local_tile(X, (8, 8), (0, 0)).load())
+
+    with pytest.raises(CompileError, match=message):
+        program(np.zeros((8, 8), np.float32), backend="emulator")
