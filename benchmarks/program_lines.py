@@ -16,7 +16,7 @@ class LotOfLines(LotOfMultiplies):
         self.features.add("scans")
         mode = lot.choice((0, 1, -1))
         how = "".join(f", {word}=True" for word in ("reverse", "exclusive") if self.chance(0.4))
-        word = lot.choice(("cumsum", "cumsum", "cumprod", "cummax", "cummin", "segments"))
+        word = lot.choice(("cumsum", "cumprod", "cummax", "cummin", *3 * ("segments",)))
         if word in ("cumprod", "cummax", "cummin"):
             # What is empty is infinite, or the least of integers.
             how = how.replace(", exclusive=True", "")
