@@ -66,7 +66,7 @@ class _Lot(LotOfLines):
 
     def statement(self, multiplies: bool) -> None:
         choices: list[tuple[float, Callable[[], None]]] = [
-            (3, self.elementwise),
+            (3.6, self.elementwise),
             (1.4, self.integers),
             (1.2, self.of_floats),
             (0.8, self.instructions),
