@@ -3,15 +3,18 @@ what they miss. The same timings give the same file, bit by bit.
 
     python -m benchmarks.fit --space gemm --device h100 [--constants] [--write]
     python -m benchmarks.fit --space gemm --device h200 --measure --minutes 10 [--seed S]
+    python -m benchmarks.fit --space gemm --device b200 --predict --minutes 25 [--seed S]
     python -m benchmarks.fit --space gemm --device h200 --pack
 
 Timings are kept in `--timings` (benchmarks/timings), as `fit_timings.py` says: of each problem some
 schedules, those that may be the best. `--measure` draws problems and appends what the device at
 hand takes for them to SPACE-DEVICE.SEED.jsonl, a problem at a time, until the minutes are over: a
-run that is cut keeps what it has. `--pack` makes one compressed file in their place. Printed is by
-how much what is chosen among them takes longer than the best of them, in the geometric mean: by the
-nearest device's file, by the constants as they were, fitted, and with trees that were fitted to
-other problems. `--write` puts the fit to all into the package.
+run that is cut keeps what it has. `--predict` does the same with what the static model says of a
+device that nobody lends (`predicted.py`), and the file says so. `--pack` makes one compressed file
+in their place. Printed is by how much what is chosen among them takes longer than the best of them,
+in the geometric mean: by the nearest device's file, by the constants as they were, fitted, and with
+trees that were fitted to other problems. `--write` puts the fit to all into the
+package.
 
 With `--constants` these are fitted, too, before the trees: they are changed one at a time, by 10 %
 and by 3 %, as long as that leaves less of the logarithm of the time over the estimate, of which
@@ -37,13 +40,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutedialect.atoms import DEVICES, H100, Device
 from cutedialect.choosing import gemm_price, price
 from cutedialect.choosing.gemm_price import GemmPrice, estimated, facts_of, knows
 from cutedialect.choosing.gemm_problem import Problem, Tiling, tiling_of
 from cutedialect.choosing.gemm_schedules import raster_for
 from cutedialect.schedule import Schedule
 
-from .fit_timings import KEPT, WORKER, Record, measured, minutes_of, pack, problem_of, read
+from .fit_timings import KEPT, Record, measured, minutes_of, pack, problem_of, read
+from .predicted import predicted
 from .supervisor import NoDeviceError
 
 Array = NDArray[np.float64]
@@ -60,6 +65,7 @@ _FOLDS = 6
 # More trees than this are no better on problems that they were not fitted to.
 _TREES = 48
 _FEWEST = 2
+_SOURCES = {False: "a device", True: "the static model, which predicted them: no device was timed"}
 _NONE = (0, 1e9)
 # In which leaves are written.
 _UNIT = 1e-4
@@ -79,6 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", required=True, help="as in the file's name: h100, h200")
     parser.add_argument("--write", action="store_true", help="the file of prices to the package")
     parser.add_argument("--measure", action="store_true", help="add timings of the device at hand")
+    parser.add_argument("--predict", action="store_true", help="add what the static model says")
     parser.add_argument("--minutes", type=float, default=10.0, help="of the device (default 10)")
     parser.add_argument("--seed", type=int, default=1, help="of the problems that are measured")
     parser.add_argument("--timings", type=Path, default=KEPT, help="the folder of timings")
@@ -87,8 +94,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--constants", action="store_true", help="fit the constants, too")
     options = parser.parse_args(arguments)
     stem = f"{options.space}-{options.device}"
-    if options.measure:
-        return _measure(options.timings, stem, options.minutes, options.seed)
+    if options.measure or options.predict:
+        source = measured if options.measure else partial(predicted, _device(options.device))
+        timed = partial(source, options.seed, options.minutes)
+        return _measure(options.timings, stem, options.seed, timed)
     records = read(options.timings, stem)
     if not records:
         print(
@@ -112,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure(
-    folder: Path, stem: str, minutes: float, seed: int, command: Sequence[str] = WORKER
+    folder: Path, stem: str, seed: int, timed: Callable[[Callable[[str], None]], Iterator[Any]]
 ) -> int:
     """Append timings to the file of a seed as they come."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -121,12 +130,12 @@ def _measure(
     say = partial(print, flush=True)
     try:
         with path.open("a", encoding="utf-8") as file:
-            for timed in measured(seed, minutes, say, command):
-                file.write("".join(json.dumps(record) + "\n" for record in timed))
+            for records in timed(say):
+                file.write("".join(json.dumps(record) + "\n" for record in records))
                 file.flush()
-                problems, count = problems + 1, count + len(timed)
-                if timed:
-                    best = min(timed, key=lambda record: record["us"])
+                problems, count = problems + 1, count + len(records)
+                if records:
+                    best = min(records, key=lambda record: record["us"])
                     say(
                         f"{best['at']:4} s, {problems} problems, {count} timings; {best['case']}: "
                         f"{best['us']:.1f} us, {best['schedule']}"
@@ -152,7 +161,7 @@ def fitted_file(
     )
     # What a fit began with stays, so that it can be made again.
     start = data.get("start", data["constants"])
-    timings = Timings(records, gemm_price.constants_of(start))
+    timings = Timings(records, gemm_price.constants_of(start), _device(device))
     say(f"{len(timings.times)} timings of {timings.problems} problems")
     say(f"by the constants that were there: {timings.longer(timings.estimates):.4f} of the best")
     constants = start
@@ -166,10 +175,11 @@ def fitted_file(
         "space": space,
         "device": device,
         "timings": {
+            "of": _SOURCES[any(record.get("predicted") for record in records)],
             "kept": True,
             "count": len(timings.times),
             "problems": timings.problems,
-            "device_minutes": round(minutes_of(records), 1),
+            "minutes": round(minutes_of(records), 1),
             "longer_than_best": round(apart, 4),
         },
         "source": source_hash(),
@@ -182,6 +192,11 @@ def fitted_file(
 def _known(space: str, device: str) -> str:
     """A device whose file a fit begins with: its own, or that of an H100."""
     return device if (price.FOLDER / f"{space}-{device}.json").exists() else "h100"
+
+
+def _device(name: str) -> Device:
+    """The device that a file's name says; an H100 where the table has none of it."""
+    return next((device for device in DEVICES if device.file == name), H100)
 
 
 def source_hash() -> str:
@@ -288,14 +303,16 @@ class Timings:
     each run.
     """
 
-    def __init__(self, records: Iterable[Record], constants: GemmPrice) -> None:
+    def __init__(
+        self, records: Iterable[Record], constants: GemmPrice, device: Device = H100
+    ) -> None:
         by_case: dict[tuple[int, str], dict[str, float]] = {}
         for record in records:
             times = by_case.setdefault((record.get("run", 0), record["case"]), {})
             times[record["schedule"]] = record["us"]
         rows: list[tuple[Problem, list[tuple[Schedule, float]]]] = []
         for (_, name), times in by_case.items():
-            problem = problem_of(name)
+            problem = problem_of(name, device)
             chosen = [
                 (schedule, us)
                 for schedule, us in ((Schedule.parse(text), us) for text, us in times.items())
@@ -370,6 +387,8 @@ def _is_choice(schedule: Schedule, problem: Problem) -> bool:
     """Whether the default may be this schedule: its raster is that of the rule, and fields that it
     never has are not given.
     """
+    if problem.in_tensor_memory:
+        return True  # the space's own list
     others = (schedule.scheduler, schedule.ctas, schedule.stages, schedule.loads, schedule.epilogue)
     whole = schedule.tile and schedule.cluster and schedule.roles and schedule.swap_ab
     return bool(whole) and not any(others) and schedule.raster == raster_for(problem, schedule)

@@ -487,7 +487,7 @@ def space_of(
     from cutedialect.choosing.tensor_memory_schedules import TENSOR_SPACE, takes_tensor_schedules
 
     problem = call.problem(arch=arch)
-    return (TENSOR_SPACE, problem) if takes_tensor_schedules(problem, given) else None
+    return (TENSOR_SPACE, (problem,)) if takes_tensor_schedules(problem, given) else None
 
 
 def kernel_class(call: GemmCall) -> str:

@@ -133,12 +133,12 @@ class GroupCall:
             return _prepared_with(calls, arch, given if chosen is None else chosen, backend)
 
         def choice(given: Schedule | None) -> Any:
-            problems = _chosen_for(calls, given, arch)
-            return None if problems is None else partial(choose, GEMM_SPACE, problems, given)
+            space = _space_of(calls, given, arch)
+            return None if space is None else partial(choose, *space, given)
 
         memory = Memory(lambda: f"grouped {kernel_class(calls[0])}", arch)
         ready = fitted(prepared, choice, as_schedule(given.schedule), backend, memory)
-        if _chosen_for(calls, as_schedule(given.schedule), arch) is not None:
+        if _space_of(calls, as_schedule(given.schedule), arch) is not None:
             note_prices(ready.kernel, arch)
         return ready
 
@@ -166,19 +166,24 @@ def _check_alike(calls: Sequence[GemmCall]) -> None:
                 )
 
 
-def _chosen_for(
+def _space_of(
     calls: Sequence[GemmCall], given: Schedule | None, arch: str
-) -> tuple[Problem, ...] | None:
-    """The problems that a schedule is chosen for; None where it stays as it is given."""
+) -> tuple[Space[Any, Schedule], tuple[Problem, ...]] | None:
+    """Where the schedule is chosen, and what for; None where it stays as it is given."""
     taking = _taking(calls)
     if not taking or (given is not None and (given.tile is not None or given.is_uniform)):
         return None
     check_arch(arch)
     check_types(taking[0].a, taking[0].b, arch)
     specs = _members(taking)
-    if not taking[0].takes_wgmma(arch, specs):
+    if taking[0].takes_wgmma(arch, specs):
+        return GEMM_SPACE, tuple(call.problem(specs, arch) for call in taking)
+    if not taking[0].takes_tcgen05(arch):
         return None
-    return tuple(call.problem(specs, arch) for call in taking)
+    from cutedialect.choosing.tensor_memory_schedules import TENSOR_SPACE, takes_tensor_schedules
+
+    problems = tuple(call.problem(specs, arch) for call in taking)
+    return (TENSOR_SPACE, problems) if takes_tensor_schedules(problems[0], given) else None
 
 
 def _taking(calls: Sequence[GemmCall]) -> list[GemmCall]:
@@ -350,6 +355,8 @@ class _ListDoor(Door[GroupCall, _ReadyGroup]):
 door = _ListDoor(GROUPED_GEMM, GroupCall)
 
 if TYPE_CHECKING:
+    from cutedialect.choosing.space import Space
+
     from .typed_calls import grouped_gemm
 else:
     grouped_gemm = door.function(

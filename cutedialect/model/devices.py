@@ -2,8 +2,8 @@
 
 Where each figure comes from: [sheet] NVIDIA's data sheets of H100 SXM and B200; [guide] CUDA C++
 Programming Guide, throughput of native arithmetic instructions, compute capabilities 9.0 and 10.0;
-[tuning] Hopper Tuning Guide, 1.4.1 and 1.4.2; [assumed] as `frontend/library/
-tensor_memory_schedules.py` has it; [driver] `cuOccupancyMaxActiveClusters` on an H100; [fit] fitted
+[tuning] Hopper Tuning Guide, 1.4.1 and 1.4.2; [assumed] a guess
+that no measurement made; [driver] `cuOccupancyMaxActiveClusters` on an H100; [fit] fitted
 to programs of the seeds 2 to 4, 51, 52, 201 and 202 of `benchmarks.static_model`, and to when their
 warps came by places in the code, on an H100; taken over for B200, where nothing was measured.
 """

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 
 import pytest
 
@@ -61,7 +62,8 @@ def few(monkeypatch, tmp_path):
 
 @pytest.mark.long
 def test_a_problem_that_hangs_or_loses_the_device_costs_itself(few, tmp_path, capsys):
-    assert fit._measure(tmp_path, "gemm-fake", 5.0, 7, COMMAND) == 0
+    timed = partial(measured, 7, 5.0, command=COMMAND)
+    assert fit._measure(tmp_path, "gemm-fake", 7, timed) == 0
     out = capsys.readouterr().out
     assert "no sign of life for 3 s" in out
     records = read(tmp_path, "gemm-fake")
@@ -84,7 +86,8 @@ def test_without_a_device_nothing_is_measured(few, tmp_path, capsys):
     script = 'print(\'{"missing": "a CUDA device, got none"}\')'
     with pytest.raises(NoDeviceError, match="expected a CUDA device"):
         list(measured(1, 1.0, lambda text: None, (sys.executable, "-c", script)))
-    assert fit._measure(tmp_path, "gemm-fake", 1.0, 1, (sys.executable, "-c", script)) == 1
+    timed = partial(measured, 1, 1.0, command=(sys.executable, "-c", script))
+    assert fit._measure(tmp_path, "gemm-fake", 1, timed) == 1
     assert "expected a CUDA device" in capsys.readouterr().err
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 import cutedialect as cute
-from cutedialect.atoms import target
+from cutedialect.atoms import H100, target, usual_device
 from cutedialect.choosing.choose import NoScheduleError, Rejection, choose
 from cutedialect.choosing.gemm_problem import Problem
 from cutedialect.choosing.gemm_schedules import GEMM_SPACE
@@ -19,22 +19,28 @@ from cutedialect.choosing.space import in_order
 from cutedialect.choosing.tensor_memory_schedules import TENSOR_SPACE
 from cutedialect.schedule import Schedule, replace_set
 
+SPACES = pytest.mark.parametrize(
+    ("space", "device"),
+    [(GEMM_SPACE, usual_device("sm_90a")), (TENSOR_SPACE, usual_device("sm_100a"))],
+    ids=["gemm", "gemm in tensor memory"],
+)
 
-def problems(count):
+
+def problems(count, device=H100):
     rng = random.Random(count)
     for _ in range(count):
         sizes = (rng.choice((8, 100, 640, 2048, 5000)) for _ in range(3))
-        yield Problem(*sizes, 1, rng.choice((8, 16, 32)), 16)
+        yield Problem(*sizes, 1, rng.choice((8, 16, 32)), 16, device=device)
 
 
 def spilling(schedule):
     return Rejection(schedule, "registers", "it spills")
 
 
-@pytest.mark.parametrize("space", [GEMM_SPACE, TENSOR_SPACE], ids=lambda each: each.name)
-def test_what_lacked_registers_gives_way_to_what_needs_fewer(space):
-    for problem in problems(12):
-        problem = (problem,) if space is GEMM_SPACE else problem
+@SPACES
+def test_what_lacked_registers_gives_way_to_what_needs_fewer(space, device):
+    for problem in problems(12, device):
+        problem = (problem,)
         rejected = []
         spare = []
         for _ in range(3):
@@ -45,11 +51,11 @@ def test_what_lacked_registers_gives_way_to_what_needs_fewer(space):
         assert all(later >= sooner + 24 for sooner, later in pairwise(spare))
 
 
-@pytest.mark.parametrize("space", [GEMM_SPACE, TENSOR_SPACE], ids=lambda each: each.name)
-def test_what_is_given_stays_through_rejections(space):
+@SPACES
+def test_what_is_given_stays_through_rejections(space, device):
     given = Schedule(stages=3, raster=2)
-    problem = Problem(2048, 4096, 1024, 1, 16, 16)
-    problem = (problem,) if space is GEMM_SPACE else problem
+    problem = Problem(2048, 4096, 1024, 1, 16, 16, device=device)
+    problem = (problem,)
     rejected = []
     for _ in range(4):
         schedule = choose(space, problem, given, rejected)
@@ -116,23 +122,25 @@ def test_plain_entries_come_first_unless_others_gain():
     assert list(in_order(priced, 1.2)) == ["plain", "odd", "odder"]
 
 
-def test_a_product_that_lacks_memory_takes_what_needs_less():
-    for problem in problems(12):
-        first = choose(GEMM_SPACE, (problem,))
-        smem = GEMM_SPACE.need((problem,), first).smem
+@SPACES
+def test_a_product_that_lacks_memory_takes_what_needs_less(space, device):
+    for problem in problems(12, device):
+        first = choose(space, (problem,))
+        smem = space.need((problem,), first).smem
         with suppress(NoScheduleError):
-            other = choose(GEMM_SPACE, (problem,), None, [Rejection(first, "memory", "")])
-            assert GEMM_SPACE.need((problem,), other).smem < smem
+            other = choose(space, (problem,), None, [Rejection(first, "memory", "")])
+            assert space.need((problem,), other).smem < smem
 
 
 @pytest.mark.parametrize("sizes", [(4096, 4096, 4096), (1040, 1584, 2256), (672, 488, 1552)])
-def test_the_memory_that_a_product_needs_is_what_is_allocated(sizes):
+@SPACES
+def test_the_memory_that_a_product_needs_is_what_is_allocated(sizes, space, device):
     """With one more stage than a kernel has there would be too little."""
     m, n, k = sizes
     a, b = cute.TensorSpec((m, k), "bf16"), cute.TensorSpec((k, n), "bf16", (1, k))
-    printed = Schedule.parse(cute.compile(cute.gemm, a, b, arch="sm_90a").schedule)
+    printed = Schedule.parse(cute.compile(cute.gemm, a, b, arch=device.arch).schedule)
     assert printed.stages is not None
     more = replace_set(printed, {"stages": printed.stages + 1})
-    problem = Problem(m, n, k, 1, 16, 16)
-    needs = [GEMM_SPACE.need((problem,), each).smem for each in (printed, more)]
-    assert needs[0] <= target("sm_90a").smem_per_cta < needs[1]
+    problem = Problem(m, n, k, 1, 16, 16, device=device)
+    needs = [space.need((problem,), each).smem for each in (printed, more)]
+    assert needs[0] <= target(device.arch).smem_per_cta < needs[1]

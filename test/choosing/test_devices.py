@@ -12,8 +12,8 @@ from cutedialect.choosing.choose import choose
 from cutedialect.choosing.gemm_price import cycles, gemm_price
 from cutedialect.choosing.gemm_problem import Problem
 from cutedialect.choosing.gemm_schedules import GEMM_SPACE
-from cutedialect.choosing.price import nearest, remark_on
-from cutedialect.choosing.tensor_memory_schedules import tensor_cycles
+from cutedialect.choosing.price import load, nearest, remark_on
+from cutedialect.choosing.tensor_memory_schedules import choose_tensor_schedule
 from cutedialect.frontend import gemm as gemm_module
 from cutedialect.frontend.attention_splits import processors_of
 
@@ -32,8 +32,9 @@ def test_names_of_the_driver_are_found_and_targets_have_a_usual_device():
 
 def test_the_nearest_device_with_prices_stands_for_others():
     assert nearest("gemm", H100) == H100
-    for device in (H200, PCIE, usual_device("sm_100a")):
-        assert nearest("gemm", device) == H100
+    b200, b300 = (usual_device(arch) for arch in ("sm_100a", "sm_103a"))
+    for device, of in ((H200, H100), (PCIE, H100), (b200, b200), (b300, b200)):
+        assert nearest("gemm", device) == of
     assert remark_on("gemm", H100) is None
     text = str(remark_on("gemm", H200))
     assert "no timings of H200 are known" in text
@@ -69,9 +70,21 @@ def test_tensor_memory_is_priced_by_the_device_too():
     problem = Problem(16, 8192, 8192, 1, 16, 16, device=b200)
     schedule = cute.Schedule(tile=(128, 16, 64), swap_ab="yes")
     slow = replace(b200, memory_bytes=b200.memory_bytes / 4)
-    assert tensor_cycles(schedule, replace(problem, device=slow)) > 1.2 * tensor_cycles(
-        schedule, problem
-    )
+    assert cycles(schedule, replace(problem, device=slow)) > 1.2 * cycles(schedule, problem)
+
+
+def test_prices_of_a_device_that_was_not_timed_say_what_they_follow_from():
+    """Pairs multiply large products, and choices follow from the file: with its constants alone,
+    or with what trees add, some differ.
+    """
+    b200 = usual_device("sm_100a")
+    data = load("gemm", b200.file)
+    assert "the static model" in data.timings["of"]
+    assert data.timings["longer_than_best"] < 1.03
+    large = Problem(8192, 8192, 8192, 1, 16, 16, device=b200)
+    assert choose_tensor_schedule(large).cluster == (2, 1)
+    assert choose_tensor_schedule(large, replace(large, m=100)).cluster == (2, 1)
+    assert choose_tensor_schedule(large, replace(large, m=100)).split_k is None
 
 
 def test_a_kernel_says_whose_timings_decided(monkeypatch):

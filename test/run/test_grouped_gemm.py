@@ -227,3 +227,23 @@ F = A.astype(np.float32)
 def test_wrong_arguments(arguments, options, kind, message):
     with pytest.raises(kind, match=message):
         cute.grouped_gemm(*arguments, backend="emulator", **options)
+
+
+def test_pairs_of_ctas_multiply_several_problems_in_tensor_memory(launches):
+    """Those that have no row for the odd CTA are right too."""
+    sizes = [(300, 128, 96), (40, 72, 72), (0, 24, 16), (257, 64, 8)]
+    as_, bs = problems(sizes)
+    pairs = "tile = (128,64,64), cluster = (2,1)"
+    got = cute.grouped_gemm(as_, bs, arch="sm_100a", backend="emulator", schedule=pairs)
+    for result, a, b in zip(got, as_, bs, strict=True):
+        np.testing.assert_array_equal(result, product(a, b).astype(np.float16))
+    assert launches == [3]
+
+
+@pytest.mark.parametrize("given", [None, "scheduler = persistent", "stages = 3"])
+def test_large_problems_in_tensor_memory_are_multiplied_by_pairs(given):
+    sizes = [(4096, 2048), (1000, 2048)]
+    as_ = [cute.TensorSpec(size, "bf16") for size in sizes]
+    bs = [cute.TensorSpec((2048, 4096), "bf16", (1, 2048))] * 2
+    kernel = cute.compile(cute.grouped_gemm, as_, bs, arch="sm_100a", schedule=given)
+    assert "tile = (128,256,64), warps = (4,1), cluster = (2,1)" in kernel.schedule
