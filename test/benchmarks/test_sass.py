@@ -1,0 +1,113 @@
+"""The yardstick of machine code: loops by control flow, what each trip executes, and resources."""
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import cutedialect as cute
+from benchmarks import machine_code
+from benchmarks import sass as yardstick
+from cutedialect.model import B200
+from cutedialect.tools import sass
+
+# A loop of exponentials, which stores on one way through, in a loop over work items; two ways
+# back, since a wait stands behind the end of the kernel.
+TEXT = """
+.text.kernel:
+        /*0000*/                   UMOV UR6, 0x8 ;
+        /*0010*/                   UTCATOMSWS.FIND_AND_SET.ALIGN UP0, UR4, UR6 ;
+        /*0020*/                   SYNCS.EXCH.64 URZ, [UR4], UR6 ;
+.L_x_1:
+        /*0030*/                   MOV R1, 0x1 ;
+.L_x_2:
+        /*0040*/                   SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [R2], R3 ;
+        /*0050*/              @!P0 BRA `(.L_x_9) ;
+.L_x_3:
+        /*0060*/                   MUFU.EX2 R4, R5 ;
+        /*0070*/                   MUFU.EX2 R6, R7 ;
+        /*0080*/                   FFMA2 R8, R4, R6, R8 ;
+        /*0090*/                   F2FP.BF16.F32.PACK_AB R4, R6, R4 ;
+        /*00a0*/               @P1 BRA `(.L_x_4) ;
+        /*00b0*/                   STG.E [R10], R4 ;
+.L_x_4:
+        /*00c0*/                   BRA.U UP1, `(.L_x_2) ;
+        /*00d0*/                   BRA.U UP2, `(.L_x_1) ;
+        /*00e0*/                   EXIT ;
+.L_x_9:
+        /*00f0*/                   SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [R2], R3 ;
+        /*0100*/              @!P0 BRA `(.L_x_9) ;
+        /*0110*/                   BRA `(.L_x_3) ;
+.L_x_10:
+        /*0120*/                   BRA `(.L_x_10);
+//--------------------- .nv.shared --------------------------
+        /*0000*/                   FADD R1, R2, R3 ;
+"""
+
+
+def kernel_of(text):
+    ((name, lines),) = machine_code.parsed(text)
+    columns = machine_code.columns_of(lines)
+    return machine_code.MachineCode(name, lines, 32, columns)
+
+
+def test_loops_are_those_of_the_control_flow():
+    kernel = kernel_of(TEXT)
+    outer, inner, *waits = kernel.loops()
+    assert (outer.depth, inner.depth) == (0, 1)
+    assert outer.always == Counter({"MOV": 1, "BRA": 1})
+    assert inner.always == Counter({"MUFU.EX2": 2, "BRA": 3, "SYNCS": 1, "FFMA2": 1, "F2FP": 1})
+    assert inner.sometimes == Counter({"STG": 1, "BRA": 1})
+    assert [loop.always for loop in waits] == [Counter(SYNCS=1, BRA=1)]
+    assert (kernel.columns, kernel.barriers) == (256, 1)
+
+
+def test_instructions_are_told_for_each_score(monkeypatch):
+    monkeypatch.setattr(yardstick, "_LEAST", 5)
+    (role,) = yardstick.roles_of([kernel_of(TEXT)])
+    assert (role.name, role.scores, role.total) == ("softmax", 2, 4.0)
+    assert yardstick.counts(role)["MUFU.EX2"] == 1.0
+    assert role.bounds(B200, []) == {
+        "issue": 8.0,
+        "fma": 2.0,
+        "alu": B200.heavy["alu"],
+        "sfu": 2 * B200.heavy["sfu"],
+    }
+    text = yardstick.shown(role, B200, [], role)
+    assert "softmax loop at instruction 4, 8 instructions in every trip (2 in some)" in text
+    assert "MUFU.EX2    1.000    1.000" in text
+
+
+@pytest.fixture(scope="module")
+def cubin():
+    if sass.find() is None:
+        pytest.skip("needs nvdisasm")
+    a = np.zeros((256, 256), np.float16)
+    return cute.compile(cute.gemm, a, a.T, arch="sm_90a", backend="emulator").cubin
+
+
+def test_our_own_machine_code_is_read(cubin, tmp_path, capsys):
+    file = tmp_path / "gemm.cubin"
+    file.write_bytes(cubin)
+    told = tmp_path / "counts.json"
+    command = [str(file), "--peer", str(file), "--arch", "sm_90a", "--json", str(told)]
+    command += ["--about", "ours"]
+    assert yardstick.main([*command, "--multiply", "64x128x16"]) == 0
+    out = capsys.readouterr().out
+    assert "multiply loop" in out
+    assert "tensor" in out
+    (kernel,) = machine_code.read(cubin)
+    assert 32 <= kernel.registers <= 255
+    assert kernel.barriers > 0
+    described = json.loads(told.read_text())
+    assert described["about"] == "ours"
+    loops = [one for one in described["loops"] if one["loop"] == "multiply"]
+    assert any(one["always"].get("HGMMA") for one in loops)
+
+
+def test_what_is_no_cubin_is_one_line(cubin, tmp_path, capsys):
+    file = tmp_path / "no.cubin"
+    file.write_bytes(b"no")
+    assert yardstick.main([str(file)]) == 2
+    assert capsys.readouterr().err.startswith("expected a cubin that nvdisasm reads, got:")
