@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from benchmarks import sass as yardstick
 from cutedialect.model import B200
 from cutedialect.tools import sass
 
+KEPT = sorted((Path(yardstick.__file__).parent / "machine_counts").glob("*.json"))
 # A loop of exponentials, which stores on one way through, in a loop over work items; two ways
 # back, since a wait stands behind the end of the kernel.
 TEXT = """
@@ -77,6 +79,16 @@ def test_instructions_are_told_for_each_score(monkeypatch):
     text = yardstick.shown(role, B200, [], role)
     assert "softmax loop at instruction 4, 8 instructions in every trip (2 in some)" in text
     assert "MUFU.EX2    1.000    1.000" in text
+
+
+@pytest.mark.parametrize("file", KEPT, ids=lambda file: file.stem)
+def test_counts_of_peers_say_where_they_come_from(file):
+    kept = json.loads(file.read_text())
+    assert "nvidia-cutlass-dsl" in kept["about"]
+    loops = [loop for loop in kept["loops"] if loop["loop"] == "softmax"]
+    assert loops
+    least = min(sum(loop["always"].values()) / loop["scores"] for loop in loops)
+    assert 3.5 < least < 4.5
 
 
 @pytest.fixture(scope="module")
