@@ -174,8 +174,18 @@ def registers_of(cubin: bytes) -> dict[str, int]:
     return found
 
 
-def _loops(lines: Sequence[Line]) -> list[Loop]:
-    """Natural loops: a branch back to a block that dominates it, and all between."""
+@dataclass(frozen=True)
+class _Graph:
+    """Blocks of a kernel: where they start and end, which follow and come before each."""
+
+    starts: list[int]
+    ends: list[int]
+    follows: list[list[int]]
+    comes: list[list[int]]
+
+
+def _graph(lines: Sequence[Line]) -> _Graph:
+    """The control flow between labels and branches."""
     starts = sorted(
         {0}
         | {at for at, line in enumerate(lines) if line.label}
@@ -193,24 +203,32 @@ def _loops(lines: Sequence[Line]) -> list[Loop]:
     for number, after in enumerate(follows):
         for other in after:
             comes[other].append(number)
-    over = _dominators(follows, comes)
-    bodies: dict[int, set[int]] = {}
+    return _Graph(starts, ends, follows, comes)
+
+
+def _loops(lines: Sequence[Line]) -> list[Loop]:
+    """Natural loops: a branch back to a block that dominates it, and all between."""
+    graph = _graph(lines)
+    over = _dominators(graph.follows, graph.comes)
     backs: dict[int, list[int]] = {}
-    for number, after in enumerate(follows):
+    for number, after in enumerate(graph.follows):
         for head in after:
             if head in over[number]:
                 backs.setdefault(head, []).append(number)
-                bodies.setdefault(head, {head}).update(_between(head, number, comes))
+    bodies = {
+        head: set[int]().union(*(_between(head, back, graph.comes) for back in ends))
+        for head, ends in sorted(backs.items())
+    }
     found: list[Loop] = []
-    for head, body in sorted(bodies.items()):
-        inner = set().union(*(b for h, b in bodies.items() if h != head and h in body))
+    for head, body in bodies.items():
+        inner = set[int]().union(*(b for h, b in bodies.items() if h != head and h in body))
         passed = set.intersection(*(over[back] for back in backs[head])) & body
         always, sometimes = Counter[str](), Counter[str]()
         for block in body - inner:
-            kinds = (lines[at].kind for at in range(starts[block], ends[block]))
+            kinds = (line.kind for line in lines[graph.starts[block] : graph.ends[block]])
             (always if block in passed else sometimes).update(kinds)
         depth = sum(head in b and h != head for h, b in bodies.items())
-        found.append(Loop(starts[head], depth, always, sometimes))
+        found.append(Loop(graph.starts[head], depth, always, sometimes))
     return found
 
 

@@ -110,14 +110,7 @@ class MmaType(Data[tuple], TypeAttribute):
 def _entry(type_: MmaType, target: str | None) -> MmaAtom:
     names = operand_name(type_.a), operand_name(type_.b), element_name(type_.c)
     typed = [atom for atom in type_._registry(*names[:2]) if tuple(atom.types[:3]) == names]
-    shaped = [atom for atom in typed if atom.shape_mnk == type_.shape]
-    majors = dict.fromkeys(atom.majors for atom in shaped)
-    check(
-        not shaped or type_.majors in majors,
-        f"expected majors {' or '.join(majors)} for {'x'.join(map(str, type_.shape))} of "
-        f"{' x '.join(names[:2])} into {names[2]}, got {type_.majors}",
-    )
-    shaped = [atom for atom in shaped if atom.majors == type_.majors]
+    shaped = _of_majors([atom for atom in typed if atom.shape_mnk == type_.shape], type_)
     found = [atom for atom in shaped if atom.kind == type_.kind]
     if shaped and not found:
         kinds = sorted({atom.kind or "no kind" for atom in shaped})
@@ -141,6 +134,19 @@ def _entry(type_: MmaType, target: str | None) -> MmaAtom:
         )
         found = here
     return found[0]
+
+
+def _of_majors(shaped: Sequence[MmaAtom], type_: MmaType) -> list[MmaAtom]:
+    """The atoms of a shape that take the operands as the type says."""
+    majors = dict.fromkeys(atom.majors for atom in shaped)
+    found = [atom for atom in shaped if atom.majors == type_.majors]
+    operands = f"{operand_name(type_.a)} x {operand_name(type_.b)}"
+    check(
+        bool(found) or not shaped,
+        f"expected majors {' or '.join(majors)} for {'x'.join(map(str, type_.shape))} of "
+        f"{operands} into {element_name(type_.c)}, got {type_.majors}",
+    )
+    return found
 
 
 @irdl_attr_definition
