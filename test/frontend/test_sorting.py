@@ -147,3 +147,30 @@ def test_what_is_refused(function, message):
 
     with pytest.raises(CompileError, match=message):
         program(np.zeros((8, 8), np.float32), backend="emulator")
+
+
+def test_rows_that_lanes_do_not_share():
+    """Of 100 elements, in tiles that are padded; what is sorted, counted and gathered is not."""
+
+    @cute.kernel
+    def program(X, Y, C):
+        (i, _) = cute.tile_index(Y, (4, None))
+        x = cute.local_tile(X, (4, 100), (i, 0)).load()
+        order = cute.argsort(x)
+        y = cute.take_along(x, order) * 100 + cute.take_along(cute.cumsum(x), 99 - order)
+        cute.copy(y + cute.max(order, mode=1), cute.local_tile(Y, (4, 100), (i, 0)))
+        counts = cute.histogram(cute.abs(x), 10, mode=1)
+        cute.copy(counts, cute.local_tile(C, (4, 10), (i, 0)))
+
+    x = drawn((10, 100), np.int32, 5)
+    spec = cute.TensorSpec((None, 100), cute.i32)
+    kernel = cute.compile(program, spec, spec, cute.TensorSpec((None, 10), cute.i32), arch="sm_90a")
+    assert "of [4, 100]" in kernel.stages["cute-tile"]
+    order = np.argsort(x, 1, kind="stable")
+    sums = np.take_along_axis(np.cumsum(x, 1), 99 - order, 1)
+    want = np.take_along_axis(x, order, 1) * 100 + sums + 99
+    for backend in ("emulator", "interpreter"):
+        y, counts = np.zeros_like(x), np.zeros((10, 10), np.int32)
+        program(x, y, counts, arch="sm_90a", backend=backend)
+        np.testing.assert_array_equal(y, want)
+        np.testing.assert_array_equal(counts, [np.bincount(r, minlength=10) for r in np.abs(x)])

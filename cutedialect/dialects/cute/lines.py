@@ -366,9 +366,10 @@ class PutOp(IRDLOperation):
         return (1, self.values), (0, self.result)
 
     def takes_padding(self, extents: Container[int]) -> bool:
-        """Whether modes of some extents may get longer: none, since all numbers put something."""
-        tiles = fragment_of(self.source), fragment_of(self.indices)
-        return not any(extent in extents for tile in tiles for extent in tile.shape)
+        """Whether modes of some extents may get longer, if numbers behind their end put nothing."""
+        return self.mode is not None or not any(
+            e in extents for e in fragment_of(self.source).shape
+        )
 
     def effects(self) -> Effects:
         return Effects(reads=(self.source, self.indices, self.values), team=ALL)

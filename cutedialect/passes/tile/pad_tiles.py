@@ -15,16 +15,18 @@ extent of theirs, and of which a thread would hold far more than its share.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import gcd, prod
 
 from xdsl.dialects.builtin import IntegerAttr, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint
 
 from cutedialect.atoms import WARP_SIZE
 from cutedialect.dialects import cute
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.layout import Dyn
+from cutedialect.passes.rewriting import ScalarBuilder, insert_before
 from cutedialect.passes.tile.resized_tiles import (
     RESIZABLE,
     View,
@@ -79,6 +81,9 @@ def pad_tiles(kernel: cute.KernelOp) -> None:
     for op in ops_of(kernel.body.block, cute.TakeOp):
         if op.mode is not None and op.places in there:
             op.properties["extent"] = IntegerAttr(there[op.places], i64)
+    for op in ops_of(kernel.body.block, cute.PutOp):
+        shape = enumerate(fragment_shape(op.indices))
+        _leave_out(op, {mode: there[extent] for mode, extent in shape if extent in there})
 
 
 def lanes_along(vectors: int, rows: int) -> int:
@@ -144,6 +149,7 @@ def _padded_extents(kernel: cute.KernelOp) -> dict[int, int]:
     # What a tile was padded from is told by its extent, so that no other one may have that.
     taken = {extent for type_ in moved for extent in type_.shape}
     taken.update(*(shape for op in walk(kernel) for shape in fragment_shapes(op)))
+    taken -= _sorted_extents(kernel) - {extent for type_ in moved for extent in type_.shape}
     multiplies = ops_of(kernel, cute.GemmOp)
     if multiplies:
         crowded = {extent for type_ in moved for extent in _crowded_extents(type_)}
@@ -165,6 +171,35 @@ def _padded_extents(kernel: cute.KernelOp) -> dict[int, int]:
         taken.add(more)
         padded[extent] = more
     return padded
+
+
+def _sorted_extents(kernel: cute.KernelOp) -> set[int]:
+    """The extents of lines that are sorted, of which no other op asks where they end."""
+    asked = [
+        tile
+        for op in ops_of(kernel, cute.ReduceOp, cute.AnyOp, cute.TakeOp, cute.PutOp)
+        for tile in (op.source, *([op.indices] if isinstance(op, cute.PutOp) else []))
+    ]
+    found = {op.length for op in ops_of(kernel, cute.SortOp)}
+    return found - {extent for tile in asked for extent in fragment_shape(tile)}
+
+
+def _leave_out(op: cute.PutOp, limits: Mapping[int, int]) -> None:
+    """Let numbers behind the end of a tile put nothing."""
+    if not limits:
+        return
+    type_ = cute.fragment_of(op.indices)
+    block = Block(arg_types=[type_.element])
+    build = ScalarBuilder(InsertPoint.at_end(block), op)
+    number: SSAValue = block.args[0]
+    for mode, extent in limits.items():
+        at = build.value(cute.CoordOp(mode))
+        is_there = build.compare("slt", at, build.constant(extent))
+        number = build.select(is_there, number, build.constant(-1))
+    build.insert(cute.YieldOp(number))
+    made = cute.MapOp([op.indices], cute.FragmentType.get(type_.element, type_.shape), block)
+    insert_before(op, made)
+    op.operands[1] = made.result
 
 
 def _units(type_: cute.MemRefType, widest: int) -> Iterable[tuple[int, int]]:
@@ -210,7 +245,8 @@ def _can_pad(kernel: cute.KernelOp, padded: dict[int, int]) -> bool:
                 return False
             continue
         sees = any(extent in padded for shape in fragment_shapes(op) for extent in shape)
-        if sees and not isinstance(op, (*RESIZABLE, cute.AnyOp, *cute.LINE_OPS)):
+        known = (*RESIZABLE, cute.AnyOp, cute.ExtractOp, *cute.LINE_OPS)
+        if sees and not (isinstance(op, known) and _holds_part(op, padded)):
             return False
         if isinstance(op, cute.LINE_OPS) and not op.takes_padding(padded):
             return False
@@ -221,6 +257,20 @@ def _can_pad(kernel: cute.KernelOp, padded: dict[int, int]) -> bool:
         ):
             return False
     return True
+
+
+def _holds_part(op: Operation, padded: Mapping[int, int]) -> bool:
+    """Whether a part that an op takes of a tile can be longer, too; what it has more is as if
+    outside of the tensor.
+    """
+    if not isinstance(op, cute.ExtractOp):
+        return True
+    part, whole = (
+        [padded.get(extent, extent) for extent in fragment_shape(tile)]
+        for tile in (op.result, op.source)
+    )
+    ends = zip(op.origin.get_values(), part, whole, strict=True)
+    return all(first + extent <= end for first, extent, end in ends)
 
 
 def _power_of_two(number: int) -> int:

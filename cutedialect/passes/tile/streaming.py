@@ -236,7 +236,9 @@ def traffic_of(kernel: cute.KernelOp) -> Traffic | None:
     whole = [type_ for type_ in moved if prod(type_.shape) == size]
     contiguous, widest = contiguous_mode(largest), max(type_.bits for type_ in whole)
     blocks = list(_blocks(kernel))
-    rows, columns = (*largest.shape, 1)[:2]
+    # What is sorted may be longer than what is loaded: as long as a power of two.
+    sorts = [cute.fragment_of(op.source).shape for op in ops_of(kernel, cute.SortOp)]
+    rows, columns = map(max, zip((*largest.shape, 1)[:2], *sorts, strict=True))
     return Traffic(
         (rows, columns),
         1 if contiguous is None else contiguous,
