@@ -17,7 +17,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import chain, islice, permutations, product
@@ -76,21 +76,20 @@ def drawn_layouts(seed: int) -> Iterator[Layout]:
         yield Layout(tuple(shape), tuple(stride))
 
 
-def broken(layouts: Iterator[Layout] | Sequence[Layout], said: Counter[str], only: str = "") -> int:
-    """How many laws layouts break; each is printed. Counts of how many layouts each law says
-    something.
+def broken(cases: Iterable[Case], said: Counter[str], only: str = "") -> int:
+    """How many laws the layouts of cases break; each is printed. Counts of how many layouts each
+    law says something.
     """
     laws = {only: LAWS[only]} if only else LAWS
     faults = 0
-    for layout in layouts:
-        case = Case(layout)
+    for case in cases:
         for name, check in laws.items():
             kept = check(case)
             if kept is None:
                 continue
             said[name] += 1
             if not kept:
-                print(f"{name}: {layout}", flush=True)
+                print(f"{name}: {case.layout}", flush=True)
                 faults += 1
     return faults
 
@@ -104,7 +103,7 @@ def layouts_of(seed: int, first: int, count: int) -> list[Layout]:
 def _share(layouts: Sequence[Layout], only: str) -> tuple[int, Counter[str]]:
     """What one process finds of a batch."""
     said: Counter[str] = Counter()
-    return broken(layouts, said, only), said
+    return broken(map(Case, layouts), said, only), said
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
