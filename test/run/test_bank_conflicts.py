@@ -160,3 +160,36 @@ def test_results_through_shared_memory_have_no_conflicts(arch, is_transposed):
     assert all(access.wavefronts == access.minimum for _, access in exchanged)
     if not is_transposed:
         assert {name for name, _ in exchanged} == {"st.shared.b32", "ld.shared.v4.b32"}
+
+
+def test_rows_of_sums_that_a_swizzle_moves_onto_each_other_are_stored_in_turns():
+    """Pairs of f32 of four lanes fill 32 bytes of a row, of which blocks of 16 move."""
+
+    @cute.kernel
+    def kernel(A, B, C, D):
+        n = cute.tile_index(C, (128,))
+        a, b = cute.local_tile(A, (64, 32), (0, 0)), cute.local_tile(B, (32, 128), (0, n))
+        for m in cute.range(2):
+            acc = cute.zeros((64, 128), cute.f32)
+            cute.gemm(a, b, acc)
+            cute.atomic_add(acc, cute.local_tile(D, (64, 128), (m, n)))
+
+    rng = np.random.default_rng(1)
+    a = rng.integers(-3, 4, (64, 32)).astype(np.float16)
+    b = np.asfortranarray(rng.integers(-3, 4, (32, 128)).astype(np.float16))
+    d = np.zeros((128, 128), np.float32)
+    compiled = cute.compile(
+        kernel, a, b, d[0], d, arch="sm_90a", backend="emulator", schedule="epilogue = tma"
+    )
+    compiled.launch(a, b, d[0], d)
+    assert np.array_equal(d, np.vstack([a.astype(np.float32) @ b.astype(np.float32)] * 2))
+    lines = compiled.ptx.splitlines()
+    stores = [
+        access
+        for report in compiled.reports
+        for line, access in report.shared.items()
+        if "st.shared.v2.b32" in lines[line - 1]
+    ]
+    assert stores
+    assert sum(access.conflicts for access in stores) == 0
+    assert any("selp.f32" in line for line in lines)

@@ -209,11 +209,14 @@ def shared_addresses(
     digits: Sequence[ByteDigit],
     constants: Sequence[int],
     thread_count: int,
+    turned: tuple[Scalar, int] | None = None,
 ) -> list[Address]:
     """Address of each byte constant inside the view for this thread.
 
     `digits` are the thread part in bytes; the swizzle acts on the sum with all offsets, of which
-    run-time ones are multiples of its repeat.
+    run-time ones are multiples of its repeat. `turned`, in swizzled memory, says which bits of the
+    places of a thread are flipped, and which may be: those that neither `digits` nor the swizzle
+    touch.
     """
     assert isinstance(view.root, int)
     swizzle = view.swizzle
@@ -231,6 +234,9 @@ def shared_addresses(
     used, reach = (reduce(or_, places) for places in (sums, moved))
     is_fixed = moved == sums and all(swizzle(at) == at for at in sums)
     base = thread if is_fixed else _swizzle(builder, swizzle, thread)
+    if turned is not None:
+        base = builder.pure("xor.b32", base, turned[0])
+        reach |= turned[1]
     result = []
     for constant in constants:
         total = constant + fixed

@@ -18,6 +18,7 @@ from cutedialect.layout import Layout
 from .addresses import Address, memory_op
 from .context import Context, array_class, pack_factor
 from .scalar_builder import Scalar
+from .skewed_stores import skew_of, store_skewed
 from .tile_access import TileAccess, Vector
 from .views import DynamicStride, View
 
@@ -54,6 +55,10 @@ def store_tile(
     """
     limit = limit_bytes if mask is None else view.element_bytes
     access = TileAccess(context, view, tv, pack_factor(view.element), limit, mask)
+    skew = skew_of(access)
+    if skew is not None:
+        store_skewed(context, access, array, skew)
+        return
     Transfer(access, array, ptx.StOp).run()
 
 
