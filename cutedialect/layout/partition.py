@@ -50,6 +50,8 @@ class ThrCopy:
     (8,1,1):(1,64,8) 8
     >>> print(*load.partition_D(rows))
     (2,1,1):(1,64,8) 2
+    >>> "T1V0" in load._repr_svg_()
+    True
     """
 
     copy: TiledCopy
@@ -68,6 +70,10 @@ class ThrCopy:
                     f"expected a multiple of the instruction's {part.size()} {name}, got "
                     f"{whole.size()}"
                 )
+
+    def _repr_svg_(self) -> str | None:
+        """The tile in the registers of all threads."""
+        return self.copy._repr_svg_()  # pyright: ignore[reportPrivateUsage]
 
     def _side(self, side: str) -> Layout:
         return self.atom.src_layout if side == "S" else self.atom.dst_layout
