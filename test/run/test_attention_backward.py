@@ -391,3 +391,17 @@ def test_defaults_have_registers_for_all_values(d, causal, tile):
     )
     assert kernel.resources.spills in (None, 0)
     assert f'"tile = {tile}' in kernel.stages["cute-synchronize"]
+
+
+def test_rows_that_threads_read_beside_multiplies_are_fenced_before_they_are_loaded_again():
+    """Without dq nothing else fences in a trip, and the check of the protocol refused the tile."""
+    spec, lse = cute.TensorSpec((2, 8, 4096, 128), "bf16"), cute.TensorSpec((2, 8, 4096), "f32")
+    arguments = spec, spec, spec, spec, spec, lse
+    kernel = cute.compile(cute.attention_backward, *arguments, wanted="kv", arch="sm_90a")
+    stage = kernel.stages["cute-synchronize"]
+    assert '"tile = (128,64)' in stage
+    loop = stage[stage.index('pipeline.role "main"') :]
+    loop = loop[loop.index("scf.for") :]
+    released = [at for at in range(len(loop)) if loop.startswith("pipeline.consumer_release", at)]
+    read = loop.rindex("cute.load", 0, released[1])
+    assert "cute_nvgpu.fence_proxy_async" in loop[read : released[1]]

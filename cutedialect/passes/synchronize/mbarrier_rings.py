@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
 from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
@@ -41,7 +42,7 @@ from cutedialect.dialects.cute_nvgpu import (
     WgmmaFenceOp,
     WgmmaWaitOp,
 )
-from cutedialect.dialects.effects import Unit, effects_of, is_pure
+from cutedialect.dialects.effects import Unit, effects_of, is_pure, space_of
 from cutedialect.dialects.pipeline import (
     AdvanceOp,
     ConsumerReleaseOp,
@@ -76,6 +77,8 @@ from cutedialect.passes.synchronize.multiply_groups import MultiplyGroups, group
 from cutedialect.passes.synchronize.ring_ends import RingEnd, insert_ring
 from cutedialect.passes.synchronize.tma_stores import complete_stores
 
+# Of a fence that orders reads of threads beside multiplies.
+_OF_READS = "of_reads"
 # How a stage is filled by copies of each kind of atom, else by threads.
 _WAYS = {TmaLoadType: "tma", TmemStoreType: "tmem", SimtAsyncCopyType: "cp_async"}
 # What stands where a role waits for stages, beside views of these.
@@ -246,7 +249,7 @@ def _use_in_turns(
     for _, turn, is_release in sorted(waits + releases):
         if is_release:
             back = (advanced - turn) or None
-            ops = _fences_behind(turns[turn][0], end)
+            ops: list[Operation] = _fences_behind(turns[turn], end)
             ops.append(ConsumerReleaseOp(*end.operands, None, back, commits))
             released += 1
             if not is_late[turn]:
@@ -308,12 +311,43 @@ def _wait_in_front(start: Operation, use: _Use, end: RingEnd) -> None:
         buffer.replace_uses_with_if(stage.result, lambda use: use.operation in reading)
 
 
-def _fences_behind(readers: Sequence[Operation], end: RingEnd) -> list[Operation]:
+def _fences_behind(use: _Use, end: RingEnd) -> list[Operation]:
     """What orders the reads of threads in front of copies of TMA into the stage that they release:
     these come through another proxy, for which an arrival orders nothing (PTX ISA 8.9).
     """
-    reads = all(_reads_by_threads(op) for reader in readers for op in walk(reader))
-    return [ProxyFenceOp()] if reads and "tma" in end.ring.kinds else []
+    readers, buffers = use
+    ops = [op for reader in readers for op in walk(reader)]
+    places = {*buffers, *buffers.values()}
+    if "tma" not in end.ring.kinds:
+        return []
+    if all(map(_reads_by_threads, ops)):
+        return [ProxyFenceOp()]
+    if not any(root_of(value) in places for op in ops for value in _read_by_threads(op)):
+        return []
+    fence = ProxyFenceOp()
+    fence.attributes[_OF_READS] = UnitAttr()
+    return [fence]
+
+
+def drop_covered_fences(role: RoleOp) -> None:
+    """Erase the fences of reads beside multiplies behind which a role has fenced anyway: what
+    threads write for multiplies, or for TMA.
+    """
+    for fence in ops_of(role, ProxyFenceOp):
+        if fence.attributes.pop(_OF_READS, None) is None:
+            continue
+        before = fence.prev_op
+        while before is not None and not isinstance(before, ProxyFenceOp):
+            before = None if any(map(_read_by_threads, walk(before))) else before.prev_op
+        if before is not None:
+            erase(fence)
+
+
+def _read_by_threads(op: Operation) -> list[SSAValue]:
+    """What threads read of shared memory in an op."""
+    if not _reads_by_threads(op):
+        return []
+    return [value for value in effects_of(op).reads if space_of(value) == "smem"]
 
 
 def _drop_repeated_fences(kernel: KernelOp) -> None:

@@ -29,7 +29,7 @@ from cutedialect.passes.roles.alternate_instances import alternate_instances
 from cutedialect.passes.roles.assign_warp_roles import roles_of
 from cutedialect.passes.roles.split_roles import split_roles
 from cutedialect.passes.schedule.expand_stages import expand_stages, take_turns
-from cutedialect.passes.synchronize.mbarrier_rings import insert_rings
+from cutedialect.passes.synchronize.mbarrier_rings import drop_covered_fences, insert_rings
 from cutedialect.passes.synchronize.memory_hazards import MemoryHazards
 from cutedialect.passes.synchronize.narrow_meetings import narrow_meetings
 from cutedialect.passes.synchronize.ordered_instances import order_instances
@@ -69,5 +69,6 @@ class SynchronizePass(KernelPass):
             narrow_meetings(role)
             # What crosses shared memory has its rings; tensors are stored and loaded again.
             MemoryHazards(role.body.block, ("gmem",)).synchronize()
+            drop_covered_fences(role)
             if role.teams > 1:
                 alternate_instances(kernel, role)
