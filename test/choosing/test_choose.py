@@ -16,6 +16,7 @@ from cutedialect.choosing.gemm_schedules import GEMM_SPACE
 from cutedialect.choosing.need import NONE, Limits, Need
 from cutedialect.choosing.program_space import PROGRAM_SPACE
 from cutedialect.choosing.space import in_order
+from cutedialect.choosing.stream_space import STREAMS, Stream
 from cutedialect.choosing.tensor_memory_schedules import TENSOR_SPACE
 from cutedialect.schedule import Schedule, replace_set
 
@@ -144,3 +145,21 @@ def test_the_memory_that_a_product_needs_is_what_is_allocated(sizes, space, devi
     problem = Problem(m, n, k, 1, 16, 16, device=device)
     needs = [space.need((problem,), each).smem for each in (printed, more)]
     assert needs[0] <= target(device.arch).smem_per_cta < needs[1]
+
+
+@pytest.mark.parametrize("reduced", [frozenset(), frozenset({1})])
+def test_what_streams_and_spills_has_fewer_ctas_or_more_warps(reduced):
+    """CTAs are chosen with the warps; both stay where they are given."""
+    stream = Stream((2, 4096), 1, 16, 32, 2.0, reduced)
+    rejected = []
+    for _ in range(3):
+        with suppress(NoScheduleError):
+            rejected.append(spilling(choose(STREAMS, stream, None, rejected)))
+    spare = [STREAMS.need(stream, each.schedule).spare for each in rejected]
+    assert len(spare) > 1
+    assert all(later >= sooner + 24 for sooner, later in pairwise(spare))
+    first, second = (each.schedule for each in rejected[:2])
+    assert (second.warps, second.ctas) == (first.warps, first.ctas // 2)
+    given = Schedule(warps=(2, 4))
+    assert choose(STREAMS, stream, given) == given
+    assert choose(STREAMS, stream, Schedule(ctas=1)).ctas == 1

@@ -33,8 +33,8 @@ ALLOWED = {
     },
     "dialects": {"dialects", "layout", "atoms", "schedule", "xdsl"},
     "passes": {
-        "passes", "dialects", "layout", "atoms", "schedule", "choices", "plans", "allocation",
-        "environment", "remarks", "xdsl",
+        "passes", "choosing", "dialects", "layout", "atoms", "schedule", "choices", "plans",
+        "allocation", "environment", "remarks", "xdsl",
     },
     "backend/ptx": {"backend/ptx", "dialects/ptx", "atoms", "environment", "xdsl"},
     "backend/emulator": {"backend/emulator", "numpy", "ml_dtypes"},

@@ -75,10 +75,9 @@ def complete(kernel: cute.KernelOp, given: Schedule, arch: str) -> Schedule:
             warps = _thread_warps(shape, tiles, _copied_values(gemms, arch))
         choices["warps"] = _dividing(gemms, warps, given, arch)
     else:
-        residence = residence_of(kernel, arch)
-        choices["epilogue"] = "direct"
-        choices["warps"] = residence.warps
-        if given.warps is None:
+        residence = residence_of(kernel, given, arch)
+        choices |= {"epilogue": "direct", "warps": residence.warps}
+        if residence.ctas is not None:
             choices["ctas"] = residence.ctas
         # Tiles of one row follow each other: their rows lie together in memory.
         choices["raster"] = 1

@@ -1,52 +1,34 @@
-"""How a program without a multiply is bound: the grid of warps over its largest tile, and how many
-CTAs an SM holds at a time.
-
-Such a program waits for memory. What it needs is bytes in flight: every thread loads some vectors
-of 16 bytes before it uses the first of them, and several CTAs on an SM load while others compute
-and store. A tile is cut into so few warps that each thread has about four vectors of it, and the
-registers of a thread are held low enough for the CTAs that keep 64 KB of an SM's tiles at work.
-Warps go along the mode that is contiguous in memory, so that a warp reads whole lines. Where rows
-are reduced along that mode, one warp takes a row as long as the row is short: lanes then exchange
-what they have by shuffles, and no warp waits for another.
+"""How a program without a multiply is bound, from the ops that it has: what it moves at a time
+(`choosing/stream_space.py` chooses warps and CTAs for that), in what order work items follow each
+other, and how many CTAs share a row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from math import log, prod
 from typing import Literal
 
 from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Operation, SSAValue
 
-from cutedialect.atoms import REGISTER_FILE, WARP_SIZE, target
+from cutedialect.atoms import WARP_SIZE, target
+from cutedialect.choosing.choose import choose
+from cutedialect.choosing.stream_space import (
+    MOST_ROW_WARPS,
+    STREAMS,
+    VECTOR_BITS,
+    VECTORS,
+    Stream,
+    few_warps,
+)
 from cutedialect.dialects import cute
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.analysis.layout_inference import MemoryVectors, contiguous_mode
 from cutedialect.passes.tile.pad_tiles import vector_elements
 from cutedialect.passes.tile.resized_tiles import kept_modes, moved_by, size_of
+from cutedialect.schedule import Schedule
 
-_MOST_WARPS = 32
-_MOST_ROW_WARPS = 8
-_VECTOR_BITS = 128
-# Vectors of a thread, those of all tensors together that it loads at a time, and those of a lane up
-# to which one warp takes a row that is reduced.
-_VECTORS = 4
-_MOST_LOADED = 8
-_ROW_VECTORS = 4
-# By how much each of them may exceed that before a row has twice the warps.
-_MORE_WARPS = 1.2
-# Registers of an SM and of a thread, and those of a thread that do not hold tiles.
-_MOST_REGISTERS = 255
-_OTHER_REGISTERS = 24
-# Registers of a thread that computes anything.
-_LEAST_REGISTERS = 40
-# Beside tiles that fill the registers, what is loaded and computed for the next vectors.
-_SPARE_REGISTERS = 16
-# Bytes of an SM's tiles that keep its share of the memory's bandwidth busy for as long as a row
-# takes that is reduced twice (3.5 us on an H100).
-_RESIDENT_BYTES = 64 << 10
 # Elements of a row that is reduced up to which a CTA takes it whole, since an SM holds two of them;
 # of a longer one the CTAs of a cluster load so many bytes each, as far as clusters are portable.
 _WHOLE_ROW = 16384
@@ -62,46 +44,10 @@ _MORE = 1.06
 # lanes count as one.
 _HIDDEN = 0.9
 _ALIKE = 0.02
-# Threads of an SM that hide the arithmetic of what is not reduced.
-_BUSY_THREADS = 1024
 RUN_THREADS = 256
 """Threads of a CTA that goes through a matrix as one row; an SM holds as many as it can."""
 # The share of a tile's registers that is live where it is computed vector by vector.
 _PASSING = 0.25
-
-
-@dataclass(frozen=True)
-class Traffic:
-    """What a program moves at a time: the shape of its largest tile, the mode of it that is
-    contiguous in memory, the widest element, the bits loaded for each element of the tile, the
-    registers that an element takes where most are live, the modes that are reduced, the elements of
-    a thread's block if the tile is contiguous along either mode somewhere, else 0, the registers of
-    an element that all work items load alike, the elements of an access, and whether the tile is
-    the part of a row that the CTAs of a cluster share.
-    """
-
-    shape: tuple[int, int]
-    contiguous: int
-    bits: int
-    loaded_bits: int
-    live: float
-    reduced: frozenset[int]
-    block: int = 0
-    common: float = 0.0
-    access: int = 0
-    is_part: bool = False
-
-    @property
-    def elements(self) -> int:
-        return prod(self.shape)
-
-
-@dataclass(frozen=True)
-class Residence:
-    """The grid of warps over the modes of the tile, and the CTAs on an SM."""
-
-    warps: tuple[int, int]
-    ctas: int
 
 
 def is_common(view: SSAValue) -> bool:
@@ -114,15 +60,16 @@ def is_common(view: SSAValue) -> bool:
     )
 
 
-def residence_of(kernel: cute.KernelOp, arch: str) -> Residence:
-    """How a kernel is bound on a target."""
+def residence_of(kernel: cute.KernelOp, given: Schedule, arch: str) -> Schedule:
+    """The warps of a kernel and the CTAs of an SM, of which some may be given."""
     index = next(iter(ops_of(kernel, cute.TileIndexOp)), None)
     if index is not None and index.run is not None:
-        return Residence(
-            (RUN_THREADS // WARP_SIZE, 1), target(arch).max_threads_per_sm // RUN_THREADS
-        )
-    traffic = traffic_of(kernel)
-    return Residence((4, 1), 1) if traffic is None else residence_for(traffic, arch)
+        warps, ctas = RUN_THREADS // WARP_SIZE, target(arch).max_threads_per_sm // RUN_THREADS
+        return Schedule(warps=(warps, 1), ctas=None if given.warps else ctas)
+    stream = stream_of(kernel, arch)
+    if stream is None:
+        return Schedule(warps=(4, 1), ctas=None if given.warps else 1)
+    return choose(STREAMS, stream, Schedule(warps=given.warps, ctas=given.ctas))
 
 
 def parts_of_rows(kernel: cute.KernelOp, row: int) -> int:
@@ -156,9 +103,9 @@ def parts_for(row: int, bits: int, widest: int = 16) -> int:
 
     def busy(parts: int) -> float:
         part = part_of(row, parts)
-        vectors = -(-part * widest // _VECTOR_BITS)
-        warps = _few_warps(vectors / (WARP_SIZE * _VECTORS), reduces=True)
-        lanes = WARP_SIZE * min(warps, _MOST_ROW_WARPS)
+        vectors = -(-part * widest // VECTOR_BITS)
+        warps = few_warps(vectors / (WARP_SIZE * VECTORS), reduces=True)
+        lanes = WARP_SIZE * min(warps, MOST_ROW_WARPS)
         share = vectors / (-(-vectors // lanes) * lanes) * row / (parts * part)
         return share if part * parts == row else _HIDDEN * share
 
@@ -211,8 +158,7 @@ def order_of_stores(kernel: cute.KernelOp) -> Literal["tall", "short", "memory"]
                 if len(kept) > 1:
                     along.add(view.owner.coords[kept[mode]])
     if index.results[-2] in along and index.results[-1] not in along:
-        traffic = traffic_of(kernel)
-        return "tall" if traffic is not None and traffic.block else "short"
+        return "tall" if _largest_block(kernel) else "short"
     type_ = index.memref.type
     nearest = contiguous_mode(type_) if isinstance(type_, cute.MemRefType) else None
     apart = [mode for mode, extent in enumerate(index.tile.get_values()) if extent >= 0]
@@ -226,7 +172,7 @@ def registers_of_tile(block: Block, size: int) -> float:
     return (_live(block, size) + _common(block.ops, size)) * size
 
 
-def traffic_of(kernel: cute.KernelOp) -> Traffic | None:
+def stream_of(kernel: cute.KernelOp, arch: str) -> Stream | None:
     """What a kernel moves; None where it moves no tile."""
     moved = [type_ for op in walk(kernel) for type_ in moved_by(op)]
     if not moved:
@@ -239,7 +185,7 @@ def traffic_of(kernel: cute.KernelOp) -> Traffic | None:
     # What is sorted may be longer than what is loaded: as long as a power of two.
     sorts = [cute.fragment_of(op.source).shape for op in ops_of(kernel, cute.SortOp)]
     rows, columns = map(max, zip((*largest.shape, 1)[:2], *sorts, strict=True))
-    return Traffic(
+    return Stream(
         (rows, columns),
         1 if contiguous is None else contiguous,
         widest,
@@ -250,129 +196,8 @@ def traffic_of(kernel: cute.KernelOp) -> Traffic | None:
         _common(ops_of(kernel, cute.LoadOp), size),
         min(vector_elements(type_, contiguous or 0, widest) for type_ in whole),
         bool(ops_of(kernel, cute.ClusterRankOp)),
+        arch,
     )
-
-
-def residence_for(traffic: Traffic, arch: str = "sm_90a") -> Residence:
-    """How such traffic is bound on a target.
-
-    >>> residence_for(Traffic((4, 1024), 1, 16, 16, 1.25, frozenset({1})))
-    Residence(warps=(4, 1), ctas=8)
-    >>> residence_for(Traffic((1, 8192), 1, 16, 16, 0.75, frozenset({1})))
-    Residence(warps=(1, 8), ctas=4)
-    >>> residence_for(Traffic((24, 176), 1, 16, 16, 2.0, frozenset({1}), access=4)).warps
-    (3, 1)
-    >>> residence_for(Traffic((20, 256), 1, 16, 16, 1.0, frozenset({1}))).warps
-    (5, 1)
-    """
-    mode = traffic.contiguous
-    vector = max(1, _VECTOR_BITS // traffic.bits)
-    total = _warps(traffic, vector)
-    along = -(-traffic.shape[mode] // vector)
-    across = traffic.shape[1 - mode]
-    # Warps share rows evenly, and the vectors of a row.
-    vectors = max(1, traffic.shape[mode] // (traffic.access or vector))
-    shared = vectors & -vectors
-    most, rows_of_warp = max(1, shared // WARP_SIZE), max(1, WARP_SIZE // shared)
-    # Among how many warps the rows can be shared: any divisor of it.
-    turns = max(1, across // rows_of_warp) if across % rows_of_warp == 0 else 1
-    if traffic.reduced == {mode} and along <= WARP_SIZE * _ROW_VECTORS:
-        # Rows of a warp each; more of them than warps follow each other in a thread.
-        share = _share(traffic, vector)
-        # As few as are enough, unless registers want more of them.
-        enough = [each for each in _divisors(turns) if share <= _MORE_WARPS * each]
-        is_free = enough and enough[0] <= total <= 2 * share
-        on_rows = enough[0] if is_free else _divisor(turns, total, _MOST_WARPS)
-        on_line = max(1, total // on_rows)
-        grid = (min(on_line, most, _power_of_two(along // WARP_SIZE)), on_rows)
-    else:
-        on_line = min(total, most, _power_of_two(along // WARP_SIZE))
-        most_rows = _MOST_WARPS // on_line
-        if 1 - mode in traffic.reduced:
-            # Warps that share columns exchange a number of each through shared memory.
-            line_bytes = traffic.shape[mode] * max(traffic.bits, 32) // 8
-            most_rows = min(most_rows, max(1, target(arch).smem_per_cta // line_bytes))
-        grid = (on_line, _divisor(turns, total // on_line, most_rows))
-    ctas = _ctas(traffic, WARP_SIZE * prod(grid), arch)
-    return Residence(grid if mode == 0 else (grid[1], grid[0]), ctas)
-
-
-def _share(traffic: Traffic, vector: int) -> float:
-    """Among how many warps a tile is shared when a thread has some vectors of it."""
-    loads = max(1, -(-traffic.loaded_bits // traffic.bits))
-    values = vector * max(1, min(_VECTORS, _MOST_LOADED // loads))
-    return traffic.elements / (WARP_SIZE * max(values, traffic.block))
-
-
-def _warps(traffic: Traffic, vector: int) -> int:
-    """So few warps that a thread has some vectors, or more where registers want that."""
-    share = _share(traffic, vector)
-    warps = _few_warps(share, bool(traffic.reduced))
-
-    def fits(count: int) -> bool:
-        threads = WARP_SIZE * count
-        room = min(_MOST_REGISTERS, REGISTER_FILE // threads)
-        held = (traffic.live + traffic.common) * traffic.elements / threads
-        return held <= room - _OTHER_REGISTERS - _SPARE_REGISTERS
-
-    if traffic.reduced:
-        # CTAs of many threads load and compute in turns, and few of them fit on an SM; sums of
-        # columns that are loaded element by element take the registers of more.
-        is_narrow = traffic.contiguous not in traffic.reduced and traffic.access * traffic.bits < 32
-        warps = min(warps, 16 if traffic.access and is_narrow else _MOST_ROW_WARPS)
-    warps = min(warps, _MOST_WARPS)
-    while warps < _MOST_WARPS and not fits(warps):
-        warps *= 2
-    return warps
-
-
-def _few_warps(share: float, reduces: bool) -> int:
-    """Warps that share a tile, at least so many that a thread has about what it should."""
-    warps = _power_of_two(int(share))
-    return 2 * warps if reduces and share > _MORE_WARPS * warps else warps
-
-
-def _ctas(traffic: Traffic, threads: int, arch: str) -> int:
-    """The CTAs that keep enough bytes at work, as far as registers reach; 1 leaves them to the
-    assembler.
-    """
-    loaded = max(1, traffic.elements * traffic.loaded_bits // 8)
-    chip = target(arch)
-    held = min(chip.max_threads_per_sm // threads, chip.max_ctas_per_sm)
-    wanted = min(-(-_RESIDENT_BYTES // loaded), held)
-    if not traffic.reduced and not traffic.block:
-        # What is computed of each element may take as long as its bytes: some CTAs compute while
-        # others wait, also where rows leave half of a tile empty.
-        wanted = min(max(wanted, _BUSY_THREADS // threads), held)
-    # Elements that are loaded one by one have a register each at first.
-    live = max(traffic.live, 1.0) if traffic.access * traffic.bits in range(1, 32) else traffic.live
-    registers = live * traffic.elements / threads + _OTHER_REGISTERS
-    fit = int(REGISTER_FILE // (threads * registers))
-    if traffic.is_part:
-        # The estimate is careful; CTAs that wait for others of their cluster want company, and the
-        # assembler takes back what would spill.
-        return max(1, min(wanted, held, REGISTER_FILE // (threads * _LEAST_REGISTERS)))
-    if traffic.reduced and held > 1:
-        # Of two rows one is loaded while the other one is computed, and what the estimate does not
-        # quite hold often fits: worth a try, which the assembler takes back where it would spill.
-        fit = max(fit + 1, 2)
-    return max(1, min(wanted, fit, held))
-
-
-def _divisor(number: int, wanted: int, most: int) -> int:
-    """The divisor of a number, up to `most`, that is nearest to what is wanted, by their ratio."""
-    wanted = max(1, wanted)
-    divisors = [each for each in _divisors(number) if each <= most]
-    return min(divisors, key=lambda each: max(each / wanted, wanted / each))
-
-
-def _divisors(number: int) -> list[int]:
-    return [each for each in range(1, number + 1) if number % each == 0]
-
-
-def _power_of_two(number: int) -> int:
-    """The largest power of two up to a number, from 1 on."""
-    return 1 << max(1, number).bit_length() - 1
 
 
 def _blocks(kernel: cute.KernelOp) -> Iterator[Block]:
@@ -452,3 +277,9 @@ def _block(kernel: cute.KernelOp, size: int) -> int:
     vectors = MemoryVectors(ops)
     found = (vectors.block(op.result, _bits(op)) for op in _loads(ops, size))
     return next((prod(block) for block in found if block is not None), 0)
+
+
+def _largest_block(kernel: cute.KernelOp) -> int:
+    """The same of the largest tile that a kernel moves."""
+    sizes = [prod(type_.shape) for op in walk(kernel) for type_ in moved_by(op)]
+    return _block(kernel, max(sizes)) if sizes else 0
