@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import re
 from pathlib import Path
 
 import ml_dtypes
@@ -405,3 +406,16 @@ def test_rows_that_threads_read_beside_multiplies_are_fenced_before_they_are_loa
     released = [at for at in range(len(loop)) if loop.startswith("pipeline.consumer_release", at)]
     read = loop.rindex("cute.load", 0, released[1])
     assert "cute_nvgpu.fence_proxy_async" in loop[read : released[1]]
+
+
+def test_rows_are_read_while_multiplies_work_where_registers_suffice():
+    """Logarithms before the scores are there; delta, beside an operand, behind its multiply."""
+    spec, lse = cute.TensorSpec((2, 8, 4096, 128), "bf16"), cute.TensorSpec((2, 8, 4096), "f32")
+    arguments = spec, spec, spec, spec, spec, lse
+    stage = cute.compile(cute.attention_backward, *arguments, arch="sm_90a").stages[
+        "cute-partition"
+    ]
+    loop = stage[stage.index("@key_gradients") :]
+    loop = loop[loop.index("cute.gemm") :]
+    order = re.findall(r"(?:cute|pipeline)\.(gemm|load|complete) ", loop)
+    assert order[:7] == ["gemm", "gemm", "load", "complete", "gemm", "complete", "load"]

@@ -205,6 +205,24 @@ def registers_beside(kernel: KernelOp, value: SSAValue) -> int:
     A tile of which another one is made element by element gives it its registers. One that a
     multiply of warpgroups takes stays until the second one behind is issued: two are at work.
     """
+    lives = _lives(kernel)
+    first, last = lives[value]
+    held = dict.fromkeys(range(first + 1, last + 1), 0)
+    for tile, (start, end) in lives.items():
+        for at in range(max(start, first) + 1, min(end, last) + 1):
+            held[at] += _registers(tile)
+    return max(held.values())
+
+
+def registers_where_made(kernel: KernelOp, value: SSAValue) -> int:
+    """The same where a register tile is made, in front of what follows."""
+    lives = _lives(kernel)
+    first = lives[value][0]
+    return sum(_registers(tile) for tile, (start, end) in lives.items() if start <= first < end)
+
+
+def _lives(kernel: KernelOp) -> dict[SSAValue, tuple[int, int]]:
+    """Between which ops, counted in program order, each register tile of a kernel lives."""
     places = {op: at for at, op in enumerate(walk(kernel.body.block))}
     gemms = [op for op in places if type(op) is GemmOp]
     later = dict(zip(gemms, gemms[2:], strict=False))
@@ -222,12 +240,7 @@ def registers_beside(kernel: KernelOp, value: SSAValue) -> int:
                     ends.append(places[second])
             if ends:
                 lives[tile] = min(ends) if isinstance(op, AllocFragmentOp) else at, max(ends)
-    first, last = lives[value]
-    held = dict.fromkeys(range(first + 1, last + 1), 0)
-    for tile, (start, end) in lives.items():
-        for at in range(max(start, first) + 1, min(end, last) + 1):
-            held[at] += _registers(tile)
-    return max(held.values())
+    return lives
 
 
 def registers_of_readers(kernel: KernelOp, registers: tuple[int, int] | None) -> int:

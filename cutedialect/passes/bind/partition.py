@@ -83,7 +83,11 @@ from cutedialect.passes.analysis.mma_choice import (
     needs_transposing,
 )
 from cutedialect.passes.analysis.multiply_pairs import pair_multiplies
-from cutedialect.passes.analysis.resource_plan import registers_beside, registers_for_tiles
+from cutedialect.passes.analysis.resource_plan import (
+    registers_beside,
+    registers_for_tiles,
+    registers_where_made,
+)
 from cutedialect.passes.analysis.results import as_store, reduces_by_tma
 from cutedialect.passes.analysis.role_plan import use_of_operands
 from cutedialect.passes.analysis.tensor_maps import asks_tiles_around, is_joined
@@ -460,8 +464,12 @@ class _Partition(StagedOperands):
         op.attributes["atom"] = UniversalCopyType.get(source.element, 128)
         op.detach()
         multiplied = {gemm.acc for gemm in self.atoms}
-        complete = [tile for tile in reader.operands if tile in multiplied]
-        insert_before(reader, *([CompleteOp(complete)] if complete else []), op)
+        completed = [tile for tile in reader.operands if tile in multiplied]
+        insert_before(reader, op)
+        if completed:
+            # It comes while the multiplies are at work, where there are registers for it then.
+            is_early = registers_where_made(self.kernel, op.result) <= room
+            insert_before(reader if is_early else op, CompleteOp(completed))
         return True
 
     def _bind_copy(self, op: CopyOp) -> None:
