@@ -14,7 +14,7 @@ import numpy as np
 
 import cutedialect as cute
 
-SHAPE, STEPS, RATE = (1, 2, 40, 32), 4, 0.4
+SHAPE, STEPS, RATE = (1, 1, 40, 32), 3, 0.4
 
 
 def main() -> int:
