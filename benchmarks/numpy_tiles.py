@@ -151,29 +151,37 @@ class NumpyTiles:
         if self.active[-1]:
             view.write(_values(source), None if mask is None else mask.values)
 
-    def atomic_add(self, tile: Tile, view: View) -> None:
-        self._atomic(np.add, tile, view)
+    def atomic_add(self, tile: Tile, view: View) -> Tile:
+        return self._atomic(np.add, tile, view)
 
-    def atomic_max(self, tile: Tile, view: View) -> None:
-        self._atomic(np.maximum, tile, view)
+    def atomic_exchange(self, tile: Tile, view: View) -> Tile:
+        return self._atomic(lambda old, new: new, tile, view)
 
-    def atomic_min(self, tile: Tile, view: View) -> None:
-        self._atomic(np.minimum, tile, view)
+    def atomic_compare_and_swap(self, expected: Tile, tile: Tile, view: View) -> Tile:
+        kept = wide_values(expected.values)
+        return self._atomic(lambda old, new: np.where(old == kept, new, old), tile, view)
 
-    def atomic_and(self, tile: Tile, view: View) -> None:
-        self._atomic(np.bitwise_and, tile, view)
+    def atomic_max(self, tile: Tile, view: View) -> Tile:
+        return self._atomic(np.maximum, tile, view)
 
-    def atomic_or(self, tile: Tile, view: View) -> None:
-        self._atomic(np.bitwise_or, tile, view)
+    def atomic_min(self, tile: Tile, view: View) -> Tile:
+        return self._atomic(np.minimum, tile, view)
 
-    def atomic_xor(self, tile: Tile, view: View) -> None:
-        self._atomic(np.bitwise_xor, tile, view)
+    def atomic_and(self, tile: Tile, view: View) -> Tile:
+        return self._atomic(np.bitwise_and, tile, view)
 
-    def _atomic(self, by: Any, tile: Tile, view: View) -> None:
+    def atomic_or(self, tile: Tile, view: View) -> Tile:
+        return self._atomic(np.bitwise_or, tile, view)
+
+    def atomic_xor(self, tile: Tile, view: View) -> Tile:
+        return self._atomic(np.bitwise_xor, tile, view)
+
+    def _atomic(self, by: Any, tile: Tile, view: View) -> Tile:
+        old = Tile(view.read(), self)
         if self.active[-1]:
-            view.write(
-                held_values(by(wide_values(view.read()), wide_values(tile.values)), tile.dtype)
-            )
+            made = by(wide_values(view.read()), wide_values(tile.values))
+            view.write(held_values(made, tile.dtype))
+        return old
 
     def row_vector(self, tensor: Tensor, index: int, extent: int) -> Tile:
         return self.local_tile(tensor, (extent,), (index,)).T.load()

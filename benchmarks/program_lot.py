@@ -105,7 +105,7 @@ class _Lot(LotOfLines):
             for v in self.tiles()
             if all(1 in (a, b) or a == b for a, b in zip(v.shape, value.shape, strict=True))  # pyright: ignore[reportArgumentType]
         ]
-        found = [v for v in kept if v.shape != value.shape] if self.chance(0.7) else kept
+        found = [v for v in kept if v.shape != value.shape] if self.chance(0.9) else kept
         return self.lot.choice(found or kept)
 
     def elementwise(self) -> None:
@@ -530,7 +530,17 @@ class _Lot(LotOfLines):
         if kind == "i32" and self.chance(0.7):
             self.features.add("atomics of integers")
             word = self.lot.choice(("max", "min", "and", "or", "xor"))
-        self.say(f"cute.atomic_{word}({text}, {self.store_view(value.shape, kind)})")  # pyright: ignore[reportArgumentType]
+        is_asked = self.chance(0.6)
+        if is_asked:
+            self.features.add("atomics that give what was there")
+            if kind == "i32":
+                word = self.lot.choice((word, word, "exchange", "compare_and_swap"))
+        expected = f"{text} & 1, " if word == "compare_and_swap" else ""
+        call = f"cute.atomic_{word}({expected}{text}, {self.store_view(value.shape, kind)})"  # pyright: ignore[reportArgumentType]
+        if is_asked:
+            self.add(call, value.shape, kind)
+        else:
+            self.say(call)
 
 
 def promoted(one: str, other: str) -> str:

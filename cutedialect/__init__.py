@@ -26,6 +26,8 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend import fast as fast
     from cutedialect.frontend.atomics import atomic_add as atomic_add
     from cutedialect.frontend.atomics import atomic_and as atomic_and
+    from cutedialect.frontend.atomics import atomic_compare_and_swap as atomic_compare_and_swap
+    from cutedialect.frontend.atomics import atomic_exchange as atomic_exchange
     from cutedialect.frontend.atomics import atomic_max as atomic_max
     from cutedialect.frontend.atomics import atomic_min as atomic_min
     from cutedialect.frontend.atomics import atomic_or as atomic_or
@@ -230,6 +232,8 @@ __all__ = [
     "atanh",
     "atomic_add",
     "atomic_and",
+    "atomic_compare_and_swap",
+    "atomic_exchange",
     "atomic_max",
     "atomic_min",
     "atomic_or",
@@ -561,6 +565,8 @@ _PUBLIC = {
     "cutedialect.frontend.atomics": (
         "atomic_add",
         "atomic_and",
+        "atomic_compare_and_swap",
+        "atomic_exchange",
         "atomic_max",
         "atomic_min",
         "atomic_or",

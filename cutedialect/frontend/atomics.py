@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from typing import Protocol, cast
 
-from cutedialect.dialects.cute import ATOMICS, SCOPES, AtomicOp
+from xdsl.ir import SSAValue
+from xdsl.rewriter import Rewriter
+
+from cutedialect.dialects.cute import (
+    ATOMICS,
+    FETCHED,
+    SCOPES,
+    AtomicOp,
+    CombineOp,
+    FetchOp,
+    fragment_of,
+)
 
 from .functions import check_element
 from .tile import Tile, View, as_matrix
-from .trace import current, error
+from .trace import Scope, current, error
 
 
 class Atomic(Protocol):
@@ -16,24 +27,50 @@ class Atomic(Protocol):
 
     __name__: str
 
-    def __call__(self, tile: Tile, view: View, *, scope: str = "gpu") -> None: ...
+    def __call__(self, tile: Tile, view: View, *, scope: str = "gpu") -> Tile: ...
+
+
+class FoundTile(Tile):
+    """What an atomic found in memory, which the op is asked for once it is used."""
+
+    def __init__(self, op: AtomicOp) -> None:
+        self._op: AtomicOp = op
+        self.mutable = False
+        self.scope: Scope = current().scope
+
+    @property
+    def value(self) -> SSAValue:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The tile in IR."""
+        op = self._op
+        if not isinstance(op, FetchOp):
+            self._op = _fetching(op)
+        return self._op.results[0]
+
+
+def _fetching(op: AtomicOp) -> FetchOp:
+    """The op in the place of another one that does not give what was there."""
+    kind, element = op.kind.data, fragment_of(op.source).element
+    if str(element) not in FETCHED[kind]:
+        raise error(
+            f"expected elements of 32 or 64 bits where what was in memory is asked for, got "
+            f"{element}",
+            code="CD-P3",
+        )
+    made = FetchOp(kind, op.source, op.destination, op.scope and op.scope.data)
+    made.location = op.location
+    Rewriter.replace_op(op, made, [])
+    return made
 
 
 def _atomic(kind: str, sentence: str) -> Atomic:
-    def function(tile: Tile, view: View, *, scope: str = "gpu") -> None:
-        if not isinstance(tile, Tile) or not isinstance(view, View):
-            raise error(f"expected cute.{function.__name__}(tile, view)")
-        into = as_matrix(view)
-        if tile.shape != into.shape:
-            raise error(f"expected a tile of shape {into.shape}, got {tile.shape}", code="CD-P2")
-        if scope not in SCOPES:
-            raise error(
-                f"expected scope to be one of {', '.join(SCOPES)}, got {scope!r}", code="CD-P4"
-            )
+    def function(tile: Tile, view: View, *, scope: str = "gpu") -> Tile:
+        into = _checked(function.__name__, tile, view, scope)
         if str(tile.dtype.ir) not in ATOMICS[kind]:
             _refuse(function.__name__, kind, tile)
         check_element(tile, into)
-        current().insert(AtomicOp(kind, tile.use(), into.use(), scope))
+        op = CombineOp(kind, tile.use(), into.use(), scope)
+        current().insert(op)
+        return FoundTile(op)
 
     function.__name__ = function.__qualname__ = f"atomic_{kind}"
     floats = "floats of 16 bits or more, and " if kind == "add" else ""
@@ -41,9 +78,62 @@ def _atomic(kind: str, sentence: str) -> Atomic:
         f"{sentence}, atomically and element by element, of {floats}integers of 32 or 64 bits. "
         "Elements outside of the tensor are left out. `scope` says among whose accesses each is "
         'one: those of the "cta", "cluster" (sm_90), "gpu" or "sys". In no order with other '
-        "accesses (PTX ISA 9.7.13.6, `red.relaxed`)."
+        "accesses (PTX ISA 9.7.13.6, `red.relaxed`). It gives the tile that was there, 0 outside "
+        "of the tensor, of elements of 32 or 64 bits, by an `atom` where that is used."
     )
     return cast(Atomic, function)
+
+
+def _checked(name: str, tile: object, view: object, scope: str) -> View:
+    """The tile in memory, as a matrix."""
+    if not isinstance(tile, Tile) or not isinstance(view, View):
+        raise error(f"expected cute.{name}(tile, view)")
+    into = as_matrix(view)
+    assert isinstance(into, View)
+    if tile.shape != into.shape:
+        raise error(f"expected a tile of shape {into.shape}, got {tile.shape}", code="CD-P2")
+    if scope not in SCOPES:
+        raise error(f"expected scope to be one of {', '.join(SCOPES)}, got {scope!r}", code="CD-P4")
+    return into
+
+
+def atomic_exchange(tile: Tile, view: View, *, scope: str = "gpu") -> Tile:
+    """Leave a tile in memory and give what was there, atomically and element by element, of
+    integers of 32 or 64 bits. Elements outside of the tensor give 0; `scope` is that of
+    `cute.atomic_add`.
+    """
+    return _fetched("exchange", tile, None, view, scope)
+
+
+def atomic_compare_and_swap(expected: Tile, tile: Tile, view: View, *, scope: str = "gpu") -> Tile:
+    """Leave the elements of a tile in memory where those of `expected` are there, and give what was
+    there: where it is the expected one, this call wrote. Of integers of 32 or 64 bits, atomically
+    and element by element, with the scopes of `cute.atomic_add`. Elements outside of the tensor
+    give 0.
+    """
+    if not isinstance(expected, Tile) or not isinstance(tile, Tile):
+        raise error("expected cute.atomic_compare_and_swap(expected, tile, view)")
+    if expected.shape != tile.shape or expected.dtype != tile.dtype:
+        raise error(
+            f"expected a tile of {tile.dtype.name} and shape {tile.shape} to compare with, got one "
+            f"of {expected.dtype.name} and {expected.shape}",
+            code="CD-P2",
+        )
+    return _fetched("compare", tile, expected, view, scope)
+
+
+def _fetched(kind: str, tile: Tile, expected: Tile | None, view: View, scope: str) -> Tile:
+    name = "atomic_exchange" if expected is None else "atomic_compare_and_swap"
+    into = _checked(name, tile, view, scope)
+    if str(tile.dtype.ir) not in FETCHED[kind]:
+        raise error(
+            f"expected a tile of integers of 32 or 64 bits for cute.{name}, got {tile.dtype.name}",
+            code="CD-P3",
+        )
+    check_element(tile, into)
+    other = None if expected is None else expected.use()
+    op = FetchOp(kind, tile.use(), into.use(), scope, other)
+    return Tile(current().insert(op).results[0])
 
 
 def _refuse(name: str, kind: str, tile: Tile) -> None:

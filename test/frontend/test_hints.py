@@ -64,7 +64,7 @@ LOCATED = {
     "cute.associative_scan(x, 1, None)": r"expected cute.scan\(.*got cute.associative_scan",
     "x.cumsum(1)": r"expected cute.cumsum\(tile, mode\), got .cumsum of a Tile",
     "cute.gather(x, i, 0)": r"whose rows a tile of numbers chooses, got cute.gather",
-    "cute.atomic_cas(x, 0, 1)": r"expected one work item .* got cute.atomic_cas",
+    "cute.atomic_cas(x, 0, 1)": r"expected cute.atomic_compare_and_swap\(.* got cute.atomic_cas",
     "cute.local_tile(X, 64, 0)": r"expected a tile of extents such as \(64, 64\), .* got 64",
     "cute.local_tile(X, (16, 16), 0)": r"expected coordinates such as \(m, n\), .* got 0",
     "x > 0 and x < 1": r"use & and \| for and and or, ~ for not, .*cute.any\(condition\)",

@@ -176,12 +176,29 @@ def _copy(op: cute.CopyOp) -> Step:
     return step
 
 
-@rule(cute.AtomicOp)
-def _atomic(op: cute.AtomicOp) -> Step:
+@rule(cute.CombineOp)
+def _atomic(op: cute.CombineOp) -> Step:
     source, destination, combine = slot(op.source), slot(op.destination), combine_of(op.kind.data)
 
     def step(cta: Cta) -> None:
         cta.store(cta.values[destination], cta.values[source].read(), combine)
+
+    return step
+
+
+@rule(cute.FetchOp)
+def _fetch(op: cute.FetchOp) -> Step:
+    source, destination, result = slots((op.source, op.destination, op.result))
+    kind, shape = op.kind.data, cute.shape_of(op.result.type)
+    expected = None if op.expected is None else slot(op.expected)
+    combine = None if kind in ("exchange", "compare") else combine_of(kind)
+
+    def step(cta: Cta) -> None:
+        old, new = cta.values[destination].read().copy(), cta.values[source].read()
+        if expected is not None:
+            new = np.where(old == cta.values[expected].read(), new, old)
+        cta.store(cta.values[destination], new, combine)
+        cta.values[result] = Fragment(old.reshape(shape), shape)
 
     return step
 

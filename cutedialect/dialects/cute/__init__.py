@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Dialect, Operation
 
 from cutedialect.dialects.effects import declared
 
-from .atomics import ATOMICS, SCOPES, AtomicOp
+from .atomics import ATOMICS, FETCHED, SCOPES, AtomicOp, CombineOp, FetchOp
 from .attributes import (
     ComposedLayoutAttr,
     LayoutAttr,
@@ -160,7 +160,8 @@ Cute = CuteDialect(
             TakeOp,
             PutOp,
             AssertOp,
-            AtomicOp,
+            CombineOp,
+            FetchOp,
             LastArrivalOp,
             ClusterSumOp,
             ClusterScatterOp,
@@ -191,6 +192,7 @@ Cute = CuteDialect(
 
 __all__ = [
     "ATOMICS",
+    "FETCHED",
     "LINE_OPS",
     "SCHEDULED",
     "SCOPES",
@@ -209,6 +211,7 @@ __all__ = [
     "ClusterReduceOp",
     "ClusterScatterOp",
     "ClusterSumOp",
+    "CombineOp",
     "ComposedLayoutAttr",
     "ComposedLayoutType",
     "ConcatOp",
@@ -218,6 +221,7 @@ __all__ = [
     "Cute",
     "DimOp",
     "ExtractOp",
+    "FetchOp",
     "FillOp",
     "FindOp",
     "FragmentType",

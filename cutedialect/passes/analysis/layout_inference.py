@@ -19,6 +19,7 @@ from cutedialect.dialects.cute import (
     ClusterScatterOp,
     CopyOp,
     ExtractOp,
+    FetchOp,
     FillOp,
     FragmentType,
     GemmOp,
@@ -66,6 +67,7 @@ _SPREADING = (
     IndexedTileOp,
     ClusterScatterOp,
     *LINE_OPS,
+    FetchOp,
 )
 
 
@@ -277,7 +279,7 @@ class LayoutInference:
                 yield op.result, _scattered(op, layouts[op.acc])
             case ExtractOp() if op.source in layouts and op.result not in layouts:
                 yield op.result, extracted(op, layouts[op.source], self.threads)[1]
-            case ScanOp() | SortOp() | TakeOp() | PutOp():
+            case ScanOp() | SortOp() | TakeOp() | PutOp() | FetchOp():
                 for group in op.alike():
                     known = [layouts[tile] for tile in group if tile in layouts]
                     for tile in group if known else ():

@@ -13,6 +13,7 @@ from xdsl.ir import Operation
 from cutedialect.atoms import WARP_SIZE
 from cutedialect.dialects.cute import (
     LINE_OPS,
+    FetchOp,
     LineOp,
     PutOp,
     ReduceOp,
@@ -113,6 +114,14 @@ def scratch_of_places(op: TakeOp | PutOp) -> int:
     return prod(tile.shape) * bytes_of(tile.bits)
 
 
+def scratch_of_fetch(op: FetchOp) -> int:
+    """What the threads that hold the same elements are told in what was in memory."""
+    tile = fragment_of(op.source)
+    threads = thread_value(tile.bound, tile.shape).threads
+    is_shared = any(digit.is_replica and digit.extent > 1 for digit in threads)
+    return prod(tile.shape) * bytes_of(tile.bits) if is_shared else 0
+
+
 def scratch_across_warps(digits: tuple[Digit, ...], mode: int, rows: int, size: int) -> int:
     """Bytes in which warps exchange what they hold of rows along a mode: so many `rows` of a
     thread, of elements of `size` bytes; 0 where no row is shared by warps.
@@ -136,7 +145,7 @@ def scratch_of_reduction(op: ReduceOp) -> int:
     )
 
 
-def scratch_of(op: ReduceOp | LineOp) -> int:
+def scratch_of(op: ReduceOp | LineOp | FetchOp) -> int:
     """Bytes of shared memory in which threads exchange what an op on lines needs."""
     match op:
         case ReduceOp():
@@ -145,10 +154,12 @@ def scratch_of(op: ReduceOp | LineOp) -> int:
             return scratch_of_scan(op)
         case SortOp():
             return scratch_of_sort(op)
+        case FetchOp():
+            return scratch_of_fetch(op)
         case _:
             return scratch_of_places(op)
 
 
 def longest_exchange(around: Operation) -> int:
     """The most bytes that one of the ops on lines in a kernel or role takes."""
-    return max((scratch_of(op) for op in ops_of(around, ReduceOp, *LINE_OPS)), default=0)
+    return max((scratch_of(op) for op in ops_of(around, ReduceOp, FetchOp, *LINE_OPS)), default=0)

@@ -29,6 +29,7 @@ from cutedialect.dialects.cute import (
     ClusterScatterOp,
     ClusterSumOp,
     CopyOp,
+    FetchOp,
     FragmentType,
     GemmOp,
     KernelOp,
@@ -302,7 +303,7 @@ def scratch_bytes(kernel: KernelOp) -> int:
 def scratch_of_roles(kernel: KernelOp) -> dict[str | None, int]:
     """By the role, None of a kernel without roles: the most that one of its exchanges takes."""
     taken: dict[str | None, int] = {}
-    for op in ops_of(kernel, ReduceOp, *LINE_OPS):
+    for op in ops_of(kernel, ReduceOp, FetchOp, *LINE_OPS):
         role, size = role_of(op), -(-scratch_of(op) // _CHUNK) * _CHUNK
         taken[role] = max(size, taken.get(role, 0))
     return taken

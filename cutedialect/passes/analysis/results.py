@@ -204,7 +204,7 @@ def reduces_by_tma(op: cute.AtomicOp) -> bool:
     kernel may read or write the tensor.
     """
     type_, tile = op.destination.type, tile_of_tensor(op.destination)
-    if op.kind.data != "add" or op.scope is not None or tile is None:
+    if op.results or op.kind.data != "add" or op.scope is not None or tile is None:
         return False
     assert isinstance(type_, cute.MemRefType)
     whole = cute.memref_of(tile.tensor)

@@ -27,6 +27,7 @@ from cutedialect.dialects.cute import (
     AtomicOp,
     CopyOp,
     ExtractOp,
+    FetchOp,
     FragmentType,
     GemmOp,
     IndexedTileOp,
@@ -146,6 +147,7 @@ _BOUND: tuple[type[Operation], ...] = (
     LoadOp,
     CopyOp,
     AtomicOp,
+    FetchOp,
     *LINE_OPS,
 )
 
@@ -190,7 +192,7 @@ class _Partition(StagedOperands):
                     self._settle(op, op.result, made_of(op, op.source.type.bound))
                 case ExtractOp():
                     self._meet_columns(op)
-                case ScanOp() | SortOp() | TakeOp() | PutOp():
+                case ScanOp() | SortOp() | TakeOp() | PutOp() | FetchOp():
                     self._meet_alike(op)
                 case LoadOp():
                     self._bind_load(op)
@@ -381,7 +383,7 @@ class _Partition(StagedOperands):
             tv = project(result.bound, result.shape, shape_of(value.type))
             op.operands[position] = self.converted(value, tv, op)
 
-    def _meet_alike(self, op: LineOp) -> None:
+    def _meet_alike(self, op: LineOp | FetchOp) -> None:
         for at, beside in op.settled():
             op.operands[at] = self.converted(op.operands[at], fragment_of(beside).bound, op)
 

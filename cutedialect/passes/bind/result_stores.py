@@ -192,7 +192,7 @@ class ResultStores:
 
     def _bind_plain(self, op: cute.CopyOp) -> None:
         if (kind := reduction_of(op)) is not None:
-            self.binding.insert(cute.AtomicOp(kind, op.source, op.destination), op)
+            self.binding.insert(cute.CombineOp(kind, op.source, op.destination), op)
             erase(op)
             return
         source, destination = op.source.type, op.destination.type

@@ -112,6 +112,15 @@ class _Places:
         return builder.total([self.base, weighted_sum(builder, terms, self.context.threads)])
 
 
+def shared_by_copies(context: Context, tile: Fragment) -> Fragment:
+    """A tile that one of the threads with the same elements knows, in all of them."""
+    if not any(each.is_replica and each.extent > 1 for each in tile.layout.threads):
+        return tile
+    places = _Places(context, tile)
+    places.put()
+    return places.get(tile.type)
+
+
 def _lead(context: Context, tile: Fragment) -> Scalar:
     """Whether a thread is the first one of those that hold the same elements."""
     builder = context.builder

@@ -16,9 +16,11 @@ from . import tensor_memory
 from .context import Context, array_class, number_name, register_class
 from .copies import reduce_tile
 from .elementwise import Fragment, as_operand, lower_map
+from .fetches import fetch_tile
 from .indexed_tiles import move_rows
 from .large_elements import has_large, tested
 from .lowering import Handler, KernelLowering
+from .places import shared_by_copies
 from .reductions import lower_reduce
 from .scalar_builder import Scalar
 from .wgmma import fresh_accumulator, lower_wgmma
@@ -205,7 +207,7 @@ def _any(self: KernelLowering, op: cute.AnyOp) -> None:
     self.scalars[op.result] = self.context.any_thread(found, warps)
 
 
-def _atomic(self: KernelLowering, op: cute.AtomicOp) -> None:
+def _atomic(self: KernelLowering, op: cute.CombineOp) -> None:
     fragment, kind = self.fragment(op, op.source), op.kind.data
     element, scope = str(fragment.type.element), "gpu" if op.scope is None else op.scope.data
     if element not in cute.ATOMICS[kind]:
@@ -218,11 +220,7 @@ def _atomic(self: KernelLowering, op: cute.AtomicOp) -> None:
             f"expected sm_90 or later for an atomic on bf16, got {self.context.arch}; add to a "
             "tensor of f32 (or f16), and convert that in a second kernel"
         )
-    if scope == "cluster" and number < 90:
-        raise ValueError(
-            f"expected sm_90 or later for the scope of a cluster, got {self.context.arch}; take "
-            '"gpu"'
-        )
+    _check_scope(self.context, scope)
     name = number_name(fragment.type.element)
     if kind == "add":
         name = {"s64": "u64", "u32": "s32"}.get(name, name)
@@ -236,11 +234,32 @@ def _atomic(self: KernelLowering, op: cute.AtomicOp) -> None:
     reduce_tile(self.context, view, fragment.array, fragment.tv, kind, name, scope)
 
 
+def _fetch(self: KernelLowering, op: cute.FetchOp) -> None:
+    source, type_ = self.fragment(op, op.source), cute.fragment_of(op.result)
+    if op.destination in self.indexed:
+        raise ValueError(
+            "expected a tile whose rows follow each other for an atomic that gives what was there, "
+            "got rows that a tile numbers"
+        )
+    _check_scope(self.context, "gpu" if op.scope is None else op.scope.data)
+    expected = None if op.expected is None else self.fragment(op, op.expected)
+    found = fetch_tile(self.context, op, self.view(op, op.destination), source, expected)
+    self.fragments[op.result] = shared_by_copies(self.context, Fragment(type_, found))
+
+
+def _check_scope(context: Context, scope: str) -> None:
+    if scope == "cluster" and target(context.arch).number < 90:
+        raise ValueError(
+            f'expected sm_90 or later for the scope of a cluster, got {context.arch}; take "gpu"'
+        )
+
+
 HANDLERS: dict[type[Operation], Handler] = {
+    cute.FetchOp: _fetch,
     cute.FillOp: _fill,
     cute.GemmOp: _gemm,
     cute.MapOp: _map,
     cute.ReduceOp: _reduce,
     cute.AnyOp: _any,
-    cute.AtomicOp: _atomic,
+    cute.CombineOp: _atomic,
 }

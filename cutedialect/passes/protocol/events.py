@@ -146,7 +146,10 @@ ROWS: dict[type[Operation], Row] = {
     # Memory.
     cute.LoadOp: Row("9.7.9.8", reads=("source",)),
     cute.CopyOp: Row("9.7.9", reads=("source", "mask"), writes=("destination",), engine=None),
-    cute.AtomicOp: Row("9.7.13.6", reads=("source", "destination"), writes=("destination",)),
+    cute.CombineOp: Row("9.7.13.6", reads=("source", "destination"), writes=("destination",)),
+    cute.FetchOp: Row(
+        "9.7.13.5", reads=("source", "destination", "expected"), writes=("destination",)
+    ),
     cute.GemmOp: Row("9.7.14", reads=("a", "b", "acc"), writes=("acc",), engine=None),
     cute_nvgpu.TmaPrefetchOp: Row("9.7.9.27"),
     # Groups, fences and barriers.

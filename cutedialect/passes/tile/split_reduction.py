@@ -307,7 +307,7 @@ def _keep(
     for accumulator, partials in pairs:
         view = _slot(build, partials, slot)
         if atomic:
-            build.insert(cute.AtomicOp("add", accumulator, view))
+            build.insert(cute.CombineOp("add", accumulator, view))
         else:
             build.insert(cute.CopyOp(accumulator, view, atom=_direct(accumulator)))
 

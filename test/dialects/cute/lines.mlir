@@ -31,3 +31,16 @@ cute.kernel @k(%x: f32, %n: i32) {
   %e = cute.take %t, %i {mode = 1 : i64, extent = 7 : i64} : !cute.fragment<f32, "(4,8)">, !cute.fragment<i32, "(4,8)"> -> !cute.fragment<f32, "(4,8)">
   %f = cute.put %t, %i, %t {kind = "add"} : !cute.fragment<f32, "(4,8)">, !cute.fragment<i32, "(4,8)">, !cute.fragment<f32, "(4,8)"> -> !cute.fragment<f32, "(4,8)">
 }
+
+// -----
+
+// CHECK: cute.kernel @fetched(%a: !cute.memref<i32, gmem, align<4>, "(64,1):(1,64)">) {
+// CHECK-NEXT:   %t = cute.alloc_fragment : !cute.fragment<i32, "(64,1)">
+// CHECK-NEXT:   %o = cute.fetch "add", %t, %a : !cute.fragment<i32, "(64,1)">, !cute.memref<i32, gmem, align<4>, "(64,1):(1,64)"> -> !cute.fragment<i32, "(64,1)">
+// CHECK-NEXT:   %p = cute.fetch "compare", %t, %a if %o : !cute.fragment<i32, "(64,1)"> {scope = "sys"} : !cute.fragment<i32, "(64,1)">, !cute.memref<i32, gmem, align<4>, "(64,1):(1,64)"> -> !cute.fragment<i32, "(64,1)">
+// CHECK-NEXT: }
+cute.kernel @fetched(%a: !cute.memref<i32, gmem, align<4>, "(64,1):(1,64)">) {
+  %t = cute.alloc_fragment : !cute.fragment<i32, "(64,1)">
+  %o = cute.fetch "add", %t, %a : !cute.fragment<i32, "(64,1)">, !cute.memref<i32, gmem, align<4>, "(64,1):(1,64)"> -> !cute.fragment<i32, "(64,1)">
+  %p = cute.fetch "compare", %t, %a if %o : !cute.fragment<i32, "(64,1)"> {scope = "sys"} : !cute.fragment<i32, "(64,1)">, !cute.memref<i32, gmem, align<4>, "(64,1):(1,64)"> -> !cute.fragment<i32, "(64,1)">
+}

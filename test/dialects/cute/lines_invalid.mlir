@@ -170,3 +170,35 @@ cute.kernel @puts_products() {
   // expected-error @+1 {{expected no kind, or "add" of i32, ui32 or f32, got mul of i32}}
   %p = cute.put %i, %i, %i {mode = 1 : i64, kind = "mul"} : !cute.fragment<i32, "(4,8)">, !cute.fragment<i32, "(4,8)">, !cute.fragment<i32, "(4,8)"> -> !cute.fragment<i32, "(4,8)">
 }
+
+// -----
+
+cute.kernel @fetches_halves(%a: !cute.memref<f16, gmem, align<4>, "(64,1):(1,64)">) {
+  %t = cute.alloc_fragment : !cute.fragment<f16, "(64,1)">
+  // expected-error @+1 {{expected add of f32, f64, i32, ui32, i64, ui64, got f16}}
+  %o = cute.fetch "add", %t, %a : !cute.fragment<f16, "(64,1)">, !cute.memref<f16, gmem, align<4>, "(64,1):(1,64)"> -> !cute.fragment<f16, "(64,1)">
+}
+
+// -----
+
+cute.kernel @fetches_by_no_name(%a: !cute.memref<i32, gmem, align<4>, "(64,1):(1,64)">) {
+  %t = cute.alloc_fragment : !cute.fragment<i32, "(64,1)">
+  // expected-error @+1 {{expected an atomic (add, max, min, and, or, xor, exchange, compare), got 'mul'}}
+  %o = cute.fetch "mul", %t, %a : !cute.fragment<i32, "(64,1)">, !cute.memref<i32, gmem, align<4>, "(64,1):(1,64)"> -> !cute.fragment<i32, "(64,1)">
+}
+
+// -----
+
+cute.kernel @compares_with_nothing(%a: !cute.memref<i32, gmem, align<4>, "(64,1):(1,64)">) {
+  %t = cute.alloc_fragment : !cute.fragment<i32, "(64,1)">
+  // expected-error @+1 {{expected another tile with compare alone, got compare}}
+  %o = cute.fetch "compare", %t, %a : !cute.fragment<i32, "(64,1)">, !cute.memref<i32, gmem, align<4>, "(64,1):(1,64)"> -> !cute.fragment<i32, "(64,1)">
+}
+
+// -----
+
+cute.kernel @fetches_another_shape(%a: !cute.memref<i32, gmem, align<4>, "(64,1):(1,64)">) {
+  %t = cute.alloc_fragment : !cute.fragment<i32, "(64,1)">
+  // expected-error @+1 {{expected a tile like !cute.fragment<i32, "(64,1)">, got !cute.fragment<i32, "(64,2)">}}
+  %o = cute.fetch "add", %t, %a : !cute.fragment<i32, "(64,1)">, !cute.memref<i32, gmem, align<4>, "(64,1):(1,64)"> -> !cute.fragment<i32, "(64,2)">
+}
