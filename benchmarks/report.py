@@ -12,7 +12,7 @@ from .rows import Row, geometric_mean
 # The last column but the remarks: errors beside those that ours may have twice.
 HEADER = (
     f"{'case':32} {'TFLOP/s':>8} {'theirs':>7} {'ratio':>6} {'quartiles':>11} {'gate':>5} "
-    f"{'goal':>5} {'HBM':>4} {'error/allowance':>17} {'MHz':>5} {'W':>4}"
+    f"{'goal':>5} {'HBM':>4} {'error/reference':>17} {'MHz':>5} {'W':>4}"
 )
 
 

@@ -44,7 +44,7 @@ from .timing import Plan
 SHAPES = ((65536, 1024), (8192, 8192), (2048, 32768))
 HEADER = (
     f"{'case':30} {'GB/s':>6} {'peer':>6} {'ratio':>6} {'quartiles':>11} {'copy':>5} "
-    f"{'error/allowance':>17}  verdict"
+    f"{'error/reference':>17}  verdict"
 )
 _ELEMENTS = 1 << 26
 _OF_COPY = 0.95

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
 
 from cutedialect.allocation import RoleUse, registers_of_roles
 from cutedialect.atoms import WARP_SIZE
@@ -24,11 +23,9 @@ _MOST_REGISTERS, _WARPS = 255, 8
 # Keys of a block where rows stay, and of heads wider than this.
 _STREAMED_KEYS, _FEW_STREAMED_KEYS, _WIDE = 64, 32, 192
 _THREADS_OF_GROUP = 128
-# Scores of a tile, of two warpgroups, of which a thread holds 32, beside their slopes.
-_MOST_BESIDE = 128 * 64
 _ELEMENT_BYTES = 2
-# Tangents of capped scores, as a share of the scores: some are squared as soon as they are there.
-_CAPPED = 0.5
+# Tangents of capped scores, as a share of the scores.
+_CAPPED = 1
 
 
 @dataclass(frozen=True)
@@ -96,11 +93,8 @@ class AttentionBackwardSpace:
         warps = schedule.warps or (_WARPS, 1)
         threads = WARP_SIZE * warps[0] * warps[1]
         depth, width = problem.dims
-        # Both gradients, scores with their slopes, and one of these as an operand of half the bits
-        # where multiplies read it beside both.
-        copies = 2.5 if multiplies_beside(schedule) else 2
-        copies += _CAPPED * problem.is_capped
-        values = copies * rows * keys
+        # Both gradients, and scores with their slopes.
+        values = (2 + _CAPPED * problem.is_capped) * rows * keys
         if problem.adds:
             # Slopes as an operand, and what is added, for which both have made room.
             values = max(values, 0.5 * rows * keys + rows * depth)
@@ -123,14 +117,6 @@ def streamed_keys(problem: AttentionBackwardProblem, schedule: Schedule) -> int:
     assert schedule.tile is not None
     most = _FEW_STREAMED_KEYS if problem.widest > _WIDE else _STREAMED_KEYS
     return min(schedule.tile[0], most)
-
-
-def multiplies_beside(schedule: Schedule) -> bool:
-    """Whether the gradients of values are multiplied beside what makes slopes of scores, which
-    takes registers for both and for the operand: of the widest tiles a thread has none.
-    """
-    assert schedule.tile is not None
-    return prod(schedule.tile[:2]) <= _MOST_BESIDE
 
 
 def _room(problem: AttentionBackwardProblem, threads: int) -> float:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cutedialect.choosing.attention_backward_problem import AttentionBackwardProblem
 from cutedialect.choosing.attention_backward_space import ATTENTION_BACKWARD as SPACE
-from cutedialect.choosing.attention_backward_space import multiplies_beside, streamed_keys
+from cutedialect.choosing.attention_backward_space import streamed_keys
 from cutedialect.choosing.attention_problem import WARPGROUP_TARGETS
 from cutedialect.choosing.attention_space import tile_columns
 from cutedialect.choosing.choose import choose
@@ -202,12 +202,7 @@ class AttentionBackwardCall:
             return ready
 
         def options(of: Schedule) -> dict[str, Any]:
-            return {
-                "schedule": of,
-                "tile": of.tile,
-                "streamed": streamed_keys(problem, of),
-                "beside": multiplies_beside(of),
-            }
+            return {"schedule": of, "tile": of.tile, "streamed": streamed_keys(problem, of)}
 
         fixed = {
             "dims": problem.dims,

@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cutedialect.choosing.attention_backward_problem import AttentionBackwardProblem
-from cutedialect.choosing.attention_backward_space import (
-    ATTENTION_BACKWARD,
-    multiplies_beside,
-)
+from cutedialect.choosing.attention_backward_space import ATTENTION_BACKWARD
 from cutedialect.choosing.choose import choose
 from cutedialect.schedule import Schedule
 
@@ -37,11 +34,6 @@ def test_tiles_of_warpgroups(facts, tile, warps):
     """Each of these assembles without a spill; a cap takes the registers of tangents."""
     schedule = chosen(**facts)
     assert (schedule.tile, schedule.warps) == (tile, warps)
-
-
-def test_of_the_widest_tile_no_operand_is_beside_scores_and_slopes():
-    assert not multiplies_beside(chosen(d=64))
-    assert multiplies_beside(chosen(d=128))
 
 
 def test_fields_of_a_schedule_are_kept():

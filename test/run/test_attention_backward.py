@@ -409,7 +409,7 @@ def test_rows_that_threads_read_beside_multiplies_are_fenced_before_they_are_loa
 
 
 def test_rows_are_read_while_multiplies_work_where_registers_suffice():
-    """Logarithms before the scores are there; delta, beside an operand, behind its multiply."""
+    """Logarithms and delta before the multiplies end whose sums they change."""
     spec, lse = cute.TensorSpec((2, 8, 4096, 128), "bf16"), cute.TensorSpec((2, 8, 4096), "f32")
     arguments = spec, spec, spec, spec, spec, lse
     stage = cute.compile(cute.attention_backward, *arguments, arch="sm_90a").stages[
@@ -418,4 +418,4 @@ def test_rows_are_read_while_multiplies_work_where_registers_suffice():
     loop = stage[stage.index("@key_gradients") :]
     loop = loop[loop.index("cute.gemm") :]
     order = re.findall(r"(?:cute|pipeline)\.(gemm|load|complete) ", loop)
-    assert order[:7] == ["gemm", "gemm", "load", "complete", "gemm", "complete", "load"]
+    assert order[:7] == ["gemm", "gemm", "load", "complete", "load", "complete", "gemm"]

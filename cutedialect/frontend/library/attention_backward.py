@@ -51,13 +51,12 @@ def attention_backward(
     tile: tuple[int, int] = (64, 64),
     dims: tuple[int, int] = (64, 64),
     streamed: int = 64,
-    beside: bool = True,
 ) -> None:
     """The gradients dQ, dK and dV that are asked for, of softmax(scores) V and its logarithms lse,
     where the loss has the slopes dO and dlse along these; arguments are those of `key_gradients`,
     `scale` that of scores in units of log2(e) and `factor` in natural ones. `tile` is (keys, rows),
-    `dims` are the head dimensions, rounded up, `streamed` the keys of a block of the pass over the
-    keys, and `beside` says where dV is multiplied.
+    `dims` are the head dimensions, rounded up, and `streamed` the keys of a block of the pass over
+    the keys.
 
     Memory of the call: `logarithms` and `delta` (batch, heads..., rows of whole tiles); `sums`
     (..., D) of dQ, added up in the order in which CTAs come, without which a pass over the keys has
@@ -77,7 +76,7 @@ def attention_backward(
     if dK is not None or dV is not None:
         launch(
             key_gradients, g, Q, K, V, logarithms, delta, sums, dK, dV, *about, items, *offsets,
-            tile=tile, dims=dims, beside=beside,
+            tile=tile, dims=dims,
         )  # fmt: skip
     if sums is not None:
         launch(

@@ -41,7 +41,6 @@ def key_gradients(
     *,
     tile: tuple[int, int] = (64, 64),
     dims: tuple[int, int] = (64, 64),
-    beside: bool = True,
 ) -> None:
     """dK = factor dS^T Q and dV = P^T dO, where P = exp2(scale Q K^T - logarithms) and
     dS = P (dO V^T - delta); sums += dS K, if there are any.
@@ -51,8 +50,6 @@ def key_gradients(
     heads..., rows) and `sums` (..., D) hold each sequence from a tile on, with rows behind its end,
     up to whole tiles, whose logarithm is inf. Rows see keys as in `attention`, which has the same
     arguments; `items` (work items, heads) are enough for all blocks of keys of packed sequences.
-    dV is multiplied `beside` the slopes, whose registers then are those of P in two types, or
-    behind them.
     """
     # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
     from cutedialect.frontend import functions as cute
@@ -89,14 +86,13 @@ def key_gradients(
             tangents = slopes.weigh(s, local_tile(logarithms, (bq,), place).T.load())
             with when(is_cut):
                 s.assign(cute.where(seen.sees(s, i * bq), s, 0.0))
-            if dv is not None and beside:
-                cute.tile_gemm(s.to(Q.dtype), g, dv)
             slopes.slope(dp, s, tangents, local_tile(delta, (bq,), place).T.load())
             with when(is_cut):
                 # A gradient or a value that is NaN, which a weight of 0 does not hide.
                 dp.assign(cute.where(seen.sees(dp, i * bq), dp, 0.0))
             ds = dp.to(Q.dtype)
-            if dv is not None and not beside:
+            if dv is not None:
+                # Behind the slopes: P in two types beside these would take registers.
                 cute.tile_gemm(s.to(Q.dtype), g, dv)
             x = None if sums is None else cute.zeros((bq, dims[0]))
             if x is not None:
