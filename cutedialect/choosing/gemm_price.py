@@ -1,8 +1,8 @@
 """What a schedule of `gemm_schedules.py` is estimated to take, in cycles: of a step of the main
 loop, of what a tile does besides, of the waves of tiles, and of memory. The constants of a device
-are in `prices/`, fitted to timings (benchmarks/NOTES.md). On problems that the fit for an H100 did
-not see what is chosen by it takes 1.029 of the best time of those that were timed in the geometric
-mean of 829 problems (benchmarks/timings), and 1.11 or less for 95 % of them.
+are in `prices/`, whose page says what they were fitted to. Of 829 problems that were timed on an
+H100, a launch at a time, what is chosen takes 1.032 of the best in the geometric mean, and 1.11 or
+less for 95 % of them.
 
 What it misses, as a share of the time, say regression trees over facts of a schedule and a problem,
 where TMA copies operands of 8 and 16 bits and results of 16.
