@@ -27,6 +27,7 @@ OURS = {
     "cute-synchronize": "synchronize.synchronize",
     "cute-split-loops": "schedule.split_loops",
     "cute-unroll-loops": "schedule.unroll_loops",
+    "cute-expand-rings": "synchronize.expand_rings",
     "cute-check-protocol": "protocol.check_protocol",
     "convert-to-ptx": "lower.convert_to_ptx",
     "cute-to-ptx": "cute_to_ptx",

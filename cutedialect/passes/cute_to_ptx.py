@@ -21,6 +21,7 @@ def pipeline(
     from cutedialect.passes.schedule.schedule_loops import ScheduleLoopsPass
     from cutedialect.passes.schedule.split_loops import SplitLoopsPass
     from cutedialect.passes.schedule.unroll_loops import UnrollLoopsPass
+    from cutedialect.passes.synchronize.expand_rings import ExpandRingsPass
     from cutedialect.passes.synchronize.synchronize import SynchronizePass
     from cutedialect.passes.tile.fuse import FusePass
     from cutedialect.passes.tile.tile import TilePass
@@ -35,6 +36,7 @@ def pipeline(
         SynchronizePass(),
         SplitLoopsPass(),
         UnrollLoopsPass(),
+        ExpandRingsPass(),
         CheckProtocolPass(protocol=protocol),
         ConvertToPtxPass(arch=arch),
     )

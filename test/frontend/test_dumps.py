@@ -18,8 +18,9 @@ STAGES = [
     "07-cute-synchronize.mlir",
     "08-cute-split-loops.mlir",
     "09-cute-unroll-loops.mlir",
-    "10-cute-check-protocol.mlir",
-    "11-convert-to-ptx.mlir",
+    "10-cute-expand-rings.mlir",
+    "11-cute-check-protocol.mlir",
+    "12-convert-to-ptx.mlir",
 ]
 
 

@@ -32,6 +32,7 @@ _AXES = "xyz"
     cute_nvgpu.TmaPrefetchOp,
     cute_nvgpu.TmaStoreCommitOp,
     cute_nvgpu.TmaStoreWaitOp,
+    cute_nvgpu.Tcgen05FenceOp,
     cute_nvgpu.WgmmaCommitOp,
     cute_nvgpu.WgmmaFenceOp,
     cute_nvgpu.WgmmaWaitOp,

@@ -36,6 +36,7 @@ from .mma_atoms import (
     Sm80MmaType,
     Sm90MmaType,
     Sm100MmaType,
+    Tcgen05FenceOp,
     WgmmaCommitOp,
     WgmmaFenceOp,
     WgmmaWaitOp,
@@ -67,6 +68,7 @@ CuteNvgpu = Dialect(
             WgmmaFenceOp,
             WgmmaCommitOp,
             WgmmaWaitOp,
+            Tcgen05FenceOp,
         ]
     ),
     [
@@ -114,6 +116,7 @@ __all__ = [
     "Sm90MmaType",
     "Sm100MmaType",
     "StsmType",
+    "Tcgen05FenceOp",
     "TmaDescriptorType",
     "TmaLoadType",
     "TmaPrefetchOp",

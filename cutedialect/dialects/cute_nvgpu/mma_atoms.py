@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from xdsl.dialects.builtin import AnyFloat, IntegerAttr, IntegerType, i32
+from xdsl.dialects.builtin import AnyFloat, IntegerAttr, IntegerType, StringAttr, i32
 from xdsl.ir import Attribute, Data, SSAValue, TypeAttribute
 from xdsl.irdl import (
     IRDLOperation,
@@ -415,6 +415,39 @@ class WgmmaFenceOp(IRDLOperation):
 
     def effects(self) -> Effects:
         return Effects(orders=True, fences=True, team=4)
+
+
+@irdl_op_definition
+class Tcgen05FenceOp(IRDLOperation):
+    """Orders `tcgen05` instructions of threads that signal each other: those `before` an arrival,
+    or those `after` a wait (PTX ISA 9.7.16.6.3).
+
+    Example:
+
+        cute.kernel @k() {
+          cute_nvgpu.tcgen05_fence "before"
+        }
+    """
+
+    name = "cute_nvgpu.tcgen05_fence"
+    side = prop_def(StringAttr)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$side attr-dict"
+
+    def __init__(self, side: str) -> None:
+        super().__init__(properties={"side": StringAttr(side)})
+
+    @property
+    def is_before(self) -> bool:
+        """Whether it stands in front of an arrival."""
+        return self.side.data == "before"
+
+    def effects(self) -> Effects:
+        return Effects(orders=True, fences=True)
+
+    def verify_(self) -> None:
+        if self.side.data not in ("before", "after"):
+            raise VerifyException(f"expected before or after, got '{self.side.data}'")
 
 
 @irdl_op_definition

@@ -188,6 +188,16 @@ class CreateOp(IRDLOperation):
         return self.consumers.value.data > 0
 
     @property
+    def is_in_tensor_memory(self) -> bool:
+        """Whether its barriers order `tcgen05` instructions of both sides."""
+        return not {"tcgen05", "tmem"}.isdisjoint(self.kinds)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other CTAs of the cluster signal its barriers."""
+        return bool(self.peer_groups) or self.is_paired or self.is_led
+
+    @property
     def kinds(self) -> tuple[str, ...]:
         """The ways in which its stages are filled."""
         return tuple(self.kind.data.split("+"))
@@ -425,6 +435,99 @@ class ProducerAcquireOp(IRDLOperation):
                     "expected a producer_commit of the ring after the acquire, got another acquire"
                 )
             op = op.next_op
+
+
+@irdl_op_definition
+class ExpectOp(IRDLOperation):
+    """Behind the acquire of a stage that TMA fills: the one arrival at `full`, which says how many
+    bytes of transactions are to come; in a pair of CTAs the leader says it for both.
+
+    Example:
+
+        cute.kernel @k() {
+          %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+          %s = pipeline.state "producer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+          pipeline.producer_acquire %q at %s : !pipeline.ring<4>, !pipeline.state<4>
+          pipeline.expect %q at %s : !pipeline.ring<4>, !pipeline.state<4>
+          pipeline.producer_commit %q at %s : !pipeline.ring<4>, !pipeline.state<4>
+        }
+    """
+
+    name = "pipeline.expect"
+    ring = operand_def(RingType)
+    state = operand_def(StateType)
+    assembly_format = _FORMAT
+
+    def __init__(self, ring: SSAValue, state: SSAValue) -> None:
+        super().__init__(operands=[ring, state])
+
+    def effects(self) -> Effects:
+        return ORDERS
+
+    def verify_(self) -> None:
+        check_state(self.ring, self.state, "producer")
+        made = self.ring.owner
+        if isinstance(made, CreateOp) and made.bytes is None:
+            raise VerifyException(f"expected a ring of kind tma, got {made.kind.data}")
+
+
+@irdl_op_definition
+class DrainOp(IRDLOperation):
+    """At a producer's end: wait until every stage is empty. Others, or the tensor core, arrive at
+    these barriers, so that the CTA has to outlive the last of them.
+
+    Example:
+
+        cute.kernel @k() {
+          %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+          %s = pipeline.state "producer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+          pipeline.drain %q at %s : !pipeline.ring<4>, !pipeline.state<4>
+        }
+    """
+
+    name = "pipeline.drain"
+    ring = operand_def(RingType)
+    state = operand_def(StateType)
+    assembly_format = _FORMAT
+
+    def __init__(self, ring: SSAValue, state: SSAValue) -> None:
+        super().__init__(operands=[ring, state])
+
+    def effects(self) -> Effects:
+        return ORDERS
+
+    def verify_(self) -> None:
+        check_state(self.ring, self.state, "producer")
+
+
+@irdl_op_definition
+class ForwardOp(IRDLOperation):
+    """Behind a wait of the leader of a pair of CTAs: it tells the other one that the stage is full.
+
+    Example:
+
+        cute.kernel @k() {
+          %q = pipeline.create {kind = "tcgen05", producers = 1 : i32, consumers = 8 : i32, pair} : !pipeline.ring<2>
+          %s = pipeline.state "consumer" %q : !pipeline.ring<2> -> !pipeline.state<2>
+          pipeline.consumer_wait %q at %s : !pipeline.ring<2>, !pipeline.state<2>
+          pipeline.forward %q at %s : !pipeline.ring<2>, !pipeline.state<2>
+          pipeline.consumer_release %q at %s : !pipeline.ring<2>, !pipeline.state<2>
+        }
+    """
+
+    name = "pipeline.forward"
+    ring = operand_def(RingType)
+    state = operand_def(StateType)
+    assembly_format = _FORMAT
+
+    def __init__(self, ring: SSAValue, state: SSAValue) -> None:
+        super().__init__(operands=[ring, state])
+
+    def effects(self) -> Effects:
+        return ORDERS
+
+    def verify_(self) -> None:
+        check_state(self.ring, self.state, "consumer")
 
 
 @irdl_op_definition

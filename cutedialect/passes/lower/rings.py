@@ -9,7 +9,6 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from cutedialect.dialects import pipeline, ptx
 
-from .context import Context
 from .lowering import Handler, KernelLowering
 from .scalar_builder import Scalar, ScalarBuilder
 
@@ -25,16 +24,6 @@ class Ring:
     stages: int
     full: int
     empty: int
-
-    @property
-    def is_in_tensor_memory(self) -> bool:
-        """Whether `tcgen05` instructions of both sides are to be ordered by its barriers."""
-        return not {"tcgen05", "tmem"}.isdisjoint(self.op.kinds)
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether other CTAs of the cluster signal its barriers."""
-        return bool(self.op.peer_groups) or self.op.is_paired or self.op.is_led
 
 
 @dataclass
@@ -98,7 +87,7 @@ def initialize(
         builder.emit(ptx.FenceOp("mbarrier_init.release.cluster"))
 
     self.context.by_one_thread(make)
-    if others or any(ring.is_shared for ring in rings):
+    if others or any(ring.op.is_shared for ring in rings):
         # The fence has released the barriers, so the arrival need not (PTX ISA 9.7.13.5).
         builder.emit(ptx.ClusterArriveOp("aligned" if publishes else "relaxed.aligned"))
         builder.emit(ptx.ClusterWaitOp("aligned"))
@@ -169,20 +158,17 @@ def is_even_cta(builder: ScalarBuilder) -> Scalar:
 
 
 def _wait(self: KernelLowering, op: pipeline.ConsumerWaitOp) -> None:
-    """A stage is full; what the tensor core made comes before what follows."""
-    builder, state = self.builder, self.states[op.state]
-    state.wait(builder, state.ring.full)
-    if state.ring.is_in_tensor_memory:
-        builder.emit(ptx.Tcgen05FenceOp("after_thread_sync"))
-        if state.ring.op.is_paired:
-            _pass_on(self.context, state)
+    """A stage is full."""
+    state = self.states[op.state]
+    state.wait(self.builder, state.ring.full)
 
 
-def _pass_on(context: Context, state: State) -> None:
+def _forward(self: KernelLowering, op: pipeline.ForwardOp) -> None:
     """The even CTA of a pair tells the odd one that a stage is full. A multicast of the commit does
     where anything is pending, behind another commit too; behind a loop without trips nothing is,
     and such a commit is said to signal its own CTA alone (FlashAttention, AI/DEBUG_2CTA.md).
     """
+    context, state = self.context, self.states[op.state]
     builder = context.builder
     rank = builder.special("cluster_ctarank")
     address = state.barriers(builder)
@@ -196,31 +182,27 @@ def _pass_on(context: Context, state: State) -> None:
 
 
 def _acquire(self: KernelLowering, op: pipeline.ProducerAcquireOp) -> None:
-    """The stage is empty; for TMA, so many bytes will come."""
+    """The stage is empty."""
     builder, context, state = self.builder, self.context, self.states[op.state]
     ring = state.ring
     waits = is_first_cta(builder) if ring.op.is_led else True
     context.when(waits, lambda: state.wait(builder, ring.empty))
-    if ring.is_in_tensor_memory:
-        builder.emit(ptx.Tcgen05FenceOp("after_thread_sync"))
-    if "tma" in ring.op.kinds:
-        assert ring.op.bytes is not None
-        expect = ptx.MbarrierExpectTxOp(
-            state.barriers(builder), ring.op.bytes.value.data, ring.full
-        )
-        expects = is_even_cta(builder) if ring.op.is_paired else True
-        context.when(expects, lambda: context.by_one_thread(lambda: builder.emit(expect)))
 
 
-def drain(context: Context, state: State) -> None:
-    """Wait until every stage is empty: others, or the tensor core, arrive at these barriers, so the
-    CTA has to outlive the last of them. All CTAs of a cluster fill equally many stages.
-    """
+def _expect(self: KernelLowering, op: pipeline.ExpectOp) -> None:
+    """So many bytes will come."""
+    builder, context, state = self.builder, self.context, self.states[op.state]
+    ring = state.ring
+    assert ring.op.bytes is not None
+    expect = ptx.MbarrierExpectTxOp(state.barriers(builder), ring.op.bytes.value.data, ring.full)
+    expects = is_even_cta(builder) if ring.op.is_paired else True
+    context.when(expects, lambda: context.by_one_thread(lambda: builder.emit(expect)))
+
+
+def _drain(self: KernelLowering, op: pipeline.DrainOp) -> None:
+    """Wait until every stage is empty. All CTAs of a cluster fill equally many stages."""
+    context, state = self.context, self.states[op.state]
     ring, builder = state.ring, context.builder
-    is_committed = any(
-        isinstance(use.operation, pipeline.ConsumerReleaseOp) and use.operation.commits is not None
-        for use in ring.op.ring.uses
-    )
 
     def wait_for_all() -> None:
         body = Block(arg_types=[ptx.reg("b32")])
@@ -231,9 +213,8 @@ def drain(context: Context, state: State) -> None:
         zero, stages = (builder.value(each, "b32") for each in (0, ring.stages))
         builder.emit(ptx.ForOp(zero, stages, 1, body))
 
-    if ring.is_shared or is_committed:
-        # Readers release stages that are led to the first CTA alone.
-        context.when(is_first_cta(builder) if ring.op.is_led else True, wait_for_all)
+    # Readers release stages that are led to the first CTA alone.
+    context.when(is_first_cta(builder) if ring.op.is_led else True, wait_for_all)
 
 
 def _commit(self: KernelLowering, op: pipeline.ProducerCommitOp) -> None:
@@ -245,8 +226,6 @@ def _commit(self: KernelLowering, op: pipeline.ProducerCommitOp) -> None:
     if "tcgen05" in ring.op.kinds:
         group = 2 if ring.op.is_paired else 1
         builder.emit(ptx.Tcgen05CommitOp(state.barriers(builder), ring.full, group))
-    if "tmem" in ring.op.kinds:
-        builder.emit(ptx.Tcgen05FenceOp("before_thread_sync"))
     if "tmem" in ring.op.kinds or "threads" in ring.op.kinds:
         _arrive(self, state)
     if "cp_async" in ring.op.kinds:
@@ -265,8 +244,6 @@ def _release(self: KernelLowering, op: pipeline.ConsumerReleaseOp) -> None:
         group, mask = _signaled(builder, ring)
         builder.emit(ptx.Tcgen05CommitOp(address, ring.empty, group, mask, guard))
         return
-    if ring.is_in_tensor_memory:
-        builder.emit(ptx.Tcgen05FenceOp("before_thread_sync"))
     _arrive(self, state, op)
 
 
@@ -364,7 +341,10 @@ HANDLERS: dict[type[Operation], Handler] = {
     pipeline.AdvanceOp: _advance,
     pipeline.BarrierOp: _full_barrier,
     pipeline.ProducerAcquireOp: _acquire,
+    pipeline.ExpectOp: _expect,
     pipeline.ProducerCommitOp: _commit,
+    pipeline.ForwardOp: _forward,
+    pipeline.DrainOp: _drain,
     pipeline.ConsumerWaitOp: _wait,
     pipeline.ConsumerReleaseOp: _release,
 }

@@ -23,7 +23,7 @@ from . import cluster_reductions, tensor_memory
 from .addresses import Address, memory_op
 from .context import Team
 from .lowering import Handler, KernelLowering
-from .rings import drain, initialize, is_even_cta
+from .rings import initialize, is_even_cta
 from .scalar_builder import Scalar, ScalarBuilder, array_type
 from .wgmma import write_ones
 
@@ -142,10 +142,6 @@ def _play(self: KernelLowering, role: RoleOp) -> None:
     sink_past_loops(block)
     self.run(block)
     cluster_reductions.leave(role, self)
-    for op in block.ops:
-        if isinstance(op, pipeline.StateOp) and op.side.data == "producer":
-            self.builder.at(op)
-            drain(self.context, self.states[op.state])
     if role in self.tensor.readers:
         tensor_memory.end(self, role)
 
@@ -228,6 +224,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     cute_nvgpu.WgmmaFenceOp: _emits(lambda op: ptx.WgmmaFenceOp()),
     cute_nvgpu.WgmmaCommitOp: _emits(lambda op: ptx.WgmmaCommitOp()),
     cute_nvgpu.WgmmaWaitOp: _wgmma_wait,
+    cute_nvgpu.Tcgen05FenceOp: _emits(lambda op: ptx.Tcgen05FenceOp(f"{op.side.data}_thread_sync")),
     cute_nvgpu.CpAsyncCommitOp: _emits(lambda op: ptx.CpAsyncCommitOp()),
     cute_nvgpu.CpAsyncWaitOp: _emits(lambda op: ptx.CpAsyncWaitOp(op.pending.value.data)),
     cute_nvgpu.ProxyFenceOp: _emits(lambda op: ptx.FenceOp("proxy.async.shared::cta")),

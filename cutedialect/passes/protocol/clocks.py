@@ -2,8 +2,8 @@
 of a buffer that compares them.
 
 A clock is a list: how far its team knows each column, and then how far it knows them through the
-async proxy. A column is a team, the tensor core or the `cp.async` of a team, or the bulk loads of a
-ring.
+async proxy. A column is a team, the tensor core or the `cp.async` of a team, the accesses of its
+threads to tensor memory, or the bulk loads of a ring.
 """
 
 from __future__ import annotations
@@ -32,6 +32,10 @@ class Team:
         self.offset, self.instance, self.turn, self.elected = 0, 0, 0, False
         self.is_paired = False
         self.clock: Clock = [0] * (2 * columns)
+        # The column of its threads' accesses to tensor memory, which fences pass on; and what it
+        # knew at its last fence behind a wait.
+        self.tensor = column
+        self.tensor_clock: Clock = self.clock
         self.time = 1
         # The team's own time up to which neighboring warps know each other's accesses, and, of
         # these, those that a proxy fence followed: by how many warps met. 0: all of the team.
@@ -43,6 +47,8 @@ class Team:
         self.counts: dict[Any, int] = {}
         # By ring: the position of the last stage that it waited for, to fill or to read it.
         self.waited: dict[int, int] = {}
+        # By ring and position: the waits that the leader of a pair has not passed on.
+        self.forwards: dict[int, dict[int, Event]] = {}
         # Groups of asynchronous accesses by engine and the warp that issues them, -1 where all do:
         # those committed, and those since.
         self.groups: dict[tuple[Engine, int], list[list[Access]]] = {}
@@ -190,13 +196,24 @@ def order(before: Access, now: Access, has_proxies: bool) -> str:
         return ""  # in the order of their issue (PTX ISA 9.7.16.6)
     if not before.is_done and before.column == other.column:
         return "order"
-    if before.column != team.column:
+    if before.column not in (team.column, team.tensor):
+        if not has_proxies:
+            return _through_tensor_memory(before, team)
         if team.clock[before.column] < before.time:
             return "order"
         if through_async and team.clock[team.columns + before.column] < before.time:
             return "fence"
         return ""
     return _within(before, now, team, through_async)
+
+
+def _through_tensor_memory(before: Access, team: Team) -> str:
+    """The same of accesses to tensor memory: a fence on either side of the signal."""
+    if team.tensor_clock[before.column] >= before.time:
+        return ""
+    is_of_threads = before.column == before.team.tensor
+    signal = before.team.column if is_of_threads else before.column
+    return "fence" if team.clock[signal] >= before.time else "order"
 
 
 def _within(before: Access, now: Access, team: Team, through_async: bool) -> str:

@@ -49,6 +49,9 @@ class Does(Enum):
     MAKES = "makes"
     """It makes a ring, or a place in one."""
     ACQUIRE = "acquire"
+    EXPECT = "expect"
+    DRAIN = "drain"
+    FORWARD = "forward"
     COMMIT = "commit"
     WAIT = "wait"
     RELEASE = "release"
@@ -57,6 +60,7 @@ class Does(Enum):
     TURN_WAIT = "turn wait"
     TURN_PASS = "turn pass"
     PROXY_FENCE = "proxy fence"
+    TENSOR_FENCE = "tcgen05 fence"
     GROUP_COMMIT = "group commit"
     GROUP_WAIT = "group wait"
     WGMMA_FENCE = "wgmma fence"
@@ -163,6 +167,7 @@ ROWS: dict[type[Operation], Row] = {
     cute_nvgpu.WgmmaCommitOp: Row("9.7.15.7", does=Does.GROUP_COMMIT, engine=Engine.WGMMA),
     cute_nvgpu.WgmmaWaitOp: Row("9.7.15.7", does=Does.GROUP_WAIT, engine=Engine.WGMMA),
     cute_nvgpu.ProxyFenceOp: Row("9.7.13.4", does=Does.PROXY_FENCE),
+    cute_nvgpu.Tcgen05FenceOp: Row("9.7.16.6.3", does=Does.TENSOR_FENCE),
     cute_nvgpu.FenceTensorMapsOp: Row("9.7.13.14"),
     cute.BarrierOp: Row("9.7.13.1", does=Does.BARRIER),
     # Rings of mbarriers.
@@ -170,6 +175,9 @@ ROWS: dict[type[Operation], Row] = {
     pipeline.StateOp: _MAKES,
     pipeline.AdvanceOp: Row("", does=Does.ADVANCE),
     pipeline.ProducerAcquireOp: Row("9.7.13.15", does=Does.ACQUIRE),
+    pipeline.ExpectOp: Row("9.7.13.15", does=Does.EXPECT),
+    pipeline.DrainOp: Row("9.7.13.15", does=Does.DRAIN),
+    pipeline.ForwardOp: Row("9.7.13.15", does=Does.FORWARD),
     pipeline.ProducerCommitOp: Row("9.7.13.15", does=Does.COMMIT),
     pipeline.ConsumerWaitOp: Row("9.7.13.15", does=Does.WAIT),
     pipeline.ConsumerReleaseOp: Row("9.7.13.15", does=Does.RELEASE),

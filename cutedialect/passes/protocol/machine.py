@@ -13,7 +13,7 @@ from xdsl.ir import Operation
 
 from . import findings
 from .clocks import Access, Clock, Shadow, Team, order
-from .events import Engine
+from .events import Does, Engine
 from .findings import Finding
 from .mbarriers import Ring
 from .nodes import (
@@ -73,10 +73,11 @@ class Machine:
         self.teams: list[Team] = []
         plans = list(_teams(skeleton))
         count = len(plans)
-        columns = 3 * count + len(skeleton.rings)
+        columns = 4 * count + len(skeleton.rings)
         for column, (role, name, warps, offset, instance, turn, elected) in enumerate(plans):
             team = Team(column, columns, role, name, warps)
             team.offset, team.instance, team.turn, team.elected = offset, instance, turn, elected
+            team.tensor = 3 * count + column
             team.is_paired = role >= 0 and skeleton.roles[role].pair is not None
             team.slots = [0] * skeleton.slots
             team.slots[INSTANCE] = instance
@@ -86,7 +87,7 @@ class Machine:
                 team.slots[slot] = ("input", argument.index)
             self.teams.append(team)
         self.rings = [
-            Ring(op, 3 * count + at, skeleton.cluster) for at, op in enumerate(skeleton.rings)
+            Ring(op, 4 * count + at, skeleton.cluster) for at, op in enumerate(skeleton.rings)
         ]
         self.versions = Versions()
         self.shadows = [
@@ -233,7 +234,14 @@ class Machine:
         if not missing:
             return
         what = f"{_verb(now)} {shadow.name}, which {_whose(before)} {_verb(before, past=True)}"
-        if missing == "fence":
+        if missing == "fence" and shadow.is_tensor_memory:
+            self.report(
+                findings.UNFENCED,
+                now.event,
+                f"{what}: expected tcgen05.fence in front of the signal and behind the wait",
+                before.event,
+            )
+        elif missing == "fence":
             self.report(
                 findings.UNFENCED,
                 now.event,
@@ -255,7 +263,9 @@ class Machine:
             for team in teams
             if (event := team.waits_for) is not None
         )
-        event = self.blocked[teams[0].column]
+        # Who is through with its own work waits for the others.
+        events = [self.blocked[team.column] for team in teams]
+        event = min(events, key=lambda event: event.does is Does.DRAIN)
         self.report(findings.STUCK, event, f"no wait of these ever ends: {waits}")
 
     def ended(self) -> None:
@@ -281,23 +291,43 @@ class Machine:
                         f"role '{team.name}' ends while its {engine.value} is at work: expected a "
                         "wait for its group in front of the end",
                     )
+            for waits in team.forwards.values():
+                for event in waits.values():
+                    self.report(
+                        findings.STUCK,
+                        event,
+                        f"role '{team.name}' of the other CTA of the pair waits for ever: expected "
+                        "pipeline.forward behind this wait",
+                    )
         for ring in self.rings:
-            for at, barrier in enumerate(ring.full):
-                is_whole = barrier.pending == barrier.count and not barrier.bytes
-                if barrier.last is not None and not is_whole:
-                    self.report(
-                        findings.ARRIVALS,
-                        barrier.last,
-                        f"stage {at} of {ring.name} is left with {barrier.pending} pending "
-                        f"arrivals of {barrier.count} and {barrier.bytes} bytes",
-                    )
-                elif barrier.last is not None and barrier.phases > barrier.awaited:
-                    self.report(
-                        findings.PENDING,
-                        barrier.last,
-                        f"stage {at} of {ring.name} is full at the end, and no role has waited for "
-                        "it: expected a wait, and a state that advances as the producer's does",
-                    )
+            self.left_over(ring)
+
+    def left_over(self, ring: Ring) -> None:
+        """What is left at the barriers of a ring."""
+        for at, barrier in enumerate(ring.full):
+            is_whole = barrier.pending == barrier.count and not barrier.bytes
+            if barrier.last is not None and not is_whole:
+                self.report(
+                    findings.ARRIVALS,
+                    barrier.last,
+                    f"stage {at} of {ring.name} is left with {barrier.pending} pending arrivals of "
+                    f"{barrier.count} and {barrier.bytes} bytes",
+                )
+            elif barrier.last is not None and barrier.phases > barrier.awaited:
+                self.report(
+                    findings.PENDING,
+                    barrier.last,
+                    f"stage {at} of {ring.name} is full at the end, and no role has waited for it: "
+                    "expected a wait, and a state that advances as the producer's does",
+                )
+        for at, barrier in enumerate(ring.empty if ring.is_signaled else ()):
+            if barrier.last is not None and barrier.phases > barrier.awaited:
+                self.report(
+                    findings.PENDING,
+                    barrier.last,
+                    f"arrives at stage {at} of {ring.name} of a CTA that may have ended: expected "
+                    "pipeline.drain at the end of the role that fills it",
+                )
 
     # Accesses.
 
@@ -318,6 +348,8 @@ class Machine:
     ) -> Access:
         """The access that a touch is where the team stands."""
         place = place_of(each, team.slots, self.number)
+        if event.engine is Engine.THREADS and self.shadows[each.arena].is_tensor_memory:
+            column = team.tensor
         access = Access(
             event, team, event.engine, each.writes, each.mask << place, place, each.parts, time,
             column, is_done,

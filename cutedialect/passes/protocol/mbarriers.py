@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
-from cutedialect.dialects.pipeline import CreateOp
+from cutedialect.dialects.pipeline import ConsumerReleaseOp, CreateOp
 
 from .clocks import Clock
 from .nodes import Event
@@ -65,6 +65,14 @@ class Ring:
         # Arrivals at a barrier for each of this CTA, of threads and of commits.
         self.releases = peers * pair * (self.cluster if op.is_led else 1)
         self.commits = peers
+        # Whether its empty barriers get arrivals for which nobody waits but who fills it.
+        self.is_signaled = op.is_released and (
+            op.is_shared
+            or any(
+                isinstance(use.operation, ConsumerReleaseOp) and use.operation.commits is not None
+                for use in op.ring.uses
+            )
+        )
         # Bytes that come to a stage for each that a copy of this CTA brings.
         self.copies = pair if "tma" in op.kinds else 1
 

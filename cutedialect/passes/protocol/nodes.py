@@ -85,6 +85,7 @@ class Event:
     count: int = 0
     warps: int = 0
     is_read: bool = False
+    is_before: bool = False
     value: int = -1
     result: int = -1
     coordinates: tuple[tuple[Any, tuple[int, ...]], ...] = ()

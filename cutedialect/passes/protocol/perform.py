@@ -107,15 +107,18 @@ def _arrive(
     barrier.complete()
 
 
+def _is_shut(barrier: MBarrier, rounds: int) -> bool:
+    """Whether a wait for the parity of so many phases does not pass."""
+    return (barrier.phases & 1) == ((rounds - 1) & 1 if rounds else 1)
+
+
 def _await(machine: Machine, team: Team, event: Event, barrier: MBarrier, rounds: int) -> bool:
     """Wait until `rounds` phases are complete, by the parity of the last of them."""
     ring = machine.rings[event.ring]
-    if rounds and (barrier.phases & 1) == ((rounds - 1) & 1):
+    if _is_shut(barrier, rounds):
         machine.blocked[team.column] = event
         return False
-    if rounds == 0 and barrier.phases & 1:
-        machine.blocked[team.column] = event
-        return False
+    barrier.awaited = max(barrier.awaited, rounds)
     if barrier.phases != rounds:
         machine.report(
             findings.PHASE,
@@ -139,10 +142,36 @@ def _acquire(machine: Machine, team: Team, event: Event) -> bool:
     ):
         return False
     team.step()
-    if "tma" in ring.op.kinds:
-        barrier = ring.full[stage]
-        barrier.bytes += ring.expected_bytes
-        _arrive(machine, event, ring, barrier, 1, team.published())
+    return True
+
+
+def _expect(machine: Machine, team: Team, event: Event) -> bool:
+    ring = machine.rings[event.ring]
+    barrier = ring.full[team.slots[event.state] % ring.stages]
+    team.step()
+    barrier.bytes += ring.expected_bytes
+    _arrive(machine, event, ring, barrier, 1, team.published())
+    return True
+
+
+def _drain(machine: Machine, team: Team, event: Event) -> bool:
+    ring = machine.rings[event.ring]
+    position = team.slots[event.state]
+    stages = [
+        (ring.empty[at % ring.stages], at // ring.stages)
+        for at in range(position, position + ring.stages)
+    ]
+    if any(_is_shut(barrier, rounds) for barrier, rounds in stages):
+        machine.blocked[team.column] = event
+        return False
+    return all(_await(machine, team, event, barrier, rounds) for barrier, rounds in stages)
+
+
+def _tensor_fence(machine: Machine, team: Team, event: Event) -> bool:
+    if event.is_before:
+        team.clock[team.tensor] = team.step()
+    else:
+        team.tensor_clock = team.clock[:]
     return True
 
 
@@ -154,7 +183,13 @@ def _wait(machine: Machine, team: Team, event: Event) -> bool:
     if not _await(machine, team, event, barrier, phase):
         return False
     team.waited[event.ring] = position
-    barrier.awaited = max(barrier.awaited, phase)
+    if ring.op.is_paired and ring.op.is_in_tensor_memory:
+        team.forwards.setdefault(event.ring, {})[position] = event
+    return True
+
+
+def _forward(machine: Machine, team: Team, event: Event) -> bool:
+    team.forwards.get(event.ring, {}).pop(team.slots[event.state], None)
     return True
 
 
@@ -361,6 +396,10 @@ PERFORM: dict[Does, Callable[[Machine, Team, Event], bool]] = {
     Does.NOTHING: perform_accesses,
     Does.GIVES: perform_accesses,
     Does.ACQUIRE: _acquire,
+    Does.EXPECT: _expect,
+    Does.DRAIN: _drain,
+    Does.TENSOR_FENCE: _tensor_fence,
+    Does.FORWARD: _forward,
     Does.COMMIT: _commit,
     Does.WAIT: _wait,
     Does.RELEASE: _release,

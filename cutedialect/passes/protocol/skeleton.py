@@ -66,6 +66,9 @@ _NUMBERS: dict[type[Operation], tuple[str, ...]] = {
 _AT_A_STATE = frozenset(
     (
         pipeline.ProducerAcquireOp,
+        pipeline.ExpectOp,
+        pipeline.DrainOp,
+        pipeline.ForwardOp,
         pipeline.ProducerCommitOp,
         pipeline.ConsumerWaitOp,
         pipeline.ConsumerReleaseOp,
@@ -476,6 +479,8 @@ class _Extraction:
             case pipeline.ConsumerReleaseOp():
                 event.count = 0 if op.back is None else op.back.value.data
                 event.is_read = op.commits is not None
+            case cute_nvgpu.Tcgen05FenceOp():
+                event.is_before = op.is_before
             case cute_nvgpu.WgmmaWaitOp() | cute_nvgpu.CpAsyncWaitOp():
                 event.count = op.pending.value.data
             case cute_nvgpu.TmaStoreWaitOp():

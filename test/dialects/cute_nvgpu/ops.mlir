@@ -159,3 +159,15 @@ func.func private @majors(!cute_nvgpu.sm80.mma<8x8x4, elem_type = (f16, f16, f32
 
 // CHECK: func.func private @tensor_memory_shapes(!cute_nvgpu.atom.tmem_load<f32, 32x32b>, !cute_nvgpu.atom.tmem_load<f16, 16x64b>, !cute_nvgpu.atom.tmem_store<bf16, 16x128b>, !cute_nvgpu.atom.tmem_store<i32, 16x256b>) -> ()
 func.func private @tensor_memory_shapes(!cute_nvgpu.atom.tmem_load<f32, 32x32b>, !cute_nvgpu.atom.tmem_load<f16, 16x64b>, !cute_nvgpu.atom.tmem_store<bf16, 16x128b>, !cute_nvgpu.atom.tmem_store<i32, 16x256b>)
+
+// -----
+
+// cute_nvgpu.tcgen05_fence
+// CHECK: cute.kernel @k() {
+// CHECK-NEXT:   cute_nvgpu.tcgen05_fence "before"
+// CHECK-NEXT:   cute_nvgpu.tcgen05_fence "after"
+// CHECK-NEXT: }
+cute.kernel @k() {
+  cute_nvgpu.tcgen05_fence "before"
+  cute_nvgpu.tcgen05_fence "after"
+}

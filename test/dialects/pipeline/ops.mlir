@@ -245,3 +245,53 @@ cute.kernel @requests(%i: i32, %n: i32) {
   pipeline.request %slots[%i] signal %b : !cute.memref<i32, smem, align<16>, "(4,2):(1,4)">, !pipeline.barrier
   %x = pipeline.response %slots[%i] else %n : !cute.memref<i32, smem, align<16>, "(4,2):(1,4)">
 }
+
+// -----
+
+// pipeline.expect
+// CHECK: cute.kernel @k() {
+// CHECK-NEXT:   %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+// CHECK-NEXT:   %s = pipeline.state "producer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+// CHECK-NEXT:   pipeline.producer_acquire %q at %s : !pipeline.ring<4>, !pipeline.state<4>
+// CHECK-NEXT:   pipeline.expect %q at %s : !pipeline.ring<4>, !pipeline.state<4>
+// CHECK-NEXT:   pipeline.producer_commit %q at %s : !pipeline.ring<4>, !pipeline.state<4>
+// CHECK-NEXT: }
+cute.kernel @k() {
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+  %s = pipeline.state "producer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+  pipeline.producer_acquire %q at %s : !pipeline.ring<4>, !pipeline.state<4>
+  pipeline.expect %q at %s : !pipeline.ring<4>, !pipeline.state<4>
+  pipeline.producer_commit %q at %s : !pipeline.ring<4>, !pipeline.state<4>
+}
+
+// -----
+
+// pipeline.drain
+// CHECK: cute.kernel @k() {
+// CHECK-NEXT:   %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+// CHECK-NEXT:   %s = pipeline.state "producer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+// CHECK-NEXT:   pipeline.drain %q at %s : !pipeline.ring<4>, !pipeline.state<4>
+// CHECK-NEXT: }
+cute.kernel @k() {
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+  %s = pipeline.state "producer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+  pipeline.drain %q at %s : !pipeline.ring<4>, !pipeline.state<4>
+}
+
+// -----
+
+// pipeline.forward
+// CHECK: cute.kernel @k() {
+// CHECK-NEXT:   %q = pipeline.create {kind = "tcgen05", producers = 1 : i32, consumers = 8 : i32, pair} : !pipeline.ring<4>
+// CHECK-NEXT:   %s = pipeline.state "consumer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+// CHECK-NEXT:   pipeline.consumer_wait %q at %s : !pipeline.ring<4>, !pipeline.state<4>
+// CHECK-NEXT:   pipeline.forward %q at %s : !pipeline.ring<4>, !pipeline.state<4>
+// CHECK-NEXT:   pipeline.consumer_release %q at %s : !pipeline.ring<4>, !pipeline.state<4>
+// CHECK-NEXT: }
+cute.kernel @k() {
+  %q = pipeline.create {kind = "tcgen05", producers = 1 : i32, consumers = 8 : i32, pair} : !pipeline.ring<4>
+  %s = pipeline.state "consumer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+  pipeline.consumer_wait %q at %s : !pipeline.ring<4>, !pipeline.state<4>
+  pipeline.forward %q at %s : !pipeline.ring<4>, !pipeline.state<4>
+  pipeline.consumer_release %q at %s : !pipeline.ring<4>, !pipeline.state<4>
+}

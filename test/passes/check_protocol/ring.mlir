@@ -22,6 +22,7 @@ builtin.module attributes {cute.arch = "sm_90a"} {
       %to = pipeline.state "producer" %ring : !pipeline.ring<2> -> !pipeline.state<2>
       scf.for %k = %zero to %n step %one : i32 {
         pipeline.producer_acquire %ring at %to : !pipeline.ring<2>, !pipeline.state<2>
+        pipeline.expect %ring at %to : !pipeline.ring<2>, !pipeline.state<2>
         %full = pipeline.barrier %ring at %to : !pipeline.ring<2>, !pipeline.state<2>
         %i = pipeline.index %to : !pipeline.state<2>
         %a = cute.stage %sA[%i] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64,2):(64,1,4096)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64):(64,1)">

@@ -23,6 +23,7 @@ builtin.module attributes {cute.arch = "sm_90a"} {
         %W_1 = cute.local_tile %W, [64, 64], (%7, %8) : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(64,64):(?{i64 div=8},1)">
         %9 = cute.transpose %W_1 : !cute.memref<f16, gmem, align<16>, "(64,64):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(64,64):(1,?{i64 div=8})">
         pipeline.producer_acquire %0 at %1 : !pipeline.ring<7>, !pipeline.state<7>
+        pipeline.expect %0 at %1 : !pipeline.ring<7>, !pipeline.state<7>
         %10 = pipeline.barrier %0 at %1 : !pipeline.ring<7>, !pipeline.state<7>
         %11 = pipeline.index %1 : !pipeline.state<7>
         %12 = cute.stage %sX[%11] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,7):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">

@@ -13,6 +13,7 @@ from cutedialect.dialects.cute import KernelOp
 from cutedialect.passes.protocol.cases import check
 from cutedialect.passes.protocol.check_protocol import CheckProtocolPass, verdict_of
 from cutedialect.passes.protocol.skeleton import Undecided, skeleton_of
+from cutedialect.passes.synchronize.expand_rings import ExpandRingsPass
 from cutedialect.remarks import collecting
 
 RING = (Path(__file__).parent / "ring.mlir").read_text()
@@ -50,6 +51,11 @@ EDITS = {
     ),
     "no acquire": (
         "pipeline.producer_acquire %ring at %to : !pipeline.ring<2>, !pipeline.state<2>",
+        "",
+        ("CD-R1", "cute.copy"),
+    ),
+    "no bytes expected": (
+        "pipeline.expect %ring at %to : !pipeline.ring<2>, !pipeline.state<2>",
         "",
         ("CD-R3", "cute.copy"),
     ),
@@ -108,6 +114,14 @@ def test_an_edit_that_breaks_the_ring_is_found(name):
     assert old in RING
     findings = verdict_of(kernel_of(RING.replace(old, new))).findings
     assert (code, op) in {(found.code, found.op.name) for found in findings}
+
+
+def test_bytes_are_expected_where_rings_are_expanded():
+    module = parsed(RING.replace(EDITS["no bytes expected"][0], ""))
+    ExpandRingsPass().apply(Context(), module)
+    (kernel,) = (op for op in module.ops if isinstance(op, KernelOp))
+    assert str(kernel).count("pipeline.expect") == 1
+    assert verdict_of(kernel).findings == ()
 
 
 def test_a_message_names_both_places_and_the_edge():

@@ -19,6 +19,7 @@ from cutedialect.backend.emulator import launch
 from cutedialect.backend.ptx.printer import print_ptx
 from cutedialect.dialects import all_dialects
 from cutedialect.passes.lower.convert_to_ptx import ConvertToPtxPass
+from cutedialect.passes.synchronize.expand_rings import ExpandRingsPass
 
 
 def _module(text: str, arch: str):
@@ -27,6 +28,7 @@ def _module(text: str, arch: str):
         context.register_dialect(name, loader)
     module = Parser(context, text).parse_module()
     module.verify()
+    ExpandRingsPass().apply(context, module)
     ConvertToPtxPass(arch=arch).apply(context, module)
     module.verify()
     return module

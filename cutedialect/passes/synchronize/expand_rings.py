@@ -1,0 +1,100 @@
+"""`cute-expand-rings`: what the verbs of rings ask for beside them becomes ops, one for each thing
+that is done, so that what is checked behind this pass is all that is printed.
+
+    producer_acquire q; tma a -> s; producer_commit q
+    =>
+    producer_acquire q; expect q; tma a -> s; producer_commit q; ...; drain q
+
+A stage that TMA fills expects its bytes. Barriers of rings in tensor memory order `tcgen05`
+instructions by a fence on either side; the leader of a pair of CTAs passes on that a stage is full.
+At the end of a role, stages at whose barriers others arrive are waited for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import Operation, SSAValue
+
+from cutedialect.dialects.cute import KernelOp
+from cutedialect.dialects.cute_nvgpu import Tcgen05FenceOp
+from cutedialect.dialects.pipeline import (
+    ConsumerReleaseOp,
+    ConsumerWaitOp,
+    CreateOp,
+    DrainOp,
+    ExpectOp,
+    ForwardOp,
+    ProducerAcquireOp,
+    ProducerCommitOp,
+    RoleOp,
+    StateOp,
+)
+from cutedialect.dialects.walks import ops_of
+from cutedialect.passes.anchors import Anchors, KernelPass
+from cutedialect.passes.rewriting import insert_after, insert_before
+
+Verb = ProducerAcquireOp | ProducerCommitOp | ConsumerWaitOp | ConsumerReleaseOp
+_VERBS = (ProducerAcquireOp, ProducerCommitOp, ConsumerWaitOp, ConsumerReleaseOp)
+_EXPANDED = (Tcgen05FenceOp, ExpectOp, ForwardOp, DrainOp)
+
+
+@dataclass(frozen=True)
+class ExpandRingsPass(KernelPass):
+    """Say by ops what the verbs of rings ask for; a kernel that says it stays as it is."""
+
+    name = "cute-expand-rings"
+    anchors = Anchors(ops=(CreateOp,))
+
+    def run(self, kernel: KernelOp) -> None:
+        if ops_of(kernel, *_EXPANDED):
+            return
+        for verb in ops_of(kernel, *_VERBS):
+            _expand(verb)
+        for role in ops_of(kernel, RoleOp):
+            _drain(role)
+
+
+def _ring_of(ring: SSAValue) -> CreateOp:
+    made = ring.owner
+    assert isinstance(made, CreateOp)
+    return made
+
+
+def _expand(verb: Verb) -> None:
+    """Put around a verb what its ring asks for."""
+    ring = _ring_of(verb.ring)
+    before: list[Operation] = []
+    behind: list[Operation] = []
+    if isinstance(verb, ProducerAcquireOp | ConsumerWaitOp):
+        if ring.is_in_tensor_memory:
+            behind.append(Tcgen05FenceOp("after"))
+        if isinstance(verb, ConsumerWaitOp) and ring.is_in_tensor_memory and ring.is_paired:
+            behind.append(ForwardOp(verb.ring, verb.state))
+        if isinstance(verb, ProducerAcquireOp) and "tma" in ring.kinds:
+            behind.append(ExpectOp(verb.ring, verb.state))
+    elif isinstance(verb, ProducerCommitOp):
+        if "tmem" in ring.kinds:
+            before.append(Tcgen05FenceOp("before"))
+    elif ring.is_in_tensor_memory and verb.commits is None:
+        before.append(Tcgen05FenceOp("before"))
+    insert_before(verb, *before)
+    insert_after(verb, *behind)
+
+
+def _drain(role: RoleOp) -> None:
+    """Wait at a role's end for the stages that it filled."""
+    block = role.body.block
+    for state in [op for op in block.ops if isinstance(op, StateOp)]:
+        if state.side.data == "producer" and _is_signaled(_ring_of(state.ring)):
+            drain = DrainOp(state.ring, state.state)
+            drain.location = state.location
+            block.add_op(drain)
+
+
+def _is_signaled(ring: CreateOp) -> bool:
+    """Whether other CTAs, or the tensor core, say that its stages are empty."""
+    releases = (use.operation for use in ring.ring.uses)
+    return ring.is_shared or any(
+        isinstance(op, ConsumerReleaseOp) and op.commits is not None for op in releases
+    )
