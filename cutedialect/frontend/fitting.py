@@ -295,10 +295,11 @@ def _changes(given: Schedule, done: Schedule) -> Iterator[dict[str, Any]]:
         yield {"ctas": done.ctas // 2}
     if given.registers is not None:
         yield {"registers": None}
-    if done.warps is not None:
+    # The warps of a TiledMMA are its own.
+    if done.warps is not None and done.mma is None:
         shares_file = done.plan.loads is not None
         yield from ({"warps": warps} for warps in _other_warps(done.warps, shares_file))
-    if given.warps is not None:
+    if given.warps is not None and given.mma is None:
         yield {"warps": None}
     if done.epilogue is not None:
         yield from ({"epilogue": each} for each in _EPILOGUES if each != done.epilogue)

@@ -8,6 +8,9 @@ from typing import Any
 from .errors import LayoutError
 from .int_tuple import Dyn
 
+# Offsets have no more.
+_ADDRESS_BITS = 64
+
 
 @dataclass(frozen=True)
 class Swizzle:
@@ -27,6 +30,11 @@ class Swizzle:
             raise LayoutError(
                 f"expected bits >= 0, base >= 0 and |shift| >= bits, "
                 f"got S<{self.bits},{self.base},{self.shift}>"
+            )
+        if self.bits + self.base + abs(self.shift) > _ADDRESS_BITS:
+            raise LayoutError(
+                f"expected a swizzle of at most {_ADDRESS_BITS} bits (bits + base + |shift|), got "
+                f"S<{self.bits},{self.base},{self.shift}>"
             )
 
     def __call__(self, offset: Any) -> Any:

@@ -10,6 +10,7 @@ import pytest
 import cutedialect as cute
 from cutedialect import LayoutError, Schedule, ScheduleError, TiledMma
 from cutedialect.backend.runtime.driver import find_driver
+from cutedialect.frontend.fitting import schedules_near
 from cutedialect.layout import Layout, composition, parse_layout
 from cutedialect.passes.analysis.thread_layouts import modes_of, tv_layout
 
@@ -61,13 +62,24 @@ def test_a_named_tiled_mma_multiplies_without_conflicts(name, arch):
 
 
 GPU_TILES = [
-    *((mma, dtype, (64, 64, 32)) for mma, dtype in NAMED.values()),
+    # One warp has registers for fewer sums of f64.
+    *(
+        (mma, dtype, (64, 64, 32) if dtype is np.float16 else (32, 32, 32))
+        for mma, dtype in NAMED.values()
+    ),
     (TiledMma(F16, (1, 2, 2)), np.float16, (64, 64, 64)),
     (TiledMma(F16, (2, 2, 2)), np.float16, (128, 64, 64)),
     (TiledMma(F16, (1, 1, 4)), np.float16, (64, 64, 64)),
     (TiledMma(F16, "(2,1,2):(2,1,1)"), np.float16, (64, 64, 32)),
     (TiledMma(F64, (1, 2, 2)), np.float64, (64, 64, 32)),
 ]
+
+
+def test_schedules_near_one_with_a_tiled_mma_keep_its_warps():
+    given = Schedule(tile=(64, 64, 32), mma=NAMED["f64"][0])
+    near = list(schedules_near(given, given))
+    assert any(schedule.tile == (64, 32, 32) for schedule in near)
+    assert {(schedule.mma, schedule.warps) for schedule in near} == {(given.mma, given.warps)}
 
 
 @pytest.mark.gpu
