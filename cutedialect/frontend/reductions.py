@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import overload
+from typing import Any, overload
 
 from xdsl.ir import Block
 
@@ -39,7 +39,19 @@ def _reduce(
     return whole if kind in ("add", "mul") else whole.to(dtype)
 
 
-def reduce(tile: object, mode: int, combine: str | Callable[[Scalar, Scalar], Scalar]) -> Tile:
+@overload
+def reduce(
+    tile: Tile | View, mode: int, combine: str | Callable[[Scalar, Scalar], Scalar]
+) -> Tile: ...
+
+
+@overload
+def reduce(
+    tile: Sequence[Tile | View], mode: int, combine: Callable[..., Sequence[Scalar]]
+) -> tuple[Tile, ...]: ...
+
+
+def reduce(tile: Any, mode: int, combine: Any) -> Any:
     """Combine the elements of a tile along a mode: (M,N) gives (M,1) along mode 1 (rows), (1,N)
     along mode 0 (columns).
 
@@ -50,9 +62,19 @@ def reduce(tile: object, mode: int, combine: str | Callable[[Scalar, Scalar], Sc
     rounded once, 8-bit floats in f32, which is the type of their sums. Elements are combined in an
     order that the schedule fixes, so that equal calls give equal bits. Elements outside of the
     tensor are 0.
+
+    Of a tuple of tiles the function is given an element of each, then another of each, and gives as
+    many: counts, means and sums of squares (Welford), or a maximum and what lies beside it. It need
+    not commute: this is the last element of `cute.scan`, which costs more than other reductions.
     """
+    if isinstance(tile, tuple | list):
+        from .scans import scan
+
+        made = scan(tile, mode, combine)
+        return tuple(each[:, -1:] if mode % 2 else each[-1:, :] for each in made)
     if callable(combine):
-        return _fold(combine, tile, mode)
+        function: Any = combine
+        return _fold(function, tile, mode)
     if combine not in REDUCTIONS:
         raise error(
             f"expected combine to be one of {', '.join(REDUCTIONS)}, got {combine!r}", code="CD-P4"

@@ -254,3 +254,33 @@ def test_exchanges_of_several_sizes_share_a_place():
 def test_what_is_refused(function, message):
     with pytest.raises(CompileError, match=message):
         computed(function, np.zeros((8, 8), np.float32))
+
+
+def merged(n, m, q, k, o, r):
+    """Counts, means and sums of squares beside the means of two parts (Welford)."""
+    both = n + k
+    share = k / both
+    d = o - m
+    return both, m + d * share, q + r + d * d * n * share
+
+
+@pytest.mark.parametrize("mode", [0, 1])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_reductions_of_tuples(mode, arch):
+    x = np.random.default_rng(6).standard_normal((24, 100)).astype(np.float32) + 100
+
+    @cute.kernel
+    def program(X, M, V):
+        t = cute.local_tile(X, x.shape, (0, 0)).load()
+        parts = cute.full(x.shape, 1.0), t, cute.zeros(x.shape)
+        n, mean, squares = cute.reduce(parts, mode, merged)
+        for value, out in ((mean, M), (squares / n, V)):
+            cute.copy(value, cute.local_tile(out, value.shape, (0, 0)))
+
+    shape = x.mean(mode, keepdims=True).shape
+    for backend in ("emulator", "interpreter"):
+        m, v = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+        program(x, m, v, arch=arch, backend=backend)
+        wide = x.astype(np.float64)
+        np.testing.assert_allclose(m, wide.mean(mode, keepdims=True), rtol=1e-6)
+        np.testing.assert_allclose(v, wide.var(mode, keepdims=True), rtol=2e-5)
