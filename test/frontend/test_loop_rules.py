@@ -260,3 +260,31 @@ def test_what_a_pass_says_of_a_whole_program_names_where_it_begins():
         )
     first = inspect.getsourcelines(program.function)[1]
     assert caught.value.location == f"{__file__}:{first}:1"
+
+
+@cute.kernel
+def inside_of_a_loop(A, D, s):
+    for _ in cute.range(s):
+        i, j = cute.tile_index(D, (64, 64))
+        acc = cute.zeros((64, 64), cute.f32)
+        cute.gemm(cute.local_tile(A, (64, 64), (i, 0)), cute.local_tile(A, (64, 64), (j, 0)).T, acc)
+        cute.copy(acc, cute.local_tile(D, (64, 64), (i, j)))
+
+
+@cute.kernel
+def inside_of_a_condition(A, D, s):
+    with cute.when(s > 0):
+        i, j = cute.tile_index(D, (64, 64))
+        acc = cute.zeros((64, 64), cute.f32)
+        cute.gemm(cute.local_tile(A, (64, 64), (i, 0)), cute.local_tile(A, (64, 64), (j, 0)).T, acc)
+        cute.copy(acc, cute.local_tile(D, (64, 64), (i, j)))
+
+
+@pytest.mark.parametrize("program", [inside_of_a_loop, inside_of_a_condition])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
+def test_work_items_are_told_outside_of_loops_and_conditions(arch, program):
+    """A work item is the whole program of a CTA: the next one has no place inside of a trip."""
+    a, d = np.ones((128, 64), np.float16), np.zeros((128, 128), np.float32)
+    around = program.function.__name__.split("_of_")[1].replace("_", " ")
+    with pytest.raises(CompileError, match=f"outside of loops and conditions, got it in {around}"):
+        cute.compile(program, a, d, 1, arch=arch)

@@ -73,6 +73,13 @@ def tile_index_of(kernel: cute.KernelOp) -> cute.TileIndexOp | None:
         raise PassFailedException(
             found[1], f"expected one cute.tile_index in @{kernel.sym_name.data}, got {len(found)}"
         )
+    if found and found[0].parent_op() is not kernel:
+        around = "a loop" if isinstance(found[0].parent_op(), scf.ForOp) else "a condition"
+        raise PassFailedException(
+            found[0],
+            f"expected cute.tile_index outside of loops and conditions, got it in {around}: a "
+            "work item is the whole program of a CTA; move it in front",
+        )
     return found[0] if found else None
 
 
