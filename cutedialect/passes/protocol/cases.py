@@ -354,6 +354,8 @@ def _half(count: int) -> int:
 
 
 def _items(trips: Trips) -> int | None:
-    """The work items of a CTA in a case; None where the kernel has no loop over them."""
+    """The work items of a CTA in a case, or those of the instance of a role that takes every so
+    many-th one; None where the kernel has no loop over them.
+    """
     counts = [max(numbers) for op, numbers in trips.items() if _WORK_ITEMS in op.attributes]
-    return max(counts, default=None)
+    return min(counts, default=None)
