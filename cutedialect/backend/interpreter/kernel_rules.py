@@ -14,6 +14,7 @@ import numpy as np
 
 from cutedialect.dialects import cute, cute_nvgpu
 from cutedialect.dialects.pipeline import CompleteOp
+from cutedialect.layout import Dyn
 
 from .cta import Cta, FailedAssertion, Fragment, slot, slots
 from .rules import Code, Step, function, nothing, rule
@@ -52,6 +53,24 @@ def _dim(op: cute.DimOp) -> Any:
 def _stride(op: cute.StrideOp) -> Any:
     mode = op.mode.value.data
     return lambda view: np.int64(view.stride(mode))
+
+
+@function(cute.GetLayoutOp)
+def _layout(op: cute.GetLayoutOp) -> Any:
+    """The run-time leaves of the layout: extents, then strides."""
+    type_ = op.source.type
+    assert isinstance(type_, cute.MemRefType)
+    extents, strides = (
+        [mode for mode, value in enumerate(values) if isinstance(value, Dyn)]
+        for values in (type_.modes, type_.stride)
+    )
+
+    def layout(view: Any) -> Any:
+        return tuple(int(view.shape[mode]) for mode in extents) + tuple(
+            int(view.stride(mode)) for mode in strides
+        )
+
+    return layout
 
 
 @rule(cute.BlockIdxOp)

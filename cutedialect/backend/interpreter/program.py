@@ -18,7 +18,7 @@ from xdsl.ir import Attribute
 from cutedialect.dialects import cute
 from cutedialect.dialects.walks import walk
 
-from . import control_rules, host_rules, line_rules, tile_rules
+from . import algebra_rules, control_rules, host_rules, line_rules, tile_rules
 from .arrays import share_memory
 from .cta import Choices, Cta, InterpreterError, slot, slots
 from .elements import dtype_of, is_float, rounded
@@ -26,7 +26,7 @@ from .kernel_rules import MEETINGS, work_items
 from .memory import View, view_of_array
 from .rules import Code
 
-_RULES = control_rules, host_rules, line_rules, tile_rules
+_RULES = algebra_rules, control_rules, host_rules, line_rules, tile_rules
 
 
 class Program:

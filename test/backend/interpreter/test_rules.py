@@ -8,7 +8,7 @@ from cutedialect.backend.interpreter import program, rules, scalar_ops
 from cutedialect.dialects.cute import Cute, KernelOp
 from cutedialect.dialects.cute_nvgpu import CuteNvgpu
 
-# Ops of the layout algebra compute no tile: kernels of tiles have none of them.
+# Ops of the layout algebra have the rules of their table.
 ALGEBRA = "cutedialect.dialects.cute.algebra"
 OPS = [
     op

@@ -9,6 +9,7 @@ import pytest
 from xdsl.context import Context
 
 from cutedialect.backend.emulator import launch
+from cutedialect.backend.interpreter import run
 from cutedialect.backend.ptx.printer import ptx_text
 from cutedialect.dialects import all_dialects
 from cutedialect.dialects.cute import LaunchOp
@@ -55,11 +56,15 @@ cute.kernel @gemm(%A: !AB, %B: !AB, %D: !D) {
 """  # noqa: E501
 
 
-def compiled(arch):
+def parsed():
     context = Context()
     for name, load in all_dialects().items():
         context.register_dialect(name, load)
-    module = LocatingParser(context, GEMM, "gemm.mlir").parse_module()
+    return context, LocatingParser(context, GEMM, "gemm.mlir").parse_module()
+
+
+def compiled(arch):
+    context, module = parsed()
     CuteToPtxPass(arch=arch).apply(context, module)
     (launched,) = ops_of(module, LaunchOp)
     sizes = {name: launched.properties[name].value.data for name in ("threads", "smem")}
@@ -78,6 +83,14 @@ def test_coordinates_of_tiles_from_the_layout_of_a_tensor():
         arguments += [array, *map(np.int32, array.shape), np.int64(array.shape[1])]
     grid = (m // 64 * (n // 64),)
     launch(text, "gemm", grid, sizes["threads"], arguments, dynamic_smem=sizes["smem"])
+    assert np.array_equal(d, a.astype(np.float32) @ b.T.astype(np.float32))
+
+
+def test_the_interpreter_has_them():
+    rng = np.random.default_rng(6)
+    a, b = (rng.integers(-4, 5, (rows, 64)).astype(np.float16) for rows in (192, 128))
+    d = np.full((192, 128), np.nan, np.float32)
+    run(parsed()[1], [a, b, d])
     assert np.array_equal(d, a.astype(np.float32) @ b.T.astype(np.float32))
 
 
