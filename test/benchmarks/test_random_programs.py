@@ -30,7 +30,7 @@ def no_disk_cache(monkeypatch):
     monkeypatch.setenv("CUTEDIALECT_NO_CACHE", "1")
 
 
-@pytest.mark.some(10)
+@pytest.mark.some(5)
 @pytest.mark.parametrize("first", range(0, COUNT, TOGETHER))
 def test_programs_are_right_on_every_target(first) -> None:
     wrong = []

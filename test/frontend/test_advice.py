@@ -65,7 +65,7 @@ ROW_FUNCTIONS = {
 }
 
 
-@pytest.mark.some(10)
+@pytest.mark.some(7)
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "float32", "float64"])
 @pytest.mark.parametrize("name", ROW_FUNCTIONS)
 def test_rows(name, dtype):

@@ -141,7 +141,7 @@ def combined(word, x, y, arch, backend, rows=None, scope="gpu"):
     program(x, given, y, arch=arch, backend=backend)
 
 
-@pytest.mark.some(14)
+@pytest.mark.some(9)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
 @pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64"])
 @pytest.mark.parametrize("word", COMBINE)

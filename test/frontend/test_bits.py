@@ -45,7 +45,7 @@ def both(function, arch, *arrays, out):
     return y
 
 
-@pytest.mark.some(9)
+@pytest.mark.some(6)
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_shifts_by_a_tile(dtype, arch):
@@ -105,7 +105,7 @@ def test_scalars_in_place_and_numbers_of_numpy(arch):
         assert (y == want).all()
 
 
-@pytest.mark.some(9)
+@pytest.mark.some(6)
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_bits(dtype, arch):
@@ -140,7 +140,7 @@ def floats(dtype):
         return x.astype(dtype)
 
 
-@pytest.mark.some(12)
+@pytest.mark.some(8)
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", ml_dtypes.bfloat16])
 @pytest.mark.parametrize("name", ["floor", "ceil", "trunc", "round"])

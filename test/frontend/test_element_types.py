@@ -38,7 +38,7 @@ def operators(X, Y, S, L, M, factor, *, tile=(4, 48)):
         cute.copy(value, cute.local_tile(out, tile, (i, j)))
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(5)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("arch", TARGETS)
 @pytest.mark.parametrize("dtype", INTEGERS)
@@ -61,7 +61,7 @@ def divided(X, Y, Q, R, *, tile=(4, 48)):
     cute.copy((x % y) ^ ~x, cute.local_tile(R, tile, (i, j)))
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_quotients_and_bits(dtype: str, backend: str):
@@ -79,7 +79,7 @@ def converted(X, Y, *, tile=(4, 48)):
     cute.copy(cute.local_tile(X, tile, (i, j)).to(Y.dtype), cute.local_tile(Y, tile, (i, j)))
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("source", ELEMENTS)
 def test_conversions_between_integers(source: str, backend: str):
@@ -90,7 +90,7 @@ def test_conversions_between_integers(source: str, backend: str):
         assert np.array_equal(y, x.astype(target)), target
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_conversions_from_and_to_floats(dtype: str, backend: str):
@@ -125,7 +125,7 @@ def reduced(X, A, L, G, P, C, *, tile):
 SHAPES = [(4, 8), (3, 50), (1, 3000)]
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(5)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", INTEGERS)
@@ -171,7 +171,7 @@ def masked(X, M, Y, N, keep, bias, *, tile=(4, 48)):
     cute.copy(~m, cute.local_tile(N, tile, (i, j)))
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("arch", TARGETS)
 def test_conditions_in_memory(arch: str, backend: str):

@@ -62,7 +62,7 @@ def drawn(seed):
     return rng.choice(list(TYPES)), sizes, rng.randint(1, 4), schedule
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("backend", ["emulator", "interpreter"])
 @pytest.mark.parametrize("seed", range(8))
 def test_columns_behind_the_products_are_sums(seed, backend):
@@ -108,7 +108,7 @@ def test_only_kernels_have_sums():
         multiply(x, x, sums=True)
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a"])
 @pytest.mark.parametrize("backend", ["emulator", "interpreter"])
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ MODES = [0, 1, -1, -2, (0, 1), None]
 DTYPES = ["int8", "uint8", "int32", "uint32", "int64", "float16", "float32", "float64"]
 
 
-@pytest.mark.some(16)
+@pytest.mark.some(11)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("dtype", [*DTYPES, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("name", ["sum", "max", "min", "prod"])

@@ -41,7 +41,7 @@ def sums(x, mode, reverse, exclusive):
 SHAPES = [(4, 64, None), (2, 256, (1, 4)), (64, 24, (4, 1)), (3, 100, None), (5, 1, None)]
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(5)
 @pytest.mark.parametrize(("rows", "columns", "warps"), SHAPES)
 @pytest.mark.parametrize("mode", [0, 1])
 @pytest.mark.parametrize("reverse", [False, True])
@@ -122,7 +122,7 @@ def scanned_pairs(a, b, mode, reverse, first, arch, backend, warps):
     return p, q
 
 
-@pytest.mark.some(7)
+@pytest.mark.some(5)
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("shape", [(2, 100), (1, 512), (48, 24), (33, 7)])
 @pytest.mark.parametrize("mode", [0, 1])

@@ -37,7 +37,7 @@ def chosen_blocks(A, B, M, C, D, total, *, tile=(64, 64, 32)):
     cute.atomic_add(cute.row_sum(cute.column_sum(acc)), cute.local_tile(total, (1,), (0,)))
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 @pytest.mark.parametrize("cluster", ["(2,1)", "(1,2)", "(2,2)"])

@@ -62,7 +62,7 @@ def stored(sizes, kind, offset, beyond, schedule, arch="sm_90a", **options):
     return memory, right
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("number", range(60))
 def test_drawn_result(number):
     memory, right = stored(*drawn(number))

@@ -112,7 +112,7 @@ ONCE = {
 }
 
 
-@pytest.mark.some(12)
+@pytest.mark.some(8)
 @pytest.mark.parametrize(
     ("name", "arch"),
     [(name, arch) for name in CASES for arch in ARCHS if ONCE.get(name, arch) == arch],
@@ -134,7 +134,7 @@ def rising(dtype, rows=70, d=64):
     return q, k, v
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("dtype", "arch", "schedule"),
     [
@@ -166,7 +166,7 @@ def stepping(tops, rows, d, dtype):
     return q, k, v
 
 
-@pytest.mark.some(10)
+@pytest.mark.some(7)
 @pytest.mark.parametrize(
     "tops",
     [
@@ -374,7 +374,7 @@ def test_three_warpgroups_of_wide_heads(keys):
     check(*run(q, k, v, arch="sm_90a", schedule=schedule), q, k, v)
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("rows", "keys", "heads", "dims", "masks"),
     [
@@ -437,7 +437,7 @@ def test_wide_results_fit_shared_memory():
     assert cute.compile(cute.attention, spec, spec, spec, **options).resources.spills == 0
 
 
-@pytest.mark.some(14)
+@pytest.mark.some(9)
 @pytest.mark.parametrize(
     "dims", [(128, 128), (104, 112), (128, 64), (64, 112), (96, 96), (80, 80), (96, 64)]
 )
@@ -555,7 +555,7 @@ def drawn(seed):
     return kv, group, d, rows, keys, rng.choice([BF16, np.float16]), masks
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("seed", range(12))
 def test_ctas_that_share_a_processor_begin_early(seed):
     """Wider heads, and few rows, which take many heads to be given such schedules."""
@@ -574,7 +574,7 @@ def test_ctas_that_share_a_processor_begin_early(seed):
     check(out, lse, q, k, v, **masks)
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("seed", range(12))
 def test_problems_of_few_keys(seed):
     kv, group, d, rows, keys, dtype, masks = drawn(seed)

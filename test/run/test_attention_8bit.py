@@ -104,7 +104,7 @@ CASES = {
 }
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("name", CASES)
 def test_against_float64(name):
     arrays, masks = CASES[name]
@@ -216,7 +216,7 @@ MIXED = {
 }
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("name", MIXED)
 def test_keys_of_8_bits_beside_rows_of_16(name, arch):
@@ -289,7 +289,7 @@ CASES_OF_THREE = {
 }
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", CASES_OF_THREE)
 def test_three_warpgroups(name):
     arrays, masks = CASES_OF_THREE[name]

@@ -71,7 +71,7 @@ FEW = [
 ]
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize(("group", "rows", "masks", "dtype"), FEW)
 def test_rows_of_heads_that_share_keys_are_one_tile(group, rows, masks, dtype, arch):
@@ -240,7 +240,7 @@ PAGED = [
 ]
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(3)
 @pytest.mark.parametrize(("size", "rows", "group", "masks", "arch", "parts", "d"), PAGED)
 def test_pages(size, rows, group, masks, arch, parts, d):
     lengths = np.array([150, 0, 128, 33], np.int32)

@@ -126,6 +126,7 @@ def test_logarithms_of_packed_heads_that_share_keys_fit_at_once():
     assert keys_of(cute.compile(cute.attention, *arrays, **options)) == 128
 
 
+@pytest.mark.some(1)
 @pytest.mark.skipif(not ptxas.candidates(), reason="no ptxas")
 @pytest.mark.parametrize("rows", [128, 192])
 def test_what_the_error_names_fits_when_it_is_given(rows):
@@ -144,7 +145,7 @@ def test_rows_of_attention_are_fewer_nearby():
     assert cute.Schedule(tile=(128, 64)) in list(schedules_near(given, given))
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.skipif(not ptxas.candidates(), reason="no ptxas")
 @pytest.mark.parametrize(
     ("dtype", "depth", "columns", "rows", "keys"),
@@ -162,7 +163,7 @@ def test_threads_that_shift_rows_into_place_have_registers(dtype, depth, columns
     assert kernel.fits
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(3)
 @pytest.mark.skipif(not ptxas.candidates(), reason="no ptxas")
 @pytest.mark.parametrize(
     ("arch", "dtype", "rows"),

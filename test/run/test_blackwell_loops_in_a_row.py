@@ -36,7 +36,7 @@ def test_an_unrolled_convolution_multiplies_into_tensor_memory() -> None:
 
 @pytest.mark.parametrize("trips", [(0, 0, 0), (0, 2, 0), (1, 0, 2), (0, 0, 1), (2, 1, 1)])
 @pytest.mark.parametrize("beside", [(), (0,), (1,), (3,), (0, 2)])
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 def test_any_of_them_may_be_the_first(trips, beside) -> None:
     @cute.kernel
     def program(A, B, Y, first, second, third):

@@ -188,7 +188,7 @@ FAULTS = {
     "no meeting before the end": (r"barrier\.cluster\.(arrive|wait);", {"CD-D4"}),
     "operands never released": (r"tcgen05\.commit[^;]*;(?= // ir: \S*release)", {"CD-HANG"}),
     "products never complete": (r"tcgen05\.commit[^;]*;(?= // ir: \S*commit)", {"CD-HANG"}),
-    "not passed on": (r"mbarrier\.arrive\.shared::cluster[^;]*;(?= // ir: \S*wait)", {"CD-B5"}),
+    "not passed on": (r"mbarrier\.arrive\.shared::cluster[^;]*;(?= // ir: \S*forward)", {"CD-B5"}),
     "no wait for loads": (r"tcgen05\.wait::ld\.sync\.aligned;", {"CD-D6"}),
     "no fence after waits": (r"tcgen05\.fence::after_thread_sync;", {"CD-D7"}),
     "no fence before signals": (r"tcgen05\.fence::before_thread_sync;", {"CD-D7"}),

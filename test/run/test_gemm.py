@@ -45,7 +45,7 @@ TYPES = {
 }
 
 
-@pytest.mark.some(12)
+@pytest.mark.some(8)
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("majors", ["TN", "TT", "NN", "NT"])
 def test_types_and_majors(kind, majors):

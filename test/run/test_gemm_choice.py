@@ -409,7 +409,7 @@ def test_of_near_schedules_the_one_with_the_least_error_is_chosen(monkeypatch):
         listed_schedules._ranking.cache_clear()
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("problem", [(4096, 4096, 4096), (600, 2000, 640)])
 @pytest.mark.parametrize("names", [("tile",), ("roles",), ("warps",), ("tile", "warps", "stages")])
 @pytest.mark.parametrize("arch", ["sm_100a", "sm_90a"])

@@ -83,8 +83,8 @@ def test_threads_load_what_tma_could(cluster, majors):
     assert kernel.assembly.spill_stores == 0
 
 
-@pytest.mark.some(12)
-@pytest.mark.some(25)
+@pytest.mark.some(8)
+@pytest.mark.some(17)
 @pytest.mark.parametrize(("schedule", "dtype"), EVERY)
 def test_schedule(schedule, dtype):
     """Compiled as `cute.gemm` compiles it, assembled without a word, run on ragged tiles."""
@@ -115,7 +115,7 @@ def across(majors):
     return majors[0] == "N", majors[1] == "T"
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("majors", ACROSS)
 @pytest.mark.parametrize("dtype", BYTES, ids=lambda dtype: np.dtype(dtype).name)
 def test_tiles_of_bytes_that_are_transposed(majors, dtype):
@@ -129,7 +129,7 @@ def test_tiles_of_bytes_that_are_transposed(majors, dtype):
     check(a, b, chosen)
 
 
-@pytest.mark.some(18)
+@pytest.mark.some(12)
 @pytest.mark.parametrize("majors", ACROSS)
 @pytest.mark.parametrize("sizes", [(512, 512, 512), (16, 4096, 4096), (4096, 4096, 4096)])
 @pytest.mark.parametrize("align", [16, 4, 2, 1])

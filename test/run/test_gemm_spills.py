@@ -124,7 +124,7 @@ needs_ptxas = pytest.mark.skipif(not ptxas.candidates(), reason="no ptxas")
 
 
 @needs_ptxas
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("problem", [(500, 1024, 264), (4096, 4096, 4096)])
 @pytest.mark.parametrize("arch", ["sm_80", "sm_120a"])
 @pytest.mark.parametrize("schedule", ["split_k = 4, reduction = ordered", "scheduler = stream"])

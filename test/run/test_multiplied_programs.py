@@ -75,7 +75,7 @@ def test_a_state_that_runs_along_the_loop(arch):
         check_linear(kernel, linear_operands(rng, 2, length, 32, 32))
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("seed", range(3))
 def test_drawn_states(arch, seed):

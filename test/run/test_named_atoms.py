@@ -68,7 +68,7 @@ def target_of(atom):
     return next(arch for arch in ARCHES if atom.is_legal_on(arch))
 
 
-@pytest.mark.some(26)
+@pytest.mark.some(17)
 @pytest.mark.parametrize("atom", REACHED, ids=lambda atom: atom.name)
 def test_a_program_names_a_warp_wide_atom(atom):
     arch = target_of(atom)

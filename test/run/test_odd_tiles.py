@@ -97,7 +97,7 @@ def test_conversions_of_fewer_elements_than_a_register_holds(rows, wide, target)
     np.testing.assert_array_equal(y, x)
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a"])
 @pytest.mark.parametrize("warps", ["(2,2)", "(2,4)", "(4,2)"])
 def test_warps_that_share_the_columns_of_uneven_blocks(warps, target) -> None:

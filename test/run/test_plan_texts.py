@@ -49,7 +49,7 @@ def compiled(program, arch, roles):
     return re.sub(r"//.*|\.file.*", "", kernel.ptx), True
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("arch", TAKEN)
 @pytest.mark.parametrize("program", PROGRAMS)

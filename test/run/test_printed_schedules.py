@@ -15,7 +15,7 @@ def text_of(kernel):
     return re.sub(r"//.*|\.loc.*|\.file.*", "", kernel.ptx)
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(5)
 @pytest.mark.parametrize(("arch", "case"), TABLES)
 def test_a_table_compiles_to_the_same_with_what_it_prints(arch, case):
     if arch == "sm_80" and case.dtype == "e4m3":

@@ -371,7 +371,7 @@ def given(m=130, n=100, k=72):
     return [a, b, bias, np.zeros((m, n), np.float16), np.zeros((n, m), np.float32)]
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("epilogue", ["tma", "smem", "direct"])
 @pytest.mark.parametrize("tile", [(128, 128, 64), (192, 96, 64), (256, 64, 32), (64, 256, 64)])
 def test_stages_leave_room_for_the_results_of_each_team(tile, epilogue):

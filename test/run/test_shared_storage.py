@@ -77,7 +77,7 @@ def in_a_loop(A, B, Y):
     cute.copy(acc, cute.local_tile(Y, (64, 64), (i, j)))
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("arch", TARGETS)
 @pytest.mark.parametrize("trips", [1, 3])
 def test_products_in_a_row_in_a_loop(arch, trips):

@@ -60,7 +60,7 @@ def drawn(number):
     )  # fmt: skip
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("number", range(60))
 def test_drawn_problem(number):
     sizes, kind, majors, offsets, schedule = drawn(number)
@@ -68,7 +68,7 @@ def test_drawn_problem(number):
     assert np.array_equal(out, right)
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("offset", range(8))
 def test_every_offset_of_tensors_within_one_aligned_word(offset):
     """Rows of one to three elements: aligned words hold several of them, and both ends."""
@@ -162,7 +162,7 @@ def test_plan_says_how_many_warps_shift():
     assert ".reqntid 512" in kernel.ptx or ".maxntid 512" in kernel.ptx
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8])
 @pytest.mark.parametrize("first", [-3, -1])

@@ -26,7 +26,7 @@ def bound(a, b, bits=-20):
     return 2.0**bits * (np.abs(a).astype("f8") @ np.abs(b).astype("f8"))
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("arch", SMALL)
 @pytest.mark.parametrize(
     ("sizes", "majors", "batch"),

@@ -28,7 +28,7 @@ FULL = "cannot write the output: no space left on device\n"
 CLOSED = "cannot write the output: bad file descriptor\n"
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("command", "status", "said"),
     [

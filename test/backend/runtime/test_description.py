@@ -182,6 +182,7 @@ def small(shape: tuple[int, ...], dtype: Any, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(-3, 4, shape).astype(dtype)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     "schedule",
     [

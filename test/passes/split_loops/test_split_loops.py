@@ -63,7 +63,7 @@ def loops(kernel):
     return kernel.stages["cute-split-loops"].count("cute.gemm")
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_every_trip_takes_its_branch(name):
     condition, parts = CONDITIONS[name]

@@ -39,6 +39,7 @@ def test_any_number_of_blocks(trips, missing):
     assert one.tobytes() == two.tobytes()
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("maxima", ["guessed", "lazy", "exact"])
 @pytest.mark.parametrize("masks", [{"causal": True}, {"window": (70, 9)}])
 def test_masks(maxima, masks):
