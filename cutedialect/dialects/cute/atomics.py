@@ -122,6 +122,7 @@ class FetchOp(AtomicOp):
     """
 
     name = "cute.fetch"
+    # Said again: what a class adds has its place in front of what it inherits.
     source = operand_def(FragmentType)
     destination = operand_def(MemRefType)
     expected = opt_operand_def(FragmentType)

@@ -44,8 +44,35 @@ Settled = tuple[tuple[int, SSAValue], ...]
 """Operands by their number, and the tile as which each has to lie."""
 
 
+class _WholeLinesOp(IRDLOperation):
+    """Register tiles whose lines along a mode are walked whole; the results lie as the tiles do."""
+
+    tiles = var_operand_def(FragmentType)
+    mode = prop_def(IntegerAttr)
+    traits = traits_def(MemoryReadEffect())
+
+    @property
+    def source(self) -> SSAValue:
+        """The first of the tiles; the others lie as it does."""
+        return self.tiles[0]
+
+    @property
+    def length(self) -> int:
+        """How many elements a line has."""
+        return fragment_of(self.source).shape[self.mode.value.data]
+
+    def alike(self) -> Alike:
+        return ((*self.tiles, *self.results),)
+
+    def settled(self) -> Settled:
+        return tuple((at, self.results[0]) for at in range(len(self.tiles)))
+
+    def effects(self) -> Effects:
+        return Effects(reads=tuple(self.tiles), team=_team(self.source, self.mode.value.data))
+
+
 @irdl_op_definition
-class ScanOp(IRDLOperation):
+class ScanOp(_WholeLinesOp):
     """Combine each element of a line with those in front of it, along one mode of register tiles.
 
     Element i of the results is what the body gives for the one before and element i; with `reverse`
@@ -76,13 +103,12 @@ class ScanOp(IRDLOperation):
     """
 
     name = "cute.scan"
+    # Said again: what a class adds has its place in front of what it inherits.
     tiles = var_operand_def(FragmentType)
     initial = var_operand_def()
-    mode = prop_def(IntegerAttr)
     reverse = opt_prop_def(UnitAttr)
     scanned = var_result_def(FragmentType)
     body = region_def("single_block")
-    traits = traits_def(MemoryReadEffect())
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
         "$tiles (`from` $initial^ `:` type($initial))? attr-dict `:` type($tiles) `->` "
@@ -107,30 +133,11 @@ class ScanOp(IRDLOperation):
             result_types=[[_fresh(tile) for tile in tiles]],
         )
 
-    @property
-    def source(self) -> SSAValue:
-        """The first of the tiles; the others lie as it does."""
-        return self.tiles[0]
-
-    @property
-    def length(self) -> int:
-        """How many elements a line has."""
-        return fragment_of(self.source).shape[self.mode.value.data]
-
-    def alike(self) -> Alike:
-        return ((*self.tiles, *self.scanned),)
-
-    def settled(self) -> Settled:
-        return tuple((at, self.scanned[0]) for at in range(len(self.tiles)))
-
     def takes_padding(self, extents: Container[int]) -> bool:
         """Whether modes of some extents may get longer: what comes behind a line is in front of it
         in reverse.
         """
         return self.reverse is None or self.length not in extents
-
-    def effects(self) -> Effects:
-        return Effects(reads=tuple(self.tiles), team=_team(self.source, self.mode.value.data))
 
     def verify_(self) -> None:
         check(len(self.tiles) > 0, "expected a register tile to scan, got none")
@@ -160,7 +167,7 @@ class ScanOp(IRDLOperation):
 
 
 @irdl_op_definition
-class SortOp(IRDLOperation):
+class SortOp(_WholeLinesOp):
     """Sort the lines of register tiles of integers along one mode, the least first.
 
     Of several tiles elements at one place move together: the first that differ decide. The mode's
@@ -177,10 +184,7 @@ class SortOp(IRDLOperation):
     """
 
     name = "cute.sort"
-    tiles = var_operand_def(FragmentType)
-    mode = prop_def(IntegerAttr)
     ordered = var_result_def(FragmentType)
-    traits = traits_def(MemoryReadEffect())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$tiles attr-dict `:` type($tiles) `->` type($ordered)"
 
@@ -191,28 +195,9 @@ class SortOp(IRDLOperation):
             result_types=[[_fresh(tile) for tile in tiles]],
         )
 
-    @property
-    def source(self) -> SSAValue:
-        """The first of the tiles; the others lie as it does."""
-        return self.tiles[0]
-
-    @property
-    def length(self) -> int:
-        """How many elements a line has."""
-        return fragment_of(self.source).shape[self.mode.value.data]
-
-    def alike(self) -> Alike:
-        return ((*self.tiles, *self.ordered),)
-
-    def settled(self) -> Settled:
-        return tuple((at, self.ordered[0]) for at in range(len(self.tiles)))
-
     def takes_padding(self, extents: Container[int]) -> bool:
         """Whether modes of some extents may get longer: all others than that of the lines."""
         return self.length not in extents
-
-    def effects(self) -> Effects:
-        return Effects(reads=tuple(self.tiles), team=_team(self.source, self.mode.value.data))
 
     def verify_(self) -> None:
         check(len(self.tiles) > 0, "expected a register tile to sort, got none")
@@ -224,11 +209,10 @@ class SortOp(IRDLOperation):
                 isinstance(element, IntegerType) and element.width.data in _WORDS,
                 f"expected integers of 32 or 64 bits to sort, got {element}",
             )
-        extent = fragment_of(self.source).shape[self.mode.value.data]
         check(
-            extent & (extent - 1) == 0,
-            f"expected a power of two of elements to sort, got {extent}; take "
-            f"{1 << extent.bit_length()}, the last of which come behind all others",
+            self.length & (self.length - 1) == 0,
+            f"expected a power of two of elements to sort, got {self.length}; take "
+            f"{1 << self.length.bit_length()}, the last of which come behind all others",
         )
 
 

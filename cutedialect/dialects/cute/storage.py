@@ -65,6 +65,15 @@ class AllocFragmentOp(IRDLOperation):
         return ALLOCATES
 
 
+def smem_bytes(type_: MemRefType) -> int:
+    """How many bytes a buffer takes: whole lines, with what pads the last one as well, since copies
+    of lines that begin at any element fill it with the aligned words around them.
+    """
+    modes = zip(flatten(type_.layout.shape), flatten(type_.layout.stride), strict=True)
+    lines = max((extent * stride for extent, stride in modes), default=1)
+    return -(-max(type_.layout.cosize(), lines) * type_.bits // 8)
+
+
 @irdl_op_definition
 class AllocSmemOp(IRDLOperation):
     """A buffer in shared memory that lives as long as the CTA.
@@ -92,14 +101,10 @@ class AllocSmemOp(IRDLOperation):
 
     @property
     def bytes(self) -> int:
-        """How many bytes it takes: whole lines, with what pads the last one as well, since copies
-        of lines that begin at any element fill it with the aligned words around them.
-        """
+        """How many bytes it takes."""
         type_ = self.result.type
         assert isinstance(type_, MemRefType)
-        modes = zip(flatten(type_.layout.shape), flatten(type_.layout.stride), strict=True)
-        lines = max((extent * stride for extent, stride in modes), default=1)
-        return -(-max(type_.layout.cosize(), lines) * type_.bits // 8)
+        return smem_bytes(type_)
 
     @property
     def place(self) -> range | None:

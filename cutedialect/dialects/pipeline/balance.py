@@ -25,6 +25,7 @@ from .rings import (
     ProducerAcquireOp,
     ProducerCommitOp,
     is_whole,
+    sharing_ctas,
     widest_groups,
 )
 from .roles import RoleOp, role_of
@@ -103,7 +104,7 @@ def _compare(what: str, meaning: str, got: int, counts: dict[str, int], ctas: in
 
 def _verify_consumers(create: CreateOp, cluster: int) -> None:
     got = create.consumers.value.data
-    ctas = 1 + sum(extent - 1 for extent, _ in create.peer_groups)
+    ctas = sharing_ctas(create.peer_groups)
     releases = _verbs(create, ConsumerReleaseOp)
     counts: dict[RoleOp, int] = {}
     for role in _roles(releases):
@@ -149,7 +150,7 @@ def _verify_peers(create: CreateOp, cluster: int) -> None:
                 f"expected peers that divide the cluster of {cluster} CTAs, got {extent} CTAs "
                 f"{step} apart"
             )
-    if 1 + sum(extent - 1 for extent, _ in groups) > WARP_SIZE:
+    if sharing_ctas(groups) > WARP_SIZE:
         raise VerifyException(f"expected at most {WARP_SIZE} CTAs to share stages, got {groups}")
     shared = dict.fromkeys(
         copy.atom.multicast

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, UnitAttr, i1, i32, i64
 from xdsl.ir import Data, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
@@ -94,6 +95,15 @@ def widest_groups(groups: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], .
     return tuple(
         group for group in distinct if not any(ranks[group] < other for other in ranks.values())
     )
+
+
+def sharing_ctas(groups: Iterable[tuple[int, int]]) -> int:
+    """How many CTAs write a stage of groups that meet in one CTA alone: that one counts once.
+
+    >>> sharing_ctas([]), sharing_ctas([(2, 1), (4, 2)])
+    (1, 5)
+    """
+    return 1 + sum(extent - 1 for extent, _ in groups)
 
 
 @irdl_op_definition
@@ -400,8 +410,26 @@ def check_state(ring: SSAValue, state: SSAValue, side: str) -> None:
         raise VerifyException(f"expected a {side}'s state, got a {place.side.data}'s")
 
 
+class _StageOp(IRDLOperation):
+    """What one side of a ring says of the stage at which its state stands."""
+
+    SIDE: ClassVar[str]
+    ring = operand_def(RingType)
+    state = operand_def(StateType)
+    assembly_format = _FORMAT
+
+    def __init__(self, ring: SSAValue, state: SSAValue) -> None:
+        super().__init__(operands=[ring, state])
+
+    def effects(self) -> Effects:
+        return ORDERS
+
+    def verify_(self) -> None:
+        check_state(self.ring, self.state, self.SIDE)
+
+
 @irdl_op_definition
-class ProducerAcquireOp(IRDLOperation):
+class ProducerAcquireOp(_StageOp):
     """Before the first write of a stage: wait until its readers are done with it.
 
     Example:
@@ -415,18 +443,10 @@ class ProducerAcquireOp(IRDLOperation):
     """
 
     name = "pipeline.producer_acquire"
-    ring = operand_def(RingType)
-    state = operand_def(StateType)
-    assembly_format = _FORMAT
-
-    def __init__(self, ring: SSAValue, state: SSAValue) -> None:
-        super().__init__(operands=[ring, state])
-
-    def effects(self) -> Effects:
-        return ORDERS
+    SIDE: ClassVar[str] = "producer"
 
     def verify_(self) -> None:
-        check_state(self.ring, self.state, "producer")
+        super().verify_()
         _demand(self, ProducerCommitOp, "a producer_commit of the ring after the acquire")
         op = self.next_op
         while op is not None and not _is_of(op, ProducerCommitOp, self.ring):
@@ -438,7 +458,7 @@ class ProducerAcquireOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ExpectOp(IRDLOperation):
+class ExpectOp(_StageOp):
     """Behind the acquire of a stage that TMA fills: the one arrival at `full`, which says how many
     bytes of transactions are to come; in a pair of CTAs the leader says it for both.
 
@@ -454,25 +474,17 @@ class ExpectOp(IRDLOperation):
     """
 
     name = "pipeline.expect"
-    ring = operand_def(RingType)
-    state = operand_def(StateType)
-    assembly_format = _FORMAT
-
-    def __init__(self, ring: SSAValue, state: SSAValue) -> None:
-        super().__init__(operands=[ring, state])
-
-    def effects(self) -> Effects:
-        return ORDERS
+    SIDE: ClassVar[str] = "producer"
 
     def verify_(self) -> None:
-        check_state(self.ring, self.state, "producer")
+        super().verify_()
         made = self.ring.owner
         if isinstance(made, CreateOp) and made.bytes is None:
             raise VerifyException(f"expected a ring of kind tma, got {made.kind.data}")
 
 
 @irdl_op_definition
-class DrainOp(IRDLOperation):
+class DrainOp(_StageOp):
     """At a producer's end: wait until every stage is empty. Others, or the tensor core, arrive at
     these barriers, so that the CTA has to outlive the last of them.
 
@@ -486,22 +498,11 @@ class DrainOp(IRDLOperation):
     """
 
     name = "pipeline.drain"
-    ring = operand_def(RingType)
-    state = operand_def(StateType)
-    assembly_format = _FORMAT
-
-    def __init__(self, ring: SSAValue, state: SSAValue) -> None:
-        super().__init__(operands=[ring, state])
-
-    def effects(self) -> Effects:
-        return ORDERS
-
-    def verify_(self) -> None:
-        check_state(self.ring, self.state, "producer")
+    SIDE: ClassVar[str] = "producer"
 
 
 @irdl_op_definition
-class ForwardOp(IRDLOperation):
+class ForwardOp(_StageOp):
     """Behind a wait of the leader of a pair of CTAs: it tells the other one that the stage is full.
 
     Example:
@@ -516,22 +517,11 @@ class ForwardOp(IRDLOperation):
     """
 
     name = "pipeline.forward"
-    ring = operand_def(RingType)
-    state = operand_def(StateType)
-    assembly_format = _FORMAT
-
-    def __init__(self, ring: SSAValue, state: SSAValue) -> None:
-        super().__init__(operands=[ring, state])
-
-    def effects(self) -> Effects:
-        return ORDERS
-
-    def verify_(self) -> None:
-        check_state(self.ring, self.state, "consumer")
+    SIDE: ClassVar[str] = "consumer"
 
 
 @irdl_op_definition
-class ProducerCommitOp(IRDLOperation):
+class ProducerCommitOp(_StageOp):
     """After the last write of a stage: it is on its way, and `full` learns when it is there.
 
     Example:
@@ -545,23 +535,15 @@ class ProducerCommitOp(IRDLOperation):
     """
 
     name = "pipeline.producer_commit"
-    ring = operand_def(RingType)
-    state = operand_def(StateType)
-    assembly_format = _FORMAT
-
-    def __init__(self, ring: SSAValue, state: SSAValue) -> None:
-        super().__init__(operands=[ring, state])
-
-    def effects(self) -> Effects:
-        return ORDERS
+    SIDE: ClassVar[str] = "producer"
 
     def verify_(self) -> None:
-        check_state(self.ring, self.state, "producer")
+        super().verify_()
         _demand(self, ProducerAcquireOp, "a producer_acquire before the commit")
 
 
 @irdl_op_definition
-class ConsumerWaitOp(IRDLOperation):
+class ConsumerWaitOp(_StageOp):
     """Before the first read of a stage: wait until it is full.
 
     Example:
@@ -575,18 +557,10 @@ class ConsumerWaitOp(IRDLOperation):
     """
 
     name = "pipeline.consumer_wait"
-    ring = operand_def(RingType)
-    state = operand_def(StateType)
-    assembly_format = _FORMAT
-
-    def __init__(self, ring: SSAValue, state: SSAValue) -> None:
-        super().__init__(operands=[ring, state])
-
-    def effects(self) -> Effects:
-        return ORDERS
+    SIDE: ClassVar[str] = "consumer"
 
     def verify_(self) -> None:
-        check_state(self.ring, self.state, "consumer")
+        super().verify_()
         _demand(self, ConsumerReleaseOp, "a consumer_release after the wait")
 
 

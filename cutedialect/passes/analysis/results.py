@@ -27,6 +27,7 @@ from xdsl.utils.exceptions import VerifyException
 from cutedialect.allocation import registers_at_start
 from cutedialect.atoms.tensor_map import check_reduction
 from cutedialect.dialects import cute
+from cutedialect.dialects.cute.storage import smem_bytes
 from cutedialect.dialects.cute_nvgpu import SHIFTED_BITS
 from cutedialect.dialects.effects import is_pure, space_of, written
 from cutedialect.dialects.element_names import element_name
@@ -122,8 +123,7 @@ def columns_of_part(type_: cute.MemRefType) -> int:
 
 def bytes_of_buffer(type_: cute.MemRefType) -> int:
     """Shared memory of the part of a tile that is stored at once."""
-    buffer = line_buffer(type_, (type_.shape[0], columns_of_part(type_)))
-    return cute.AllocSmemOp(buffer).bytes
+    return smem_bytes(line_buffer(type_, (type_.shape[0], columns_of_part(type_))))
 
 
 def takes_aligned_stores(type_: cute.MemRefType, columns: int) -> bool:

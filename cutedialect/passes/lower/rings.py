@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xdsl.ir import Block, Operation, SSAValue
 
 from cutedialect.dialects import pipeline, ptx
+from cutedialect.dialects.pipeline.rings import sharing_ctas
 
 from .lowering import Handler, KernelLowering
 from .scalar_builder import Scalar, ScalarBuilder
@@ -302,7 +303,7 @@ def _arrive(
         leader = _peer(builder, lane, peers)
     if leader is not None:
         base = builder.mapped(base, leader)
-    count = 1 + sum(extent - 1 for extent, _ in peers)
+    count = sharing_ctas(peers)
     arrives = builder.pure("setp.lt.s32", lane, count)
     if release is not None and release.pred is not None:
         arrives = builder.both(self.scalars[release.pred], arrives)

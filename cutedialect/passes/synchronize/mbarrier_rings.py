@@ -55,7 +55,7 @@ from cutedialect.dialects.pipeline import (
     StateOp,
 )
 from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
-from cutedialect.dialects.pipeline.rings import widest_groups
+from cutedialect.dialects.pipeline.rings import sharing_ctas, widest_groups
 from cutedialect.dialects.walks import ops_behind, ops_of, walk
 from cutedialect.passes.analysis.memory_views import root_of
 from cutedialect.passes.analysis.mma_choice import is_warpgroup_multiply
@@ -121,8 +121,7 @@ def _insert_ring(
     writers = _writers(filling, number)
     atoms = [writer.atom for writer in writers if isinstance(writer.atom, TmaLoadType)]
     peers = widest_groups(a.multicast for a in atoms if a.multicast is not None)
-    # A CTA counts once, though it is in every group.
-    released = 1 + sum(extent - 1 for extent, _ in peers)
+    released = sharing_ctas(peers)
     # The ways in which the loading warps fill a stage, and the arrivals that each makes.
     used = {_WAYS.get(type(writer.atom), "threads") for writer in writers}
     arrivals = {"tma": 1, "cp_async": 32 * loader.warps, "threads": loader.warps}
