@@ -7,7 +7,7 @@ is converted at its use.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
@@ -25,14 +25,11 @@ from cutedialect.dialects.cute import (
     GemmOp,
     IndexedTileOp,
     KernelOp,
+    LineOp,
     LoadOp,
     MapOp,
     MemRefType,
-    PutOp,
     ReduceOp,
-    ScanOp,
-    SortOp,
-    TakeOp,
     TiledCopyAttr,
     TransposeOp,
     memref_of,
@@ -58,17 +55,6 @@ from cutedialect.passes.analysis.thread_layouts import (
 _BLOCK_BITS = 128
 # Bytes of the widest load or store.
 _VECTOR = 16
-_SPREADING = (
-    MapOp,
-    ReduceOp,
-    TransposeOp,
-    CopyOp,
-    ExtractOp,
-    IndexedTileOp,
-    ClusterScatterOp,
-    *LINE_OPS,
-    FetchOp,
-)
 
 
 def contiguous_mode(type_: MemRefType) -> int | None:
@@ -192,7 +178,7 @@ class LayoutInference:
                 self._narrowest[key] = min(vector, self._narrowest.get(key, vector))
         self._vectors = MemoryVectors(self._ops)
         # The ops that layouts spread through, as long as one of their fragments has none.
-        self._open = [op for op in self._ops if isinstance(op, _SPREADING)]
+        self._open = [op for op in self._ops if type(op) in _RULES]
 
     def anchor(self, value: SSAValue, layout: Layout) -> None:
         """Fix the layout of a fragment unless it has one."""
@@ -254,56 +240,90 @@ class LayoutInference:
 
     def _through(self, op: Operation) -> bool:
         """Give the register tiles of an op the layouts that those of others imply."""
-        found = list(self._implied(op))
+        found = list(_RULES[type(op)](op, self.layouts, self.threads))
         self.layouts.update(found)
         return bool(found)
 
-    def _implied(self, op: Operation) -> Iterator[tuple[SSAValue, Layout]]:
-        """The register tiles of an op that have no layout, with those that they should have."""
-        layouts = self.layouts
-        match op:
-            case MapOp():
-                shape, tiles = op.result.type.shape, (op.result, *op.inputs)  # pyright: ignore
-                known = [layouts[v] for v in tiles if v in layouts and shape_of(v.type) == shape]
-                for value in tiles if known else ():
-                    if value not in layouts:
-                        yield value, project(known[0], shape, shape_of(value.type))
-            case ReduceOp() if op.source in layouts and op.result not in layouts:
-                yield op.result, made_of(op, layouts[op.source])
-            case TransposeOp() if isinstance(op.source.type, FragmentType):
-                if op.source in layouts and op.result not in layouts:
-                    yield op.result, made_of(op, layouts[op.source])
-                elif op.result in layouts and op.source not in layouts:
-                    yield op.source, _transposed(layouts[op.result], shape_of(op.result.type))
-            case ClusterScatterOp() if op.acc in layouts and op.result not in layouts:
-                yield op.result, _scattered(op, layouts[op.acc])
-            case ExtractOp() if op.source in layouts and op.result not in layouts:
-                yield op.result, extracted(op, layouts[op.source], self.threads)[1]
-            case ScanOp() | SortOp() | TakeOp() | PutOp() | FetchOp():
-                for group in op.alike():
-                    known = [layouts[tile] for tile in group if tile in layouts]
-                    for tile in group if known else ():
-                        if tile not in layouts:
-                            yield tile, known[0]
-            case IndexedTileOp():
-                users = (use.operation for use in op.result.uses)
-                tiles = (op.result if isinstance(op, LoadOp) else op.operands[0] for op in users)
-                known = [tile for tile in tiles if tile in layouts]
-                for value in (op.rows, op.places) if known else ():
-                    if value is not None and value not in layouts:
-                        shape, small = shape_of(known[0].type), shape_of(value.type)
-                        yield value, project(layouts[known[0]], shape, small)
-            case CopyOp() if isinstance(op.source.type, FragmentType) and isinstance(
-                op.destination.type, FragmentType
-            ):
-                for one, other in ((op.source, op.destination), (op.destination, op.source)):
-                    if one in layouts and other not in layouts:
-                        yield other, layouts[one]
-            case CopyOp() if op.mask is not None and op.source in layouts:
-                if op.mask not in layouts:
-                    yield op.mask, layouts[op.source]
-            case _:
-                return
+
+Layouts = Mapping[SSAValue, Layout]
+Implied = Iterator[tuple[SSAValue, Layout]]
+
+
+def _of_map(op: MapOp, layouts: Layouts, _threads: int) -> Implied:
+    shape, tiles = op.result.type.shape, (op.result, *op.inputs)  # pyright: ignore
+    known = [layouts[v] for v in tiles if v in layouts and shape_of(v.type) == shape]
+    for value in tiles if known else ():
+        if value not in layouts:
+            yield value, project(known[0], shape, shape_of(value.type))
+
+
+def _of_reduce(op: ReduceOp, layouts: Layouts, _threads: int) -> Implied:
+    if op.source in layouts and op.result not in layouts:
+        yield op.result, made_of(op, layouts[op.source])
+
+
+def _of_transpose(op: TransposeOp, layouts: Layouts, _threads: int) -> Implied:
+    if not isinstance(op.source.type, FragmentType):
+        return
+    if op.source in layouts and op.result not in layouts:
+        yield op.result, made_of(op, layouts[op.source])
+    elif op.result in layouts and op.source not in layouts:
+        yield op.source, _transposed(layouts[op.result], shape_of(op.result.type))
+
+
+def _of_scatter(op: ClusterScatterOp, layouts: Layouts, _threads: int) -> Implied:
+    if op.acc in layouts and op.result not in layouts:
+        yield op.result, _scattered(op, layouts[op.acc])
+
+
+def _of_extract(op: ExtractOp, layouts: Layouts, threads: int) -> Implied:
+    if op.source in layouts and op.result not in layouts:
+        yield op.result, extracted(op, layouts[op.source], threads)[1]
+
+
+def _of_lines(op: LineOp | FetchOp, layouts: Layouts, _threads: int) -> Implied:
+    for group in op.alike():
+        yield from _alike(group, layouts)
+
+
+def _of_indices(op: IndexedTileOp, layouts: Layouts, _threads: int) -> Implied:
+    users = (use.operation for use in op.result.uses)
+    tiles = (op.result if isinstance(op, LoadOp) else op.operands[0] for op in users)
+    known = [tile for tile in tiles if tile in layouts]
+    for value in (op.rows, op.places) if known else ():
+        if value is not None and value not in layouts:
+            shape, small = shape_of(known[0].type), shape_of(value.type)
+            yield value, project(layouts[known[0]], shape, small)
+
+
+def _of_copy(op: CopyOp, layouts: Layouts, _threads: int) -> Implied:
+    sides = op.source, op.destination
+    if all(isinstance(side.type, FragmentType) for side in sides):
+        yield from _alike(sides, layouts)
+    elif op.mask is not None and op.source in layouts and op.mask not in layouts:
+        yield op.mask, layouts[op.source]
+
+
+def _alike(tiles: Sequence[SSAValue], layouts: Layouts) -> Implied:
+    """Register tiles that lie alike: those without a layout have that of the first with one."""
+    known = [layouts[tile] for tile in tiles if tile in layouts]
+    for tile in tiles if known else ():
+        if tile not in layouts:
+            yield tile, known[0]
+
+
+# By kind of op: its register tiles that have no layout, with those that they should have.
+_RULES: dict[type[Operation], Callable[..., Implied]] = {
+    MapOp: _of_map,
+    ReduceOp: _of_reduce,
+    TransposeOp: _of_transpose,
+    CopyOp: _of_copy,
+    ExtractOp: _of_extract,
+    IndexedTileOp: _of_indices,
+    ClusterScatterOp: _of_scatter,
+    FetchOp: _of_lines,
+    **dict.fromkeys(LINE_OPS, _of_lines),
+}
 
 
 def made_of(op: ReduceOp | TransposeOp, tv: Layout) -> Layout:
