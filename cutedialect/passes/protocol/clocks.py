@@ -151,6 +151,8 @@ class Shadow:
             if before.mask & mask:
                 if reads and versions is not None:
                     versions.read(before, now, self.name)
+                if now.writes and self._is_read(before, before.mask & mask):
+                    continue  # Those reads come behind it, and this one behind those.
                 report(before, now)
         missing = 0
         if now.writes:
@@ -166,6 +168,13 @@ class Shadow:
             missing = mask & ~self.written
             self.reads[now.team.column, id(now.event), now.mask] = now
         return missing
+
+    def _is_read(self, write: Access, mask: int) -> bool:
+        """Whether multiplies of the tensor core have read all of a part of what was written."""
+        for read in self.reads.values():
+            if read.engine is Engine.TCGEN05:
+                mask &= ~read.mask
+        return not mask
 
     def _forget(self, mask: int) -> None:
         kept = []

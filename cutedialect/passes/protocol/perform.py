@@ -216,8 +216,12 @@ def _commit(machine: Machine, team: Team, event: Event) -> bool:
 
 
 def _committed(machine: Machine, team: Team) -> Clock:
-    """What a commit passes on: the multiplies so far, and what came before them."""
-    clock = team.clock[:]
+    """What a commit passes on: the multiplies so far, and which bulk loads have come. It is the
+    tensor core that arrives, and not the thread, so that nothing is told of what other threads did.
+    """
+    clock = [0] * len(team.clock)
+    first = 4 * len(machine.teams)
+    clock[first : team.columns] = team.clock[first : team.columns]
     clock[len(machine.teams) + team.column] = team.multiplies
     return clock
 

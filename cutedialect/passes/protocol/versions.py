@@ -32,6 +32,11 @@ class _Pair:
     name: str
     distances: dict[tuple[Any, int, int], int] = field(default_factory=dict)
     started: frozenset[tuple[Any, int]] = frozenset()
+    # The same of loops that are around one of both alone, in one trip of those around both: by
+    # (loop of the write, loop of the read); and whether some trip had none left.
+    around: tuple[int, ...] = ()
+    apart: dict[tuple[Any, Any], int] = field(default_factory=dict)
+    strays: bool = False
 
 
 @dataclass
@@ -102,6 +107,32 @@ class Versions:
             ]
             for coordinate in wrong:
                 del pair.distances[coordinate]
+        self._compare_loops(write, read, pair)
+
+    def _compare_loops(self, write: Access, read: Access, pair: _Pair) -> None:
+        """What a loop ahead of another one writes, that one reads trip by trip: the first trip what
+        the first wrote, or always so many later.
+        """
+        mine = [name for name in read.at if name not in write.at and type(name) is not int]
+        theirs = [name for name in write.at if name not in read.at and type(name) is not int]
+        if not mine or not theirs:
+            return
+        around = tuple(
+            trip
+            for name in read.at
+            if name in write.at and type(name) is not int
+            for trip in (*write.at[name], *read.at[name])
+        )
+        now = {
+            (there, here): read.at[here][0] - write.at[there][0]
+            for there in theirs
+            for here in mine
+        }
+        if not pair.apart or pair.around != around:
+            pair.around, pair.apart = around, now
+            return
+        pair.apart = {at: distance for at, distance in pair.apart.items() if now[at] == distance}
+        pair.strays |= not pair.apart
 
     def _compare_positions(self, write: Access, read: Access, name: str) -> None:
         """What is read at a position of a ring was written at that one."""
@@ -130,7 +161,8 @@ class Versions:
             if len(write.places) < 2:
                 continue
             fine = pair.started - write.coarse
-            if not fine or any((ring, one) in fine for ring, one, _ in pair.distances):
+            is_apart = fine and not any((ring, one) in fine for ring, one, _ in pair.distances)
+            if not is_apart and not pair.strays:
                 continue
             yield Finding(
                 TRIP,

@@ -19,6 +19,7 @@ from cutedialect.remarks import collecting
 RING = (Path(__file__).parent / "ring.mlir").read_text()
 RESULTS = (Path(__file__).parent / "results_in_a_row.mlir").read_text()
 STAGES = (Path(__file__).parent / "stage_of_another_trip.mlir").read_text()
+COMMITS = (Path(__file__).parent / "commit_of_multiplies.mlir").read_text()
 RELEASE = (
     "pipeline.consumer_release %ring at %from if %later {back = 1 : i32} "
     ": !pipeline.ring<2>, !pipeline.state<2>"
@@ -153,6 +154,30 @@ def test_a_read_gets_what_its_own_trip_wrote():
     (found,) = verdict_of(kernel_of(STAGES)).findings
     assert (found.code, found.op.name) == ("CD-R10", "cute.copy")
     assert verdict_of(kernel_of(STAGES.replace("%s[%zero]", "%s[%i]"))).findings == ()
+
+
+@pytest.mark.parametrize("is_persistent", [False, True])
+def test_a_loop_reads_trip_by_trip_what_another_loop_wrote(is_persistent):
+    """No loop is around the write and the read, or one that runs both anew."""
+    text = STAGES.replace("4,2):(4,1,128)", "4,4):(4,1,128)").replace("2 : i32", "4 : i32")
+    apart = "    }\n    cute.barrier\n    scf.for %m = %zero to %two step %one : i32 {\n      %from"
+    text = text.replace("      cute.barrier\n      %from", apart).replace("to %n", "to %two")
+    if is_persistent:
+        text = text.replace(LOOP, "    scf.for %item = %zero to %n step %one : i32 {\n" + LOOP)
+        text = text.replace("    }\n  }\n}", "    }\n    }\n  }\n}")
+    text = text.replace(", (%zero, %k)", ", (%zero, %m)")
+    (found,) = verdict_of(kernel_of(text)).findings
+    assert (found.code, found.op.name) == ("CD-R10", "cute.copy")
+    assert verdict_of(kernel_of(text.replace("%s[%zero]", "%s[%m]"))).findings == ()
+
+
+def test_a_commit_of_multiplies_tells_of_nothing_else():
+    (found,) = verdict_of(kernel_of(COMMITS)).findings
+    assert found.code == "CD-R1"
+    start = "        // expected-error"
+    assert COMMITS.count(start) == 1
+    ordered = COMMITS.replace(start, f"        cute.barrier\n{start}")
+    assert verdict_of(kernel_of(ordered)).findings == ()
 
 
 STRAYS = {
