@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from .events import GENERIC, Engine
-from .nodes import Event
+from .nodes import INSTANCE, Event, TeamPlan
 from .versions import Versions
 
 Clock = list[int]
@@ -25,23 +25,25 @@ Coordinates = dict[Any, tuple[int, ...]]
 class Team:
     """Warps of a role, or of an instance or turn of it, that run in step."""
 
-    def __init__(self, column: int, columns: int, role: int, name: str, warps: int) -> None:
+    def __init__(
+        self, column: int, columns: int, plan: TeamPlan, tensor: int, slots: list[Any]
+    ) -> None:
         self.column, self.columns = column, columns
-        self.role, self.name, self.warps = role, name, warps
-        # The first warp among those of the instance, and the number of the instance and the turn.
-        self.offset, self.instance, self.turn, self.elected = 0, 0, 0, False
-        self.is_paired = False
+        self.role, self.name, self.warps = plan.role, plan.name, plan.warps
+        self.offset, self.instance, self.turn = plan.offset, plan.instance, plan.turn
+        self.elected, self.is_paired = plan.is_elected, plan.is_paired
         self.clock: Clock = [0] * (2 * columns)
         # The column of its threads' accesses to tensor memory, which fences pass on; and what it
         # knew at its last fence behind a wait.
-        self.tensor = column
+        self.tensor = tensor
         self.tensor_clock: Clock = self.clock
         self.time = 1
         # The team's own time up to which neighboring warps know each other's accesses, and, of
         # these, those that a proxy fence followed: by how many warps met. 0: all of the team.
         self.met: dict[int, tuple[int, int]] = {0: (0, 0)}
         self.fenced = 0
-        self.slots: list[Any] = []
+        self.slots = slots[:]
+        self.slots[INSTANCE] = plan.instance
         # Whether the innermost loop around it is in its last trip.
         self.is_last = False
         self.counts: dict[Any, int] = {}

@@ -17,7 +17,6 @@ from .events import Does, Engine
 from .findings import Finding
 from .mbarriers import Ring
 from .nodes import (
-    INSTANCE,
     OF_NO_STATE,
     Body,
     Branch,
@@ -70,25 +69,18 @@ class Machine:
 
     def __post_init__(self) -> None:
         skeleton = self.skeleton
-        self.teams: list[Team] = []
-        plans = list(_teams(skeleton))
-        count = len(plans)
+        count = len(skeleton.teams)
         columns = 4 * count + len(skeleton.rings)
-        for column, (role, name, warps, offset, instance, turn, elected) in enumerate(plans):
-            team = Team(column, columns, role, name, warps)
-            team.offset, team.instance, team.turn, team.elected = offset, instance, turn, elected
-            team.tensor = 3 * count + column
-            team.is_paired = role >= 0 and skeleton.roles[role].pair is not None
-            team.slots = [0] * skeleton.slots
-            team.slots[INSTANCE] = instance
-            for slot, constant in skeleton.constants.items():
-                team.slots[slot] = constant
-            for slot, argument in skeleton.inputs.items():
-                team.slots[slot] = ("input", argument.index)
-            self.teams.append(team)
-        self.rings = [
-            Ring(op, 4 * count + at, skeleton.cluster) for at, op in enumerate(skeleton.rings)
+        slots: list[Any] = [0] * skeleton.slots
+        for slot, constant in skeleton.constants.items():
+            slots[slot] = constant
+        for slot, argument in skeleton.inputs.items():
+            slots[slot] = ("input", argument.index)
+        self.teams = [
+            Team(column, columns, plan, 3 * count + column, slots)
+            for column, plan in enumerate(skeleton.teams)
         ]
+        self.rings = [Ring(plan, 4 * count + at) for at, plan in enumerate(skeleton.rings)]
         self.versions = Versions()
         self.shadows = [
             Shadow(name, is_tensor_memory, versions=self.versions)
@@ -320,7 +312,7 @@ class Machine:
                     f"stage {at} of {ring.name} is full at the end, and no role has waited for it: "
                     "expected a wait, and a state that advances as the producer's does",
                 )
-        for at, barrier in enumerate(ring.empty if ring.is_signaled else ()):
+        for at, barrier in enumerate(ring.empty if ring.plan.is_signaled else ()):
             if barrier.last is not None and barrier.phases > barrier.awaited:
                 self.report(
                     findings.PENDING,
@@ -415,27 +407,6 @@ class Machine:
                         "front",
                         access.event,
                     )
-
-
-def _teams(
-    skeleton: Skeleton,
-) -> Iterable[tuple[int, str, int, int, int, int, bool]]:
-    """(role, name, warps, first warp, instance, turn, elected) of each team."""
-    if not skeleton.roles:
-        yield -1, "main", skeleton.warps, 0, 0, 0, False
-        return
-    for at, role in enumerate(skeleton.roles):
-        warps = len(role.warp_range) // role.teams
-        size = skeleton.turns.get(at) or warps
-        for instance in range(role.teams):
-            for turn in range(warps // size):
-                name = role.role.data
-                if role.teams > 1:
-                    name += f" #{instance}"
-                if size < warps:
-                    name += f".{turn}"
-                elected = role.elect is not None
-                yield at, name, size, turn * size, instance, turn, elected
 
 
 def _move(slots: list[Any], pairs: Iterable[tuple[int, int]]) -> None:

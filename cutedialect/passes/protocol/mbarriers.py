@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from math import prod
+from dataclasses import dataclass
 
 from cutedialect.dialects.pipeline import ConsumerReleaseOp, CreateOp
 
 from .clocks import Clock
-from .nodes import Event
+from .nodes import Event, RingPlan
 
 
 @dataclass
@@ -16,16 +15,13 @@ class MBarrier:
     """One mbarrier: how many phases are complete, and what the last one has passed on."""
 
     count: int
-    pending: int = 0
+    pending: int
     bytes: int = 0
     phases: int = 0
     awaited: int = 0
     clock: Clock | None = None
     gathered: Clock | None = None
     last: Event | None = None
-
-    def __post_init__(self) -> None:
-        self.pending = self.count
 
     def gather(self, clock: Clock) -> None:
         """An arrival of the present phase passes on what a clock says."""
@@ -42,48 +38,47 @@ class MBarrier:
             self.clock, self.gathered = self.gathered, None
 
 
-@dataclass
 class Ring:
     """The barriers of a ring. CTAs of a cluster run the same program: what one does to its peers,
     they do to it, so that an arrival here stands for those of all.
     """
 
-    op: CreateOp
-    column: int
-    cluster: int
-    full: list[MBarrier] = field(default_factory=list)
-    empty: list[MBarrier] = field(default_factory=list)
-    loads: int = 0
-
-    def __post_init__(self) -> None:
-        op = self.op
-        self.stages = op.stages
-        self.full = [MBarrier(op.producers.value.data) for _ in range(op.stages)]
-        self.empty = [MBarrier(op.consumers.value.data) for _ in range(op.stages)]
-        peers = len({0} | {i * step for extent, step in op.peer_groups for i in range(extent)})
-        pair = 2 if op.is_paired else 1
-        # Arrivals at a barrier for each of this CTA, of threads and of commits.
-        self.releases = peers * pair * (self.cluster if op.is_led else 1)
-        self.commits = peers
-        # Whether its empty barriers get arrivals for which nobody waits but who fills it.
-        self.is_signaled = op.is_released and (
-            op.is_shared
-            or any(
-                isinstance(use.operation, ConsumerReleaseOp) and use.operation.commits is not None
-                for use in op.ring.uses
-            )
-        )
-        # Bytes that come to a stage for each that a copy of this CTA brings.
-        self.copies = pair if "tma" in op.kinds else 1
-
-    @property
-    def expected_bytes(self) -> int:
-        """Transaction bytes of a stage."""
-        return 0 if self.op.bytes is None else self.op.bytes.value.data
+    def __init__(self, plan: RingPlan, column: int) -> None:
+        self.plan, self.column = plan, column
+        self.stages = plan.stages
+        self.full = [MBarrier(plan.producers, plan.producers) for _ in range(plan.stages)]
+        self.empty = [MBarrier(plan.consumers, plan.consumers) for _ in range(plan.stages)]
+        self.loads = 0
 
     @property
     def name(self) -> str:
         """How messages call it."""
-        hint = self.op.ring.name_hint
-        uses = prod((self.stages,))
-        return f"ring %{hint}" if hint else f"a ring of {uses} stages ({self.op.kind.data})"
+        return self.plan.name
+
+
+def plan_of(op: CreateOp, cluster: int) -> RingPlan:
+    """What the barriers of a ring count in a cluster of so many CTAs."""
+    kinds = frozenset(op.kinds)
+    peers = len({0} | {i * step for extent, step in op.peer_groups for i in range(extent)})
+    pair = 2 if op.is_paired else 1
+    hint = op.ring.name_hint
+    signals = (
+        isinstance(use.operation, ConsumerReleaseOp) and use.operation.commits is not None
+        for use in op.ring.uses
+    )
+    return RingPlan(
+        name=f"ring %{hint}" if hint else f"a ring of {op.stages} stages ({op.kind.data})",
+        stages=op.stages,
+        producers=op.producers.value.data,
+        consumers=op.consumers.value.data,
+        expected_bytes=0 if op.bytes is None else op.bytes.value.data,
+        kinds=kinds,
+        is_released=op.is_released,
+        is_in_tensor_memory=op.is_in_tensor_memory,
+        is_led=op.is_led,
+        forwards=op.is_paired and op.is_in_tensor_memory,
+        is_signaled=op.is_released and (op.is_shared or any(signals)),
+        releases=peers * pair * (cluster if op.is_led else 1),
+        commits=peers,
+        copies=pair if "tma" in kinds else 1,
+    )

@@ -166,6 +166,45 @@ Body = tuple[Operation, int]
 """The op and the number of its region, of a body that has events."""
 
 
+class RingPlan(NamedTuple):
+    """What the barriers of a ring count. `releases` and `commits` are the arrivals at an
+    empty barrier for each of this CTA's, of threads and of commits; `copies` the bytes that come to
+    a stage for each that a copy of this CTA brings.
+    """
+
+    name: str
+    stages: int
+    producers: int
+    consumers: int
+    expected_bytes: int
+    kinds: frozenset[str]
+    is_released: bool
+    is_in_tensor_memory: bool
+    is_led: bool
+    forwards: bool
+    """Whether the leader of a pair passes its waits on."""
+    is_signaled: bool
+    """Whether its empty barriers get arrivals for which nobody waits but who fills it."""
+    releases: int
+    commits: int
+    copies: int
+
+
+class TeamPlan(NamedTuple):
+    """Warps that run in step: their role (-1: none) and its name, how many they are, the first one
+    among those of the instance, and the numbers of the instance and of the turn.
+    """
+
+    role: int
+    name: str
+    warps: int
+    offset: int = 0
+    instance: int = 0
+    turn: int = 0
+    is_elected: bool = False
+    is_paired: bool = False
+
+
 @dataclass
 class Skeleton:
     """A kernel: its nodes, the number of slots, arenas and registers, its rings and roles, and the
@@ -178,8 +217,9 @@ class Skeleton:
     nodes: tuple[Node, ...] = ()
     slots: int = 0
     arenas: list[tuple[str, bool]] = field(default_factory=list)
-    rings: list[pipeline.CreateOp] = field(default_factory=list)
+    rings: list[RingPlan] = field(default_factory=list)
     roles: list[pipeline.RoleOp] = field(default_factory=list)
+    teams: list[TeamPlan] = field(default_factory=list)
     turns: dict[int, int] = field(default_factory=dict)
     inputs: dict[int, Any] = field(default_factory=dict)
     constants: dict[int, int] = field(default_factory=dict)

@@ -75,7 +75,7 @@ def _load(machine: Machine, team: Team, event: Event) -> None:
     for access in machine.touch(team, event, True, ring.column, ring.loads):
         access.column = ring.column
     count = event.count if event.does is not Does.REQUEST else 16
-    barrier.bytes -= count * ring.copies
+    barrier.bytes -= count * ring.plan.copies
     barrier.last = event
     clock = team.clock[:]
     clock[ring.column] = ring.loads
@@ -85,7 +85,7 @@ def _load(machine: Machine, team: Team, event: Event) -> None:
             findings.BYTES,
             event,
             f"brings more bytes than stage {stage} of {ring.name} expects: expected "
-            f"{ring.expected_bytes}, got {-barrier.bytes} more",
+            f"{ring.plan.expected_bytes}, got {-barrier.bytes} more",
         )
     barrier.complete()
 
@@ -137,7 +137,7 @@ def _acquire(machine: Machine, team: Team, event: Event) -> bool:
     position = team.slots[event.state]
     team.waited[event.ring] = position
     stage = position % ring.stages
-    if ring.op.is_released and not _await(
+    if ring.plan.is_released and not _await(
         machine, team, event, ring.empty[stage], position // ring.stages
     ):
         return False
@@ -149,7 +149,7 @@ def _expect(machine: Machine, team: Team, event: Event) -> bool:
     ring = machine.rings[event.ring]
     barrier = ring.full[team.slots[event.state] % ring.stages]
     team.step()
-    barrier.bytes += ring.expected_bytes
+    barrier.bytes += ring.plan.expected_bytes
     _arrive(machine, event, ring, barrier, 1, team.published())
     return True
 
@@ -183,7 +183,7 @@ def _wait(machine: Machine, team: Team, event: Event) -> bool:
     if not _await(machine, team, event, barrier, phase):
         return False
     team.waited[event.ring] = position
-    if ring.op.is_paired and ring.op.is_in_tensor_memory:
+    if ring.plan.forwards:
         team.forwards.setdefault(event.ring, {})[position] = event
     return True
 
@@ -195,7 +195,7 @@ def _forward(machine: Machine, team: Team, event: Event) -> bool:
 
 def _commit(machine: Machine, team: Team, event: Event) -> bool:
     ring = machine.rings[event.ring]
-    kinds = ring.op.kinds
+    kinds = ring.plan.kinds
     barrier = ring.full[team.slots[event.state] % ring.stages]
     team.step()
     if "tcgen05" in kinds:
@@ -229,15 +229,15 @@ def _committed(machine: Machine, team: Team) -> Clock:
 def _release(machine: Machine, team: Team, event: Event) -> bool:
     ring = machine.rings[event.ring]
     position = team.slots[event.state] - event.count
-    if not ring.op.is_released:
+    if not ring.plan.is_released:
         return True
     barrier = ring.empty[position % ring.stages]
     team.step()
     if event.is_read:
-        _arrive(machine, event, ring, barrier, ring.commits, _committed(machine, team))
+        _arrive(machine, event, ring, barrier, ring.plan.commits, _committed(machine, team))
         return True
-    arrivals = (1 if team.elected else team.warps) * ring.releases
-    if ring.op.is_led and team.is_paired:
+    arrivals = (1 if team.elected else team.warps) * ring.plan.releases
+    if ring.plan.is_led and team.is_paired:
         arrivals //= 2  # Only one CTA of a pair has the role.
     _arrive(machine, event, ring, barrier, arrivals, team.published())
     return True

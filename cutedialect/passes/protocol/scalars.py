@@ -140,7 +140,7 @@ def units_of(ops: Iterable[Operation]) -> dict[tuple[int, int], int]:
     """
     units: dict[tuple[int, int], int] = {}
     for op in ops:
-        if not isinstance(op, cute.DimOp):
+        if type(op) is not cute.DimOp:
             continue
         whole: SSAValue = op.memref
         if isinstance(whole, OpResult) and isinstance(whole.op, cute.MemberOp):

@@ -4,7 +4,7 @@ run in each case of trips (`machine.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from xdsl.dialects import scf
@@ -18,6 +18,8 @@ from cutedialect.layout.errors import LayoutError
 
 from . import regions
 from .events import Does, Engine, Row, operands_of, row_of
+from .mbarriers import plan_of
+from .needed import needed_in
 from .nodes import (
     INSTANCE,
     OF_NO_STATE,
@@ -31,6 +33,7 @@ from .nodes import (
     Skeleton,
     Stage,
     Sum,
+    TeamPlan,
     Touch,
     View,
     While,
@@ -40,27 +43,6 @@ from .scalars import constant_of, function_of, step_of, units_of
 
 # Bytes of a buffer whose granules are its elements.
 _SMALL_BYTES = 512
-
-
-# The operands that control and places of accesses depend on, by class of op.
-_NUMBERS: dict[type[Operation], tuple[str, ...]] = {
-    scf.ForOp: ("lb", "ub", "step"),
-    scf.IfOp: ("cond",),
-    scf.ConditionOp: ("condition",),
-    cute.StageOp: ("index",),
-    pipeline.ReceiveOp: ("index",),
-    pipeline.RequestOp: ("index",),
-    pipeline.ResponseOp: ("index", "otherwise"),
-    pipeline.SendOp: ("index", "value"),
-    pipeline.AdvanceOp: ("count",),
-    cute.CopyOp: ("pred",),
-    pipeline.ConsumerReleaseOp: ("pred",),
-    pipeline.TurnWaitOp: ("pred",),
-    pipeline.TurnPassOp: ("pred",),
-    cute.GemmOp: ("keeps",),
-    cute.ClaimOp: ("total",),
-    cute.CancelLaunchOp: ("total",),
-}
 
 
 _AT_A_STATE = frozenset(
@@ -139,12 +121,13 @@ class _Extraction:
         ops = list(walk(self.kernel.body))
         self._find_registers(ops)
         self._find_arenas(ops)
-        self._find_needed(ops)
+        self.needed = needed_in(ops)
         self.found.units = units_of(ops)
         for argument in self.kernel.body.block.args:
             self.found.inputs[self.slot(argument)] = argument
         self.found.nodes = self.block(self.kernel.body.block)
         self.found.slots = len(self.slots)
+        self.found.teams = list(_teams(self.found))
         self._narrow()
         return self.found
 
@@ -181,18 +164,18 @@ class _Extraction:
     def _find_registers(self, ops: Sequence[Operation]) -> None:
         """Number the register tiles that asynchronous multiplies use."""
         for op in ops:
-            if isinstance(op, cute.GemmOp) and isinstance(op.atom, cute_nvgpu.Sm90MmaType):
+            if type(op) is cute.GemmOp and isinstance(op.atom, cute_nvgpu.Sm90MmaType):
                 for value in (op.a, op.b, op.acc):
                     if isinstance(value.type, FragmentType):
                         self.registers.setdefault(_root(value), len(self.registers))
 
     def _find_arenas(self, ops: Sequence[Operation]) -> None:
         """Buffers that share storage are one arena, whose granule is their smallest element."""
-        shared = [op for op in ops if isinstance(op, cute.AllocSmemOp) and op.offset is not None]
+        shared = [op for op in ops if type(op) is cute.AllocSmemOp and op.offset is not None]
         bits = max(self.granule_bits, min((_type(op.result).bits for op in shared), default=8))
         overlay = -1
         for op in ops:
-            if isinstance(op, cute.AllocSmemOp):
+            if type(op) is cute.AllocSmemOp:
                 type_ = _type(op.result)
                 if op.offset is None:
                     # Slots of a few bytes lie side by side.
@@ -204,7 +187,7 @@ class _Extraction:
                     at, start, granule = overlay, op.offset.value.data * 8 // bits, bits
                 granules = Granules(type_.bits, granule)
                 self.views[op.result] = View(at, type_.layout, granules, start, ())
-            elif isinstance(op, cute.AllocTmemOp):
+            elif type(op) is cute.AllocTmemOp:
                 type_ = _type(op.result)
                 under = None if op.over is None else self.views[op.over].arena
                 at = self._arena(op) if under is None else under
@@ -217,19 +200,6 @@ class _Extraction:
         hint = op.results[0].name_hint
         self.found.arenas.append((f"%{hint}" if hint else name, is_tensor_memory))
         return len(self.found.arenas) - 1
-
-    def _find_needed(self, ops: Sequence[Operation]) -> None:
-        """The values that control and places of accesses depend on."""
-        waiting: list[SSAValue] = []
-        for op in ops:
-            names = _NUMBERS.get(type(op))
-            if names is not None:
-                waiting += operands_of(op, names)  # type: ignore[arg-type]
-        while waiting:
-            value = waiting.pop()
-            if value not in self.needed:
-                self.needed.add(value)
-                waiting += _sources(value)
 
     # Blocks, in order.
 
@@ -270,7 +240,7 @@ class _Extraction:
 
     def _is_event(self, op: Operation) -> bool:
         """Whether an op that gives something reads registers in flight beside."""
-        return isinstance(op, cute.AnyOp) and _root(op.source) in self.registers
+        return type(op) is cute.AnyOp and _root(op.source) in self.registers
 
     def _pairs(
         self, values: Sequence[SSAValue], targets: Sequence[SSAValue]
@@ -354,7 +324,7 @@ class _Extraction:
     def _made(self, op: Operation) -> Number | None:
         if isinstance(op, pipeline.CreateOp):
             self.rings[op.ring] = len(self.found.rings)
-            self.found.rings.append(op)
+            self.found.rings.append(plan_of(op, self.found.cluster))
             return None
         assert isinstance(op, pipeline.StateOp)
         slot = self.slot(op.state)
@@ -365,12 +335,13 @@ class _Extraction:
         return Number(slot, lambda values, number: 0, ())
 
     def _given(self, op: Operation) -> Number | Sum | Place | None:
-        if isinstance(op, pipeline.BarrierOp):
+        kind = type(op)
+        if kind is pipeline.BarrierOp:
             self.barriers[op.barrier] = self.states[op.state]
             return None
-        if isinstance(op, pipeline.InstanceOp):
+        if kind is pipeline.InstanceOp:
             return Number(self.slot(op.index), lambda values, _: values[0], (INSTANCE,))
-        if isinstance(op, pipeline.IndexOp):
+        if kind is pipeline.IndexOp:
             ring, state = self.states[op.state]
             position = self.slots[("position", op)] = len(self.slots)
             self.stages[op.index] = Stage(ring, position)
@@ -562,6 +533,24 @@ class _Extraction:
                 return None
 
 
+def _teams(skeleton: Skeleton) -> Iterable[TeamPlan]:
+    """The teams of a kernel: the instances and turns of each role, or all of its warps."""
+    if not skeleton.roles:
+        yield TeamPlan(-1, "main", skeleton.warps)
+    for at, role in enumerate(skeleton.roles):
+        warps = len(role.warp_range) // role.teams
+        size = skeleton.turns.get(at) or warps
+        is_elected, is_paired = role.elect is not None, role.pair is not None
+        for instance in range(role.teams):
+            for turn in range(warps // size):
+                name = role.role.data
+                if role.teams > 1:
+                    name += f" #{instance}"
+                if size < warps:
+                    name += f".{turn}"
+                yield TeamPlan(at, name, size, turn * size, instance, turn, is_elected, is_paired)
+
+
 _CONTROL: dict[type[Operation], Callable[[_Extraction, Any], Node | None]] = {
     scf.ForOp: _Extraction._loop,
     scf.IfOp: _Extraction._branch,
@@ -630,49 +619,3 @@ def _type(value: SSAValue) -> MemRefType:
     type_ = value.type
     assert isinstance(type_, MemRefType)
     return type_
-
-
-def _sources(value: SSAValue) -> list[SSAValue]:
-    """The values that a value is computed from, through loops and branches."""
-    if isinstance(value, OpResult):
-        op, at = value.op, value.index
-        match op:
-            case scf.ForOp():
-                last = op.body.block.last_op
-                assert last is not None
-                return [op.iter_args[at], last.operands[at], op.body.block.args[at + 1]]
-            case scf.IfOp():
-                return [region.block.last_op.operands[at] for region in op.regions]  # type: ignore[union-attr]
-            case scf.WhileOp():
-                last = op.before_region.block.last_op
-                assert isinstance(last, scf.ConditionOp)
-                return [last.args[at]]
-            case cute.MapOp() | cute.AnyOp() | pipeline.IndexOp():
-                return []
-            case _:
-                return [operand for operand in op.operands if not _is_state(operand)]
-    block = value.owner
-    assert isinstance(block, Block)
-    parent = block.parent_op()
-    at = value.index  # type: ignore[attr-defined]
-    match parent:
-        case scf.ForOp():
-            if at == 0:
-                return []
-            last = block.last_op
-            assert last is not None
-            return [parent.iter_args[at - 1], last.operands[at - 1]]
-        case scf.WhileOp():
-            if block is parent.before_region.block:
-                last = parent.after_region.block.last_op
-                assert last is not None
-                return [parent.arguments[at], last.operands[at]]
-            last = parent.before_region.block.last_op
-            assert isinstance(last, scf.ConditionOp)
-            return [last.args[at]]
-        case _:
-            return []
-
-
-def _is_state(value: SSAValue) -> bool:
-    return isinstance(value.type, pipeline.StateType | pipeline.RingType | FragmentType)
