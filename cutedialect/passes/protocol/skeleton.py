@@ -19,7 +19,6 @@ from cutedialect.layout.errors import LayoutError
 from . import regions
 from .events import Does, Engine, Row, operands_of, row_of
 from .mbarriers import plan_of
-from .needed import needed_in
 from .nodes import (
     INSTANCE,
     OF_NO_STATE,
@@ -39,7 +38,7 @@ from .nodes import (
     While,
 )
 from .regions import LANES_PER_WARP, Granules
-from .scalars import constant_of, function_of, step_of, units_of
+from .scalars import constant_of, function_of, needed_in, step_of, units_of
 
 # Bytes of a buffer whose granules are its elements.
 _SMALL_BYTES = 512
