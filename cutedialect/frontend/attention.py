@@ -10,26 +10,20 @@ from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from cutedialect.choosing.attention_parameters import open_parameters
-from cutedialect.choosing.attention_problem import WARPGROUP_TARGETS, WIDE, AttentionProblem
-from cutedialect.choosing.attention_space import ATTENTION as SPACE
-from cutedialect.choosing.attention_space import tile_columns
-from cutedialect.choosing.choose import choose
+from cutedialect.choosing.attention_problem import AttentionProblem
 from cutedialect.schedule import Schedule
 
 from .attention_operands import Packing, Window, columns_of
 from .attention_scales import HeadScales, split_scales
-from .attention_splits import Work, parts_of, processors_of, without_parts
-from .attention_views import (
-    follow_each_other,
-)
+from .attention_splits import Work, parts_of, without_parts
+from .attention_views import follow_each_other
 from .declarations import ATTENTION
+from .declared_spaces import SpacedCall
 from .doors import Door
-from .dtypes import DType, f16, f32, i32
-from .fitting import Memory, fitted
+from .dtypes import DType, f32, i32
 from .gemm_operands import check_types
 from .kernel import TensorSpec
-from .launch import Variants, as_schedule, check_arch, compile_kernel, default_arch, spec_of
+from .launch import Variants, as_schedule, check_arch, compile_kernel, default_arch
 from .library.attention import attention as program
 from .library.split_attention import split_attention
 from .ready_attention import ReadyAttention
@@ -40,10 +34,6 @@ _LOG2_E = math.log2(math.e)
 # Rows of heads that share keys are those of one tile where they are so many of a head, or so many
 # of all heads: then one tile holds them.
 _MOST_FOLDED, _MOST_TOGETHER = 8, 64
-# Columns that two warpgroups share, each whole lines of shared memory.
-_WIDE_UNIT = 128
-# Bytes that divide the strides of what TMA copies, and of what asynchronous copies do.
-_BOX_ALIGN, _WORD_BYTES = 16, 4
 
 
 class AttentionCall(Checked):
@@ -82,55 +72,59 @@ class AttentionCall(Checked):
         """Compile (or find) the kernel; an empty output has none. Of a call without a schedule, one
         that spills gives way to one with fewer keys in a block.
         """
-        backend, schedule = self.given.backend, as_schedule(self.given.schedule)
+        backend = self.given.backend
         target = self.given.arch or default_arch(backend)
         check_arch(target)
         check_types(self.q, self.q, target)
-        problem = self.problem(target, backend)
-        if schedule is not None and schedule.tile is not None and len(schedule.tile) != 2:
-            raise ValueError(f"schedule: expected a tile (rows, keys), got {schedule.tile}")
-
-        def choice(given: Schedule | None) -> Any:
-            # What spills stays where its keys are given: the launch tells.
-            stays = given is not None and given.tile is not None
-            return None if stays else partial(choose, SPACE, problem, given)
-
-        memory = Memory(lambda: f"attention {problem.kernel_class}", target)
-        prepared = partial(self._prepared_with, problem, backend)
-        return fitted(prepared, choice, schedule, backend, memory, partial(_kept, self, target))
+        call = self._of_program(as_schedule(self.given.schedule), target, backend)
+        if call.given is not None and call.given.tile is not None and len(call.given.tile) != 2:
+            raise ValueError(f"schedule: expected a tile (rows, keys), got {call.given.tile}")
+        return call.fitted(partial(self._prepared_with, call), partial(_kept, self, call))
 
     def prepared_with(self, given: Schedule | None, target: str, backend: str) -> ReadyAttention:
         """The call with the choice that has the fields of a schedule."""
-        return self._prepared_with(self.problem(target, backend), backend, given, None)
+        call = self._of_program(given, target, backend)
+        return self._prepared_with(call, given, call.chosen(given))
 
-    def _prepared_with(
-        self, problem: AttentionProblem, backend: str, given: Schedule | None, best: Schedule | None
-    ) -> ReadyAttention:
-        """The call with what was chosen, where `given` is what it gives of that."""
-        chosen = choose(SPACE, problem, given) if best is None else best
-        out, target = self.given.out, problem.arch
-        folds = self.folds(out)
-        parts = self._parts(chosen, folds, target, backend)
-        chosen = without_parts(chosen)
-        ready = self._ready(chosen, folds, parts)
-        if 0 in self.out_shape:
-            return ready
-        options = _options(problem, chosen) | {
-            "dims": problem.dims,
+    def problem(self, target: str, backend: str) -> AttentionProblem:
+        """What the choice of a schedule depends on."""
+        return self._of_program(None, target, backend).problem
+
+    def _of_program(self, given: Schedule | None, target: str, backend: str) -> SpacedCall:
+        """The call of the program, as one of its users makes it: tiles have a row, until it is
+        chosen how many.
+        """
+        ready = self._ready(Schedule(), 1)
+        taken = split_attention if ready.gathers else program
+        named = dict.fromkeys(program.parameters) | dict(
+            zip(taken.parameters, self.arguments(ready, self._result, self._lse), strict=True)
+        )
+        options = {
             "page_size": 0 if self.block_table is None else self.k.shape[2],
             # The largest score is that of the largest product only with a positive factor.
             "is_scaled_first": self.softcap is not None or self.scale <= 0,
             "arch": target,
             "backend": backend,
         }
+        return SpacedCall.of(program, named, given, options)
+
+    def _prepared_with(
+        self, call: SpacedCall, given: Schedule | None, chosen: Schedule
+    ) -> ReadyAttention:
+        """The call with what was chosen, where `given` is what it gives of that."""
+        ready = self._ready(without_parts(chosen), self._parts(chosen, call.arch, call.backend))
+        if 0 in self.out_shape:
+            return ready
+
+        def options(of: Schedule) -> dict[str, Any]:
+            return call.filled(without_parts(of))
 
         def near(other: Schedule) -> dict[str, Any]:
-            return _options(problem, without_parts(choose(SPACE, problem, other)))
+            return options(call.chosen(other))
 
-        lse = TensorSpec(self.out_shape[:-1], f32, align=4) if self.returns_lse else None
-        args = self.arguments(ready, self._result, lse)
-        taken = split_attention if parts > 1 or ready.gathers else program
-        kernel = compile_kernel(taken, args, options, Variants(given or Schedule(), near))
+        args = self.arguments(ready, self._result, self._lse)
+        taken = split_attention if ready.parts is not None or ready.gathers else program
+        kernel = compile_kernel(taken, args, options(chosen), Variants(given or Schedule(), near))
         return replace(ready, kernel=kernel)
 
     @property
@@ -147,64 +141,27 @@ class AttentionCall(Checked):
         """The output, or its spec."""
         return self.new_result() if self.given.out is None else self.given.out
 
-    def problem(self, target: str, backend: str) -> AttentionProblem:
-        """What the choice of a schedule depends on."""
-        folds = self.folds(self.given.out)
-        dims, sliced = self.dims(target), self._is_sliced
-        left, right = self.masks()
-        is_packed = self.packing is not None
-        return AttentionProblem(
-            dims,
-            rows=self.rows_each() if is_packed else self._rows_of_tiles(folds),
-            keys=None if is_packed else self.key_shape()[2],
-            bits=self.k.dtype.bits,
-            loads_boxes=self.loads_boxes() and not self._gathers(folds),
-            is_uneven=(left, right) != (None, None) or sliced,
-            keeps_more=left is not None or sliced or self.returns_lse,
-            is_paged=self.block_table is not None,
-            bits_q=self.q.dtype.bits,
-            is_sliced=sliced,
-            is_packed=is_packed,
-            group=self.group,
-            has_window=left is not None,
-            stores_boxes=is_boxes(self._result, "out"),
-            bits_out=self.out_dtype.bits,
-            is_capped=self.softcap is not None,
-            is_f16=self.q.dtype == f16,
-            returns_lse=self.returns_lse,
-            is_latent=self.is_latent,
-            sequences=self.sequences((self.heads or 1) if folds else self.q.shape[1]),
-            processors=processors_of(target, backend),
-            is_padded=dims != (self.q.shape[-1], self.v.shape[-1]),
-            sees=None if left is None or right is None else left + right + 1,
-            is_shifted=self.is_shifted(),
-            arch=target,
-        )
-
     @property
-    def _is_sliced(self) -> bool:
-        """Whether a sequence is a slice of k and v, or scattered over them."""
-        return (self.lengths, self.packing, self.block_table) != (None, None, None)
+    def _lse(self) -> TensorSpec | None:
+        """What the logarithms look like, where they are asked for."""
+        return TensorSpec(self.out_shape[:-1], f32, align=4) if self.returns_lse else None
 
-    def _rows_of_tiles(self, folds: bool) -> int | None:
-        """The rows that tiles are made of."""
-        queries = self.q.shape[2]
-        return self.group * queries if folds and queries is not None else queries
-
-    def _gathers(self, folds: bool) -> bool:
+    def _gathers(self) -> bool:
         """Whether rows of heads that share keys are brought together first."""
-        return folds and not follow_each_other(self.q.value, self.heads or 1)
+        return self.folds and not follow_each_other(self.q.value, self.heads or 1)
 
-    def _parts(self, chosen: Schedule, folds: bool, target: str, backend: str) -> int:
+    def _parts(self, chosen: Schedule, target: str, backend: str) -> int:
         """Into how many parts keys are split."""
-        rows, times = self._rows_of_tiles(folds), 1 if folds else self.group
+        rows, times = self.q.shape[2], self.group
+        if self.folds and rows is not None:
+            rows, times = self.group * rows, 1
         work = Work(self.key_shape(), rows, times, self.masks(), self.packing is not None)
         return parts_of(work, chosen, target, backend)
 
-    def _ready(self, chosen: Schedule, folds: bool, parts: int) -> ReadyAttention:
+    def _ready(self, chosen: Schedule, parts: int) -> ReadyAttention:
         """What runs the call, without a kernel."""
         heads, rows = self.heads or 1, chosen.tile[0] if chosen.tile else 1
-        queries = folds and self.masks() != (None, None)
+        queries = self.folds and self.masks() != (None, None)
         return ReadyAttention(
             None,
             self.out_shape,
@@ -215,8 +172,8 @@ class AttentionCall(Checked):
             self.scalars(),
             self.scales,
             None if self.packing is None else self.items(rows, heads, self.group),
-            folds,
-            self._gathers(folds),
+            self.folds,
+            self._gathers(),
             _scalar(self.q.shape[2], i32) if queries else None,
             None if parts == 1 else _scalar(parts, i32),
         )
@@ -230,20 +187,6 @@ class AttentionCall(Checked):
         offsets = () if packing is None else (packing.q_offsets.value, packing.k_offsets.value)
         arrays = self.q.value, self.k.value, values, out, lse, lengths, table
         return ready.arguments((*arrays, *self.given_scales, *offsets))
-
-    def dims(self, arch: str) -> tuple[int, int]:
-        """The head dimensions as tiles have them."""
-        bits = self.q.dtype.bits
-        takes_boxes = arch in WARPGROUP_TARGETS and self.loads_boxes()
-        depth, width = (
-            tile_columns(each.shape[-1] or 0, bits, takes_boxes) for each in (self.q, self.v)
-        )
-        if max(depth, width) <= WIDE:
-            return depth, width
-        width = -(-width // _WIDE_UNIT) * _WIDE_UNIT
-        # So wide that they hold values which are columns of keys.
-        least = width if self.is_latent else 0
-        return max(least, -(-depth // (_WIDE_UNIT // 2)) * (_WIDE_UNIT // 2)), width
 
     def key_shape(self) -> tuple[int | None, ...]:
         """The shape of k without pages."""
@@ -268,11 +211,12 @@ class AttentionCall(Checked):
             batch = None if count is None else count - 1
         return None if batch is None or heads is None else batch * heads
 
-    def folds(self, out: Any) -> bool:
+    @property
+    def folds(self) -> bool:
         """Whether rows of heads that share keys are made the rows of one tile: where they are few,
         one stride leads from each to the next of the output, and one scale is that of them all.
         """
-        heads, rows = self.heads or 1, self.q.shape[2]
+        heads, rows, out = self.heads or 1, self.q.shape[2], self.given.out
         if self.packing or self.scales.of_rows or not rows or self.q.shape[1] == heads:
             return False
         if rows > _MOST_FOLDED and rows * (self.q.shape[1] or 0) // heads > _MOST_TOGETHER:
@@ -302,15 +246,6 @@ class AttentionCall(Checked):
         row = (self.out_shape[-1] or 16) * self.out_dtype.bits // 8
         return min(16, row & -row)
 
-    def loads_boxes(self) -> bool:
-        """Whether all of q, k and v are tensors that TMA loads as they are."""
-        return all(is_boxes(each.value, each.name) for each in (self.q, self.k, self.v))
-
-    def is_shifted(self) -> bool:
-        """Whether rows of q, k or v may begin at any element, not at words."""
-        specs = [spec_of(each.value, each.name) for each in (self.q, self.k, self.v)]
-        return any(isinstance(each, TensorSpec) and each.align < _WORD_BYTES for each in specs)
-
     def items(self, rows: int, heads: int, group: int) -> tuple[int | None, ...]:
         """A shape that covers the work items of the packed sequences, which need not be known: each
         has one tile of `rows` more than whole ones in it at most.
@@ -321,22 +256,11 @@ class AttentionCall(Checked):
         return (number, heads, group) if group > 1 else (number, heads)
 
 
-def _kept(call: AttentionCall, target: str) -> Schedule | None:
+def _kept(call: AttentionCall, of_program: SpacedCall) -> Schedule | None:
     """What tuning found for calls like this one."""
-    from .attention_tuning import kept_schedule
+    from .attention_tuning import problem_class
 
-    return kept_schedule(call, target)
-
-
-def _options(problem: AttentionProblem, chosen: Schedule) -> dict[str, Any]:
-    """The schedule, and the parameters of the program that go with it."""
-    return open_parameters(problem, chosen) | {"schedule": chosen}
-
-
-def is_boxes(value: object, name: str) -> bool:
-    """Whether TMA takes boxes of an argument; an array without elements may have any strides."""
-    spec = spec_of(value, name)
-    return isinstance(spec, TensorSpec) and spec.align == _BOX_ALIGN and spec.contiguous == 3
+    return of_program.tuned(problem_class(call))
 
 
 def _scalar(value: float | None, dtype: DType) -> Any:

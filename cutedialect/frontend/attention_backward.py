@@ -17,7 +17,8 @@ from cutedialect.choosing.attention_space import tile_columns
 from cutedialect.choosing.choose import choose
 from cutedialect.schedule import Schedule
 
-from .attention import AttentionCall, is_boxes
+from .attention import AttentionCall
+from .attention_facts import is_boxes
 from .attention_operands import differ, last_stride
 from .attention_scales import split_scales
 from .attention_splits import processors_of
@@ -177,7 +178,7 @@ class AttentionBackwardCall:
         return adds and not (is_wide or self.given.deterministic)
 
     def _loads_boxes(self) -> bool:
-        return all(is_boxes(each.value, each.name) for each in (self.q, self.k, self.v))
+        return all(map(is_boxes, (self.q, self.k, self.v)))
 
     @property
     def copies(self) -> bool:
@@ -187,7 +188,7 @@ class AttentionBackwardCall:
             return True
         if do.dtype != self.q.dtype or last_stride(do) not in (1, None):
             return True
-        return self._loads_boxes() and not is_boxes(do.value, "do")
+        return self._loads_boxes() and not is_boxes(do)
 
     def _prepared_with(
         self,

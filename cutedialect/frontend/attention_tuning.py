@@ -1,5 +1,5 @@
-"""`cute.attention` as something to tune, and the schedules that tuning kept for it. A call without
-a schedule looks for a result of its class of problems on its device.
+"""`cute.attention` as something to tune. A call without a schedule looks for a result of its class
+of problems on its device.
 """
 
 from __future__ import annotations
@@ -7,11 +7,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from cutedialect.backend.runtime.devices import device_name
 from cutedialect.backend.runtime.fingerprint import fingerprint
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.timing import Timer
-from cutedialect.backend.runtime.tunings import has_tunings, read_tuning, tuning_key
 from cutedialect.schedule import Schedule
 
 from .attention import AttentionCall
@@ -77,19 +75,6 @@ class TunableAttention:
     def _ready(self, schedule: Candidate) -> ReadyAttention:
         assert not isinstance(schedule, Options)  # `tune` refuses these for a call of arrays
         return self._call.prepared_with(schedule, self._arch, "auto")
-
-
-def kept_schedule(call: AttentionCall, arch: str) -> Schedule | None:
-    """The fastest schedule that tuning found for such a call on this device; None where nothing was
-    tuned, or nothing is faster than what is chosen without tuning.
-    """
-    if not has_tunings():
-        return None
-    known = read_tuning(
-        tuning_key(_program_fingerprint(), problem_class(call), arch, device_name())
-    )
-    best = None if known is None else known.best
-    return Schedule.parse(best.schedule) if best is not None and best.schedule else None
 
 
 def problem_class(call: AttentionCall) -> str:

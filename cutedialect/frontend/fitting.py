@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import chain, combinations, islice
 from math import prod
@@ -48,6 +48,13 @@ class Ready(Protocol):
 
     @property
     def kernel(self) -> Kernel | None: ...
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A kernel whose open parameters are filled, as a search takes it."""
+
+    kernel: Kernel
 
 
 _Ready = TypeVar("_Ready", bound=Ready)

@@ -126,13 +126,14 @@ class GroupSpec:
 Spec = TensorSpec | ScalarSpec | GroupSpec | None
 
 
+_NOT_GIVEN = inspect.Parameter.empty
 # Values of which a parameter is open.
 _FEWEST = 2
 
 
 @dataclass(frozen=True)
 class OneOf:
-    """The values that an open parameter may have."""
+    """The values that an open parameter may have; none where the program's space names them."""
 
     values: tuple[object, ...]
 
@@ -150,10 +151,12 @@ def one_of(*values: object) -> Any:
         @cute.kernel
         def scale(X, Y, *, tile=cute.one_of((4, 1024), (1, 4096))): ...
 
-    Raises TypeError for a value that cannot be a key, and ValueError for fewer than two values.
+    `cute.one_of()` leaves a parameter to the `space` of its program (`@cute.kernel(space=...)`).
+
+    Raises TypeError for a value that cannot be a key, and ValueError for one value alone.
     """
     distinct = tuple(dict.fromkeys(values))
-    if len(distinct) < _FEWEST:
+    if values and len(distinct) < _FEWEST:
         raise ValueError(f"one_of: expected two different values or more, got {list(values)}")
     return OneOf(distinct)
 
@@ -179,10 +182,12 @@ class KernelFunction:
         in_bounds: bool = False,
         spills: Spills = "warn",
         protocol: Unproved = "refuse",
+        space: str | None = None,
     ) -> None:
         _check_function(function)
         functools.update_wrapper(self, function)
         self.function = function
+        self.space = checked_space(space)
         self.in_bounds = in_bounds
         self.spills: Spills = checked_spills(spills)
         self.protocol: Unproved = checked_protocol(protocol)
@@ -212,6 +217,11 @@ class KernelFunction:
                     f"expected one_of for a compile-time parameter, behind '*', got {name} of "
                     f"{self.__name__}, which is an argument"
                 )
+            if not self.open[name] and space is None:
+                raise TypeError(
+                    f"expected values of {self.__name__}'s open parameter {name}, or a space that "
+                    "names them (@cute.kernel(space=...)), got neither"
+                )
 
     def __repr__(self) -> str:
         code = self.function.__code__
@@ -228,7 +238,11 @@ class KernelFunction:
 
     def _options(self) -> tuple[Any, ...]:
         """What the decorator takes beside the function."""
-        return self.in_bounds, self.spills, self.protocol
+        return self.in_bounds, self.spills, self.protocol, self.space
+
+    def leaves_open(self, given: Collection[str]) -> bool:
+        """Whether a call that gives some of the parameters leaves an open one."""
+        return not self.open.keys() <= set(given)
 
     @property
     def symbol(self) -> str:
@@ -274,8 +288,9 @@ class KernelFunction:
         """Compile-time parameters: the defaults, with `given` on top; of open ones that are not
         given the first values.
         """
+        firsts = {name: next(iter(values), _NOT_GIVEN) for name, values in self.open.items()}
         known = {
-            name: self.open[name][0] if name in self.open else parameter.default
+            name: firsts.get(name, parameter.default)
             for name, parameter in self.signature.parameters.items()
             if parameter.kind is inspect.Parameter.KEYWORD_ONLY
         }
@@ -286,7 +301,7 @@ class KernelFunction:
                     f"expected keyword arguments of {self.__name__} ({shown}), got {name}"
                 )
         merged = known | dict(given)
-        missing = [n for n, v in merged.items() if v is inspect.Parameter.empty]
+        missing = [n for n, v in merged.items() if v is _NOT_GIVEN]
         if missing:
             raise TypeError(f"expected a value for {self.__name__}'s {missing[0]}, got none")
         return merged
@@ -342,7 +357,11 @@ def kernel(function: Callable[..., None]) -> KernelFunction: ...
 
 @overload
 def kernel(
-    *, in_bounds: bool = False, spills: Spills = "warn", protocol: Unproved = "refuse"
+    *,
+    in_bounds: bool = False,
+    spills: Spills = "warn",
+    protocol: Unproved = "refuse",
+    space: str | None = None,
 ) -> Callable[[Callable[..., None]], KernelFunction]: ...
 
 
@@ -352,6 +371,7 @@ def kernel(
     in_bounds: bool = False,
     spills: Spills = "warn",
     protocol: Unproved = "refuse",
+    space: str | None = None,
 ) -> KernelFunction | Callable[[Callable[..., None]], KernelFunction]:
     """Make a Python function a tile program.
 
@@ -374,11 +394,16 @@ def kernel(
     as well, says what becomes of a kernel in which two accesses meet that nothing orders, or a wait
     never ends: "refuse" it with a code such as CD-R1, or "warn" in `Kernel.remarks`. Where no
     schedule is given, another one that is proved is taken first.
+
+    `space="attention"` says that the program is one of attention, with the run-time parameters of
+    `library/attention.py`: what a call leaves open of its parameters and its schedule is chosen as
+    `cute.attention` does, by the same facts of the arguments.
     """
     if function is None:
         checked_protocol(protocol)
-        return lambda given: KernelFunction(given, in_bounds, spills, protocol)
-    return KernelFunction(function, in_bounds, spills, protocol)
+        checked_space(space)
+        return lambda given: KernelFunction(given, in_bounds, spills, protocol, space)
+    return KernelFunction(function, in_bounds, spills, protocol, space)
 
 
 def checked_spills(spills: object) -> Spills:
@@ -387,6 +412,17 @@ def checked_spills(spills: object) -> Spills:
         if spills == each:
             return each
     raise ValueError(f"expected spills to be one of {', '.join(SPILLS)}, got {spills!r}")
+
+
+def checked_space(space: str | None) -> str | None:
+    """The space that a program names, None without one."""
+    if space is None:
+        return None
+    from .declared_spaces import SPACES
+
+    if space in SPACES:
+        return space
+    raise ValueError(f"expected space to be one of {', '.join(SPACES)}, or None, got {space!r}")
 
 
 def checked_protocol(protocol: object) -> Unproved:

@@ -100,14 +100,23 @@ def compile_kernel(
 ) -> Kernel:
     """The kernel of a program for arrays, numbers or specs; kept in the process and on disk."""
     args, options = program.bind(args, options)
-    given = [spec_of(arg, name) for arg, name in zip(args, program.parameters, strict=True)]
-    specs = with_wide_floats(given, args)
+    if program.space is not None and program.leaves_open(options):
+        from .declared_spaces import spaced_kernel
+
+        return spaced_kernel(program, args, options)
+    specs = specs_of(program, args)
     found = _kernel(program, specs, options, variants)
     if any(isinstance(spec, TensorSpec | GroupSpec) and _has_tail(spec) for spec in specs):
         kept = _keeping_tails(found, specs)
         if kept is not None:
             found = _kernel(program, kept, options, variants)
     return found
+
+
+def specs_of(program: KernelFunction, args: Sequence[object]) -> list[Spec]:
+    """What is compiled for one argument of each parameter."""
+    given = [spec_of(arg, name) for arg, name in zip(args, program.parameters, strict=True)]
+    return with_wide_floats(given, args)
 
 
 def compile_call(
@@ -117,7 +126,7 @@ def compile_call(
     the error then names the nearest one that they take.
     """
     given = as_schedule(options.get("schedule"))
-    if given is None:
+    if given is None or (program.space is not None and program.leaves_open(options)):
         return compile_kernel(program, args, options)
     return allowed(
         lambda schedule: compile_kernel(program, args, {**options, "schedule": schedule}), given
@@ -173,7 +182,7 @@ def _kernel(
         promised = spills, protocol
         known = (program, version(program.function), keys, given, text, arch, backend, promised)
     open_call = None
-    if program.open and not program.open.keys() <= options.keys():
+    if program.leaves_open(options):
         open_call = _open_call(program, specs, options, constants, schedule, arch, backend)
         if known is not None:
             # What tuning found is one thing for each class of problems.
@@ -225,6 +234,10 @@ def _open_call(
 
 def forget_open(program: KernelFunction) -> None:
     """Choose the open parameters of a program anew, since tuning found others."""
+    if program.space is not None:
+        from .declared_spaces import forget_choices
+
+        forget_choices(program)
     if program.open:
         for key in [key for key in _kernels if key[0] is program]:
             del _kernels[key]

@@ -20,7 +20,7 @@ from cutedialect.choosing.need import NONE
 from cutedialect.choosing.program_space import OPEN_SPACE, OpenParameters, Options
 from cutedialect.schedule import Schedule
 
-from .fitting import runs_on_device, searched
+from .fitting import Filled, runs_on_device, searched
 
 if TYPE_CHECKING:
     from cutedialect.backend.runtime.kernel import Kernel
@@ -59,9 +59,9 @@ class OpenCall:
             return compiled(known)
         taken: list[Options] = []
 
-        def prepared(candidate: Options) -> _Ready:
+        def prepared(candidate: Options) -> Filled:
             taken.append(candidate)
-            return _Ready(compiled(candidate))
+            return Filled(compiled(candidate))
 
         choice = partial(choose, OPEN_SPACE, self.parameters, self.schedule)
         kernel = searched(choice, prepared, self.backend).kernel
@@ -98,10 +98,3 @@ class OpenCall:
         first = next(iter(known.values()))
         is_schedule = text and not text.startswith(tuple(f"{name} = " for name in self.parameters))
         return Options(first.parameters, Schedule.parse(text)) if is_schedule else None
-
-
-@dataclass(frozen=True)
-class _Ready:
-    """A kernel as a search takes it."""
-
-    kernel: Kernel

@@ -14,7 +14,8 @@ from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.timing import Timer
 from cutedialect.schedule import Schedule
 
-from .kernel import GroupSpec, KernelFunction, ScalarSpec, TensorSpec
+from .declared_spaces import SpacedCall
+from .kernel import OPTIONS, GroupSpec, KernelFunction, ScalarSpec, TensorSpec
 from .launch import compile_kernel, spec_of
 from .open_parameters import listed
 from .tuned_options import Candidate, Options
@@ -78,8 +79,10 @@ class TunableKernel:
         timer: Timer,
     ) -> None:
         self._program = program
-        self._options = dict(options)
-        self._held = tuple(held(arg, name, timer) for arg, name in _named(program, args))
+        values, left = program.bind(args, options)
+        self._options = dict(left)
+        named = zip(values, program.parameters, strict=True)
+        self._held = tuple(held(value, name, timer) for value, name in named)
 
     @property
     def name(self) -> str:
@@ -87,14 +90,23 @@ class TunableKernel:
 
     @property
     def problem(self) -> str:
+        if self._program.space is not None:
+            return spaced_problem(self._program, self._held, self._options)
         return ", ".join(tensor_class(value) for value in self._held)
 
     @property
     def fingerprint(self) -> str:
+        if self._program.space is not None:
+            return fingerprint(self._program.function)
         constants = {k: v for k, v in self._options.items() if k != "arch"}
         return fingerprint(self._program.function, self._program.constants(constants))
 
     def candidates(self) -> tuple[Candidate, ...]:
+        if self._program.space is not None and self._program.leaves_open(self._options):
+            named = dict(zip(self._program.parameters, self._held, strict=True))
+            options = {"backend": "auto", **self._options}
+            call = SpacedCall.of(self._program, named, None, options)
+            return None, *call.declared.tuned(call.problem)
         return None, *candidates_around(self.compiled(None), self._program, self._options)
 
     def compiled(self, schedule: Candidate) -> Kernel:
@@ -103,6 +115,18 @@ class TunableKernel:
 
     def arguments(self, schedule: Candidate) -> tuple[Any, ...]:
         return tuple(value for value in self._held if value is not None)
+
+
+def spaced_problem(
+    program: KernelFunction, values: Sequence[object], options: Mapping[str, Any]
+) -> str:
+    """The class of problems of a call whose program names a space."""
+    constants = sorted((name, each) for name, each in options.items() if name not in OPTIONS)
+    arguments = zip(program.parameters, values, strict=True)
+    return ", ".join(
+        [f"{name} {tensor_class(value, name)}" for name, value in arguments if value is not None]
+        + [f"{name} = {value!r}" for name, value in constants]
+    )
 
 
 def candidates_around(
@@ -182,13 +206,3 @@ def extent_class(extent: int | None) -> int | str:
         return "?"
     low = max(0, extent.bit_length() - 3)
     return (extent + (1 << low >> 1)) >> low << low
-
-
-def _named(program: KernelFunction, args: Sequence[object]) -> list[tuple[object, str]]:
-    names = program.parameters
-    if len(args) != len(names):
-        raise TypeError(
-            f"expected {len(names)} arguments for {program.__name__} ({', '.join(names)}), "
-            f"got {len(args)}"
-        )
-    return list(zip(args, names, strict=True))

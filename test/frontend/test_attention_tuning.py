@@ -10,7 +10,7 @@ import pytest
 import cutedialect as cute
 from cutedialect.backend.runtime.arrays import TensorArgument
 from cutedialect.backend.runtime.buffers import DeviceTensor
-from cutedialect.frontend import attention_tuning, fitting
+from cutedialect.frontend import declared_spaces, fitting
 from cutedialect.frontend.attention import AttentionCall
 from cutedialect.frontend.attention_tuning import TunableAttention, problem_class
 from cutedialect.frontend.attention_variants import tuned_schedules
@@ -75,7 +75,7 @@ def test_the_fastest_tile_is_kept_and_taken_by_calls_of_its_class(monkeypatch):
     assert any("compiling 2/3" in text for text in shown)
     assert any("round 3/3" in text for text in shown)
     monkeypatch.setattr(fitting, "gpu_available", lambda: True)
-    monkeypatch.setattr(attention_tuning, "device_name", lambda: Timer.device)
+    monkeypatch.setattr(declared_spaces, "device_name", lambda: Timer.device)
     near = cute.TensorSpec((2, 4, 500, 64), "bf16")
     options = {"arch": "sm_90a", "causal": True}
     assert "tile = (64,64)" in cute.compile(cute.attention, *(near,) * 3, **options).schedule

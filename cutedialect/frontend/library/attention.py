@@ -11,14 +11,14 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from cutedialect.frontend.kernel import kernel
+from cutedialect.frontend.kernel import kernel, one_of
 
 if TYPE_CHECKING:
     from cutedialect.frontend.scalar import Scalar
     from cutedialect.frontend.tile import Tensor
 
 
-@kernel(in_bounds=True, spills="refuse")
+@kernel(in_bounds=True, spills="refuse", space="attention")
 def attention(
     Q: Tensor,
     K: Tensor,
@@ -40,14 +40,14 @@ def attention(
     queries: Scalar | None = None,
     table: Tensor | None = None,
     *,
-    tile: tuple[int, int] = (128, 64),
-    dims: tuple[int, int] = (64, 64),
+    tile: tuple[int, int] = one_of(),
+    dims: tuple[int, int] = one_of(),
     is_scaled_first: bool = False,
-    maxima: str = "exact",
-    meets_at: int = 0,
+    maxima: str = one_of(),
+    meets_at: int = one_of(),
     page_size: int = 0,
-    sums: str = "registers",
-    packed: tuple[int, int] = (1, 1),
+    sums: str = one_of(),
+    packed: tuple[int, int] = one_of(),
 ) -> None:
     """`scale` is in units of log2(e); `cap` is softcap log2(e), with scale / cap as the scale.
     Row r sees the keys from r + shift - left to r + shift + right, where shift = keys - rows; None
@@ -79,13 +79,12 @@ def attention(
     # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
     from cutedialect.frontend import functions as cute
     from cutedialect.frontend.dtypes import i32
+    from cutedialect.frontend.library.key_by_key import attend_key_by_key
+    from cutedialect.frontend.library.online_softmax import Scores, Weights, policy_of
+    from cutedialect.frontend.library.seen_keys import SeenKeys
+    from cutedialect.frontend.library.work_item import Operands, packed_work_item, work_item
     from cutedialect.frontend.local_tiles import local_tile
     from cutedialect.frontend.loops import otherwise, range_, when
-
-    from .key_by_key import attend_key_by_key
-    from .online_softmax import Scores, Weights, policy_of
-    from .seen_keys import SeenKeys
-    from .work_item import Operands, packed_work_item, work_item
 
     bq, bk = tile
     tensors = Operands(Q, K, K if V is None else V, out, lse)

@@ -1,0 +1,149 @@
+"""The space of programs of attention: the facts of a call from the arguments of its program, by the
+names that `library/attention.py` gives them, and the values of its parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import prod
+from typing import Any
+
+from cutedialect.choosing.attention_parameters import open_parameters
+from cutedialect.choosing.attention_problem import WARPGROUP_TARGETS, WIDE, AttentionProblem
+from cutedialect.choosing.attention_space import ATTENTION, tile_columns
+from cutedialect.schedule import Schedule
+
+from .attention_splits import processors_of
+from .attention_variants import tuned_schedules
+from .declared_spaces import DeclaredSpace
+from .dtypes import f16
+from .kernel import TensorSpec
+from .launch import spec_of
+from .rules import Operand, as_operand
+
+# Columns that two warpgroups share, each whole lines of shared memory.
+_WIDE_UNIT = 128
+# Bytes that divide the strides of what TMA copies, and of what asynchronous copies do.
+_BOX_ALIGN, _WORD_BYTES = 16, 4
+# Modes of an argument whose heads share no keys.
+_RANK = 4
+_NEEDED = ("Q", "K", "V", "out", "lse", "cap", "left", "right", "lengths", "items", "table")
+
+
+def problem_of(named: Mapping[str, Any], arch: str, backend: str) -> AttentionProblem:
+    """The facts of a call, from its arguments and given parameters by name. Raises TypeError for a
+    program without the arguments that they follow from.
+    """
+    missing = [name for name in _NEEDED if name not in named]
+    if missing:
+        raise TypeError(
+            "expected a program of the space 'attention' with the arguments of "
+            f"library/attention.py, got none of the name {missing[0]}"
+        )
+    q, k, out = (as_operand(named[name], name) for name in ("Q", "K", "out"))
+    v = k if named["V"] is None else as_operand(named["V"], "V")
+    width = out.shape[-1]
+    left, right, returns_lse = named["left"], named["right"], named["lse"] is not None
+    is_packed, is_paged = named["items"] is not None, named["table"] is not None
+    is_sliced = is_packed or is_paged or named["lengths"] is not None
+    # Rows that are brought together first: no keys of theirs have a mode of the group.
+    gathers = len(q.shape) > len(k.shape)
+    loads_boxes = all(map(is_boxes, (q, k, v)))
+    given = named.get("dims")
+    dims = dims_of(q, width, arch, v is k, loads_boxes) if given is None else given
+    modes = q.shape[2:-1] if gathers else q.shape[-2:-1]
+    count, rows, keys = q.shape[0], _product(modes), k.shape[-2]
+    if is_packed:
+        ends = as_operand(named["q_offsets"], "q_offsets").shape[0]
+        count = None if ends is None else ends - 1
+        # Of a sequence, on average.
+        rows = None if rows is None or count is None else -(-rows // max(1, count))
+        keys = None
+    elif is_paged:
+        keys = _product((as_operand(named["table"], "table").shape[1], keys))
+    return AttentionProblem(
+        dims,
+        rows=rows,
+        keys=keys,
+        bits=k.dtype.bits,
+        loads_boxes=loads_boxes and not gathers,
+        is_uneven=is_sliced or left is not None or right is not None,
+        keeps_more=is_sliced or left is not None or returns_lse,
+        is_paged=is_paged,
+        bits_q=q.dtype.bits,
+        is_sliced=is_sliced,
+        is_packed=is_packed,
+        group=_group(q, rows, named.get("queries")),
+        has_window=left is not None,
+        stores_boxes=is_boxes(out),
+        bits_out=out.dtype.bits,
+        is_capped=named["cap"] is not None,
+        is_f16=q.dtype == f16,
+        returns_lse=returns_lse,
+        is_latent=named["V"] is None,
+        sequences=_product((count, *q.shape[1 : 2 if gathers else -2])),
+        processors=processors_of(arch, backend),
+        is_padded=dims != (q.shape[-1], width),
+        sees=_sees(left, right),
+        is_shifted=any(_alignment(each) < _WORD_BYTES for each in (q, k, v)),
+        arch=arch,
+    )
+
+
+def _product(extents: Iterable[int | None]) -> int | None:
+    """None where an extent is not known."""
+    listed = list(extents)
+    known = [extent for extent in listed if extent is not None]
+    return prod(known) if len(known) == len(listed) else None
+
+
+def _group(q: Operand, rows: int | None, queries: object) -> int:
+    """Heads that share keys: a mode of their own, or the rows of one, of `queries` each."""
+    if len(q.shape) > _RANK:
+        return q.shape[2] or 1
+    if rows is None or not hasattr(queries, "__index__"):
+        return 1
+    return rows // int(queries)  # pyright: ignore[reportArgumentType]
+
+
+def _sees(left: object, right: object) -> int | None:
+    """The keys of a window; None where its sides are not known."""
+    if not (hasattr(left, "__index__") and hasattr(right, "__index__")):
+        return None
+    return int(left) + int(right) + 1  # pyright: ignore[reportArgumentType]
+
+
+def dims_of(
+    q: Operand, width: int | None, arch: str, is_latent: bool, loads_boxes: bool
+) -> tuple[int, int]:
+    """The head dimensions as tiles have them; `width` is that of values."""
+    takes_boxes = arch in WARPGROUP_TARGETS and loads_boxes
+    depth, columns = (
+        tile_columns(each or 0, q.dtype.bits, takes_boxes) for each in (q.shape[-1], width)
+    )
+    if max(depth, columns) <= WIDE:
+        return depth, columns
+    columns = -(-columns // _WIDE_UNIT) * _WIDE_UNIT
+    # So wide that they hold values which are columns of keys.
+    least = columns if is_latent else 0
+    return max(least, -(-depth // (_WIDE_UNIT // 2)) * (_WIDE_UNIT // 2)), columns
+
+
+def is_boxes(operand: Operand) -> bool:
+    """Whether TMA takes boxes of an argument; an array without elements may have any strides."""
+    spec = spec_of(operand.value, operand.name)
+    has_rows = isinstance(spec, TensorSpec) and spec.contiguous == len(spec.shape) - 1
+    return has_rows and _alignment(operand) == _BOX_ALIGN
+
+
+def _alignment(operand: Operand) -> int:
+    """Bytes that divide an argument's address and strides."""
+    spec = spec_of(operand.value, operand.name)
+    return spec.align if isinstance(spec, TensorSpec) else _BOX_ALIGN
+
+
+def _parameters(problem: AttentionProblem, schedule: Schedule) -> dict[str, object]:
+    return open_parameters(problem, schedule) | {"dims": problem.dims}
+
+
+SPACE = DeclaredSpace(ATTENTION, problem_of, _parameters, tuned_schedules)
