@@ -14,6 +14,7 @@ import os
 import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -24,7 +25,7 @@ from cutedialect.backend.runtime.devices import current_arch
 from cutedialect.backend.runtime.driver import gpu_available
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.program import assembled
-from cutedialect.backend.runtime.timing import Timer
+from cutedialect.backend.runtime.timing import DeviceTimer, Timer
 from cutedialect.choosing.gemm_schedules import GEMM_SPACE
 from cutedialect.choosing.need import NONE
 from cutedialect.frontend.autotune import tune
@@ -32,7 +33,6 @@ from cutedialect.schedule import Schedule
 
 from .fit_timings import gemm_of, problem_of
 from .inputs import TYPES
-from .rotated_timer import RotatedTimer
 
 # Of each problem so many schedules are timed, those that the price at hand puts first; and so many
 # of those behind them, so that a fit sees more than what one price likes.
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str], timer: Callable[[], Timer] | None = None) -> 
     if timer is None and not gpu_available():
         say({"missing": "a CUDA device, got none"})
         return 2
-    made = timer or (NoMemory if what == "compile" else RotatedTimer)
+    made = timer or (NoMemory if what == "compile" else partial(DeviceTimer, check=False))
     say({"machine": {"device": made().device}})
     answer = compiled if what == "compile" else timed
     for line in sys.stdin:

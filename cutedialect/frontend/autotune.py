@@ -65,8 +65,9 @@ def autotune(
     takes; calls that leave them open use what was found. A mapping among them sets compile-time
     parameters of a kernel, and perhaps a schedule, `{"tile": (4, 1024), "schedule": "warps =
     (4,1)"}`; where one is the fastest it is the result: the keyword arguments of the call. Each is
-    timed in `rounds` rounds by CUDA events, L2 flushed before each launch. One whose result is not
-    that of the first fails, unless `check` is off: results may differ from call to call.
+    timed in `rounds` rounds by CUDA events, launches that follow each other on copies of the arrays
+    that rotate past L2, as in a network. One whose result is not that of the first fails, unless
+    `check` is off: results may differ from call to call.
 
     The result is kept on disk for the kernel, target, device and class of problems (extents to
     three leading bits), and found there next time unless `again` is set; `cute.gemm` without a

@@ -19,6 +19,7 @@ from cutedialect.backend.runtime.driver import gpu_available
 from cutedialect.backend.runtime.errors import CompileError, PtxasNotFoundError
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.timing import DeviceLostError, NoDeviceError
+from cutedialect.backend.runtime.tunings import Timing, Tuning
 from cutedialect.frontend import autotune as autotune_module
 from cutedialect.frontend import fitting, gemm_tuning
 from cutedialect.frontend import gemm as gemm_module
@@ -108,6 +109,14 @@ def test_the_fastest_is_chosen():
     assert (found.kernel, found.arch, found.device) == ("double", "sm_80", DEVICE)
     assert "warps = (2,1)" in found.best.full
     assert "stages" in found.best.full
+
+
+@pytest.mark.parametrize(
+    ("default", "other", "best"), [(10.0, 9.95, ""), (10.0, 9.8, "raster = 1")]
+)
+def test_the_default_stays_where_others_gain_hardly_anything(default, other, best):
+    timings = (Timing("", (default,)), Timing("raster = 1", (other,)))
+    assert Tuning("k", "sm_90a", "GPU", "p", timings).best.schedule == best
 
 
 def test_a_round_times_all_in_turns_and_the_slow_leave():

@@ -1,6 +1,7 @@
-"""GPU time of one launch, by CUDA events of the driver: L2 is flushed before each launch, a round's
-launches are queued before any is waited for, and the flush keeps the device busy while the host
-queues what is timed. Waiting polls, so that Ctrl-C works while a kernel runs.
+"""GPU time of launches that follow each other, as those of a network do, by CUDA events of the
+driver: their operands rotate past L2. A launch by itself, behind a flush of L2, does not show what
+it saves that CTAs start early. The device fills memory while the host queues what is timed. Waiting
+polls, so that Ctrl-C works while a kernel runs.
 """
 
 from __future__ import annotations
@@ -16,15 +17,25 @@ from cutedialect.backend.runtime.arrays import TensorArgument
 from cutedialect.backend.runtime.cuda import PreparedCall
 from cutedialect.backend.runtime.device_memory import Allocation
 from cutedialect.backend.runtime.devices import current_arch, device_name
-from cutedialect.backend.runtime.driver import L2_CACHE_SIZE, Driver, DriverError, find_driver
+from cutedialect.backend.runtime.driver import (
+    L2_CACHE_SIZE,
+    Driver,
+    DriverError,
+    OutOfMemoryError,
+    find_driver,
+)
 from cutedialect.backend.runtime.errors import PtxasNotFoundError
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.outcomes import Outcomes
 from cutedialect.backend.runtime.program import assembled
 from cutedialect.backend.runtime.target_fit import fitting_arch
 
-# A flush of this size takes longer than the host needs to queue a launch and its two events.
-_LEAST_FLUSH = 1 << 26
+# Filling so many bytes so often takes longer than the host needs to queue the launches of a batch.
+_LEAST_FILLED_BYTES, _DELAYS = 1 << 26, 8
+# Between two uses of an operand so many times L2 is read or written, by so many copies at most.
+_L2_TURNS, _MOST_SETS = 2, 64
+# Launches of a batch take about so long.
+_BATCH_US, _LEAST, _MOST = 400.0, 3, 40
 _PATIENCE = 20.0
 _POLL = 1e-4
 
@@ -75,7 +86,7 @@ class Timer(Protocol):
         ...
 
     def time(self, prepared: Sequence[Any]) -> list[float]:
-        """Microseconds of one launch of each, launched one after the other."""
+        """Microseconds of one launch of each."""
         ...
 
     def close(self) -> None:
@@ -85,7 +96,8 @@ class Timer(Protocol):
 
 class DeviceTimer:
     """Times on the calling thread's current device, with `check` comparing what kernels compute;
-    raises NoDeviceError without a device.
+    raises NoDeviceError without a device. What is prepared is a call for each set of operands, all
+    of which have the same numbers.
     """
 
     def __init__(self, check: bool = True) -> None:
@@ -98,10 +110,15 @@ class DeviceTimer:
             )
         self._driver = driver
         self._index = driver.current_device()
-        self._flushed = max(2 * driver.device_attribute(L2_CACHE_SIZE, self._index), _LEAST_FLUSH)
+        self._l2_bytes = driver.device_attribute(L2_CACHE_SIZE, self._index)
+        self._filled = max(2 * self._l2_bytes, _LEAST_FILLED_BYTES)
         with driver.on(self._index):
             self._stream = driver.new_stream()
-            self._flush = Allocation(driver, self._index, self._flushed)
+            self._filling = Allocation(driver, self._index, self._filled)
+        # By the place and the bytes of an array.
+        self._copies: dict[tuple[int, int], list[TensorArgument]] = {}
+        # By the identity of what was prepared, what a launch of it took.
+        self._last_us: dict[int, float] = {}
         weakref.finalize(self, _delete, driver, self._index, self._stream).atexit = False
         self._outcomes = Outcomes(driver, self._index) if check else None
         self.device = device_name()
@@ -124,34 +141,66 @@ class DeviceTimer:
         except PtxasNotFoundError:
             return None  # the driver assembles it when it is loaded
 
-    def prepare(self, kernel: Kernel, arguments: Sequence[Any]) -> PreparedCall:
+    def prepare(self, kernel: Kernel, arguments: Sequence[Any]) -> list[PreparedCall]:
         with self._alive():
             if self._outcomes is not None:
                 self._outcomes.restore(kernel.signature, arguments, self._stream)
-            prepared = kernel.prepare(*arguments, stream=self._stream)
+            first = kernel.prepare(*arguments, stream=self._stream)
             self._finish()
             if self._outcomes is not None:
                 self._outcomes.check(kernel.signature, arguments, self._stream, self._finish)
-        assert prepared is not None
-        return prepared
+            others = [kernel.prepare(*each, stream=self._stream) for each in self._sets(arguments)]
+            self._finish()
+        return [call for call in (first, *others) if call is not None]
 
-    def time(self, prepared: Sequence[PreparedCall]) -> list[float]:
+    def _sets(self, arguments: Sequence[Any]) -> list[list[Any]]:
+        """The arguments with copies of their arrays, so often that L2 holds none of them until it
+        is used again, or as often as memory suffices.
+        """
+        sizes = [size for each in arguments for _, size in _places(each)]
+        count = min(_MOST_SETS, -(-_L2_TURNS * self._l2_bytes // max(1, sum(sizes))))
+        sets: list[list[Any]] = []
+        with suppress(OutOfMemoryError):
+            for number in range(count):
+                sets.append([self._copy(number, each) for each in arguments])
+        return sets
+
+    def _copy(self, number: int, value: Any) -> Any:
+        """The copy of a number of an argument; views of one array are views of one copy."""
+        if isinstance(value, list | tuple):
+            return [self._copy(number, each) for each in value]
+        if not isinstance(value, buffers.DeviceTensor):
+            return value
+        first, place = value.argument, _places(value)[0]
+        copies = self._copies.setdefault(place, [])
+        while len(copies) <= number:
+            copies.append(self.copied(first).argument)
+        copy = copies[number]
+        return buffers.DeviceTensor(first._replace(pointer=copy.pointer, owner=copy.owner))
+
+    def time(self, prepared: Sequence[Sequence[PreparedCall]]) -> list[float]:
+        return [self._batch(calls) for calls in prepared]
+
+    def _batch(self, calls: Sequence[PreparedCall]) -> float:
+        """Microseconds of one of some launches that follow each other."""
         driver, stream = self._driver, self._stream
-        marks: list[tuple[int, int]] = []
+        last_us = self._last_us.get(id(calls), _BATCH_US)
+        launches = max(_LEAST, min(_MOST, round(_BATCH_US / max(last_us, 1e-3))))
+        events: list[int] = []
         with self._alive():
             try:
-                for call in prepared:
-                    driver.fill(self._flush.pointer, 0, self._flushed, stream)
-                    start = driver.record(stream)
-                    marks.append((start, start))
-                    call.repeat(stream)
-                    marks[-1] = (start, driver.record(stream))
-                if marks:
-                    self._wait(marks[-1][1])
-                return [driver.microseconds(start, stop) for start, stop in marks]
+                for _ in range(_DELAYS):
+                    driver.fill(self._filling.pointer, 0, self._filled, stream)
+                events.append(driver.record(stream))
+                for number in range(launches):
+                    calls[number % len(calls)].repeat(stream)
+                events.append(driver.record(stream))
+                self._wait(events[-1])
+                self._last_us[id(calls)] = driver.microseconds(*events) / launches
             finally:
-                for event in {event for pair in marks for event in pair}:
+                for event in events:
                     self._forget(event)
+        return self._last_us[id(calls)]
 
     def close(self) -> None:
         with self._driver.on(self._index):
@@ -191,6 +240,16 @@ class DeviceTimer:
                 except Exception:
                     raise DeviceLostError(f"{type(error).__name__}: {error}") from error
                 raise
+
+
+def _places(value: Any) -> list[tuple[int, int]]:
+    """Where the arrays of an argument lie, and their bytes."""
+    if isinstance(value, list | tuple):
+        return [place for each in value for place in _places(each)]
+    if not isinstance(value, buffers.DeviceTensor):
+        return []
+    array = value.argument
+    return [(array.pointer, buffers.span_bytes(array.shape, array.strides, array.dtype))]
 
 
 def _delete(driver: Driver, device: int, stream: int) -> None:

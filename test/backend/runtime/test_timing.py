@@ -14,7 +14,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from benchmarks.rotated_timer import RotatedTimer
 from cutedialect.backend.runtime import buffers, outcomes, timing
 from cutedialect.backend.runtime.arrays import tensor_argument
 from cutedialect.backend.runtime.driver import OutOfMemoryError, driver
@@ -151,34 +150,14 @@ def prepared(timer: DeviceTimer, scale: CompiledProgram) -> Any:
     return timer.prepare(Kernel(scale), (x, 2.0))
 
 
-def test_a_round_is_queued_whole_with_a_cold_cache_for_each(
-    cuda: FakeDevice, scale: CompiledProgram
-) -> None:
-    timer = DeviceTimer()
-    assert (timer.device, timer.arch) == ("Fake GPU", "sm_90a")
-    first, second = prepared(timer, scale), None
-    cuda.launch_ms[:] = [0.5]
-    second = prepared(timer, scale)
-    addresses = [call.pointers[0] for call in (first, second)]
-    assert addresses[0] != addresses[1]
-    cuda.launch_ms[:] = [0.25, 0.125, 1.0]
-    figures = timer.time([first, second, first])
-    assert figures == pytest.approx([250.0, 125.0, 1000.0])
-    one = [("flush", 2 * L2), "event"]
-    assert cuda.history[-1] == [
-        *one, ("launch", addresses[0]), "event",
-        *one, ("launch", addresses[1]), "event",
-        *one, ("launch", addresses[0]), "event",
-    ]  # fmt: skip
-    assert timer.time([]) == []
-
-
 def test_launches_that_follow_each_other_rotate_their_operands(
     cuda: FakeDevice, scale: CompiledProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of 40 kB ten copies are twice the cache; a batch has more of short launches."""
     monkeypatch.setattr(sys.modules[__name__], "L2", 200_000)
-    timer = RotatedTimer()
+    timer = DeviceTimer()
+    assert (timer.device, timer.arch) == ("Fake GPU", "sm_90a")
+    assert timer.time([]) == []
     x = timer.random((100, 100), (100, 1), "float32", 16)
     cuda.launch_ms[:] = []
     calls = timer.prepare(Kernel(scale), (x, 2.0))
@@ -193,15 +172,36 @@ def test_launches_that_follow_each_other_rotate_their_operands(
     assert [call.pointers[0] for call in again] == addresses
 
 
-def test_a_small_cache_is_flushed_for_as_long_as_launching_takes(
+def test_a_batch_is_queued_while_the_device_fills_memory(
     cuda: FakeDevice, scale: CompiledProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.modules[__name__], "L2", 1 << 20)
     timer = DeviceTimer()
     call = prepared(timer, scale)
-    cuda.launch_ms[:] = [1.0]
+    cuda.launch_ms[:] = [1.0] * 3
     timer.time([call])
-    assert cuda.history[-1][0] == ("flush", 1 << 26)
+    assert cuda.history[-1][:9] == [("flush", 1 << 26)] * 8 + ["event"]
+    assert cuda.history[-1][-1] == "event"
+
+
+def test_views_of_an_array_stay_views_of_one_copy(cuda: FakeDevice, scale: CompiledProgram) -> None:
+    timer = DeviceTimer()
+    x = timer.random((8, 8), (8, 1), "float32", 16)
+    wide = x.expand((4, 8, 8))
+    one, (other,), number = (timer._copy(0, each) for each in (x, [wide], 3.0))
+    assert number == 3.0
+    assert one.argument.pointer == other.argument.pointer != x.argument.pointer
+    assert other.argument.shape == (4, 8, 8)
+    # A part of it has a copy of its own, which is as large as it needs.
+    part = timer._copy(0, buffers.DeviceTensor(x.argument._replace(shape=(1, 1))))
+    assert part.argument.pointer != one.argument.pointer
+
+
+def test_copies_end_where_memory_does(cuda: FakeDevice, scale: CompiledProgram) -> None:
+    timer = DeviceTimer(check=False)
+    x = timer.random((1000, 100), (100, 1), "float32", 16)
+    cuda.left, cuda.launch_ms[:] = 1000, []
+    assert len(timer.prepare(Kernel(scale), (x, 2.0))) == 1
 
 
 def test_a_kernel_that_does_not_end(cuda: FakeDevice, scale: CompiledProgram) -> None:
