@@ -178,6 +178,24 @@ class Binary(Protocol):
     def __call__(self, left: Number, right: Number, /) -> float: ...
 
 
+class Pair(Protocol):
+    """A function of two tiles or scalars that broadcast, one of which may be a number."""
+
+    __name__: str
+
+    @overload
+    def __call__(self, left: Scalar, right: Scalar | Number) -> Scalar: ...
+
+    @overload
+    def __call__(self, left: Number, right: Scalar) -> Scalar: ...
+
+    @overload
+    def __call__(self, left: Tile | View, right: object) -> Tile: ...
+
+    @overload
+    def __call__(self, left: object, right: Tile | View) -> Tile: ...
+
+
 class OfElements(Protocol):
     """A function of tiles and of scalars."""
 
@@ -294,6 +312,11 @@ def bitcast(value: Tile | View | Scalar, dtype: object) -> Tile | Scalar:
     return loaded(value).bitcast(dtype)
 
 
+def _of_pairs(function: Callable[[object, object], Tile | Scalar]) -> Pair:
+    """The function with the types that results have."""
+    return cast(Pair, function)
+
+
 @overload
 def fma(a: Tile | View, b: object, c: object) -> Tile: ...
 
@@ -319,22 +342,7 @@ def fma(a: object, b: object, c: object) -> Tile | Scalar:
     return applied((a, b, c), body, "f")
 
 
-@overload
-def copysign(size: Scalar, sign: Scalar | Number) -> Scalar: ...
-
-
-@overload
-def copysign(size: Number, sign: Scalar) -> Scalar: ...
-
-
-@overload
-def copysign(size: Tile | View, sign: object) -> Tile: ...
-
-
-@overload
-def copysign(size: object, sign: Tile | View) -> Tile: ...
-
-
+@_of_pairs
 def copysign(size: object, sign: object) -> Tile | Scalar:
     """The absolute value of the first with the sign of the second, that of 0 and NaN too."""
 
@@ -344,22 +352,7 @@ def copysign(size: object, sign: object) -> Tile | Scalar:
     return applied((size, sign), body, "f")
 
 
-@overload
-def mulhi(left: Scalar, right: Scalar | Number) -> Scalar: ...
-
-
-@overload
-def mulhi(left: Number, right: Scalar) -> Scalar: ...
-
-
-@overload
-def mulhi(left: Tile | View, right: object) -> Tile: ...
-
-
-@overload
-def mulhi(left: object, right: Tile | View) -> Tile: ...
-
-
+@_of_pairs
 def mulhi(left: object, right: object) -> Tile | Scalar:
     """The upper half of the product of two integers of 32 or 64 bits."""
 
@@ -379,35 +372,13 @@ def mulhi(left: object, right: object) -> Tile | Scalar:
     return applied((left, right), body, "iu")
 
 
-@overload
-def maximum(left: Scalar, right: Scalar | Number) -> Scalar: ...
-
-
-@overload
-def maximum(left: Tile | View, right: object) -> Tile: ...
-
-
-@overload
-def maximum(left: object, right: Tile | View) -> Tile: ...
-
-
+@_of_pairs
 def maximum(left: object, right: object) -> Tile | Scalar:
     """Elementwise maximum, or that of two scalars; a NaN in either gives NaN."""
     return _extreme("maximum", left, right)
 
 
-@overload
-def minimum(left: Scalar, right: Scalar | Number) -> Scalar: ...
-
-
-@overload
-def minimum(left: Tile | View, right: object) -> Tile: ...
-
-
-@overload
-def minimum(left: object, right: Tile | View) -> Tile: ...
-
-
+@_of_pairs
 def minimum(left: object, right: object) -> Tile | Scalar:
     """Elementwise minimum, or that of two scalars; a NaN in either gives NaN."""
     return _extreme("minimum", left, right)

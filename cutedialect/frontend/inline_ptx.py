@@ -50,18 +50,7 @@ def inline_ptx(
     is_one = isinstance(outputs, str | DType) or not isinstance(outputs, Sequence)
     kinds = [as_dtype(v) for v in ([outputs] if is_one else outputs)]  # pyright: ignore
     given = [inputs] if isinstance(inputs, Tile | View | Scalar) else list(inputs)
-    if any(is_number(v) for v in given):
-        raise error("expected tiles and scalars as inputs, got a number; write it into the text")
-    sides = [loaded(v) for v in given]
-    for dtype in [*kinds, *(side.dtype for side in sides)]:
-        if dtype.bits not in (16, 32, 64):
-            raise error(
-                f"expected numbers of 16, 32 or 64 bits, got {dtype.name}; convert with "
-                ".to(cute.i32)",
-                code="CD-P3",
-            )
-    if not kinds:
-        raise error("expected the type of a result in outputs, got none")
+    sides = _sides(given, kinds)
     tiles = [side for side in sides if isinstance(side, Tile)]
 
     def made(place: int, *args: SSAValue) -> SSAValue:
@@ -85,3 +74,20 @@ def inline_ptx(
         else:
             results.append(Scalar(made(place)))
     return results[0] if is_one else tuple(results)
+
+
+def _sides(given: Sequence[Value], kinds: Sequence[DType]) -> list[Tile | Scalar]:
+    """The operands; refuses numbers, and types of operands and results that no register holds."""
+    if any(is_number(v) for v in given):
+        raise error("expected tiles and scalars as inputs, got a number; write it into the text")
+    sides = [loaded(v) for v in given]
+    for dtype in [*kinds, *(side.dtype for side in sides)]:
+        if dtype.bits not in (16, 32, 64):
+            raise error(
+                f"expected numbers of 16, 32 or 64 bits, got {dtype.name}; convert with "
+                ".to(cute.i32)",
+                code="CD-P3",
+            )
+    if not kinds:
+        raise error("expected the type of a result in outputs, got none")
+    return sides

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -675,13 +675,3 @@ def _compile_op(op: object, args: tuple[object, ...], options: dict[str, Any]) -
             f"cute.{name}: {error}; its arguments are {', '.join(wanted.parameters)}"
         ) from None
     return compiler(*args, **options)
-
-
-def compiler(specified: Callable[..., tuple[Any, Any, Kernel]]) -> Callable[..., Kernel]:
-    """What gives the kernel alone of the same arguments, without running it."""
-
-    @wraps(specified, assigned=())
-    def kernel_of(*args: Any, **options: Any) -> Kernel:
-        return specified(*args, **options)[2]
-
-    return kernel_of

@@ -1,9 +1,12 @@
-"""Scalars of a kernel: run-time values that are the same for the whole CTA."""
+"""Scalars of a kernel: run-time values that are the same for the whole CTA; and the operators that
+they and tiles have alike.
+"""
 
 from __future__ import annotations
 
 import operator
-from typing import NoReturn
+from abc import abstractmethod
+from typing import Generic, NoReturn, TypeVar
 
 import numpy as np
 from xdsl.dialects import math
@@ -27,8 +30,107 @@ from .dtypes import i32 as i32_dtype
 from .hints import Computed
 from .trace import Scope, current, error
 
+_Result = TypeVar("_Result")
 
-class Scalar(Computed):
+
+class Operators(Computed, Generic[_Result]):
+    """A value of a traced program whose operators give others of its kind."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _binary(self, kind: str, other: object, swap: bool = False) -> _Result:
+        """An operator with another value, on its left with `swap`; NotImplemented for others."""
+
+    def __add__(self, other: object) -> _Result:
+        return self._binary("add", other)
+
+    def __radd__(self, other: object) -> _Result:
+        return self._binary("add", other, True)
+
+    def __sub__(self, other: object) -> _Result:
+        return self._binary("sub", other)
+
+    def __rsub__(self, other: object) -> _Result:
+        return self._binary("sub", other, True)
+
+    def __mul__(self, other: object) -> _Result:
+        return self._binary("mul", other)
+
+    def __rmul__(self, other: object) -> _Result:
+        return self._binary("mul", other, True)
+
+    def __truediv__(self, other: object) -> _Result:
+        return self._binary("truediv", other)
+
+    def __rtruediv__(self, other: object) -> _Result:
+        return self._binary("truediv", other, True)
+
+    def __floordiv__(self, other: object) -> _Result:
+        return self._binary("floordiv", other)
+
+    def __rfloordiv__(self, other: object) -> _Result:
+        return self._binary("floordiv", other, True)
+
+    def __mod__(self, other: object) -> _Result:
+        return self._binary("mod", other)
+
+    def __rmod__(self, other: object) -> _Result:
+        return self._binary("mod", other, True)
+
+    def __and__(self, other: object) -> _Result:
+        return self._binary("and", other)
+
+    def __rand__(self, other: object) -> _Result:
+        return self._binary("and", other, True)
+
+    def __or__(self, other: object) -> _Result:
+        return self._binary("or", other)
+
+    def __ror__(self, other: object) -> _Result:
+        return self._binary("or", other, True)
+
+    def __xor__(self, other: object) -> _Result:
+        return self._binary("xor", other)
+
+    def __rxor__(self, other: object) -> _Result:
+        return self._binary("xor", other, True)
+
+    def __lshift__(self, other: object) -> _Result:
+        return self._binary("lshift", other)
+
+    def __rlshift__(self, other: object) -> _Result:
+        return self._binary("lshift", other, True)
+
+    def __rshift__(self, other: object) -> _Result:
+        return self._binary("rshift", other)
+
+    def __rrshift__(self, other: object) -> _Result:
+        return self._binary("rshift", other, True)
+
+    def __eq__(self, other: object) -> _Result:  # type: ignore[override]
+        return self._binary("eq", other)
+
+    def __ne__(self, other: object) -> _Result:  # type: ignore[override]
+        return self._binary("ne", other)
+
+    def __lt__(self, other: object) -> _Result:
+        return self._binary("lt", other)
+
+    def __le__(self, other: object) -> _Result:
+        return self._binary("le", other)
+
+    def __gt__(self, other: object) -> _Result:
+        return self._binary("gt", other)
+
+    def __ge__(self, other: object) -> _Result:
+        return self._binary("ge", other)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+class Scalar(Operators["Scalar"]):
     """A run-time scalar; operators append IR."""
 
     __slots__ = ("scope", "value")
@@ -77,42 +179,6 @@ class Scalar(Computed):
             left, right = right, left
         return Scalar(binary_value(kind, left, right))
 
-    def __add__(self, other: object) -> Scalar:
-        return self._binary("add", other)
-
-    def __radd__(self, other: object) -> Scalar:
-        return self._binary("add", other, True)
-
-    def __sub__(self, other: object) -> Scalar:
-        return self._binary("sub", other)
-
-    def __rsub__(self, other: object) -> Scalar:
-        return self._binary("sub", other, True)
-
-    def __mul__(self, other: object) -> Scalar:
-        return self._binary("mul", other)
-
-    def __rmul__(self, other: object) -> Scalar:
-        return self._binary("mul", other, True)
-
-    def __truediv__(self, other: object) -> Scalar:
-        return self._binary("truediv", other)
-
-    def __rtruediv__(self, other: object) -> Scalar:
-        return self._binary("truediv", other, True)
-
-    def __floordiv__(self, other: object) -> Scalar:
-        return self._binary("floordiv", other)
-
-    def __rfloordiv__(self, other: object) -> Scalar:
-        return self._binary("floordiv", other, True)
-
-    def __mod__(self, other: object) -> Scalar:
-        return self._binary("mod", other)
-
-    def __rmod__(self, other: object) -> Scalar:
-        return self._binary("mod", other, True)
-
     def __pow__(self, other: object) -> Scalar:
         from .power import power
 
@@ -131,57 +197,6 @@ class Scalar(Computed):
 
     def __invert__(self) -> Scalar:
         return Scalar(inverted(self.use(), self.dtype))
-
-    def __and__(self, other: object) -> Scalar:
-        return self._binary("and", other)
-
-    def __rand__(self, other: object) -> Scalar:
-        return self._binary("and", other, True)
-
-    def __or__(self, other: object) -> Scalar:
-        return self._binary("or", other)
-
-    def __ror__(self, other: object) -> Scalar:
-        return self._binary("or", other, True)
-
-    def __xor__(self, other: object) -> Scalar:
-        return self._binary("xor", other)
-
-    def __rxor__(self, other: object) -> Scalar:
-        return self._binary("xor", other, True)
-
-    def __lshift__(self, other: object) -> Scalar:
-        return self._binary("lshift", other)
-
-    def __rlshift__(self, other: object) -> Scalar:
-        return self._binary("lshift", other, True)
-
-    def __rshift__(self, other: object) -> Scalar:
-        return self._binary("rshift", other)
-
-    def __rrshift__(self, other: object) -> Scalar:
-        return self._binary("rshift", other, True)
-
-    def __eq__(self, other: object) -> Scalar:  # type: ignore[override]
-        return self._binary("eq", other)
-
-    def __ne__(self, other: object) -> Scalar:  # type: ignore[override]
-        return self._binary("ne", other)
-
-    def __lt__(self, other: object) -> Scalar:
-        return self._binary("lt", other)
-
-    def __le__(self, other: object) -> Scalar:
-        return self._binary("le", other)
-
-    def __gt__(self, other: object) -> Scalar:
-        return self._binary("gt", other)
-
-    def __ge__(self, other: object) -> Scalar:
-        return self._binary("ge", other)
-
-    def __hash__(self) -> int:
-        return id(self)
 
     def __bool__(self) -> bool:
         raise error(

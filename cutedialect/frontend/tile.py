@@ -45,8 +45,8 @@ from .arithmetic import (
     same_bits,
 )
 from .dtypes import DType, as_dtype, i1, of_ir
-from .hints import Computed, Hinted, refuse_matmul, refuse_stores
-from .scalar import Scalar, as_i32
+from .hints import Hinted, refuse_matmul, refuse_stores
+from .scalar import Operators, Scalar, as_i32
 from .trace import Scope, current, error
 
 if TYPE_CHECKING:
@@ -284,7 +284,7 @@ def tile_origins(tile: Sequence[int], coords: Sequence[SSAValue]) -> dict[int, S
     return origins
 
 
-class Tile(Hinted, Computed):
+class Tile(Hinted, Operators["Tile"]):
     """A register tile; operators are elementwise, and shapes align from the left.
 
     `/` of f32 is off by at most 2 ulp (`div.full.f32`), `cute.exact.divide` rounds to nearest.
@@ -399,42 +399,6 @@ class Tile(Hinted, Computed):
         left, right = (other, self) if swap else (self, other)
         return binary(kind, left, right)
 
-    def __add__(self, other: object) -> Tile:
-        return self._binary("add", other)
-
-    def __radd__(self, other: object) -> Tile:
-        return self._binary("add", other, True)
-
-    def __sub__(self, other: object) -> Tile:
-        return self._binary("sub", other)
-
-    def __rsub__(self, other: object) -> Tile:
-        return self._binary("sub", other, True)
-
-    def __mul__(self, other: object) -> Tile:
-        return self._binary("mul", other)
-
-    def __rmul__(self, other: object) -> Tile:
-        return self._binary("mul", other, True)
-
-    def __truediv__(self, other: object) -> Tile:
-        return self._binary("truediv", other)
-
-    def __rtruediv__(self, other: object) -> Tile:
-        return self._binary("truediv", other, True)
-
-    def __floordiv__(self, other: object) -> Tile:
-        return self._binary("floordiv", other)
-
-    def __rfloordiv__(self, other: object) -> Tile:
-        return self._binary("floordiv", other, True)
-
-    def __mod__(self, other: object) -> Tile:
-        return self._binary("mod", other)
-
-    def __rmod__(self, other: object) -> Tile:
-        return self._binary("mod", other, True)
-
     def __pow__(self, other: object) -> Tile:
         return self._power(self, other, other)
 
@@ -460,36 +424,6 @@ class Tile(Hinted, Computed):
     def __invert__(self) -> Tile:
         dtype = self.dtype
         return elementwise(lambda value: inverted(value, dtype), (self,), self.shape, dtype)
-
-    def __and__(self, other: object) -> Tile:
-        return self._binary("and", other)
-
-    def __rand__(self, other: object) -> Tile:
-        return self._binary("and", other, True)
-
-    def __or__(self, other: object) -> Tile:
-        return self._binary("or", other)
-
-    def __ror__(self, other: object) -> Tile:
-        return self._binary("or", other, True)
-
-    def __xor__(self, other: object) -> Tile:
-        return self._binary("xor", other)
-
-    def __rxor__(self, other: object) -> Tile:
-        return self._binary("xor", other, True)
-
-    def __lshift__(self, other: object) -> Tile:
-        return self._binary("lshift", other)
-
-    def __rlshift__(self, other: object) -> Tile:
-        return self._binary("lshift", other, True)
-
-    def __rshift__(self, other: object) -> Tile:
-        return self._binary("rshift", other)
-
-    def __rrshift__(self, other: object) -> Tile:
-        return self._binary("rshift", other, True)
 
     def _update(self, kind: str, other: object) -> Tile:
         """An augmented assignment: in place for a tile made by `cute.zeros` or `cute.full`, a new
@@ -533,27 +467,6 @@ class Tile(Hinted, Computed):
 
     def __irshift__(self, other: object) -> Tile:
         return self._update("rshift", other)
-
-    def __eq__(self, other: object) -> Tile:  # type: ignore[override]
-        return self._binary("eq", other)
-
-    def __ne__(self, other: object) -> Tile:  # type: ignore[override]
-        return self._binary("ne", other)
-
-    def __lt__(self, other: object) -> Tile:
-        return self._binary("lt", other)
-
-    def __le__(self, other: object) -> Tile:
-        return self._binary("le", other)
-
-    def __gt__(self, other: object) -> Tile:
-        return self._binary("gt", other)
-
-    def __ge__(self, other: object) -> Tile:
-        return self._binary("ge", other)
-
-    def __hash__(self) -> int:
-        return id(self)
 
     def __bool__(self) -> bool:
         raise error(
