@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from cutedialect.choosing.attention_problem import AttentionProblem
@@ -28,7 +27,7 @@ from .library.attention import attention as program
 from .library.split_attention import split_attention
 from .ready_attention import ReadyAttention
 from .ready_call import call_key
-from .rules import Checked, Operand
+from .rules import Checked, Operand, new_spec
 
 _LOG2_E = math.log2(math.e)
 # Rows of heads that share keys are those of one tile where they are so many of a head, or so many
@@ -53,10 +52,10 @@ class AttentionCall(Checked):
     scales: HeadScales
     packing: Packing | None
 
-    def __init__(self, given: SimpleNamespace) -> None:
-        self.given_scales = given.scale_q, given.scale_k, given.scale_v
-        self.returns_lse = given.return_lse
-        super().__init__(given)
+    @property
+    def given_scales(self) -> tuple[Any, Any, Any]:
+        """The scales as the call gives them."""
+        return self.given.scale_q, self.given.scale_k, self.given.scale_v
 
     @property
     def is_latent(self) -> bool:
@@ -68,7 +67,7 @@ class AttentionCall(Checked):
         """The heads of k and v."""
         return self.extents["Hk"]
 
-    def prepare(self) -> ReadyAttention:
+    def prepare(self) -> Any:
         """Compile (or find) the kernel; an empty output has none. Of a call without a schedule, one
         that spills gives way to one with fewer keys in a block.
         """
@@ -97,7 +96,7 @@ class AttentionCall(Checked):
         ready = self._ready(Schedule(), 1)
         taken = split_attention if ready.gathers else program
         named = dict.fromkeys(program.parameters) | dict(
-            zip(taken.parameters, self.arguments(ready, self._result, self._lse), strict=True)
+            zip(taken.parameters, self.arguments(ready, self.result, self._lse), strict=True)
         )
         options = {
             "page_size": 0 if self.block_table is None else self.k.shape[2],
@@ -122,7 +121,7 @@ class AttentionCall(Checked):
         def near(other: Schedule) -> dict[str, Any]:
             return options(call.chosen(other))
 
-        args = self.arguments(ready, self._result, self._lse)
+        args = self.arguments(ready, self.result, self._lse)
         taken = split_attention if ready.parts is not None or ready.gathers else program
         kernel = compile_kernel(taken, args, options(chosen), Variants(given or Schedule(), near))
         return replace(ready, kernel=kernel)
@@ -132,19 +131,16 @@ class AttentionCall(Checked):
         """Heads of q that share one of k and v."""
         return (self.q.shape[1] or 0) // (self.heads or 1)
 
-    def new_result(self) -> TensorSpec:
-        """What an output that is made for the call looks like."""
-        return TensorSpec(self.out_shape, self.out_dtype, align=self._new_alignment())
-
     @property
-    def _result(self) -> Any:
+    def result(self) -> Any:
         """The output, or its spec."""
-        return self.new_result() if self.given.out is None else self.given.out
+        out = self.given.out
+        return new_spec(self.out_shape, self.out_dtype) if out is None else out
 
     @property
     def _lse(self) -> TensorSpec | None:
         """What the logarithms look like, where they are asked for."""
-        return TensorSpec(self.out_shape[:-1], f32, align=4) if self.returns_lse else None
+        return TensorSpec(self.out_shape[:-1], f32, align=4) if self.given.return_lse else None
 
     def _gathers(self) -> bool:
         """Whether rows of heads that share keys are brought together first."""
@@ -166,7 +162,7 @@ class AttentionCall(Checked):
             None,
             self.out_shape,
             self.out_dtype,
-            self.returns_lse,
+            self.given.return_lse,
             heads,
             self.group,
             self.scalars(),
@@ -240,11 +236,6 @@ class AttentionCall(Checked):
             *(_scalar(each, i32) for each in (left, right)),
             None if of_v == 1 else _scalar(of_v, f32),
         )
-
-    def _new_alignment(self) -> int:
-        """Bytes that divide the rows of an output that is made for the call."""
-        row = (self.out_shape[-1] or 16) * self.out_dtype.bits // 8
-        return min(16, row & -row)
 
     def items(self, rows: int, heads: int, group: int) -> tuple[int | None, ...]:
         """A shape that covers the work items of the packed sequences, which need not be known: each

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from .attention_scales import head_scales
-from .dtypes import bf16
+from .dtypes import DType, bf16, f16, f32
 from .gemm_operands import as_number
 from .kernel import TensorSpec
 from .rules import (
@@ -18,14 +18,16 @@ from .rules import (
     Fits,
     Operand,
     Rule,
-    Written,
+    Shaped,
+    Typed,
     as_operand,
     check_array,
     counted,
     differ,
     result_type,
+    result_types,
     shown,
-)  # fmt: skip
+)
 
 # Head dimensions of 8 bits, and of 16 bits, of q and k and of v.
 _MOST_DIMS, _WIDEST = 256, {"q": 576, "k": 576, "v": 512}
@@ -35,9 +37,6 @@ _LEAST_PAGE = 8
 _UNBOUNDED = 1 << 29
 
 Window = tuple[int | None, int | None]
-
-
-__all__ = ["FITS", "RULES", "Packing", "Window", "columns_of", "differ", "last_stride"]
 
 
 @dataclass(frozen=True)
@@ -197,7 +196,7 @@ FITS = {
 }
 
 _TABLE, _OFFSETS = "block_table", "cu_seqlens"
-RULES = (
+_OF_BOTH = (
     Array("q"),
     Array("k"),
     Rule("v", lambda x: isinstance(x.given.v, bool),
@@ -240,6 +239,56 @@ RULES = (
     Rule(f"{_OFFSETS}[0]", lambda x: x.packing and (x.packing.q_offsets.shape[0] or 2) < 2,
          lambda x: "the offsets of one or more sequences and their end, got "
          f"{x.packing.q_offsets.shape[0]} numbers"),
-    result_type(lambda x: x.q.dtype if x.q.dtype.bits > 8 else bf16),
-    Written("out", lambda x: x.out_dtype),
 )  # fmt: skip
+RULES = (
+    *_OF_BOTH,
+    result_type(lambda x: x.q.dtype if x.q.dtype.bits > 8 else bf16),
+    Shaped("out", result_types),
+)
+
+
+def _differentiable(call: Any, name: str) -> tuple[DType, ...]:
+    """The types that an operand may have where its gradient is taken."""
+    return (f16, bf16) if name == "q" else (call.q.dtype,)
+
+
+def _is_wide(call: Any, name: str) -> bool:
+    return (getattr(call, name).shape[-1] or 0) > _MOST_DIMS
+
+
+def _is_unknown(call: Any) -> bool:
+    wanted = call.given.wanted
+    return not isinstance(wanted, str) or not wanted or bool(set(wanted) - set(OPERANDS))
+
+
+OPERANDS = "qkv"
+_GRADIENTS = f16, bf16, f32
+BACKWARD_RULES = (
+    Rule(_TABLE, lambda x: x.given.block_table is not None,
+         lambda x: "None, got a table: pages of keys that sequences share have no gradients of "
+         "their own; gather them and give k and v as they are"),
+    Rule("v", lambda x: isinstance(x.given.v, int),
+         lambda x: "an array, got a number of columns of k", TypeError),
+    *_OF_BOTH,
+    Fact("v", lambda x: as_operand(x.given.v, "v")),
+    *(rule for name in OPERANDS for rule in (
+        Typed(name, partial(_differentiable, name=name)),
+        Rule(name, partial(_is_wide, name=name), lambda x, name=name: "a head dimension of 1 to "
+             f"{_MOST_DIMS}, got {getattr(x, name).shape[-1]}"),
+    )),
+    Shaped("out", lambda x: _GRADIENTS),
+    Shaped("lse", lambda x: (f32,)),
+    Shaped("do", lambda x: _GRADIENTS),
+    Shaped("dlse", lambda x: (f32,)),
+    Rule("deterministic", lambda x: not isinstance(x.given.deterministic, bool),
+         lambda x: f"True or False, got {x.given.deterministic!r}", TypeError),
+    Rule("wanted", _is_unknown, lambda x: f"some of the letters 'qkv', got {x.given.wanted!r}"),
+    *(rule for name in OPERANDS for rule in (
+        Rule(f"d{name}", lambda x, name=name: name not in x.given.wanted
+             and getattr(x.given, f"d{name}") is not None,
+             lambda x, name=name: f"None without '{name}' in wanted, got an array"),
+        Shaped(f"d{name}", lambda x: _GRADIENTS),
+    )),
+    Fact("out_dtype", lambda x: x.q.dtype),
+)  # fmt: skip
+BACKWARD_FITS = FITS | {f"{name}.B": "" for name in ("do", "out", "lse", "dlse")}

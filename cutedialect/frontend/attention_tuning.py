@@ -46,9 +46,9 @@ class TunableAttention:
         self._call = AttentionCall(given)
         if given.out is None:
             # The result of each candidate is compared with the first one's.
-            given.out = held(self._call.new_result(), "out", timer)
+            given.out = held(self._call.result, "out", timer)
         self._lse = None
-        if self._call.returns_lse:
+        if self._call.given.return_lse:
             self._lse = held(TensorSpec(self._call.out_shape[:-1], "f32"), "lse", timer)
 
     @property
@@ -83,7 +83,7 @@ def problem_class(call: AttentionCall) -> str:
         "q": call.q.value,
         "k": call.k.value,
         "v": f"{call.v.shape[-1]} columns" if call.is_latent else tensor_class(call.v.value),
-        "out": call.new_result() if call.given.out is None else call.given.out,
+        "out": call.result,
         "lengths": call.lengths and call.lengths.value,
         "cu_seqlens": call.packing and call.packing.q_offsets.value,
         "block_table": call.block_table and call.block_table.value,
@@ -97,7 +97,7 @@ def problem_class(call: AttentionCall) -> str:
     facts = {"left": left, "right": right, "softcap": call.softcap, "scales": call.scales.ranks}
     parts += [f"{name} {value}" for name, value in facts.items() if value not in (None, (0, 0, 0))]
     parts += ["negative"] if call.scale <= 0 else []
-    return ", ".join([*parts, *(["lse"] if call.returns_lse else [])])
+    return ", ".join([*parts, *(["lse"] if call.given.return_lse else [])])
 
 
 @lru_cache(maxsize=1)

@@ -5,98 +5,71 @@ from __future__ import annotations
 from dataclasses import replace
 
 from . import attention_operands, gemm_operands
+from . import signature as kinds
 from .dtypes import f32
-from .signature import (
-    ACTIVATION,
-    ARCH,
-    ATOM,
-    BACKEND,
-    DTYPE,
-    FLAG,
-    NEGATED,
-    NUMBER,
-    OFFSETS,
-    OPERANDS,
-    OPTIONAL,
-    OUTPUT,
-    PRECISION,
-    REQUIRED,
-    RESULT,
-    SCALE,
-    SCALES,
-    SCHEDULE,
-    SOME_NUMBER,
-    SOME_TENSORS,
-    SOME_TENSORS_WRITTEN,
-    STREAM,
-    SUMS,
-    TENSOR,
-    TENSOR_OR_NONE,
-    TENSORS,
-    TILE,
-    TILED,
-    WINDOW,
-    Call,
-    Output,
-    Parameter,
-)
+from .signature import REQUIRED, Call, Output, Parameter
 
 _OF_THE_CALL = "that of the call of the kernel"
 _LAUNCH = (
-    Parameter("arch", ARCH, None, 'the target, such as "sm_90a"; that of the device by default',
+    Parameter("arch", kinds.ARCH, None,
+              'the target, such as "sm_90a"; that of the device by default',
               _OF_THE_CALL),
-    Parameter("schedule", SCHEDULE, None, "how it is computed, a `Schedule` or its text",
+    Parameter("schedule", kinds.SCHEDULE, None, "how it is computed, a `Schedule` or its text",
               "that of the call of the kernel, and tiled= for one multiply"),
-    Parameter("backend", BACKEND, "auto", "what runs it", _OF_THE_CALL),
-    Parameter("stream", STREAM, None, "the stream of the launch", _OF_THE_CALL),
+    Parameter("backend", kinds.BACKEND, "auto", "what runs it", _OF_THE_CALL),
+    Parameter("stream", kinds.STREAM, None, "the stream of the launch", _OF_THE_CALL),
 )  # fmt: skip
 _OUT = "the array that gets the result; it overlaps no other array"
 _OUT_DTYPE = "the element type of the result"
 
 _OF_GEMM = (
-    Parameter("a", TENSOR, REQUIRED, "the left operand (..., M, K)", modes="... M K",
+    Parameter("a", kinds.TENSOR, REQUIRED, "the left operand (..., M, K)", modes="... M K",
               rank="2 or more dimensions"),
-    Parameter("b", TENSOR, REQUIRED, "the right operand (..., K, N)", modes="... K N",
+    Parameter("b", kinds.TENSOR, REQUIRED, "the right operand (..., K, N)", modes="... K N",
               rank="2 or more dimensions"),
-    Parameter("acc", TILE, None, "inside a kernel the tile that is added to", is_positional=True),
-    Parameter("c", OPTIONAL, None, "what is added, times beta (..., M, N)",
+    Parameter("acc", kinds.TILE, None, "inside a kernel the tile that is added to",
+              is_positional=True),
+    Parameter("c", kinds.OPTIONAL, None, "what is added, times beta (..., M, N)",
               "acc to begin with what is added: acc.assign(c), or acc += c behind the multiply",
               modes="... M N"),
-    Parameter("alpha", NUMBER, 1.0, "the factor of the product", "acc * alpha behind the multiply",
+    Parameter("alpha", kinds.NUMBER, 1.0, "the factor of the product",
+              "acc * alpha behind the multiply",
               key="factor != 1"),
-    Parameter("beta", NUMBER, 0.0, "the factor of c", "acc *= beta in front of the multiply",
+    Parameter("beta", kinds.NUMBER, 0.0, "the factor of c", "acc *= beta in front of the multiply",
               key="beta != 0"),
-    Parameter("bias", OPTIONAL, None, "what is added to each row (N,)",
+    Parameter("bias", kinds.OPTIONAL, None, "what is added to each row (N,)",
               "acc + cute.row_vector(bias, n, bn) behind the multiply", modes="N"),
-    Parameter("activation", ACTIVATION, None,
+    Parameter("activation", kinds.ACTIVATION, None,
               "what the result goes through, a name or a function of the tile",
               "a function of the tile behind the multiply, such as cute.relu(acc)"),
-    Parameter("scale_a", SCALE, None, "what multiplies a: one number, or one for each row or block",
+    Parameter("scale_a", kinds.SCALE, None,
+              "what multiplies a: one number, or one for each row or block",
               "acc * scale behind the multiply, a column of scales for the rows of a",
               key="is_scaled"),
-    Parameter("scale_b", SCALE, None,
+    Parameter("scale_b", kinds.SCALE, None,
               "what multiplies b: one number, or one for each column or block",
               "acc * scale behind the multiply, a row of scales for the columns of b"),
-    Parameter("acc_dtype", DTYPE, None, "the type of sums",
+    Parameter("acc_dtype", kinds.DTYPE, None, "the type of sums",
               "the type of acc: cute.zeros(shape, dtype)"),
-    Parameter("fast_accum", FLAG, True, "whether tensor cores may sum fp8 products over all of K",
+    Parameter("fast_accum", kinds.FLAG, True,
+              "whether tensor cores may sum fp8 products over all of K",
               "an accumulator of its own for some trips of K, added to another one: total += acc"),
-    Parameter("precision", PRECISION, None, "of f32 operands how exact products are",
+    Parameter("precision", kinds.PRECISION, None, "of f32 operands how exact products are",
               "None or 'tf32', as which tiles of f32 are multiplied (products of split operands "
               "are of arrays alone)", key="splits", is_late=True),
-    Parameter("aux", OUTPUT, None, "the array that gets what stands before the activation",
+    Parameter("aux", kinds.OUTPUT, None, "the array that gets what stands before the activation",
               "cute.copy(acc, view) in front of the activation", modes="... M N"),
-    Parameter("out", OUTPUT, None, _OUT, "cute.copy(acc, view) behind the multiply",
+    Parameter("out", kinds.OUTPUT, None, _OUT, "cute.copy(acc, view) behind the multiply",
               modes="... M N"),
-    Parameter("out_dtype", DTYPE, None, _OUT_DTYPE,
+    Parameter("out_dtype", kinds.DTYPE, None, _OUT_DTYPE,
               "acc.to(dtype) behind the multiply"),
     *_LAUNCH,
-    Parameter("tiled", TILED, None,
+    Parameter("tiled", kinds.TILED, None,
               "inside a kernel the TiledMMA: the atom, its warps over M, N and K, and the tile"),
-    Parameter("atom", ATOM, None, "inside a kernel the MMA atom alone"),
-    Parameter("negate", NEGATED, None,
+    Parameter("atom", kinds.ATOM, None, "inside a kernel the MMA atom alone"),
+    Parameter("negate", kinds.NEGATED, None,
               "inside a kernel the operands that count with the other sign"),
-    Parameter("sums", SUMS, False, "inside a kernel whether rows of a are added up, too"),
+    Parameter("sums", kinds.SUMS, False, "inside a kernel whether rows of a are added up, too"),
 )  # fmt: skip
 _NUMBERS = """
 if type(alpha) is not float or type(beta) is not float:
@@ -162,7 +135,12 @@ if tiled is not None or atom is not None or negate is not None or sums:
 )
 
 # The arrays of `GEMM` as lists, and what one problem is not asked for.
-_LISTS = {TENSOR: TENSORS, OPTIONAL: SOME_TENSORS, SCALE: SCALES, OUTPUT: SOME_TENSORS_WRITTEN}
+_LISTS = {
+    kinds.TENSOR: kinds.TENSORS,
+    kinds.OPTIONAL: kinds.SOME_TENSORS,
+    kinds.SCALE: kinds.SCALES,
+    kinds.OUTPUT: kinds.SOME_TENSORS_WRITTEN,
+}
 _LISTED_NAMES = {"a": "as_", "b": "bs"}
 GROUPED_GEMM = Call(
     "grouped_gemm",
@@ -184,11 +162,11 @@ GROUPED_GEMM = Call(
             said=f"{each.said}, of each problem" if each.kind in _LISTS else each.said,
             inside=None,
             key="exact(activation) if callable(activation) else activation"
-            if each.kind is ACTIVATION
+            if each.kind is kinds.ACTIVATION
             else each.key,
         )
         for each in _OF_GEMM
-        if not each.kind.is_of_tiles and each.kind is not PRECISION
+        if not each.kind.is_of_tiles and each.kind is not kinds.PRECISION
     ),
     prepared="as_, bs, c, bias, out, array_a, array_b, aux",
     before=_NUMBERS,
@@ -199,29 +177,31 @@ GROUPED_GEMM = Call(
 
 _RANK = "4 dimensions (batch, heads, sequence, head dimension)"
 _OF_ATTENTION = (
-    Parameter("q", TENSOR, REQUIRED, "queries (B, H, Sq, D)", modes="B H S D", rank=_RANK,
+    Parameter("q", kinds.TENSOR, REQUIRED, "queries (B, H, Sq, D)", modes="B H S D", rank=_RANK,
               dtypes=attention_operands.ELEMENTS),
-    Parameter("k", TENSOR, REQUIRED, "keys (B, Hk, Sk, D), or pages of them",
+    Parameter("k", kinds.TENSOR, REQUIRED, "keys (B, Hk, Sk, D), or pages of them",
               modes="B Hk T D", rank=_RANK, dtypes=attention_operands.ELEMENTS),
-    Parameter("v", TENSOR, REQUIRED, "values (B, Hk, Sk, Dv), or a number of columns",
+    Parameter("v", kinds.TENSOR, REQUIRED, "values (B, Hk, Sk, Dv), or a number of columns",
               modes="B Hk T E", rank=_RANK, dtypes=attention_operands.ELEMENTS),
-    Parameter("causal", FLAG, False, "whether a row sees no key behind its own"),
-    Parameter("scale", SOME_NUMBER, None, "the factor of the scores, 1/sqrt(D) by default"),
-    Parameter("window", WINDOW, None,
+    Parameter("causal", kinds.FLAG, False, "whether a row sees no key behind its own"),
+    Parameter("scale", kinds.SOME_NUMBER, None, "the factor of the scores, 1/sqrt(D) by default"),
+    Parameter("window", kinds.WINDOW, None,
               "how many keys (before, behind) its own a row sees, -1 for all"),
-    Parameter("softcap", SOME_NUMBER, None, "c of scores c tanh(score / c)"),
-    Parameter("lengths", OPTIONAL, None, "how many keys a batch entry has (B,)", modes="B",
+    Parameter("softcap", kinds.SOME_NUMBER, None, "c of scores c tanh(score / c)"),
+    Parameter("lengths", kinds.OPTIONAL, None, "how many keys a batch entry has (B,)", modes="B",
               rank="one dimension", dtypes=attention_operands.INTEGERS),
-    Parameter("cu_seqlens", OFFSETS, None, "where packed sequences begin, (q_offsets, k_offsets)",
+    Parameter("cu_seqlens", kinds.OFFSETS, None,
+              "where packed sequences begin, (q_offsets, k_offsets)",
               key="cu_seqlens is not None"),
-    Parameter("block_table", OPTIONAL, None, "where the pages of keys are (B, pages)",
+    Parameter("block_table", kinds.OPTIONAL, None, "where the pages of keys are (B, pages)",
               modes="B pages", rank="(batch, pages)", dtypes=attention_operands.INTEGERS),
-    Parameter("scale_q", SCALE, None, "what multiplies q, for all or each head", key="*factors"),
-    Parameter("scale_k", SCALE, None, "what multiplies k"),
-    Parameter("scale_v", SCALE, None, "what multiplies v"),
-    Parameter("return_lse", RESULT, False, "whether sums are returned, too"),
-    Parameter("out", OUTPUT, None, _OUT, modes="B H S E"),
-    Parameter("out_dtype", DTYPE, None, _OUT_DTYPE),
+    Parameter("scale_q", kinds.SCALE, None, "what multiplies q, for all or each head",
+              key="*factors"),
+    Parameter("scale_k", kinds.SCALE, None, "what multiplies k"),
+    Parameter("scale_v", kinds.SCALE, None, "what multiplies v"),
+    Parameter("return_lse", kinds.RESULT, False, "whether sums are returned, too"),
+    Parameter("out", kinds.OUTPUT, None, _OUT, modes="B H S E"),
+    Parameter("out_dtype", kinds.DTYPE, None, _OUT_DTYPE),
     *_LAUNCH,
 )  # fmt: skip
 ATTENTION = Call(
@@ -270,16 +250,21 @@ arrays, factors = split_scales((scale_q, scale_k, scale_v))
 _NOT_OF_BACKWARD = ("q", "k", "v", "return_lse", "out", "out_dtype")
 _GRADIENT = "the array that gets the gradient of {}; it overlaps no other array"
 _OF_ATTENTION_BACKWARD = (
-    Parameter("do", TENSOR_OR_NONE, REQUIRED, "slopes of the loss along out (B, H, Sq, Dv)"),
+    Parameter("do", kinds.TENSOR_OR_NONE, REQUIRED, "slopes of the loss along out (B, H, Sq, Dv)",
+              modes="B H S E"),
     *_OF_ATTENTION[:3],
-    Parameter("out", TENSOR, REQUIRED, "what the forward pass gave (B, H, Sq, Dv)"),
-    Parameter("lse", TENSOR, REQUIRED, "the logarithms that it gave (B, H, Sq)"),
+    Parameter("out", kinds.TENSOR, REQUIRED, "what the forward pass gave (B, H, Sq, Dv)",
+              modes="B H S E"),
+    Parameter("lse", kinds.TENSOR, REQUIRED, "the logarithms that it gave (B, H, Sq)",
+              modes="B H S"),
     *(each for each in _OF_ATTENTION if each.name not in _NOT_OF_BACKWARD
       and each not in _LAUNCH),
-    Parameter("dlse", OPTIONAL, None, "slopes of the loss along lse (B, H, Sq)"),
-    Parameter("wanted", OPERANDS, "qkv", "the operands whose gradients are computed"),
-    Parameter("deterministic", FLAG, False, "whether equal calls give equal bits"),
-    *(Parameter(f"d{each}", OUTPUT, None, _GRADIENT.format(each)) for each in "qkv"),
+    Parameter("dlse", kinds.OPTIONAL, None, "slopes of the loss along lse (B, H, Sq)",
+              modes="B H S"),
+    Parameter("wanted", kinds.OPERANDS, "qkv", "the operands whose gradients are computed"),
+    Parameter("deterministic", kinds.FLAG, False, "whether equal calls give equal bits"),
+    *(Parameter(f"d{each.name}", kinds.OUTPUT, None, _GRADIENT.format(each.name), modes=each.modes)
+      for each in _OF_ATTENTION[:3]),
     *_LAUNCH,
 )  # fmt: skip
 ATTENTION_BACKWARD = Call(
@@ -313,6 +298,8 @@ arrays, factors = split_scales((scale_q, scale_k, scale_v))
 """,
     outputs=(Output("dq", "B H S D"), Output("dk", "B Hk T D"), Output("dv", "B Hk T E")),
     leads_with_arrays=False,
+    rules=attention_operands.BACKWARD_RULES,
+    fits=attention_operands.BACKWARD_FITS,
     libraries=(),
 )
 

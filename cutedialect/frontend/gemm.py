@@ -47,10 +47,11 @@ from .gemm_tile import default_tile
 from .kernel import ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.split_gemm import DEPTH
-from .ready_call import Ready, call_key, named_arrays
+from .ready_call import Ready, call_key
 from .rules import Checked, Operand
 
-# Places in the arrays of a call.
+# The arrays of a call, and their places.
+ARRAYS = ("a", "b", "c", "bias", "out", "scale_a", "scale_b", "aux")
 _A, _B, _C, _BIAS, _OUT, _SCALE_A, _SCALE_B, _AUX = range(8)
 
 
@@ -78,9 +79,16 @@ class ReadyCall(Ready):
             return (alpha, beta) if self.takes_alpha else (beta,)
         return (alpha,) if self.takes_alpha else ()
 
-    def named(self, arrays: Sequence[Any]) -> list[Named]:
-        a, b, c, bias, out, *scales, aux = arrays
-        return named_arrays((a, b, c if self.takes_c else None, bias, *scales), out, aux)
+    def named(self, arrays: Sequence[Any], shown: Callable[[str], str] = str) -> list[Named]:
+        """Both outputs may be c: of a tile it is read before either is written."""
+        given = dict(zip(ARRAYS, arrays, strict=True))
+        if not self.takes_c:
+            given["c"] = None
+        c = None if given["c"] is None else shown("c")
+        written = {"out": c, "aux": c}
+        return [
+            Named(shown(name), x, name in written, written.get(name)) for name, x in given.items()
+        ]
 
     def about(self, arrays: Sequence[Any]) -> dict[str, Any]:
         return {"updated": _C if self.takes_c else None}
@@ -118,7 +126,78 @@ class ReadyCall(Ready):
         return [*given, transposed(aux) if self.swapped and aux is not None else aux]
 
 
-class GemmCall(Checked):
+class Product:
+    """What one product and several in a launch have alike: how a schedule is chosen for them."""
+
+    given: SimpleNamespace
+    # What spilled is remembered of, beside the class of the first problem.
+    family = ""
+
+    @property
+    def taking(self) -> list[GemmCall]:
+        """The problems with an output, that which decides types first."""
+        raise NotImplementedError
+
+    def known(self) -> Sequence[TensorSpec] | None:
+        """What holds for a and b of all problems, where that is less than what each one tells."""
+        return None
+
+    def prepared_with(self, given: Schedule | None, arch: str, backend: str) -> Any:
+        """Compile (or find) the kernel with a schedule; without an output there is none."""
+        raise NotImplementedError
+
+    def scheduled(
+        self, given: Schedule | None, arch: str, rejected: Sequence[Rejection]
+    ) -> Schedule | None:
+        """What suits the problems, on top of what is given, although some were rejected."""
+        space = self.space(given, arch)
+        return given if space is None else choose(*space, given, rejected)
+
+    def kept(self, arch: str) -> Schedule | None:
+        """What tuning found."""
+        return None
+
+    def prepare(self) -> Any:
+        """Compile (or find) the kernel; what a schedule leaves open is chosen."""
+        asked, backend = as_schedule(self.given.schedule), self.given.backend
+        arch = self.given.arch or default_arch(backend)
+
+        def prepared(given: Schedule | None, chosen: Schedule | None) -> Any:
+            return self.prepared_with(given if chosen is None else chosen, arch, backend)
+
+        def choice(given: Schedule | None) -> Any:
+            has_space = self.space(given, arch) is not None
+            return partial(self.scheduled, given, arch) if has_space else None
+
+        memory = Memory(lambda: f"{self.family}{kernel_class(self.taking[0])}", arch)
+        ready = fitted(prepared, choice, asked, backend, memory, partial(self.kept, arch))
+        space = self.space(asked, arch)
+        if space is not None and space[0] is GEMM_SPACE:
+            note_prices(ready.kernel, arch)
+        return ready
+
+    def space(
+        self, given: Schedule | None, arch: str
+    ) -> tuple[Space[Any, Schedule], tuple[Problem, ...]] | None:
+        """Where the schedule is chosen, and what for; None where it stays as it is given."""
+        taking, specs = self.taking, self.known()
+        if not taking or (given is not None and (given.tile is not None or given.is_uniform)):
+            return None
+        first = taking[0]
+        check_arch(arch)
+        check_types(first.a, first.b, arch)
+        if first.takes_wgmma(arch, specs):
+            return GEMM_SPACE, tuple(call.problem(specs, arch) for call in taking)
+        if not first.takes_tcgen05(arch):
+            return None
+        from cutedialect.choosing import tensor_memory_schedules as tensor
+
+        problems = tuple(call.problem(specs, arch) for call in taking)
+        takes = tensor.takes_tensor_schedules(problems[0], given)
+        return (tensor.TENSOR_SPACE, problems) if takes else None
+
+
+class GemmCall(Checked, Product):
     """The checked arguments of one call."""
 
     call = GEMM
@@ -151,25 +230,20 @@ class GemmCall(Checked):
         """The call with the arguments of `cute.gemm`, scales that are numbers among them."""
         return cls(normalized(given))
 
-    def prepare(self) -> ReadyCall:
-        """Compile (or find) the kernel; what a schedule leaves open is chosen."""
-        given, backend = self.given, self.given.backend
-        arch = given.arch or default_arch(backend)
+    @property
+    def taking(self) -> list[GemmCall]:
+        return [] if 0 in self.out_shape else [self]
 
-        def prepared(given: Schedule | None, chosen: Schedule | None) -> ReadyCall:
-            return self.prepared_with(given if chosen is None else chosen, arch, backend)
+    def scheduled(
+        self, given: Schedule | None, arch: str, rejected: Sequence[Rejection]
+    ) -> Schedule | None:
+        return schedule_of(self, given, arch, rejected)
 
-        def choice(given: Schedule | None) -> Any:
-            has_space = space_of(self, given, arch) is not None
-            return partial(schedule_of, self, given, arch) if has_space else None
+    def kept(self, arch: str) -> Schedule | None:
+        """What tuning found for such a call."""
+        from .gemm_tuning import kept_schedule
 
-        memory = Memory(partial(kernel_class, self), arch)
-        kept = partial(_kept, self, arch)
-        ready = fitted(prepared, choice, as_schedule(given.schedule), backend, memory, kept)
-        space = space_of(self, as_schedule(given.schedule), arch)
-        if space is not None and space[0] is GEMM_SPACE:
-            note_prices(ready.kernel, arch)
-        return ready
+        return kept_schedule(self, arch)
 
     def prepared_with(self, given: Schedule | None, arch: str, backend: str) -> ReadyCall:
         """Compile (or find) the kernel with a schedule; an empty output has none."""
@@ -419,13 +493,6 @@ def note_prices(kernel: Kernel | None, arch: str) -> None:
         kernel.note(remark)
 
 
-def _kept(call: GemmCall, arch: str) -> Schedule | None:
-    """What tuning found for such a call."""
-    from .gemm_tuning import kept_schedule
-
-    return kept_schedule(call, arch)
-
-
 def schedule_of(
     call: GemmCall, given: Schedule | None, arch: str, rejected: Sequence[Rejection] = ()
 ) -> Schedule | None:
@@ -433,7 +500,7 @@ def schedule_of(
     schedules were rejected.
     """
     left = _without_defaults(call, given, arch)
-    space = space_of(call, left, arch)
+    space = call.space(left, arch)
     if space is None:
         return given
     chosen = choose(*space, left, rejected)
@@ -453,7 +520,7 @@ def _without_defaults(call: GemmCall, given: Schedule | None, arch: str) -> Sche
     """
     if given is None or all(getattr(given, name) is None for name in _DECIDING):
         return given
-    space = space_of(call, None, arch)
+    space = call.space(None, arch)
     if space is None:
         return given
     default = _with_roles(choose(*space), call.takes_wgmma(arch))
@@ -471,23 +538,6 @@ def _with_roles(schedule: Schedule, by_warpgroups: bool) -> Schedule:
     teams = schedule.plan.teams
     warps = group_warps(schedule.tile, teams) if by_warpgroups else tensor_warps(schedule.tile)
     return Schedule(warps=warps, roles="specialized", scheduler="persistent").merged(schedule)
-
-
-def space_of(
-    call: GemmCall, given: Schedule | None, arch: str
-) -> tuple[Space[Any, Schedule], Any] | None:
-    """Where the schedule is chosen, and what for; None where it stays as it is given."""
-    is_whole = given is not None and (given.tile is not None or given.is_uniform)
-    if is_whole or 0 in call.out_shape:
-        return None
-    if call.takes_wgmma(arch):
-        return GEMM_SPACE, (call.problem(arch=arch),)
-    if not call.takes_tcgen05(arch):
-        return None
-    from cutedialect.choosing.tensor_memory_schedules import TENSOR_SPACE, takes_tensor_schedules
-
-    problem = call.problem(arch=arch)
-    return (TENSOR_SPACE, (problem,)) if takes_tensor_schedules(problem, given) else None
 
 
 def kernel_class(call: GemmCall) -> str:

@@ -24,10 +24,11 @@ from .rules import (
     Fits,
     Operand,
     Rule,
-    Written,
+    Shaped,
     as_operand,
     is_traced,
     result_type,
+    result_types,
 )
 
 # Types that sums may have, the default first.
@@ -315,8 +316,8 @@ RULES = (
     Rule("activation", _is_unknown,
          lambda x: f"{_ACTIVATIONS} or a function, got {x.activation!r}"),
     Rule("activation", _lacks_exponential, _without_exponential, TypeError),
-    Written("out", lambda x: x.out_dtype),
-    Written("aux"),
+    Shaped("out", result_types),
+    Shaped("aux"),
     *(Rule(name, lambda x, name=name, neutral=neutral: not x.takes_alpha
            and getattr(x.given, name) != neutral,
            lambda x, name=name, neutral=neutral: f"{neutral} with results of {x.out_dtype.name} "

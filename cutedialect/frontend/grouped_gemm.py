@@ -6,9 +6,9 @@ problems share types and options. The kernel is that of `cute.gemm`, traced on g
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -20,29 +20,23 @@ from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.torch_tensors import check_modes, mark_written, record_use
 from cutedialect.backend.runtime.tracebacks import concise
-from cutedialect.choosing.choose import choose
-from cutedialect.choosing.gemm_problem import Problem
-from cutedialect.choosing.gemm_schedules import GEMM_SPACE
 from cutedialect.schedule import Schedule
 
 from .captured import exact
 from .declarations import GROUPED_GEMM
 from .doors import Door
 from .dtypes import DType
-from .fitting import Memory, fitted
-from .gemm import GemmCall, ReadyCall, kernel_class, normalized, note_prices
+from .gemm import ARRAYS, GemmCall, Product, ReadyCall, normalized
 from .gemm_operands import as_number, check_types
 from .gemm_scales import fold_numbers
 from .kernel import GroupSpec, ScalarSpec, TensorSpec
-from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
-from .ready_call import call_key, named_arrays
+from .launch import check_arch, compile_kernel, spec_of
+from .ready_call import call_key
 from .rules import as_operand
 
 # What `cute.gemm` calls its arrays, to what they are here, in the order of `GemmCall`.
-_LISTS = {
-    "a": "as_", "b": "bs", "c": "c", "bias": "bias", "out": "out",
-    "scale_a": "scale_a", "scale_b": "scale_b", "aux": "aux",
-}  # fmt: skip
+_LISTS = {name: {"a": "as_", "b": "bs"}.get(name, name) for name in ARRAYS}
+_OUT = ARRAYS.index("out")
 _CALLS_KEPT = 1024
 # Calls on the same device arrays: each array is looked at once.
 _repeated: Kept[object, PreparedCall] = Kept(_CALLS_KEPT)
@@ -99,8 +93,10 @@ def _call(number: int, problem: Sequence[Any], given: SimpleNamespace) -> GemmCa
         raise type(error)(f"{_LISTS[name]}[{number}]:{rest}") from None
 
 
-class GroupCall:
+class GroupCall(Product):
     """The checked arguments of a call."""
+
+    family = "grouped "
 
     def __init__(self, given: SimpleNamespace) -> None:
         self.given = given = SimpleNamespace(**vars(given), precision=None, a=None)
@@ -124,23 +120,39 @@ class GroupCall:
         """What is said of a call without results."""
         return "a problem whose output has elements, got none"
 
-    def prepare(self) -> _ReadyGroup:
-        """Compile (or find) the kernel of all problems."""
-        calls, given, backend = self.calls, self.given, self.given.backend
-        arch = given.arch or default_arch(backend)
+    @cached_property
+    def taking(self) -> list[GemmCall]:  # type: ignore[override]
+        """The problems with an output. The longest first: what is left at the end is then short."""
+        taking = [call for call in self.calls if 0 not in call.out_shape]
+        return sorted(taking, key=lambda call: -(call.k or 0))
 
-        def prepared(given: Schedule | None, chosen: Schedule | None) -> _ReadyGroup:
-            return _prepared_with(calls, arch, given if chosen is None else chosen, backend)
+    def known(self) -> list[TensorSpec]:
+        """What is known of a and b of all problems."""
+        operands = zip(*((call.a.value, call.b.value) for call in self.taking), strict=True)
+        return [_member(list(arrays)) for arrays in operands]
 
-        def choice(given: Schedule | None) -> Any:
-            space = _space_of(calls, given, arch)
-            return None if space is None else partial(choose, *space, given)
-
-        memory = Memory(lambda: f"grouped {kernel_class(calls[0])}", arch)
-        ready = fitted(prepared, choice, as_schedule(given.schedule), backend, memory)
-        if _space_of(calls, as_schedule(given.schedule), arch) is not None:
-            note_prices(ready.kernel, arch)
-        return ready
+    def prepared_with(self, given: Schedule | None, arch: str, backend: str) -> _ReadyGroup:
+        """Compile (or find) the kernel; problems without an output take no part."""
+        calls, taking = self.calls, self.taking
+        if not taking:
+            return _ReadyGroup(None, tuple(call.ready(None) for call in calls), ())
+        check_arch(arch)
+        first = taking[0]
+        check_types(first.a, first.b, arch)
+        for call in calls:
+            call.swapped = given is not None and given.swap_ab == "yes"
+        rows = [call.arguments(call.ready(None)) for call in taking]
+        columns = [
+            column[0] if column[0] is None or isinstance(column[0], ScalarSpec) else list(column)
+            for column in zip(*rows, strict=True)
+        ]
+        extents = [_largest([call.out_shape[mode] for call in taking]) for mode in (0, 1)]
+        options = first.constants(given, arch, self.known(), (extents[0], extents[1]))
+        options |= {"arch": arch, "schedule": given, "backend": backend}
+        kernel = compile_kernel(first.program(), columns, options)
+        numbers = {id(call): number for number, call in enumerate(calls)}
+        parts = tuple(numbers[id(call)] for call in taking)
+        return _ReadyGroup(kernel, tuple(call.ready(None) for call in calls), parts)
 
 
 def _check_alike(calls: Sequence[GemmCall]) -> None:
@@ -164,71 +176,6 @@ def _check_alike(calls: Sequence[GemmCall]) -> None:
                     f"{name}[{number}]: expected a scale of the same kind as {name}[0], whose "
                     f"entries hold for {one.spans} elements (0 for all), got one of {other.spans}"
                 )
-
-
-def _space_of(
-    calls: Sequence[GemmCall], given: Schedule | None, arch: str
-) -> tuple[Space[Any, Schedule], tuple[Problem, ...]] | None:
-    """Where the schedule is chosen, and what for; None where it stays as it is given."""
-    taking = _taking(calls)
-    if not taking or (given is not None and (given.tile is not None or given.is_uniform)):
-        return None
-    check_arch(arch)
-    check_types(taking[0].a, taking[0].b, arch)
-    specs = _members(taking)
-    if taking[0].takes_wgmma(arch, specs):
-        return GEMM_SPACE, tuple(call.problem(specs, arch) for call in taking)
-    if not taking[0].takes_tcgen05(arch):
-        return None
-    from cutedialect.choosing.tensor_memory_schedules import TENSOR_SPACE, takes_tensor_schedules
-
-    problems = tuple(call.problem(specs, arch) for call in taking)
-    return (TENSOR_SPACE, problems) if takes_tensor_schedules(problems[0], given) else None
-
-
-def _taking(calls: Sequence[GemmCall]) -> list[GemmCall]:
-    """The problems with an output. The longest first: what is left at the end is then short."""
-    taking = [call for call in calls if 0 not in call.out_shape]
-    return sorted(taking, key=lambda call: -(call.k or 0))
-
-
-def _members(calls: Sequence[GemmCall]) -> list[TensorSpec]:
-    """What is known of a and b of all problems."""
-    return [_member([call.a.value for call in calls]), _member([call.b.value for call in calls])]
-
-
-def _prepared_with(
-    calls: Sequence[GemmCall], target: str, chosen: Schedule | None, backend: str
-) -> _ReadyGroup:
-    """Compile (or find) the kernel; problems without an output take no part."""
-    taking = _taking(calls)
-    if not taking:
-        return _ReadyGroup(None, tuple(call.ready(None) for call in calls), ())
-    check_arch(target)
-    first = taking[0]
-    check_types(first.a, first.b, target)
-    specs = _members(taking)
-    for call in calls:
-        call.swapped = chosen is not None and chosen.swap_ab == "yes"
-    rows: list[list[Any]] = []
-    for call in taking:
-        rows.append(call.arguments(call.ready(None)))
-    columns = [
-        column[0] if column[0] is None or isinstance(column[0], ScalarSpec) else list(column)
-        for column in zip(*rows, strict=True)
-    ]
-    rows_of, columns_of = ([call.out_shape[mode] for call in taking] for mode in (0, 1))
-    options = first.constants(chosen, target, specs, (_largest(rows_of), _largest(columns_of))) | {
-        "arch": target,
-        "schedule": chosen,
-        "backend": backend,
-    }
-    from .library.gemm import program_for
-
-    kernel = compile_kernel(program_for(first.activation), columns, options)
-    numbers = {id(call): number for number, call in enumerate(calls)}
-    parts = tuple(numbers[id(call)] for call in taking)
-    return _ReadyGroup(kernel, tuple(call.ready(None) for call in calls), parts)
 
 
 def _largest(extents: Sequence[int | None]) -> int | None:
@@ -271,12 +218,9 @@ class _ReadyGroup:
             return results, None
         rows: list[list[Any]] = []
         for number in self.parts:
-            a, b, c, bias, _, scale_a, scale_b, aux = (
-                None if values is None else values[number] for values in lists.values()
-            )
-            row = self.calls[number].arguments(
-                (a, b, c, bias, results[number], scale_a, scale_b, aux), (alpha, beta)
-            )
+            arrays = _problem(lists, number)
+            arrays[_OUT] = results[number]
+            row = self.calls[number].arguments(arrays, (alpha, beta))
             rows.append([value for value in row if value is not None])
         # alpha and beta are the same in all rows.
         arguments = [
@@ -294,17 +238,15 @@ class _ReadyGroup:
         """Refuse outputs on arrays of any problem."""
         found: list[Named] = []
         for number in self.parts:
-            a, b, c, bias, out, scale_a, scale_b, aux = (
-                None if values is None else values[number] for values in lists.values()
-            )
-            added = c if self.calls[number].takes_c else None
-            found += named_arrays(
-                (a, b, added, bias, scale_a, scale_b),
-                out,
-                aux,
-                lambda name, number=number: f"{_LISTS[name]}[{number}]",
+            found += self.calls[number].named(
+                _problem(lists, number), lambda name, number=number: f"{_LISTS[name]}[{number}]"
             )
         check_aliases(found)
+
+
+def _problem(lists: Mapping[str, Sequence[Any] | None], number: int) -> list[Any]:
+    """The arrays of a problem, as `cute.gemm` takes them."""
+    return [None if values is None else values[number] for values in lists.values()]
 
 
 class _ListDoor(Door[GroupCall, _ReadyGroup]):
@@ -355,8 +297,6 @@ class _ListDoor(Door[GroupCall, _ReadyGroup]):
 door = _ListDoor(GROUPED_GEMM, GroupCall)
 
 if TYPE_CHECKING:
-    from cutedialect.choosing.space import Space
-
     from .typed_calls import grouped_gemm
 else:
     grouped_gemm = door.function(

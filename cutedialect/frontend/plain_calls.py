@@ -11,15 +11,13 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from cutedialect.backend.runtime.aliasing import Named
-
 from .doors import Door
 from .dtypes import f32
 from .gemm_operands import as_number
-from .kernel import KernelFunction, TensorSpec
+from .kernel import KernelFunction
 from .launch import as_schedule, check_arch, compile_call, default_arch
 from .ready_call import Ready
-from .rules import Checked
+from .rules import Checked, new_spec
 from .signature import NUMBER, Call
 
 
@@ -28,6 +26,10 @@ class PlainReady(Ready):
     """Such a call after its checks, with the names of its arrays, the result behind the others."""
 
     names: tuple[str, ...] = ()
+
+    @property
+    def ARRAYS(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.names
 
     @property
     def OUT(self) -> int:  # type: ignore[override]
@@ -45,10 +47,6 @@ class PlainReady(Ready):
 
     def places(self, arrays: Sequence[Any]) -> list[int]:
         return list(range(len(arrays)))
-
-    def named(self, arrays: Sequence[Any]) -> list[Named]:
-        pairs = zip(self.names, arrays, strict=True)
-        return [Named(name, value, name == self.names[-1]) for name, value in pairs]
 
 
 class PlainCall(Checked):
@@ -69,8 +67,7 @@ class PlainCall(Checked):
         operands = [getattr(self, name) for name in names]
         arrays = [None if each is None else each.value for each in operands]
         if arrays[-1] is None:
-            row = (self.out_shape[-1] or 16) * self.out_dtype.bits // 8
-            arrays[-1] = TensorSpec(self.out_shape, self.out_dtype, align=min(16, row & -row))
+            arrays[-1] = new_spec(self.out_shape, self.out_dtype)
         numbers = [
             as_number(each.name, getattr(given, each.name)) for each in numbers_of(self.call)
         ]

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from cutedialect.backend.runtime.aliasing import Named
-
 from .attention_scales import NAMES as SCALES
 from .attention_scales import HeadScales
 from .attention_views import heads_as_rows, share_heads, split_heads, work_items
@@ -35,6 +33,7 @@ class ReadyAttention(Ready):
     it matters, and `parts` how many the keys are split into.
     """
 
+    ARRAYS = _ARRAYS
     OUT = _OUT
     WRITTEN = (_OUT,)
 
@@ -53,13 +52,6 @@ class ReadyAttention(Ready):
     def results(self) -> dict[int, tuple[tuple[int | None, ...], DType]]:
         results = {_OUT: (self.out_shape, self.out_dtype)}
         return results | {_LSE: (self.out_shape[:-1], f32)} if self.returns_lse else results
-
-    def named(self, arrays: Sequence[Any]) -> list[Named]:
-        return [
-            Named(name, value, name == "out")
-            for name, value in zip(_ARRAYS, arrays, strict=False)
-            if name != "lse"
-        ]
 
     def places(self, arrays: Sequence[Any]) -> list[int]:
         places = [*range(_LENGTHS), *_SCALES, _LENGTHS]

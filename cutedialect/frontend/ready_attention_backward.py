@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from cutedialect.backend.runtime.aliasing import Named
-
 from .attention_scales import NAMES as SCALES
 from .attention_scales import HeadScales
 from .attention_views import split_heads, work_items
@@ -39,6 +37,7 @@ class ReadyAttentionBackward(Ready):
     packed sequences of keys.
     """
 
+    ARRAYS = _ARRAYS
     OUT = _DQ
     WRITTEN = (_DQ, _DK, _DV)
 
@@ -58,12 +57,6 @@ class ReadyAttentionBackward(Ready):
     @property
     def returned(self) -> list[int]:
         return list(self.WRITTEN)
-
-    def named(self, arrays: Sequence[Any]) -> list[Named]:
-        return [
-            Named(name, value, place in self.WRITTEN)
-            for place, (name, value) in enumerate(zip(_ARRAYS, arrays, strict=False))
-        ]
 
     def places(self, arrays: Sequence[Any]) -> list[int]:
         places = [_DO, _Q, _K, _V, _OUT, _LSE, _DLSE, _DQ, _DK, _DV]

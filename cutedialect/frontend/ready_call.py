@@ -4,7 +4,7 @@ holds none of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, ClassVar, TypeVar
@@ -18,23 +18,6 @@ from cutedialect.backend.runtime.repeats import Repeat
 from cutedialect.backend.runtime.warm_call import warm_call
 
 from .dtypes import DType
-
-_INPUTS = ("a", "b", "c", "bias", "scale_a", "scale_b")
-
-
-def named_arrays(
-    inputs: Sequence[Any], out: Any, aux: Any, shown: Callable[[str], str] = str
-) -> list[Named]:
-    """The arrays of a call, inputs in the order of `_INPUTS`, by what `shown` makes of their names.
-    Both outputs may be c: of a tile it is read before either is written.
-    """
-    c = shown("c")
-    return [
-        *(Named(shown(name), value) for name, value in zip(_INPUTS, inputs, strict=True)),
-        Named(shown("out"), out, written=True, updates=c if inputs[2] is not None else None),
-        Named(shown("aux"), aux, written=True, updates=c if inputs[2] is not None else None),
-    ]
-
 
 _R = TypeVar("_R")
 
@@ -99,7 +82,9 @@ class Ready:
     out_dtype: DType
     repeat: Repeat | None = field(default=None, compare=False, kw_only=True)
 
-    # The places of the result and of what else the caller may give to be written.
+    # The names of arrays, the places of the result and of what else the caller may give to be
+    # written.
+    ARRAYS: ClassVar[tuple[str, ...]]
     OUT: ClassVar[int]
     WRITTEN: ClassVar[tuple[int, ...]]
 
@@ -127,7 +112,8 @@ class Ready:
 
     def named(self, arrays: Sequence[Any]) -> list[Named]:
         """The arrays of the caller by their names, of which none overlaps one that is written."""
-        raise NotImplementedError
+        pairs = enumerate(zip(self.ARRAYS, arrays, strict=False))
+        return [Named(name, value, place in self.WRITTEN) for place, (name, value) in pairs]
 
     def about(self, arrays: Sequence[Any]) -> dict[str, Any]:
         """What else a repeated call has to know of the arrays."""

@@ -172,7 +172,8 @@ class Array:
     def check(self, call: Any) -> None:
         row: Parameter = call.call.by_name[self.name]
         value = getattr(call.given, self.name)
-        if (self.of is None and value is None and row.default is None) or not self.matters(call):
+        may_lack = self.of is None and row.kind.type.endswith("None")
+        if (value is None and may_lack) or not self.matters(call):
             return
         operand = as_operand(value, self.name) if self.of is None else self.of(call)
         setattr(call, self.name, operand)
@@ -256,22 +257,39 @@ class Fits:
 
 
 @dataclass(frozen=True)
-class Written:
-    """An array of the caller that is written, of the modes that are declared and of `dtype`."""
+class Typed:
+    """An array, where there is one, of one of some types."""
 
     name: str
-    dtype: Callable[[Any], DType] | None = None
+    dtypes: Callable[[Any], Sequence[DType]] = lambda call: ()
+
+    def check(self, call: Any) -> None:
+        operand: Operand | None = getattr(call, self.name)
+        if operand is not None:
+            check_array(operand, "", 0, tuple(each.name for each in self.dtypes(call)))
+
+
+@dataclass(frozen=True)
+class Shaped(Typed):
+    """An array of the modes that are declared, and then of one of some types; one that is written
+    is writable.
+    """
 
     def check(self, call: Any) -> None:
         Array(self.name).check(call)
         Fits(self.name).check(call)
-        operand: Operand | None = getattr(call, self.name)
-        if operand is None:
-            return
-        if self.dtype is not None and operand.dtype != (dtype := self.dtype(call)):
-            raise TypeError(f"{self.name}: expected {dtype.name}, got {operand.dtype.name}")
-        if operand.array is not None and not operand.array.writeable:
+        super().check(call)
+        array = getattr(getattr(call, self.name), "array", None)
+        if array and call.call.by_name[self.name].kind.is_written and not array.writeable:
             raise ValueError(f"{self.name}: expected a writable array, got a read-only one")
+
+
+def new_spec(shape: Extents, dtype: DType) -> TensorSpec:
+    """What an array that is made for a call looks like: row-major, from an aligned base. Rows of
+    unknown length are those of whole tiles.
+    """
+    row = (shape[-1] or 16) * dtype.bits // 8
+    return TensorSpec(shape, dtype, align=min(16, row & -row))
 
 
 def result_type(default: Callable[[Any], DType]) -> Fact:
@@ -286,6 +304,11 @@ def result_type(default: Callable[[Any], DType]) -> Fact:
     return Fact("out_dtype", out_dtype)
 
 
+def result_types(call: Any) -> tuple[DType]:
+    """The type of results."""
+    return (call.out_dtype,)
+
+
 def default_rules(call: Call) -> tuple[Any, ...]:
     """The rows of a call of which no other ones are declared: its arrays fit each other, and the
     type of the result is that of the first of them where nothing else asks for one.
@@ -295,11 +318,7 @@ def default_rules(call: Call) -> tuple[Any, ...]:
         *map(Array, arrays),
         *map(Fits, arrays),
         result_type(lambda x: getattr(x, call.operands[0]).dtype),
-        *(
-            Written(each.name, lambda x: x.out_dtype)
-            for each in call.arrays
-            if each.kind.is_written
-        ),
+        *(Shaped(x.name, result_types) for x in call.arrays if x.kind.is_written),
     )
 
 

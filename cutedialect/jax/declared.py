@@ -15,23 +15,11 @@ from typing import Any
 import jax  # pyright: ignore[reportMissingImports]
 import jax.numpy as jnp  # pyright: ignore[reportMissingImports]
 
+from cutedialect.frontend import signature as kinds
 from cutedialect.frontend.calls import DOORS
 from cutedialect.frontend.doors import Door
 from cutedialect.frontend.dtypes import DType
-from cutedialect.frontend.signature import (
-    DTYPE,
-    NUMBER,
-    OFFSETS,
-    RESULT,
-    SCALE,
-    SCHEDULE,
-    SOME_NUMBER,
-    WINDOW,
-    Kind,
-    offsets,
-    operator_names,
-    written,
-)
+from cutedialect.frontend.signature import Kind, offsets, operator_names, written
 
 from .custom_call import (
     arranged,
@@ -84,7 +72,7 @@ class Function:
             name
             for each in self.rows
             if each.kind.is_array
-            for name in (operator_names(each) if each.kind is OFFSETS else (each.name,))
+            for name in (operator_names(each) if each.kind is kinds.OFFSETS else (each.name,))
         ]
         self.traced: Any = jax.custom_vjp(self.results, nondiff_argnums=(0, 1))
         self.traced.defvjp(partial(own.forward, self), partial(own.backward, self))
@@ -115,16 +103,16 @@ class Function:
         arrays: list[Any] = []
         for each in self.rows:
             value = given[each.name]
-            if each.kind is SCALE and isinstance(value, int | float):
+            if each.kind is kinds.SCALE and isinstance(value, int | float):
                 options[each.name] = number(value, each.name)
                 arrays.append(None)
-            elif each.kind is OFFSETS:
+            elif each.kind is kinds.OFFSETS:
                 arrays += map(_array, offsets(each.name, value))
             elif each.kind.is_list:
                 arrays.append(None if value is None else tuple(map(_array, value)))
             elif each.kind.is_array:
                 arrays.append(_array(value))
-            elif each.kind is not RESULT and (value is not None or not each.is_late):
+            elif each.kind is not kinds.RESULT and (value is not None or not each.is_late):
                 options[each.name] = _option(each.kind, value, each.name)
         return tuple(options.items()), tuple(arrays)
 
@@ -215,12 +203,12 @@ def _array(value: Any) -> Any:
 
 
 def _option(kind: Kind, value: Any, name: str) -> Any:
-    if kind is NUMBER or (kind is SOME_NUMBER and value is not None):
+    if kind is kinds.NUMBER or (kind is kinds.SOME_NUMBER and value is not None):
         return number(value, name)
-    if kind is DTYPE:
+    if kind is kinds.DTYPE:
         return dtype_name(value, name)
-    if kind is SCHEDULE:
+    if kind is kinds.SCHEDULE:
         return schedule_text(value)
-    if kind is WINDOW and isinstance(value, tuple | list):
+    if kind is kinds.WINDOW and isinstance(value, tuple | list):
         return tuple(map(int, value))
     return value

@@ -21,21 +21,10 @@ from typing import Any, get_args
 import torch
 
 from cutedialect.choices import Activation
+from cutedialect.frontend import signature as kinds
 from cutedialect.frontend.doors import Door
 from cutedialect.frontend.kernel import TensorSpec
-from cutedialect.frontend.signature import (
-    ACTIVATION,
-    DTYPE,
-    NUMBER,
-    OFFSETS,
-    SCALE,
-    SCHEDULE,
-    WINDOW,
-    Call,
-    offsets,
-    operator_names,
-    written,
-)
+from cutedialect.frontend.signature import Call, offsets, operator_names, written
 
 from .operators import (
     check_deterministic,
@@ -234,7 +223,7 @@ class Operator:
             self._refuse_gradient()
         for each in self.call.parameters:
             value = named.get(each.name)
-            if each.kind is ACTIVATION and not (value is None or isinstance(value, str)):
+            if each.kind is kinds.ACTIVATION and not (value is None or isinstance(value, str)):
                 names = ", ".join(map(repr, get_args(Activation)))
                 raise TypeError(
                     f"{each.name}: expected {names} or None where a gradient is required or torch "
@@ -266,14 +255,16 @@ class Operator:
         made: dict[str, str] = {}
         for each in self.call.taken("torch"):
             names, name = operator_names(each), each.name
-            if each.kind is OFFSETS:
+            if each.kind is kinds.OFFSETS:
                 made |= {part: f"pair({name!r}, {name})[{at}]" for at, part in enumerate(names)}
             elif len(names) > 1:
                 made |= {part: f"split({name})[{at}]" for at, part in enumerate(names)}
-            elif each.kind is DTYPE:
+            elif each.kind is kinds.DTYPE:
                 made[name] = f"torch_dtype({name}, {name!r})"
             else:
-                made[name] = {NUMBER: f"float({name})", SCHEDULE: "text"}.get(each.kind, name)
+                made[name] = {kinds.NUMBER: f"float({name})", kinds.SCHEDULE: "text"}.get(
+                    each.kind, name
+                )
         return ", ".join(made[name] for name in self.names)
 
     def gradients(self, **given: Any) -> tuple[Any, ...]:
@@ -308,9 +299,9 @@ class Operator:
         for each in self.call.arrays:
             if each.kind.is_list:
                 plain.append(f"*({each.name} if isinstance({each.name}, list | tuple) else ())")
-            elif each.kind is SCALE:
+            elif each.kind is kinds.SCALE:
                 more += f" + (({each.name},) if isinstance({each.name}, Tensor) else ())"
-            elif each.kind is OFFSETS:
+            elif each.kind is kinds.OFFSETS:
                 more += f" + (tuple({each.name}) if isinstance({each.name}, tuple | list) else ())"
             else:
                 plain.append(each.name)
@@ -324,12 +315,12 @@ def given_of(call: Call, values: Sequence[Any], names: Sequence[str]) -> Given:
         first, *others = operator_names(each)
         value = named.pop(first, each.default)
         more = [named.pop(name, None) for name in others]
-        if each.kind is OFFSETS:
+        if each.kind is kinds.OFFSETS:
             is_there = value is not None or more[0] is not None
             value = (value, *more) if is_there else None
         elif more and value is None:
             (value,) = more
-        elif each.kind is WINDOW and value is not None:
+        elif each.kind is kinds.WINDOW and value is not None:
             value = tuple(value)
         named[each.name] = value
     return SimpleNamespace(**named)

@@ -150,7 +150,7 @@ def test_scales(kind):
 def test_a_warm_call_prepares_nothing(monkeypatch):
     as_, bs = problems(SIZES[:3])
     first = cute.grouped_gemm(as_, bs, arch="sm_80", backend="emulator")
-    monkeypatch.setattr(grouped, "_prepared_with", None)
+    monkeypatch.setattr(grouped.GroupCall, "prepare", None)
     again = cute.grouped_gemm([a + 1 for a in as_], bs, arch="sm_80", backend="emulator")
     for one, other, b in zip(first, again, bs, strict=True):
         np.testing.assert_array_equal(other - one, np.broadcast_to(b.sum(0), one.shape))
