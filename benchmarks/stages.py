@@ -56,7 +56,7 @@ def validating(launch: Launch, checked: list[str], runs: bool = True) -> Launch:
 
     from cutedialect.backend.interpreter import Validation, copies
     from cutedialect.backend.runtime.interpreted import host_array
-    from cutedialect.passes.cute_to_ptx import pipeline
+    from cutedialect.passes.cute_to_ptx import steps
 
     seen: set[Any] = set()
 
@@ -74,7 +74,7 @@ def validating(launch: Launch, checked: list[str], runs: bool = True) -> Launch:
         seen.add(kernel)
         module = kernel.traced()
         validation = Validation(module, before)
-        for step in pipeline(kernel.arch):
+        for step in steps(module, kernel.arch):
             step.apply(Context(), module)
             if not validation.check(step.name, module):
                 break

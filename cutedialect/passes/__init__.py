@@ -34,6 +34,7 @@ OURS = {
     "cute-fold-static": "algebra.fold_static",
     "cute-expand-ops": "algebra.expand_ops",
     "cute-to-base": "algebra.to_base",
+    "cute-fold-structs": "algebra.fold_structs",
     "verify-dominance": "verify_dominance",
 }
 

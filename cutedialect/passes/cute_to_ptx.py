@@ -42,6 +42,25 @@ def pipeline(
     )
 
 
+def steps(
+    module: ModuleOp, arch: str, schedule: str | None = None, protocol: str | None = None
+) -> tuple[ModulePass, ...]:
+    """The passes for a module, one by one: those of the layout algebra first where it has
+    operations of it.
+    """
+    from cutedialect.dialects.walks import walk
+
+    algebra: tuple[ModulePass, ...] = ()
+    if any(hasattr(op, "ROW") for op in walk(module)):
+        from cutedialect.passes.algebra.expand_ops import ExpandOpsPass
+        from cutedialect.passes.algebra.fold_static import FoldStaticPass
+        from cutedialect.passes.algebra.fold_structs import FoldStructsPass
+        from cutedialect.passes.algebra.to_base import ToBasePass
+
+        algebra = FoldStaticPass(), ExpandOpsPass(), ToBasePass(), FoldStructsPass()
+    return (*algebra, *pipeline(arch, schedule, protocol))
+
+
 @dataclass(frozen=True)
 class CuteToPtxPass(ModulePass):
     """Run the whole pipeline for one architecture."""
@@ -56,17 +75,8 @@ class CuteToPtxPass(ModulePass):
         pipeline(self.arch, self.schedule, self.protocol)
 
     def steps(self, module: ModuleOp) -> tuple[ModulePass, ...]:
-        """The passes for a module, one by one: those of the layout algebra first where it has
-        operations of it.
-        """
-        from cutedialect.dialects.walks import walk
-        from cutedialect.passes.algebra.expand_ops import ExpandOpsPass
-        from cutedialect.passes.algebra.fold_static import FoldStaticPass
-        from cutedialect.passes.algebra.to_base import ToBasePass
-
-        has_algebra = any(hasattr(op, "ROW") for op in walk(module))
-        algebra = (FoldStaticPass(), ExpandOpsPass(), ToBasePass()) if has_algebra else ()
-        return (*algebra, *pipeline(self.arch, self.schedule, self.protocol))
+        """The passes for a module, one by one."""
+        return steps(module, self.arch, self.schedule, self.protocol)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for step in self.steps(op):

@@ -15,6 +15,16 @@ from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.rewriting import erase, insert_before
 
 _KEPT = ("threads", "smem")
+_ON_HOST = (cute.DimOp, cute.StrideOp, cute.MakeViewOp)
+# Integer arithmetic that the host part is compiled from.
+_SCALAR_CODE = frozenset(
+    f"arith.{name}"
+    for name in (
+        *("constant", "addi", "subi", "muli", "divsi", "ceildivsi", "floordivsi", "remsi"),
+        *("minsi", "maxsi", "andi", "ori", "xori", "shli", "shrsi", "shrui"),
+        *("cmpi", "select", "extsi", "extui", "trunci"),
+    )
+)
 
 
 def add_argument(
@@ -47,6 +57,33 @@ def launches_of(kernel: cute.KernelOp) -> list[cute.LaunchOp]:
 def launched_with(kernel: cute.KernelOp, launch: cute.LaunchOp, argument: SSAValue) -> SSAValue:
     """What a launch passes for an argument of the kernel."""
     return launch.args[list(kernel.body.block.args).index(argument)]  # pyright: ignore[reportArgumentType]
+
+
+def is_known_on_host(kernel: cute.KernelOp, value: SSAValue) -> bool:
+    """Whether the host part can compute a number or a view of a kernel: by scalar code alone, from
+    the kernel's arguments.
+    """
+    if isinstance(value, BlockArgument):
+        return value.owner is kernel.body.block
+    op = value.owner
+    assert isinstance(op, Operation)
+    return (op.name in _SCALAR_CODE or isinstance(op, _ON_HOST)) and all(
+        is_known_on_host(kernel, operand) for operand in op.operands
+    )
+
+
+def on_host(kernel: cute.KernelOp, launch: cute.LaunchOp, value: SSAValue) -> SSAValue:
+    """What a launch has for such a number or view: an argument of it, or what is computed as the
+    kernel does, in front of the launch.
+    """
+    if isinstance(value, BlockArgument):
+        return launched_with(kernel, launch, value)
+    assert isinstance(value.owner, Operation)
+    again = value.owner.clone(
+        {operand: on_host(kernel, launch, operand) for operand in value.owner.operands}
+    )
+    insert_before(launch, again)
+    return again.results[value.owner.results.index(value)]  # pyright: ignore[reportArgumentType]
 
 
 def is_workspace(kernel: cute.KernelOp, argument: BlockArgument) -> bool:

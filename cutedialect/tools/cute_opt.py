@@ -424,7 +424,7 @@ class _Chunk:
         """Run the passes, and up to the one that synchronizes the module after each."""
         with _reported("running the input", module):
             running = interpretation.validations(module, self.options.running)
-        for one in interpretation.steps_of(self.pipeline):
+        for one in interpretation.steps_of(self.pipeline, module):
             self._apply(one, module)
             with _reported(f"running what '{one.name}' left", module):
                 running = [each for each in running if each.check(f"'{one.name}'", module)]

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from cutedialect.backend.runtime.written_files import write_whole
-from cutedialect.passes.cute_to_ptx import CuteToPtxPass, pipeline
+from cutedialect.passes.cute_to_ptx import CuteToPtxPass
 
 if TYPE_CHECKING:
     from cutedialect.backend.interpreter import Validation
@@ -60,12 +60,11 @@ def named_file(text: str) -> tuple[str, str]:
     return name, value
 
 
-def steps_of(passes: Sequence[ModulePass]) -> list[ModulePass]:
+def steps_of(passes: Sequence[ModulePass], module: ModuleOp) -> list[ModulePass]:
     """The passes one by one: `cute-to-ptx` stands for all of them."""
     steps: list[ModulePass] = []
     for one in passes:
-        is_all = isinstance(one, CuteToPtxPass)
-        steps += pipeline(one.arch, one.schedule, one.protocol) if is_all else [one]
+        steps += one.steps(module) if isinstance(one, CuteToPtxPass) else [one]
     return steps
 
 

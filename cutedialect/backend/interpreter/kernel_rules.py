@@ -158,6 +158,22 @@ def _slice(op: cute.SliceOp) -> Any:
     return lambda view, first, end: view.slice(mode, int(first), int(end))
 
 
+@function(cute.MakeViewOp)
+def _make_view(op: cute.MakeViewOp) -> Any:
+    """The numbers are the run-time leaves, or one value of the algebra that is all of them."""
+    layout = cute.memref_of(op.result).layout
+    is_value, count, start = op.value is not None, len(op.layout), op.start
+
+    def made(view: Any, *given: Any) -> Any:
+        numbers, offset = given[:count], given[count:]
+        leaves = numbers[0] if is_value else numbers
+        # A value of the algebra that is one number is its run-time leaves.
+        first = start if isinstance(start, int) else int(np.ravel(offset[0])[0])
+        return view.through(layout, [int(leaf) for leaf in leaves], first)
+
+    return made
+
+
 @function(cute.ReadOp)
 def _read(op: cute.ReadOp) -> Any:
     if op.pred is None:

@@ -160,6 +160,20 @@ class View:
         modes = (*self.modes[:mode], new, *self.modes[mode + 1 :])
         return View(self.memory, self.start + first * stride, modes, self.swizzle)
 
+    def through(self, layout: Layout, numbers: Sequence[int], first: int = 0) -> View:
+        """The memory of this whole tensor, from an element on, through another layout, whose
+        run-time extents and then strides are `numbers`.
+        """
+        given = iter(numbers)
+
+        def leaves(part: Any) -> list[int]:
+            return [leaf if isinstance(leaf, int) else next(given) for leaf in flatten(part)]
+
+        extents, strides = leaves(layout.shape), leaves(layout.stride)
+        pairs = iter(list(zip(extents, strides, strict=True)))
+        modes = [[next(pairs) for _ in flatten(_tuple(mode))] for mode in _tuple(layout.shape)]
+        return _whole(self.memory, modes, self.swizzle, self.start + first)
+
     def subview(self, origin: Sequence[int], shape: Sequence[int]) -> View:
         """A smaller tile at a static coordinate."""
         start, modes = self.start, []
@@ -373,12 +387,14 @@ def view_of_buffer(data: np.ndarray, layout: Layout, swizzle: Swizzle | None = N
     return _whole(Memory(data, is_buffer=True), modes, swizzle)
 
 
-def _whole(memory: Memory, modes: Sequence[Sequence[Any]], swizzle: Swizzle | None = None) -> View:
+def _whole(
+    memory: Memory, modes: Sequence[Sequence[Any]], swizzle: Swizzle | None = None, start: int = 0
+) -> View:
     made = []
     for leaves in modes:
         extent = prod([extent for extent, _ in leaves])
         made.append(Mode(extent, tuple(leaves), 0, extent))
-    return View(memory, 0, tuple(made), swizzle)
+    return View(memory, start, tuple(made), swizzle)
 
 
 def _tuple(tree: Any) -> tuple[Any, ...]:

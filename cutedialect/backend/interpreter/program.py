@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 
 from cutedialect.dialects import cute
 from cutedialect.dialects.walks import walk
@@ -123,6 +123,14 @@ class _Kernel:
             return
         _take_turns((iter(self.code.run(cta)) for cta in ctas), choices)
 
+    def _tensor(self, memref: SSAValue, args: dict[Any, Any], choices: Choices) -> Any:
+        """The tensor whose tiles are the work items: an argument, or a view of one."""
+        if slot(memref) in args:
+            return args[slot(memref)]
+        first = Cta(choices, dict(args))
+        Code(self.op.body.block, value=memref).finish(first)
+        return first.values[slot(memref)]
+
     def _ctas(
         self, grid: Sequence[int] | None, args: dict[Any, Any], choices: Choices
     ) -> Iterator[Cta]:
@@ -133,7 +141,7 @@ class _Kernel:
         elif self.index is None:
             yield Cta(choices, dict(args))
         else:
-            items = work_items(self.index, args[slot(self.index.memref)])
+            items = work_items(self.index, self._tensor(self.index.memref, args, choices))
             for number, item in enumerate(items):
                 yield Cta(choices, dict(args), (number, 0, 0), (len(items), 1, 1), item)
 

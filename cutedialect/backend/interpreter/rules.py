@@ -11,8 +11,10 @@ from functools import partial
 from inspect import isgeneratorfunction
 from typing import Any
 
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator, Pure
+
+from cutedialect.dialects.walks import walk
 
 from .cta import Cta, InterpreterError, slot, slots
 from .scalar_ops import function_of
@@ -95,11 +97,28 @@ def _wanted(block: Block) -> list[Operation]:
     return [op for op in block.ops if op not in unused]
 
 
-class Code:
-    """The ops of a block as steps; `run` takes a CTA through them, `finish` without a stop."""
+def _computing(block: Block, value: SSAValue) -> list[Operation]:
+    """The ops of a block that a value is computed from, in order."""
+    needed: set[Operation] = set()
+    pending = [value]
+    while pending:
+        owner = pending.pop().owner
+        if isinstance(owner, Operation) and owner not in needed:
+            needed.add(owner)
+            pending += [operand for op in walk(owner) for operand in op.operands]
+    return [op for op in block.ops if op in needed]
 
-    def __init__(self, block: Block, without: Operation | None = None) -> None:
-        made = [(op, _step_of(op)) for op in _wanted(block) if op is not without]
+
+class Code:
+    """The ops of a block as steps, or those that a value is computed from; `run` takes a CTA
+    through them, `finish` without a stop.
+    """
+
+    def __init__(
+        self, block: Block, without: Operation | None = None, value: SSAValue | None = None
+    ) -> None:
+        wanted = _wanted(block) if value is None else _computing(block, value)
+        made = [(op, _step_of(op)) for op in wanted if op is not without]
         self._steps = [
             (op, step, isgeneratorfunction(step)) for op, step in made if step is not nothing
         ]

@@ -203,6 +203,9 @@ class _Writer:
         if op.name == "cute.workspace":
             self._workspace(op)
             return
+        if op.name == "cute.make_view":
+            self._make_view(op)
+            return
         if len(op.results) != 1:
             raise _unsupported(op)
         result = op.results[0]
@@ -229,6 +232,18 @@ class _Writer:
         zeroed = "zeroed" in op.properties
         self.lines.append(f"{name} = Workspace({name!r}, {tensor.element!r}, {last} + 1, {zeroed})")
         self.tensors[result] = (name, shape, stride)
+
+    def _make_view(self, op: Any) -> None:
+        """A tensor's pointer with the extents and strides of another layout."""
+        source, *numbers = op.operands
+        if any(number not in self.names for number in numbers):
+            raise _unsupported(op)
+        tensor, given = _tensor("", op.results[0].type), iter([self.names[n] for n in numbers])
+        shape, stride = (
+            [next(given) if fixed is None else str(fixed) for fixed in part]
+            for part in (tensor.shape, tensor.stride)
+        )
+        self.tensors[op.results[0]] = (self.tensors[source][0], shape, stride)
 
     def _expression(self, op: Any, type_: str) -> str:
         if op.name in ("cute.dim", "cute.stride"):
@@ -303,7 +318,7 @@ class _Writer:
         if is_group:
             type_, made = type_.member, made.member
         # A map is encoded on the host, and a workspace may lie elsewhere in the next call.
-        is_argument = memref in self.tensors and not hasattr(memref, "op")
+        is_argument = memref in self.tensors and not hasattr(_viewed(memref), "op")
         known = (is_group and _is_memref(type_)) or is_argument
         if not known or (tensor := _tensor("", type_)).rank != len(made.box):
             raise CompileError(
@@ -471,6 +486,13 @@ def _tuple(parts: Iterable[str]) -> str:
 
 def _known(fixed: int | None, name: str) -> str:
     return name if fixed is None else str(fixed)
+
+
+def _viewed(memref: Any) -> Any:
+    """The tensor whose memory a tensor shows through another layout."""
+    while getattr(memref.owner, "name", "") == "cute.make_view":
+        memref = memref.owner.operands[0]
+    return memref
 
 
 def _is_memref(type_: Any) -> bool:

@@ -57,7 +57,7 @@ from .reductions import ReduceOp
 from .scalar_ops import BrevOp
 from .slices import ReadOp, SearchOp, SliceOp, slice_type
 from .storage import AllocFragmentOp, AllocSmemOp, AllocTmemOp, StageOp
-from .tensor_layouts import GetLayoutOp
+from .tensor_layouts import GetLayoutOp, MakeViewOp, view_type
 from .tile_ops import (
     BarrierOp,
     CoordOp,
@@ -100,16 +100,20 @@ class CuteDialect(Dialect):
     @property
     def operations(self) -> Iterator[type[Operation]]:
         from .algebra import OPERATIONS
+        from .tiled_values import OPERATIONS as TILED
 
         yield from super().operations
         yield from OPERATIONS
+        yield from TILED
 
     @property
     def attributes(self) -> Iterator[type[Attribute]]:
         from .algebra import ATTRIBUTES
+        from .tiled_values import ATTRIBUTES as TILED
 
         yield from super().attributes
         yield from ATTRIBUTES
+        yield from TILED
 
 
 Cute = CuteDialect(
@@ -137,6 +141,7 @@ Cute = CuteDialect(
             IndexedTileOp,
             ConcatOp,
             GetLayoutOp,
+            MakeViewOp,
             TransposeOp,
             SubviewOp,
             StageOp,
@@ -240,6 +245,7 @@ __all__ = [
     "LineOp",
     "LoadOp",
     "LocalTileOp",
+    "MakeViewOp",
     "MapOp",
     "MemRefType",
     "MemberOp",
@@ -282,4 +288,5 @@ __all__ = [
     "tile_behind",
     "transposed_tv",
     "transposed_type",
+    "view_type",
 ]

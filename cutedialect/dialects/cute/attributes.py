@@ -84,14 +84,8 @@ class SwizzleAttr(QuotedData[Swizzle]):
     read = staticmethod(layout_text.parse_swizzle)
 
 
-@irdl_attr_definition
-class TiledCopyAttr(Data[TiledCopy]):
-    """Which thread copies which elements of a tile, beside the atom that says by what instruction:
-    `#cute.tiled_copy<"((8,4),4):((16,1),4)", tiler = "(4,32)">` maps (thread, value) to a part of
-    the tile, which repeats over it in the order of the modes, or in that of `order = "(1,0)"`.
-    """
-
-    name = "cute.tiled_copy"
+class TiledCopyData(Data[TiledCopy]):
+    """A tiled copy in angle brackets, as attribute and as type."""
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> TiledCopy:
@@ -120,6 +114,16 @@ class TiledCopyAttr(Data[TiledCopy]):
             if self.data.order is not None:
                 printer.print_string(", order = ")
                 printer.print_string_literal(to_text(self.data.order))
+
+
+@irdl_attr_definition
+class TiledCopyAttr(TiledCopyData):
+    """Which thread copies which elements of a tile, beside the atom that says by what instruction:
+    `#cute.tiled_copy<"((8,4),4):((16,1),4)", tiler = "(4,32)">` maps (thread, value) to a part of
+    the tile, which repeats over it in the order of the modes, or in that of `order = "(1,0)"`.
+    """
+
+    name = "cute.tiled_copy"
 
 
 def _numbers(read: object) -> tuple[int, ...]:

@@ -9,7 +9,8 @@
     %r = cute.make_int_tuple(%3) : (i32) -> !cute.int_tuple<"?">
 
 What is left are constructors, `get_scalars`, `static` and `print`. The layout of a tensor is made
-of what `cute.dim` and `cute.stride` say of it.
+of what `cute.dim` and `cute.stride` say of it, a view through a layout takes the layout's run-time
+numbers, and a partition is such a view.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.arith import ConstantOp
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i1
+from xdsl.dialects.arith import ConstantOp, ExtSIOp
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i1, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -30,6 +31,7 @@ from cutedialect.dialects.cute import (
     DimOp,
     GetLayoutOp,
     LayoutType,
+    MakeViewOp,
     MemRefType,
     StrideOp,
     SwizzleType,
@@ -50,6 +52,7 @@ from cutedialect.dialects.cute.algebra import (
     type_of,
     value_of,
 )
+from cutedialect.dialects.cute.tiled_values import PartitionOp
 from cutedialect.dialects.walks import walk
 from cutedialect.layout import ComposedLayout, Dyn, Layout, flatten
 from cutedialect.layout.expression import dynamic_leaves, leaf
@@ -72,6 +75,10 @@ class ExpandOpsPass(ModulePass):
         for one in list(walk(op)):
             if isinstance(one, GetLayoutOp):
                 expand_layout(one)
+            elif isinstance(one, MakeViewOp):
+                expand_view(one)
+            elif isinstance(one, PartitionOp):
+                expand_partition(one)
             elif isinstance(one, AlgebraOp) and one.ROW.name not in KEPT:
                 expand(one)
 
@@ -111,24 +118,98 @@ def expand_layout(op: GetLayoutOp) -> None:
     type_ = op.source.type
     assert isinstance(type_, MemRefType)
     emitter = Emitter({})
-    leaves: dict[Any, SSAValue] = {}
+    layout = named_layout(emitter, op.source)
+    result = build(emitter, layout, op.result.type)
+    _replace(op, emitter.ops, [result])
+
+
+def named_layout(emitter: Emitter, tensor: SSAValue) -> Layout:
+    """The layout of a tensor with a name for each number of run time, which is asked of it."""
+    type_ = tensor.type
+    assert isinstance(type_, MemRefType)
+    leaves: dict[Any, SSAValue] = dict(emitter.leaves)
 
     def named(part: int, make: type[DimOp] | type[StrideOp], modes: Sequence[Any]) -> tuple:
-        """The modes with a name for each number of run time."""
         found: list[Any] = []
         for mode, value in enumerate(modes):
             if isinstance(value, Dyn):
-                leaves[part, mode] = emitter.add(make(op.source, mode))
+                leaves[part, mode] = emitter.add(make(tensor, mode))
                 value = leaf((part, mode), value.bits, value.div)
             found.append(value)
         return tuple(found)
 
     layout = type_.layout
-    if not is_static_type(op.result.type):
+    if not layout.is_static():
         layout = Layout(named(0, DimOp, type_.modes), named(1, StrideOp, type_.stride))
     emitter.leaves = leaves
-    result = build(emitter, layout, op.result.type)
-    _replace(op, emitter.ops, [result])
+    return layout
+
+
+def expand_partition(op: PartitionOp) -> None:
+    """Replace what a thread has of a tensor by a view of it."""
+    thread = ("thread", 0)
+    emitter = Emitter({thread: op.thread})
+    layout, start = op.part(named_layout(emitter, op.source), leaf(thread, 32, 1))
+    strides = dynamic_leaves(layout.stride)
+    numbers = [emitter.value(each, each.bits) for each in dynamic_leaves(layout.shape)]
+    numbers += [emitter.value(each, i64.bitwidth) for each in strides]
+    offset = emitter.value(start, start.bits) if isinstance(start, Dyn) else None
+    # Arithmetic on types keeps what is known of divisors, that on expressions does not.
+    known = op.start
+    div = known.div if isinstance(known, Dyn) else None
+    if offset is None and start:
+        offset = emitter.value(start, i64.bitwidth)
+    view = MakeViewOp(op.source, numbers, op.result.type, offset, div)
+    view.result.name_hint = op.result.name_hint
+    emitter.add(view)
+    by = op.by.owner
+    _replace(op, emitter.ops, [view.result])
+    if isinstance(by, Operation) and not by.results[0].uses:
+        Rewriter.erase_op(by)
+
+
+def expand_view(op: MakeViewOp) -> None:
+    """Give a view the numbers of its layout and offset: those of run time, strides as wide as in
+    memory.
+    """
+    layout, offset = op.value, op.offset
+    if layout is None and (offset is None or not is_value(offset.type)):
+        return
+    emitter = Emitter({})
+    numbers = list(op.layout) if layout is None else _run_time_numbers(emitter, layout)
+    if layout is not None:
+        extents = sum(isinstance(leaf, Dyn) for leaf in flatten(value_of(layout.type).shape))
+        wide = [_as_wide(emitter, number) for number in numbers[extents:]]
+        numbers = [*numbers[:extents], *wide]
+    div = None if op.div is None else op.div.value.data
+    if offset is not None and is_value(offset.type):
+        start = op.start
+        if isinstance(start, int):
+            offset = emitter.value(start, i64.bitwidth) if start else None
+        else:
+            (offset,), div = _run_time_numbers(emitter, offset), start.div
+    view = MakeViewOp(op.source, numbers, op.result.type, offset, div)
+    view.attributes.update(op.attributes)
+    view.result.name_hint = op.result.name_hint
+    emitter.add(view)
+    _replace(op, emitter.ops, [view.result])
+
+
+def _run_time_numbers(emitter: Emitter, value: SSAValue) -> list[SSAValue]:
+    """The run-time numbers of a value of the algebra."""
+    if is_static_type(value.type):
+        return []
+    scalars = OPS["get_scalars"].create(
+        operands=[value],
+        result_types=scalar_types(value.type, True),
+        properties={"only_dynamic": UnitAttr()},
+    )
+    emitter.ops.append(scalars)
+    return list(scalars.results)
+
+
+def _as_wide(emitter: Emitter, number: SSAValue) -> SSAValue:
+    return number if number.type == i64 else emitter.add(ExtSIOp(number, i64))
 
 
 def _parts(op: AlgebraOp, value: Any) -> list[Any]:

@@ -24,7 +24,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
-from cutedialect.dialects.cute import GetLayoutOp
+from cutedialect.dialects.cute import GetLayoutOp, MakeViewOp
 from cutedialect.dialects.cute.algebra import AlgebraOp, is_value, value_of
 from cutedialect.dialects.gpu import FuncOp as GpuFuncOp
 from cutedialect.dialects.gpu import runs_on_device
@@ -50,8 +50,10 @@ class ToBasePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         ops = [one for one in walk(op) if isinstance(one, AlgebraOp)]
         for one in walk(op):
-            if isinstance(one, GetLayoutOp) or (
-                isinstance(one, AlgebraOp) and one.ROW.name not in _LOWERED
+            if (
+                isinstance(one, GetLayoutOp)
+                or (isinstance(one, MakeViewOp) and any(is_value(x.type) for x in one.operands))
+                or (isinstance(one, AlgebraOp) and one.ROW.name not in _LOWERED)
             ):
                 message = f"expected an operation that cute-expand-ops leaves, got {one.name}"
                 one.emit_error(message, PassFailedException(message))

@@ -18,7 +18,7 @@ from cutedialect.dialects.cute.views import GUARD
 from cutedialect.dialects.walks import ops_around
 from cutedialect.layout import Layout, flatten
 from cutedialect.passes.analysis.layout_inference import contiguous_mode
-from cutedialect.passes.launch_arguments import is_workspace
+from cutedialect.passes.launch_arguments import is_known_on_host, is_workspace
 
 CLUSTER_MODE = "cluster_mode"
 """On the op that adds a CTA's place in its cluster to a tile coordinate: which mode (0 M, 1 N)."""
@@ -37,8 +37,9 @@ class TensorTile:
     """A tile of a kernel's tensor: the tensor's mode that each mode of the tile runs along, -1 for
     the mode of extent 1 that a vector gets to be a row or a column.
 
-    `tensor` is an argument of the kernel or a member of one that is a group; `sliced` the mode of
-    it along which the tile is one of a slice.
+    `tensor` is an argument of the kernel, a member of one that is a group, or a view of an argument
+    through a layout that the host part can compute; `sliced` the mode of it along which the tile is
+    one of a slice.
     """
 
     tensor: SSAValue
@@ -59,6 +60,12 @@ def tile_of_tensor(value: SSAValue) -> TensorTile | None:
         if not isinstance(kernel, cute.KernelOp) or is_workspace(kernel, argument):  # pyright: ignore
             return None
         return TensorTile(value, tuple(range(type_.rank)))
+    if isinstance(op, cute.MakeViewOp):
+        kernel = next((one for one in ops_around(op) if isinstance(one, cute.KernelOp)), None)
+        # Maps begin with their tensor.
+        is_made = kernel is not None and op.offset is None and is_known_on_host(kernel, value)
+        is_whole = is_made and tile_of_tensor(op.source) is not None
+        return TensorTile(value, tuple(range(type_.rank))) if is_whole else None
     if isinstance(op, cute.ConcatOp):
         tiles = {tile_of_tensor(part) for part in op.parts}
         return tiles.pop() if len(tiles) == 1 else None

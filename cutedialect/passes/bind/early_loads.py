@@ -29,7 +29,7 @@ from cutedialect.passes.tile.streaming import is_common
 # that is reduced.
 _MOST_REGISTERS = 96
 _BUSY_REGISTERS = 32
-_VIEWS = (cute.LocalTileOp, cute.SliceOp, cute.TransposeOp, cute.MemberOp)
+_VIEWS = (cute.LocalTileOp, cute.SliceOp, cute.TransposeOp, cute.MakeViewOp, cute.MemberOp)
 
 
 def load_early(kernel: cute.KernelOp, threads: int, stored: TensorDependences) -> None:

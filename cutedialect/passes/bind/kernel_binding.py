@@ -51,7 +51,7 @@ from cutedialect.passes.analysis.thread_layouts import (
     project,
     same_elements,
 )
-from cutedialect.passes.launch_arguments import add_argument, launched_with
+from cutedialect.passes.launch_arguments import add_argument, on_host
 from cutedialect.passes.rewriting import as_bytes, as_conditions, block_of, erase, insert_before
 from cutedialect.passes.tile.split_rows import shift_coordinates
 from cutedialect.schedule import Choices, replace_set
@@ -295,7 +295,7 @@ class TensorMaps:
         type_ = described if member is None else cute.GroupType(described)
 
         def make(launch: cute.LaunchOp) -> MakeTmaDescriptorOp:
-            return MakeTmaDescriptorOp(launched_with(self.kernel, launch, root), type_)
+            return MakeTmaDescriptorOp(on_host(self.kernel, launch, root), type_)
 
         name = f"t{root.name_hint or ''}"
         added = add_argument(self.kernel, type_, name, make)

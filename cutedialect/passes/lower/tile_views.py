@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from xdsl.dialects.builtin import DenseArrayBase
+from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import Block, Operation, SSAValue
 
 from cutedialect.dialects import cute, ptx
@@ -20,7 +20,19 @@ from .context import fail, scalar_class
 from .elementwise import Fragment
 from .lowering import Handler, KernelLowering, integers
 from .scalar_builder import Scalar
-from .views import View, extent_of, local_tile, memref_view, slice_, stage, subview, transpose
+from .views import (
+    DynamicStride,
+    Term,
+    View,
+    extent_of,
+    local_tile,
+    memref_view,
+    slice_,
+    stage,
+    subview,
+    through_layout,
+    transpose,
+)
 
 
 def _dim(self: KernelLowering, op: cute.DimOp) -> None:
@@ -68,6 +80,26 @@ def _slice(self: KernelLowering, op: cute.SliceOp) -> None:
         self.scalars[op.end],
         cute.views.GUARD in op.attributes,
     )
+
+
+def _make_view(self: KernelLowering, op: cute.MakeViewOp) -> None:
+    type_, builder = cute.memref_of(op.result), self.builder
+    numbers = [
+        builder.value(self.scalars[number], scalar_class(number.type)) for number in op.layout
+    ]
+    made = through_layout(self.view(op, op.source), type_, numbers)
+    start = op.start
+    if op.offset is not None and start != 0:
+        number = self.scalars[op.offset]
+        wide = number if op.offset.type == i64 else builder.widen(number)
+        is_known = isinstance(start, int)
+        term = (
+            Term(1, start, 1)
+            if is_known
+            else Term(1, 1, DynamicStride(builder.value(wide, "b64"), start.div))
+        )
+        made = replace(made, terms=(*made.terms, term))
+    self.views[op.result] = made
 
 
 def _read(self: KernelLowering, op: cute.ReadOp) -> None:
@@ -225,6 +257,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     cute.TileIndexOp: _tile_index,
     cute.LocalTileOp: _local_tile,
     cute.SliceOp: _slice,
+    cute.MakeViewOp: _make_view,
     cute.ReadOp: _read,
     cute.SearchOp: _search,
     cute.YieldOp: _yield,

@@ -5,7 +5,7 @@ allocation through tiles, transposes, subviews and ring stages.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
@@ -179,6 +179,18 @@ def memref_view(
         root_modes=tuple(range(type_.rank)),
         root_leaves=modes,
     )
+
+
+def through_layout(view: View, type_: MemRefType, numbers: Sequence[SSAValue]) -> View:
+    """The memory of a whole tensor as one of another type, whose run-time extents and strides are
+    `numbers`.
+    """
+    given = iter(numbers)
+    made = replace(memref_view(type_, view.root, lambda _: next(given)), terms=view.terms)
+    if type_.space == "gmem":
+        return made
+    rank = len(made.modes)
+    return replace(made, bounds=(None,) * rank, root_modes=(-1,) * rank)
 
 
 def extent_of(builder: ScalarBuilder, view: View, mode: int) -> Scalar:

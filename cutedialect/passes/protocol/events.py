@@ -116,6 +116,7 @@ ROWS: dict[type[Operation], Row] = {
     cute.SubviewOp: _GIVES,
     cute.StageOp: _GIVES,
     cute.SliceOp: _GIVES,
+    cute.MakeViewOp: _GIVES,
     cute.ConcatOp: _GIVES,
     cute.GroupSizeOp: _GIVES,
     cute.MemberOp: _GIVES,

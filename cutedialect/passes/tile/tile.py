@@ -30,7 +30,7 @@ from xdsl.utils.exceptions import PassFailedException
 from cutedialect.atoms import target
 from cutedialect.dialects import cute
 from cutedialect.dialects.walks import holds, ops_around, ops_of
-from cutedialect.passes.launch_arguments import launches_of
+from cutedialect.passes.launch_arguments import is_known_on_host, launches_of, on_host
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import ScalarBuilder, erase
 from cutedialect.passes.tile.coordinate_bounds import IN_BOUNDS, mark_coordinates
@@ -51,7 +51,14 @@ from cutedialect.passes.tile.tile_scheduler import (
 from cutedialect.passes.tile.walk_rows import walk_rows
 from cutedialect.schedule import Schedule, replace_set
 
-_VIEWS = (cute.LocalTileOp, cute.IndexedTileOp, cute.SliceOp, cute.TransposeOp, cute.MemberOp)
+_VIEWS = (
+    cute.LocalTileOp,
+    cute.IndexedTileOp,
+    cute.SliceOp,
+    cute.TransposeOp,
+    cute.MakeViewOp,
+    cute.MemberOp,
+)
 # Which arguments are tensors of conditions, that are bytes in IR.
 CONDITIONS = "cute.conditions"
 # The first target whose launches may begin before the one in front of them has ended.
@@ -295,8 +302,7 @@ def _fill_in(
         # One work item, of which the CTAs of a cluster may share the rows.
         total = one if cluster is None else build.constant(cluster[0])
     else:
-        tensor = launch.args[_argument_position(kernel, index)]
-        total = grid_size(build, tensor, index, schedule)
+        total = grid_size(build, _tensor_on_host(kernel, index, launch), index, schedule)
     grid, name = [total, one, one], kernel.sym_name.data
     build.insert(cute.LaunchOp(name, grid, launch.args, threads=threads, cluster=cluster))
     given = [launch.args[position] for position in _written(kernel)]
@@ -319,9 +325,14 @@ def _written(kernel: cute.KernelOp) -> list[int]:
     return [position for position, arg in enumerate(kernel.body.block.args) if arg in roots]
 
 
-def _argument_position(kernel: cute.KernelOp, index: cute.TileIndexOp) -> int:
-    if index.memref in kernel.body.block.args:
-        return list(kernel.body.block.args).index(index.memref)  # pyright: ignore[reportArgumentType]
-    raise PassFailedException(
-        kernel, "expected cute.tile_index on a kernel argument, got another tensor"
-    )
+def _tensor_on_host(
+    kernel: cute.KernelOp, index: cute.TileIndexOp, launch: cute.LaunchOp
+) -> SSAValue:
+    """The tensor of the work items in the host part: an argument, or a view of one."""
+    if not is_known_on_host(kernel, index.memref):
+        raise PassFailedException(
+            index,
+            "expected cute.tile_index on a kernel argument, or on a view of one through a layout "
+            "that follows from arguments, got another tensor",
+        )
+    return on_host(kernel, launch, index.memref)
