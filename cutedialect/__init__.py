@@ -170,6 +170,10 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.statistics import mean as mean
     from cutedialect.frontend.statistics import softmax as softmax
     from cutedialect.frontend.statistics import var as var
+    from cutedialect.frontend.tensor_layouts import LayoutValue as LayoutValue
+    from cutedialect.frontend.tensor_layouts import composition as composition
+    from cutedialect.frontend.tensor_layouts import make_layout as make_layout
+    from cutedialect.frontend.tensor_layouts import make_tensor as make_tensor
     from cutedialect.frontend.tile import Tensor as Tensor
     from cutedialect.frontend.tile import Tile as Tile
     from cutedialect.frontend.tile import View as View
@@ -201,6 +205,7 @@ __all__ = [
     "KernelFunction",
     "Layout",
     "LayoutError",
+    "LayoutValue",
     "Remark",
     "Report",
     "Roles",
@@ -254,6 +259,7 @@ __all__ = [
     "column_sum",
     "column_vector",
     "compile",
+    "composition",
     "concatenate",
     "coord",
     "copy",
@@ -307,6 +313,8 @@ __all__ = [
     "log2",
     "log10",
     "logsumexp",
+    "make_layout",
+    "make_tensor",
     "map",
     "max",
     "maximum",
@@ -487,6 +495,12 @@ _PUBLIC = {
         "argmax",
         "argmin",
         "top_k",
+    ),
+    "cutedialect.frontend.tensor_layouts": (
+        "LayoutValue",
+        "composition",
+        "make_layout",
+        "make_tensor",
     ),
     "cutedialect.frontend.tile": (
         "Tensor",

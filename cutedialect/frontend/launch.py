@@ -403,7 +403,7 @@ def lower(
     from cutedialect.dialects.ptx import KernelOp
     from cutedialect.frontend.argument_relations import contracted_extents, shared_memory
     from cutedialect.frontend.trace import faults_of, located
-    from cutedialect.passes.cute_to_ptx import pipeline
+    from cutedialect.passes.cute_to_ptx import steps
     from cutedialect.passes.verify_dominance import check_dominance
 
     context = Context()
@@ -412,7 +412,7 @@ def lower(
     with collecting() as remarks, _told(remarks), located(module):
         _verify(module)
         equal, shared = contracted_extents(module), shared_memory(module)
-        for step in pipeline(arch, protocol=protocol):
+        for step in steps(module, arch, protocol=protocol):
             with faults_of(step.name, module):
                 step.apply(context, module)
             if verify_each:

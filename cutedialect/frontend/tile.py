@@ -28,7 +28,7 @@ from cutedialect.dialects.cute import (
     TransposeOp,
     YieldOp,
 )
-from cutedialect.layout import TiledCopy
+from cutedialect.layout import Layout, TiledCopy
 
 from .arithmetic import (
     Number,
@@ -51,6 +51,7 @@ from .trace import Scope, current, error
 
 if TYPE_CHECKING:
     from .paged import Pages
+    from .tensor_layouts import LayoutValue
 
 
 class Tensor(Hinted):
@@ -80,6 +81,13 @@ class Tensor(Hinted):
     def shape(self) -> tuple[int | Scalar, ...]:
         """Extents: ints where static, scalars where they are run-time values."""
         return tuple(self.dim(mode) for mode in range(self.rank))
+
+    @property
+    def layout(self) -> Layout | LayoutValue:
+        """From coordinates to offsets in elements: a `Layout` where all of it is known."""
+        from .tensor_layouts import layout_of
+
+        return layout_of(self)
 
     @property
     def extent(self) -> int | Scalar:
