@@ -161,6 +161,8 @@ class Call:
     # extent it should have, {want} as in {of}, an array of {of_shape}, and {got} in {shape}.
     rules: tuple[Any, ...] = field(default=(), repr=False, compare=False)
     fits: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    # The tile program, as "module:name", of a call whose kernel takes its arrays as they are.
+    program: str = ""
     not_jax: tuple[str, ...] = ()
     # Whether arrays come first in torch's operators.
     leads_with_arrays: bool = True

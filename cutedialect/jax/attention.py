@@ -5,28 +5,40 @@ are parted.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
+
+from cutedialect.frontend import declarations
+from cutedialect.frontend.signature import Call
 
 from .declared import Function, Options, Own
 from .partitioning import Rule
 
 _DIFFERENTIABLE = ("float16", "bfloat16")
+# Arrays that may be parted.
+_ARRAYS, _OF_GRADIENTS = ("q", "k", "v", "lengths"), ("do", "out", "lse", "dlse")
 _OPTIONS = ("causal", "scale", "window", "softcap", "scale_q", "scale_k", "scale_v", "arch")
 
 
-def _rule(given: Mapping[str, Any], count: int) -> Rule | None:
-    """Sequences and heads are parted, with the keys that several heads share; rows are not, since a
-    mask counts them. Packed sequences, pages and scales have arrays that go with all of them.
+def _rule(
+    call: Call, whole: str, parted: frozenset[str], given: Mapping[str, Any], count: int
+) -> Rule | None:
+    """Sequences and heads are parted, with the keys that several heads share; rows, which a mask
+    counts, and other modes stay `whole`. Packed sequences, pages and scales, which are none of
+    `parted`, have arrays that go with all of them.
     """
-    q, k = given["q"], given["k"]
-    if not given.keys() <= {"q", "k", "v", "lengths"} or 0 in k.shape:
+    heads, shared = given["q"].shape[1], given["k"].shape[1]
+    if not given.keys() <= parted or 0 in given["k"].shape:
         return None
-    heads, shared = q.shape[1], k.shape[1]
-    head = "h" if heads == shared else "(h g)"
-    arguments = ("b", head, "s", "d"), ("b", "h", "t", "d"), ("b", "h", "t", "e"), ("b",)
-    results = (("b", head, "s", "e"), ("b", head, "s"))
+    names = {"H": "h" if heads == shared else "(h g)", "Hk": "h"}
+
+    def factors(modes: str) -> tuple[str, ...]:
+        return tuple(names.get(mode, mode.lower()) for mode in modes.split())
+
+    arguments = tuple(factors(call.by_name[name].modes) for name in given)
+    results = tuple(factors(each.modes) for each in call.outputs[:count])
     sizes = (("h", shared), ("g", heads // shared))
-    return Rule(arguments[: len(given)], results[:count], frozenset("se"), sizes)
+    return Rule(arguments, results, frozenset(whole), sizes)
 
 
 def _forward(
@@ -76,24 +88,6 @@ def _no_gradient(*arguments: Any) -> Any:
     )
 
 
-def _whole(given: Mapping[str, Any], count: int) -> Rule | None:
-    """As the forward pass, with arrays of rows and of keys, and gradients of both."""
-    q, k = given["q"], given["k"]
-    if not given.keys() <= {"do", "q", "k", "v", "out", "lse", "lengths", "dlse"} or 0 in k.shape:
-        return None
-    heads, shared = q.shape[1], k.shape[1]
-    head = "h" if heads == shared else "(h g)"
-    rows, results = ("b", head, "s", "d"), ("b", head, "s", "e")
-    keys, values = ("b", "h", "t", "d"), ("b", "h", "t", "e")
-    modes = {
-        "do": results, "q": rows, "k": keys, "v": values, "out": results, "lse": results[:3],
-        "lengths": ("b",), "dlse": results[:3],
-    }  # fmt: skip
-    sizes = (("h", shared), ("g", heads // shared))
-    arguments = tuple(modes[name] for name in given)
-    return Rule(arguments, (rows, keys, values)[:count], frozenset("ste"), sizes)
-
-
 ATTENTION = Own(
     """`cute.attention` under jit, grad and vmap: softmax(scale Q K^T) V of q (B, H, Sq, D), k
     (B, Hk, Sk, D) and v (B, Hk, Sk, Dv), and with `return_lse` (B, H, Sq) of f32. With gradients
@@ -106,7 +100,7 @@ ATTENTION = Own(
     """,
     _forward,
     _backward,
-    _rule,
+    partial(_rule, declarations.ATTENTION, "se", frozenset(_ARRAYS)),
 )
 ATTENTION_BACKWARD = Own(
     """`cute.attention_backward` under jit and vmap: the gradients of q, k and v. Raises
@@ -114,5 +108,5 @@ ATTENTION_BACKWARD = Own(
     """,
     _no_gradient,
     _no_gradient,
-    _whole,
+    partial(_rule, declarations.ATTENTION_BACKWARD, "ste", frozenset((*_ARRAYS, *_OF_GRADIENTS))),
 )

@@ -11,7 +11,6 @@ import pytest
 
 import cutedialect as cute
 from cutedialect.frontend import calls
-from cutedialect.frontend.plain_calls import plain
 from cutedialect.frontend.rules import default_rules
 from cutedialect.frontend.signature import (
     ARCH,
@@ -45,6 +44,7 @@ DECLARED = Call(
         Parameter("stream", STREAM, None, "the stream of the launch"),
     ),
     outputs=(Output("out", "R C"),),
+    program=f"{__name__}:program",
     fits={"C": "{want} columns as in {of}, got {got}"},
 )  # fmt: skip
 
@@ -57,7 +57,8 @@ def program(X, Y, Z, weight):
     cute.copy((x + y * weight).to(Z.dtype), cute.local_tile(Z, tile, at))
 
 
-DOOR, weighted = plain(DECLARED, program, __name__)
+DOOR = calls.plain_doors([DECLARED])["weighted"]
+weighted = calls.weighted  # pyright: ignore[reportAttributeAccessIssue]
 X, Y = np.arange(600, dtype=np.float32).reshape(20, 30) % 7, np.full((20, 30), 3, np.float32)
 HOST = {"arch": "sm_80", "backend": "emulator"}
 
