@@ -6,6 +6,7 @@ that name), whose `Dialect` object carries the same name; the rest come from xDS
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,9 @@ def all_dialects() -> dict[str, DialectLoader]:
     return known | our_dialects()
 
 
+@cache
 def _loader(name: str, module: str) -> DialectLoader:
+    @cache
     def load() -> Dialect:
         from xdsl.ir import Dialect
 

@@ -8,6 +8,7 @@ maps to its file unchanged. Cleanups come from xDSL.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -57,7 +58,9 @@ def all_passes() -> dict[str, PassLoader]:
     return our_passes() | {name: _loader(name, module) for name, module in FROM_XDSL.items()}
 
 
+@cache
 def _loader(name: str, module: str) -> PassLoader:
+    @cache
     def load() -> type[ModulePass]:
         from xdsl.passes import ModulePass
 

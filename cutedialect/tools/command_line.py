@@ -5,11 +5,13 @@ flag is a located error like any other, pointing into the command line.
 from __future__ import annotations
 
 import argparse
+import copy
 import io
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO, NoReturn
 
@@ -69,7 +71,7 @@ def shown(argv: Sequence[str]) -> str:
 
 def parse_command_line(argv: Sequence[str], passes: Mapping[str, object]) -> CommandLine:
     """Read `argv`; `passes` are the names that `--<pass>` may spell. Raises `ReportedError`."""
-    parser = _Parser(argv, passes)
+    parser = _parser(tuple(passes)).of(argv)
     arguments, pass_flags = parser.split_pass_flags()
     found, unknown = parser.parse_known_args(arguments)
     if unknown:
@@ -143,15 +145,20 @@ def parse_command_line(argv: Sequence[str], passes: Mapping[str, object]) -> Com
 def help_text(passes: Mapping[str, object], targets: Mapping[str, object]) -> str:
     """The text of `--help`."""
     return (
-        _Parser((), passes).format_help()
+        _parser(tuple(passes)).format_help()
         + f"\npasses:  {', '.join(passes)}\ntargets: {', '.join(targets)}\n"
     )
+
+
+@cache
+def _parser(passes: tuple[str, ...]) -> _Parser:
+    return _Parser(passes)
 
 
 class _Parser(argparse.ArgumentParser):
     """argparse with located errors, no abbreviations and MLIR's spellings."""
 
-    def __init__(self, argv: Sequence[str], passes: Mapping[str, object]) -> None:
+    def __init__(self, passes: tuple[str, ...]) -> None:
         super().__init__(
             prog="cute-opt",
             description=DESCRIPTION,
@@ -159,7 +166,7 @@ class _Parser(argparse.ArgumentParser):
             allow_abbrev=False,
             add_help=False,
         )
-        self._argv = list(argv)
+        self._argv: list[str] = []
         self._passes = passes
         self.add_argument("input", nargs="?", default="-", help="file to read; - for stdin")
         self._add_io_flags()
@@ -168,6 +175,12 @@ class _Parser(argparse.ArgumentParser):
         self._add_failure_flags()
         self._add_run_flags()
         self._add_print_flags()
+
+    def of(self, argv: Sequence[str]) -> _Parser:
+        """The same flags, whose errors lie in `argv`."""
+        parser = copy.copy(self)
+        parser._argv = list(argv)
+        return parser
 
     def _add_io_flags(self) -> None:
         group = self.add_argument_group("input and output")

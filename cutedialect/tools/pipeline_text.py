@@ -15,6 +15,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 from xdsl.passes import ModulePass
@@ -198,6 +199,11 @@ class _Reader:
         return self.take()
 
 
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
 def _build(
     reader: _Reader,
     item: _Item,
@@ -208,7 +214,7 @@ def _build(
     if name not in table:
         reader.fail_at(f"unknown {what} '{name}'{did_you_mean(name, table)}", item.name)
     cls = table[name]()
-    hints = get_type_hints(cls)
+    hints = _hints(cls)
     fields = {field.name: field for field in dataclasses.fields(cls) if field.init}
     arguments: dict[str, Any] = {}
     for option in item.options:

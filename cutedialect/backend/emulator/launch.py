@@ -239,6 +239,67 @@ def _symbols(operand: Any, into: set[int]) -> None:
             _symbols(part, into)
 
 
+class _Placement:
+    """Where each variable that a launch reaches begins in its state space."""
+
+    def __init__(self, module: Module, function: Function) -> None:
+        self.offsets: dict[int, int] = {}
+        self.sizes: dict[str, int] = dict.fromkeys(("frame", "param", "const"), 0)
+        self.sizes |= {"shared": SHARED_START, "local": LOCAL_START}
+        self.params = frozenset(p.uid for p in function.params if isinstance(p, Variable))
+        self._dynamic: list[Variable] = []
+        for param in function.params:
+            if isinstance(param, Variable):
+                self._place("param", param)
+        reachable = _reachable(module, function)
+        self._used: set[int] = set()
+        for reached in reachable:
+            for ins in module.code[reached.start : reached.end]:
+                for operand in ins.operands:
+                    _symbols(operand, self._used)
+        self._names = {f.name for f in reachable}
+        self._results = {r.uid for f in reachable for r in f.results if isinstance(r, Variable)}
+        for variable in module.variables:
+            space = self._space_of(variable)
+            if space == "shared" and variable.size < 0:
+                self._dynamic.append(variable)
+            elif space is not None:
+                self._place(space, variable)
+
+    def _space_of(self, variable: Variable) -> str | None:
+        """None where nothing that is launched reaches the variable, or a buffer holds it."""
+        uid = variable.uid
+        is_own = variable.function in self._names
+        if variable.space == "param" and uid not in self.params:
+            return "frame" if is_own or uid in self._results else None
+        if variable.space == "shared":
+            return "shared" if uid in self._used else None
+        if variable.space == "local":
+            return "local" if is_own or uid in self._used else None
+        return "const" if variable.space == "const" else None
+
+    def _place(self, space: str, variable: Variable) -> None:
+        at = -(-self.sizes[space] // variable.align) * variable.align
+        self.offsets[variable.uid] = at
+        self.sizes[space] = at + max(variable.size, 0)
+
+    def shared_bytes(self, dynamic_smem: int) -> int:
+        """Lays the variables without a size behind the others; the bytes of a CTA in all."""
+        if dynamic_smem < 0:
+            raise EmulatorError(f"dynamic_smem: expected >= 0, got {dynamic_smem}", code="CD-ARG")
+        align = max([16, *(v.align for v in self._dynamic)])
+        end = self.sizes["shared"]
+        start = -(-end // align) * align
+        for variable in self._dynamic:
+            self.offsets[variable.uid] = start
+        size = (start + dynamic_smem if dynamic_smem else end) - SHARED_START
+        if size > MAX_SHARED:
+            raise EmulatorError(
+                f"shared memory: {size} bytes exceed the {MAX_SHARED} of one CTA", code="CD-ARG"
+            )
+        return size
+
+
 def _image(
     module: Module,
     function: Function,
@@ -246,52 +307,9 @@ def _image(
     dynamic_smem: int,
     extents: dict[str, tuple[int, int, int]],
 ) -> Image:
-    reachable = _reachable(module, function)
-    used: set[int] = set()
-    for reached in reachable:
-        for ins in module.code[reached.start : reached.end]:
-            for operand in ins.operands:
-                _symbols(operand, used)
-    offsets: dict[int, int] = {}
-    sizes = {"shared": SHARED_START, "local": LOCAL_START, "frame": 0, "param": 0, "const": 0}
-
-    def lay(space: str, variable: Variable) -> None:
-        at = -(-sizes[space] // variable.align) * variable.align
-        offsets[variable.uid] = at
-        sizes[space] = at + max(variable.size, 0)
-
-    entry_params = [p for p in function.params if isinstance(p, Variable)]
-    for param in entry_params:
-        lay("param", param)
-    params = frozenset(p.uid for p in entry_params)
-    names = {f.name for f in reachable}
-    results = {r.uid for f in reachable for r in f.results if isinstance(r, Variable)}
-    dynamic: list[Variable] = []
-    for variable in module.variables:
-        if variable.space == "param" and variable.uid not in params:
-            if variable.function in names or variable.uid in results:
-                lay("frame", variable)
-        elif variable.space == "shared" and variable.uid in used:
-            if variable.size < 0:
-                dynamic.append(variable)
-            else:
-                lay("shared", variable)
-        elif variable.space == "local" and (variable.function in names or variable.uid in used):
-            lay("local", variable)
-        elif variable.space == "const":
-            lay("const", variable)
-    align = max([16, *(v.align for v in dynamic)])
-    static_end = sizes["shared"]
-    start = -(-static_end // align) * align
-    for variable in dynamic:
-        offsets[variable.uid] = start
-    if dynamic_smem < 0:
-        raise EmulatorError(f"dynamic_smem: expected >= 0, got {dynamic_smem}", code="CD-ARG")
-    shared_size = (start + dynamic_smem if dynamic_smem else static_end) - SHARED_START
-    if shared_size > MAX_SHARED:
-        raise EmulatorError(
-            f"shared memory: {shared_size} bytes exceed the {MAX_SHARED} of one CTA", code="CD-ARG"
-        )
+    placement = _Placement(module, function)
+    offsets, sizes, params = placement.offsets, placement.sizes, placement.params
+    shared_size = placement.shared_bytes(dynamic_smem)
     global_memory, const_memory = LinearMemory("global"), LinearMemory("const")
     param_memory = LinearMemory("param")
     buffers = GlobalBuffers(global_memory)

@@ -169,6 +169,22 @@ def check_tensor(parameter: TensorParameter, tensor: TensorArgument) -> tuple[in
             f"{tensor.shape}"
         )
     empty = 0 in tensor.shape
+    _check_extents(parameter, tensor)
+    strides = _checked_strides(parameter, tensor)
+    if parameter.whole_rows and not empty:
+        _check_rows(parameter, tensor)
+    if tensor.pointer % parameter.alignment and not empty:
+        raise ValueError(
+            f"{name}: expected memory aligned to {parameter.alignment} bytes, got address "
+            f"{tensor.pointer:#x}"
+        )
+    if parameter.written and not tensor.writeable:
+        raise ValueError(f"{name}: expected a writable array, got a read-only one")
+    return tensor.strides if strides == tensor.strides else strides
+
+
+def _check_extents(parameter: TensorParameter, tensor: TensorArgument) -> None:
+    name = parameter.name
     leaves = zip(parameter.shape, parameter.shape_divisor, tensor.shape, strict=True)
     for mode, (fixed, divisor, extent) in enumerate(leaves):
         if fixed is not None and extent != fixed:
@@ -184,47 +200,46 @@ def check_tensor(parameter: TensorParameter, tensor: TensorArgument) -> tuple[in
             raise ValueError(
                 f"{name}: expected extents below 2**31, got {extent} in dimension {mode}"
             )
-    strides = list(tensor.strides)
+
+
+def _checked_strides(parameter: TensorParameter, tensor: TensorArgument) -> tuple[int, ...]:
+    """The strides to pass: those of modes with fewer than two elements as the kernel has them."""
+    strides, is_empty = list(tensor.strides), 0 in tensor.shape
     # A wrong major shows in several modes; the fixed strides name it best.
     for mode in sorted(range(parameter.rank), key=lambda mode: parameter.stride[mode] is None):
         fixed, divisor = parameter.stride[mode], parameter.stride_divisor[mode]
-        extent = tensor.shape[mode]
-        if extent < 2 or empty:
+        if tensor.shape[mode] < 2 or is_empty:
             strides[mode] = 0 if fixed is None else fixed
-            continue
-        stride = strides[mode]
-        if fixed is not None and stride != fixed:
-            contiguous = " (contiguous)" if fixed == 1 else ""
-            raise ValueError(
-                f"{name}: expected stride {fixed}{contiguous} in dimension {mode}, got strides "
-                f"{tensor.strides} of shape {tensor.shape}"
-            )
-        if stride < 0:
-            raise ValueError(
-                f"{name}: expected strides of zero or more, got {tensor.strides}; copy the array "
-                "into a contiguous one"
-            )
-        if stride % divisor:
-            raise ValueError(
-                f"{name}: expected a stride divisible by {divisor} elements in dimension {mode}, "
-                f"got strides {tensor.strides} of shape {tensor.shape}"
-            )
-        if stride == 0 and parameter.written:
-            raise ValueError(
-                f"{name}: expected an array whose elements do not overlap, as the kernel writes "
-                f"it, got strides {tensor.strides} of shape {tensor.shape}"
-            )
-    if parameter.whole_rows and not empty:
-        _check_rows(parameter, tensor)
-    if tensor.pointer % parameter.alignment and not empty:
+        else:
+            _check_stride(parameter, tensor, mode, fixed, divisor)
+    return tuple(strides)
+
+
+def _check_stride(
+    parameter: TensorParameter, tensor: TensorArgument, mode: int, fixed: int | None, divisor: int
+) -> None:
+    name, stride = parameter.name, tensor.strides[mode]
+    if fixed is not None and stride != fixed:
+        contiguous = " (contiguous)" if fixed == 1 else ""
         raise ValueError(
-            f"{name}: expected memory aligned to {parameter.alignment} bytes, got address "
-            f"{tensor.pointer:#x}"
+            f"{name}: expected stride {fixed}{contiguous} in dimension {mode}, got strides "
+            f"{tensor.strides} of shape {tensor.shape}"
         )
-    if parameter.written and not tensor.writeable:
-        raise ValueError(f"{name}: expected a writable array, got a read-only one")
-    result = tuple(strides)
-    return tensor.strides if result == tensor.strides else result
+    if stride < 0:
+        raise ValueError(
+            f"{name}: expected strides of zero or more, got {tensor.strides}; copy the array "
+            "into a contiguous one"
+        )
+    if stride % divisor:
+        raise ValueError(
+            f"{name}: expected a stride divisible by {divisor} elements in dimension {mode}, "
+            f"got strides {tensor.strides} of shape {tensor.shape}"
+        )
+    if stride == 0 and parameter.written:
+        raise ValueError(
+            f"{name}: expected an array whose elements do not overlap, as the kernel writes "
+            f"it, got strides {tensor.strides} of shape {tensor.shape}"
+        )
 
 
 def _check_rows(parameter: TensorParameter, tensor: TensorArgument) -> None:

@@ -132,6 +132,29 @@ def apply(
     return old
 
 
+def _check_operation(
+    ins: Instruction, name: str, type: ScalarType, has_result: bool, is_vector: bool
+) -> None:
+    if type.name not in _ALLOWED[name] or (not has_result and name in ("cas", "exch")):
+        raise ins.unsupported(f".{name}.{type.name}")
+    if is_vector and (name not in ("add", "min", "max") or type.kind not in "fx"):
+        raise ins.unsupported("vectors of this operation")
+
+
+def _operands(
+    ins: Instruction, has_result: bool, count: int
+) -> tuple[tuple[Operand, ...], Operand, list[Operand]]:
+    """The results, the address and the `count` values of an instruction."""
+    operands = list(ins.operands)
+    results: tuple[Operand, ...] = (operands.pop(0),) if has_result else ()
+    address = operands.pop(0)
+    if len(operands) == count + 1 and "L2" in ins.opcode:
+        operands.pop()
+    if len(operands) != count:
+        raise ins.malformed(f"expected {count} values")
+    return results, address, operands
+
+
 @instruction("atom", "red")
 def _atomic(ins: Instruction, machine: Machine) -> Step:
     head = ins.opcode.split(".")[0]
@@ -147,26 +170,13 @@ def _atomic(ins: Instruction, machine: Machine) -> Step:
     mods.done()
     if space not in ("generic", "global", "shared", "cluster") or name is None:
         raise ins.unsupported("expected an operation on .global or .shared")
-    if type.name not in _ALLOWED[name] or (head == "red" and name in ("cas", "exch")):
-        raise ins.unsupported(f".{name}.{type.name}")
-    if vector and (name not in ("add", "min", "max") or type.kind not in "fx"):
-        raise ins.unsupported("vectors of this operation")
-    operands = list(ins.operands)
-    results: tuple[Operand, ...] = ()
-    if head == "atom":
-        results = (operands.pop(0),)
-    address = operands.pop(0)
-    wanted = 2 if name == "cas" else 1
-    if len(operands) == wanted + 1 and "L2" in ins.opcode:
-        operands.pop()
-    if len(operands) != wanted:
-        raise ins.malformed(f"expected {wanted} values")
-    count = int(vector[1:]) if vector else 1
+    _check_operation(ins, name, type, head == "atom", vector is not None)
+    results, address, operands = _operands(ins, head == "atom", 2 if name == "cas" else 1)
     values: tuple[Operand, ...] = (operands[0],)
     if vector:
         value = operands[0]
-        if not isinstance(value, Vector) or len(value.items) != count:
-            raise ins.malformed(f"expected a vector of {count} elements")
+        if not isinstance(value, Vector) or len(value.items) != int(vector[1:]):
+            raise ins.malformed(f"expected a vector of {vector[1:]} elements")
         values = value.items
         if results and isinstance(results[0], Vector):
             results = results[0].items
@@ -177,7 +187,27 @@ def _atomic(ins: Instruction, machine: Machine) -> Step:
     targets = machine.sources(*(r for r in results if not isinstance(r, Sink)))
     value_sources = machine.sources(*values, *operands[1:])
     resolver, sources = resolve(ins, machine, address, space)
-    width, storage, dtype = type.bytes, STORAGE[type.bits], read_type.dtype
+    storage, dtype = STORAGE[type.bits], read_type.dtype
+
+    def update(lanes: Lanes, base: Array, number: int, b: Array, c: Array) -> Array:
+        """Combines element `number` of each lane with memory; gives what was there."""
+        old = np.zeros(lanes.count, storage)
+        parts = [(space, 0, np.ones(lanes.count, np.bool_))]
+        for place, start, mask in machine.spaces(base) if space == "generic" else parts:
+            part = lanes.where(mask, machine.total)
+            assert part is not None
+            at = base[mask] - np.uint64(start) + np.uint64(number * type.bytes)
+            cells = _Cells(machine, place, part, at, type.bytes)
+            if machine.races is not None:
+                note = machine.races.write_shared
+                if place == "global":
+                    note = machine.races.write_global
+                note(ins, warps_of(part), cells.keys, type.bytes, atomic=True)
+            combine = _combine(name, type, type.name == "f32" and place == "global")
+            old[mask] = apply(cells, combine, dtype, b[mask], c[mask])
+            if place != "global":
+                machine.stamp(part, cells.keys, type.bytes)
+        return old
 
     def step(lanes: Lanes) -> None:
         machine.demand(sources, lanes, "an address")
@@ -186,29 +216,10 @@ def _atomic(ins: Instruction, machine: Machine) -> Step:
         if machine.ordering is not None:
             machine.ordering.through_flag(lanes.warps)
         base = resolver(lanes)
-        if space == "generic":
-            parts = machine.spaces(base)
-        else:
-            parts = [(space, 0, np.ones(lanes.count, np.bool_))]
         for i, read in enumerate(reads):
             b = np.broadcast_to(read(lanes), (lanes.count,))
             c = b if read_c is None else np.broadcast_to(read_c(lanes), (lanes.count,))
-            old = np.zeros(lanes.count, storage)
-            for place, start, mask in parts:
-                part = lanes.where(mask, machine.total)
-                assert part is not None
-                at = base[mask] - np.uint64(start) + np.uint64(i * width)
-                ftz = type.name == "f32" and place == "global"
-                combine = _combine(name, type, ftz)
-                cells = _Cells(machine, place, part, at, width)
-                if machine.races is not None:
-                    note = machine.races.write_shared
-                    if place == "global":
-                        note = machine.races.write_global
-                    note(ins, warps_of(part), cells.keys, width, atomic=True)
-                old[mask] = apply(cells, combine, dtype, b[mask], c[mask])
-                if place != "global":
-                    machine.stamp(part, cells.keys, width)
+            old = update(lanes, base, i, b, c)
             if writes:
                 write = writes[i]
                 if write is not None:

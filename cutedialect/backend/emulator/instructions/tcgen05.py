@@ -297,19 +297,8 @@ class _Transfer:
         count = int(times[1:]) * each
         if count > 128:
             raise ins.unsupported(f".{shape}.{times} has more than 128 registers")
-        operands = list(ins.operands)
         halved = shape == "16x32bx2"
-        expected = 2 + halved + self.reduces
-        ins.expect(expected)
-        half = 0
-        if halved:
-            offset = operands.pop(2 + self.reduces if load else 1)
-            if not isinstance(offset, Imm) or offset.kind != "int":
-                raise ins.malformed(f"expected a constant distance of the halves, got {offset}")
-            half = int(offset.value)
-        registers = operands[0] if load else operands[1]
-        self.extra = operands[1] if self.reduces else None
-        address = operands[2 if self.reduces else 1] if load else operands[0]
+        registers, address, half = self._operands(load, halved)
         items = registers.items if isinstance(registers, Vector) else (registers,)
         if len(items) != count or not all(isinstance(item, Reg | Sink) for item in items):
             raise ins.malformed(f"expected {count} registers, got {len(items)}")
@@ -326,6 +315,21 @@ class _Transfer:
                 start = np.arange(32)[None, :] // 16 * column
                 self.column = np.stack((start + 2 * low, start + 2 * low + 1))
         self.reach = [(0, self.wide * spread)] + ([(half, self.wide * spread)] if halved else [])
+
+    def _operands(self, load: bool, halved: bool) -> tuple[Operand, Operand, int]:
+        """The registers, the address and how many columns the second half lies behind the first."""
+        ins, half = self.ins, 0
+        operands = list(ins.operands)
+        ins.expect(2 + halved + self.reduces)
+        if halved:
+            offset = operands.pop(2 + self.reduces if load else 1)
+            if not isinstance(offset, Imm) or offset.kind != "int":
+                raise ins.malformed(f"expected a constant distance of the halves, got {offset}")
+            half = int(offset.value)
+        self.extra = operands[1] if self.reduces else None
+        if not load:
+            return operands[1], operands[0], half
+        return operands[0], operands[2 if self.reduces else 1], half
 
     def cells(self, lanes: Lanes) -> Array:
         """Indices into the flattened memory: ``[warps, registers, 32]``, or for packed registers
