@@ -166,7 +166,7 @@ def stepping(tops, rows, d, dtype):
     return q, k, v
 
 
-@pytest.mark.some(7)
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     "tops",
     [
@@ -365,6 +365,7 @@ def default_schedule(rows=None, keys=16384, d=128, dv=None, heads=(16, 16), **op
     return cute.compile(cute.attention, *specs, arch="sm_90a", **options).schedule
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("keys", [0, 70, 160, 230, 310, 550])
 def test_three_warpgroups_of_wide_heads(keys):
     """As many blocks of keys as stages, one more or less, and twice as many and one."""
@@ -437,7 +438,7 @@ def test_wide_results_fit_shared_memory():
     assert cute.compile(cute.attention, spec, spec, spec, **options).resources.spills == 0
 
 
-@pytest.mark.some(9)
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     "dims", [(128, 128), (104, 112), (128, 64), (64, 112), (96, 96), (80, 80), (96, 64)]
 )
@@ -465,6 +466,7 @@ VARIANTS = [
 ]
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize(("d", "dv", "masks"), VARIANTS)
 def test_default_schedules_assemble_without_spills(d, dv, masks, arch):
@@ -493,6 +495,7 @@ def test_rows_of_an_odd_length_assemble_without_spills(d):
     assert kernel.resources.spills == 0
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("d", [64, 256])
 def test_slices_come_by_tma_and_assemble_without_spills(d):
     offsets = cute.TensorSpec((17,), cute.i32)

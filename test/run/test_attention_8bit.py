@@ -411,6 +411,7 @@ def compiled(d, dv, masks, of_q, arch="sm_90a", has_lengths=False, rows=None):
     return cute.compile(cute.attention, *specs, **options)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("has_lengths", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("d", "dv", "masks"), VARIANTS)
 def test_default_schedules_assemble_without_spills(d, dv, masks, has_lengths):
@@ -418,6 +419,7 @@ def test_default_schedules_assemble_without_spills(d, dv, masks, has_lengths):
     assert kernel.resources.spills == 0
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("heads", [(8, 8), (8, 2)])
 def test_packed_sequences_assemble_without_spills(heads):
     q, k = (cute.TensorSpec((1, count, None, 128), cute.e4m3) for count in heads)
@@ -430,6 +432,7 @@ def test_packed_sequences_assemble_without_spills(heads):
     assert kernel.resources.spills == 0
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize(("d", "dv", "masks"), [VARIANTS[2], VARIANTS[4]])
 def test_default_schedules_of_mixed_types_assemble_without_spills(d, dv, masks, arch):

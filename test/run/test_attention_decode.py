@@ -109,6 +109,7 @@ def test_rows_of_a_result_that_do_not_follow_each_other_are_tiles_of_their_own()
     check(*run(q, k, v, causal=True, out=out), q, k, v, causal=True)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("shape", "strides", "folds"),
     [
@@ -136,6 +137,7 @@ SPLITS = [
 ]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("parts", "rows", "masks", "arch"), SPLITS)
 def test_split_keys(parts, rows, masks, arch):
     q, k, v = operands(1, 4, 1, rows, 429, 32)
@@ -200,6 +202,7 @@ def test_number_of_parts(tiles, blocks, parts):
     assert choose_parts(tiles, blocks, 132) == parts
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize(("d", "masks"), [(64, {}), (128, {"causal": True}), (256, {})])
 def test_split_kernels_assemble_without_spills(d, masks, arch):
@@ -302,6 +305,7 @@ def test_full_pages_and_views_of_a_cache(arch):
           causal=True)  # fmt: skip
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("d", [64, 128, 192, 256])
 def test_many_rows_of_pages_assemble_without_spills(d):
     q, k = cute.TensorSpec((4, 8, None, d), cute.bf16), cute.TensorSpec((None, 2, 16, d), cute.bf16)
@@ -311,6 +315,7 @@ def test_many_rows_of_pages_assemble_without_spills(d):
     assert kernel.resources.spills == 0
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(("size", "d"), [(16, 128), (64, 128), (16, 64)])
 @pytest.mark.parametrize("arch", ARCHS)
 def test_paged_kernels_assemble_without_spills(size, d, arch):

@@ -24,6 +24,7 @@ def operands(n):
     return q, k, v, np.empty_like(q), math.log2(math.e) / math.sqrt(64)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("edited", [False, True])
 def test_the_example(edited, arch):

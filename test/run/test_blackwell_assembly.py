@@ -98,6 +98,7 @@ def test_an_assembler_of_each_release_is_asked(release):
         pytest.skip(f"needs ptxas {release}")
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("kind", MULTIPLIES)
 def test_kinds_of_multiply(kind, release, monkeypatch, tmp_path):
@@ -210,6 +211,7 @@ def test_schedules_and_targets(schedule, arch, release, monkeypatch):
     assembled(text, arch, RELEASES[release], monkeypatch)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize(
     ("name", "arch"), [*((name, "sm_100a") for name in ATTENTION), ("causal", "sm_103a")]

@@ -66,7 +66,7 @@ PLANS = {
 }
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("case", CASES)
 def test_attention(case, plan):
@@ -177,6 +177,7 @@ def test_what_threads_store_to_tensor_memory_is_ordered(monkeypatch, fault):
     assert code in found
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("keys", "is_over"), [(64, False), (128, True)])
 def test_an_operand_lies_over_what_it_is_made_of_where_columns_are_few(keys, is_over):
     """With 128 keys a block, S and P V have two stages each, which are all columns."""
@@ -189,7 +190,7 @@ def test_an_operand_lies_over_what_it_is_made_of_where_columns_are_few(keys, is_
     assert np.abs(got - attended(q, q, q, np.float64)).max() < 2e-3
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("trips", [1, 2, 3, 5])
 def test_keys_around_the_stages_of_the_ring(trips, plan, every_stage):

@@ -131,6 +131,7 @@ def test_ragged_sizes(seed):
     assert is_exact((m, n, k), schedule=f"tile = {tile}"), (m, n, k, tile)
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize(
     "schedule",
     [

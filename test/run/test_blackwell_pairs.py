@@ -52,6 +52,7 @@ def is_exact(shape, **options):
     return np.array_equal(run(a, b, out_dtype="f32", **options), exact(a, b))
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("majors", ["TN", "NT"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_kinds_and_majors(kind, majors):
@@ -73,6 +74,7 @@ def test_trips_around_the_stages_of_the_ring(trips):
         assert is_exact((256, 128, k), schedule=SMALL)
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize(
     "schedule",
     [

@@ -78,6 +78,7 @@ def test_tiles_and_what_follows_the_product(tile, parts, more):
     np.testing.assert_array_equal(made, np.maximum(wanted, 0))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("columns", "parts", "op"),
     [(64, 4, "scatter"), (64, 8, "scatter"), (64, 3, "sum"), (24, 2, "sum"), (16, 2, "scatter")],

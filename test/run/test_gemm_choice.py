@@ -243,6 +243,7 @@ SHARED = [
 ]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("sizes", "dtype", "majors"), SHARED)
 def test_the_default_is_exact_where_tiles_are_shared(sizes, dtype, majors):
     a, b = operands(sizes, dtype, majors)
@@ -279,6 +280,7 @@ def test_tiles_that_fit_are_exact_in_clusters(sizes, majors):
     assert np.array_equal(got.astype(np.float64), want.astype(np.float64))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("seed", range(3))
 def test_the_default_is_exact_at_random_sizes(seed):
     rng = random.Random(seed)

@@ -412,6 +412,7 @@ EVERY = [
 ]
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(("kind", "tile", "epilogue"), EVERY)
 def test_results_leave_by_tma_and_nothing_spills(kind, tile, epilogue):
     """stmatrix of 16-bit elements and TMA stores for every result, and no store from registers;
@@ -463,6 +464,7 @@ def test_results_from_registers_leave_in_columns_too(how):
         assert (assembly.spill_stores, assembly.spill_loads, assembly.stack) == (0, 0, 0)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_86"])
 @pytest.mark.parametrize("activation", ["gelu", "silu"])
 def test_activations_beside_accumulators_do_not_spill(arch, activation):

@@ -145,6 +145,7 @@ def entries(shape, blocks):
     return tuple(-(-extent // block) for extent, block in zip(shape, blocks, strict=True))
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize("blocks", BLOCKS)
 @pytest.mark.parametrize(
     ("shape", "tile"),

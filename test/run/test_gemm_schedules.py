@@ -83,8 +83,7 @@ def test_threads_load_what_tma_could(cluster, majors):
     assert kernel.assembly.spill_stores == 0
 
 
-@pytest.mark.some(8)
-@pytest.mark.some(17)
+@pytest.mark.some(10)
 @pytest.mark.parametrize(("schedule", "dtype"), EVERY)
 def test_schedule(schedule, dtype):
     """Compiled as `cute.gemm` compiles it, assembled without a word, run on ragged tiles."""

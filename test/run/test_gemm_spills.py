@@ -198,6 +198,7 @@ FITTING: dict[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.mark.some(3)
 @needs_ptxas
 @pytest.mark.parametrize("name", FITTING)
 def test_results_and_operands_take_the_registers_that_there_are(name):

@@ -191,6 +191,7 @@ def test_gated_mlp_on_ragged_sizes(shape, majors):
     assert STORE in kernel.ptx
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("stages", [1, 2, 3])
 @pytest.mark.parametrize("ragged", [0, 8])
 def test_gated_mlp_trip_counts(stages, ragged):
@@ -200,6 +201,7 @@ def test_gated_mlp_trip_counts(stages, ragged):
         gated(72, 40, depth, tile=(64, 32, 16), schedule=f"stages = {stages}")
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("schedule", ["stages = 3", "stages = 2, cluster = (2,1)", "stages = 1"])
 def test_gated_mlp_when_copies_are_late(schedule, late):
     gated(136, 72, 104, tile=(64, 64, 32), schedule=schedule)

@@ -67,6 +67,7 @@ def same(got, want):
     return np.array_equal(got.astype(np.float64), want.astype(got.dtype).astype(np.float64))
 
 
+@pytest.mark.some(14)
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("majors", ["TN", "TT", "NN", "NT"])
 def test_types_and_majors(kind, majors):
@@ -97,6 +98,7 @@ def test_trip_counts_and_work_items(trips):
     assert same(run(a, b, schedule="tile = (64,16,16), stages = 3"), exact(a, b))
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize(
     "shape", [(1, 1, 1), (65, 63, 33), (7, 130, 40), (130, 7, 31), (64, 72, 8), (129, 257, 65)]
 )
@@ -127,6 +129,7 @@ def test_types_of_the_result(out_dtype):
 CLUSTERS = ("(1,2)", "(2,1)", "(2,2)", "(4,1)", "(1,4)")
 
 
+@pytest.mark.some(10)
 @pytest.mark.parametrize("cluster", CLUSTERS)
 @pytest.mark.parametrize(
     ("shape", "majors"),
@@ -139,6 +142,7 @@ def test_clusters(cluster, shape, majors):
     assert same(run(a, b, schedule=schedule), exact(a, b))
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize(
     "schedule",
     [

@@ -85,6 +85,7 @@ def test_ctas_without_a_work_item(monkeypatch, instances):
     check(64 * (CTAS + 1), 8, 80, f"{SMALL}, stages = 3, instances = {instances}")
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     "schedule",

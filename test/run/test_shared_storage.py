@@ -48,7 +48,7 @@ def convolution(size, tile):
     return convolved, [x, w, np.zeros((bm, bn), np.float32)], exact
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("arch", [*TARGETS, pytest.param("sm_100a", marks=pytest.mark.long)])
 def test_an_unrolled_convolution(arch):
     """Separate tiles would take 409,600 bytes."""

@@ -92,6 +92,7 @@ def test_each_width_of_element(rank, dtype) -> None:
     check(KERNELS[rank - 1], x, np.zeros_like(x))
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize(
     ("width", "swizzle"), [(8, None), (16, "S<1,4,3>"), (32, "S<2,4,3>"), (64, "S<3,4,3>")]
 )

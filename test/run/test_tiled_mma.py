@@ -49,6 +49,7 @@ def run(kernel, a, b, dtype):
     return out
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("name", NAMED)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_a_named_tiled_mma_multiplies_without_conflicts(name, arch):
@@ -209,6 +210,7 @@ def expected(kernel, a, b):
     return (a @ b).astype(np.float16).astype(np.float32) @ b
 
 
+@pytest.mark.some(10)
 @pytest.mark.parametrize("warps", [(1, 2, 2), (2, 1, 2), (2, 2, 2)])
 @pytest.mark.parametrize(
     ("kernel", "sums"), [(loop, 1), (scaled, 1), (twice, 1), (chained, 2)], ids=lambda x: str(x)

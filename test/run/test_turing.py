@@ -73,6 +73,7 @@ def test_gemm_with_all_of_its_epilogue():
     launch(cute.gemm, a, b, bias=bias, activation="gelu")
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("shape", "options"),
     [
