@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from cutedialect.allocation import RoleUse, registers_of_roles
 from cutedialect.atoms import WARP_SIZE
+from cutedialect.choices import Epilogue, Overlap
 from cutedialect.schedule import Schedule
 
 from .attention_backward_problem import AttentionBackwardProblem
@@ -23,6 +24,8 @@ _MOST_REGISTERS, _WARPS = 255, 8
 # Keys of a block where rows stay, and of heads wider than this.
 _STREAMED_KEYS, _FEW_STREAMED_KEYS, _WIDE = 64, 32, 192
 _THREADS_OF_GROUP = 128
+# Heads that begin with their longest blocks together, where blocks see unequal numbers of rows.
+_HEADS_OF_SECTION = 32
 _ELEMENT_BYTES = 2
 # Tangents of capped scores, as a share of the scores.
 _CAPPED = 1
@@ -32,26 +35,50 @@ _CAPPED = 1
 class _Row:
     """A tile (keys, rows) for heads of up to so many dimensions, and the warps that compute over
     (keys, rows); None leaves them to the passes. Of problems with one of the facts `without` it is
-    no tile: its threads have no registers for them.
+    no tile: its threads have no registers for them. With one of the facts `apart` they have none
+    for the scores of the next trip. `overlap` and `epilogue` are those of the schedule.
     """
 
     widest: int
     tile: tuple[int, int]
     warps: tuple[int, int] | None = None
     without: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ("is_sliced",)
+    overlap: Overlap | None = None
+    epilogue: Epilogue | None = None
 
     def suits(self, problem: AttentionBackwardProblem) -> bool:
         facts = vars(problem)
         return problem.widest <= self.widest and not any(facts[name] for name in self.without)
 
+    def schedule(self, problem: AttentionBackwardProblem) -> Schedule:
+        """That of warpgroups. What a loop over work items, or several loops, would hold beside has
+        no registers.
+        """
+        facts = vars(problem)
+        is_apart = any(facts[name] for name in self.apart)
+        is_uneven = problem.is_masked and not (problem.has_window or problem.is_sliced)
+        return Schedule(
+            tile=self.tile,
+            warps=self.warps,
+            scheduler="single",
+            split_loops="no",
+            overlap="no" if is_apart else self.overlap,
+            epilogue=self.epilogue,
+            order="sections" if is_uneven else None,
+            raster=_HEADS_OF_SECTION if is_uneven else None,
+        )
+
 
 # Of warpgroups: those first that multiply most for each row that is loaded. A thread holds both
-# gradients of its keys beside the scores and their slopes.
+# gradients of its keys beside the scores and their slopes. With the next trip's scores beside the
+# sums heads of 64 take 6 % longer; those of 256 have a second stage where results take no memory.
 _GROUP_ROWS = (
-    _Row(64, (128, 128), (8, 1), without=("has_window",)),
+    _Row(64, (128, 128), (8, 1), without=("has_window",), overlap="no"),
     _Row(128, (128, 64), (8, 1)),
-    _Row(128, (64, 64), (4, 1)),
-    _Row(256, (64, 64), (4, 2)),
+    _Row(128, (64, 64), (4, 1), apart=("is_sliced", "is_capped")),
+    _Row(192, (64, 64), (4, 2)),
+    _Row(256, (64, 64), (4, 2), epilogue="direct"),
     _Row(256, (64, 32), (4, 2)),
 )
 # Of warps alone, whose operands pass through registers.
@@ -133,8 +160,5 @@ def _candidates(problem: AttentionBackwardProblem) -> Iterator[Schedule]:
     for row in rows:
         if not row.suits(problem):
             continue
-        if not problem.on_groups:
-            yield Schedule(tile=row.tile, warps=row.warps)
-            continue
-        # What a loop over work items, or several loops, would hold beside has no registers.
-        yield Schedule(tile=row.tile, warps=row.warps, scheduler="single", split_loops="no")
+        on_groups = problem.on_groups
+        yield row.schedule(problem) if on_groups else Schedule(tile=row.tile, warps=row.warps)

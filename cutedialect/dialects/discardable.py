@@ -16,6 +16,7 @@ _SCHEDULED = ("cute", "cute_nvgpu", "pipeline", "scf")
 _HOLDERS = {
     "ahead": ("cute.stage",),
     "atom": ("cute.load",),
+    "crowded": ("scf.for",),
     "cute.arch": ("cute.kernel",),
     "few_trips": ("scf.for",),
     "fills": _SCHEDULED,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 
 class LayoutError(ValueError):
     """A precondition of the algebra that does not hold; the message shows the layouts."""
@@ -17,6 +15,3 @@ class LayoutSyntaxError(LayoutError):
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
         self.offset = offset
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (*self.args, self.offset)

@@ -16,9 +16,6 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
-from cutedialect.backend.runtime.driver import OutOfMemoryError
-from cutedialect.backend.runtime.errors import KernelAssertionError
-from cutedialect.layout.errors import LayoutSyntaxError
 
 ROOT = Path(__file__).parents[2]
 MODULE = '''
@@ -144,17 +141,3 @@ def test_they_print_as_what_they_are(tripling, tmp_path):
         f"<@cute.autotuned of 1 candidates: <@cute.kernel tuned(X, Y, *, factor) {place}:14>>"
     )
     assert repr(compiled(tripling.tripled)).startswith("<Kernel tripled for sm_80 (X: f32, ")
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        OutOfMemoryError("cuMemAlloc", 2, "CUDA_ERROR_OUT_OF_MEMORY"),
-        KernelAssertionError("positive", location="x.py:3:1", kernel="k", cta=7),
-        LayoutSyntaxError("expected ':'", 4),
-        cute.CompileError("expected a tile", code="CD-A2", location="x.py:3:1"),
-    ],
-)
-def test_errors_of_another_process_come_back(error):
-    again = pickle.loads(pickle.dumps(error))
-    assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))

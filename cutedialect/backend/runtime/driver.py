@@ -57,12 +57,7 @@ class DriverError(RuntimeError):
 
     def __init__(self, function: str, status: int, name: str) -> None:
         super().__init__(f"expected {function} to succeed, got {name} ({status})")
-        self.function = function
         self.status = status
-        self.name = name
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.function, self.status, self.name)
 
 
 class OutOfMemoryError(DriverError, MemoryError):

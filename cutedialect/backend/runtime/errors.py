@@ -7,8 +7,6 @@ kernel whose registers spill.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any
 
 # The code of a program or schedule that a pass refuses.
 REFUSED = "CD-PASS"
@@ -119,10 +117,6 @@ class KernelAssertionError(AssertionError):
         self.location = location
         self.kernel = kernel
         self.cta = cta
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        facts = {"location": self.location, "kernel": self.kernel, "cta": self.cta}
-        return partial(type(self), **facts), (self.message,)
 
     def __str__(self) -> str:
         where = f"{self.location}: " if self.location is not None else ""

@@ -34,9 +34,8 @@ from cutedialect.backend.runtime.target_fit import fitting_arch
 _LEAST_FILLED_BYTES, _DELAYS = 1 << 26, 8
 # Between two uses of an operand so many times L2 is read or written, by so many copies at most.
 _L2_TURNS, _MOST_SETS = 2, 64
-# Launches of a batch take about so long. One that the host queued too late is timed again so often,
-# behind more that is filled.
-_BATCH_US, _LEAST, _MOST, _RETRIES = 400.0, 3, 40, 3
+# Launches of a batch take about so long.
+_BATCH_US, _LEAST, _MOST = 400.0, 3, 40
 _PATIENCE = 20.0
 _POLL = 1e-4
 
@@ -184,37 +183,24 @@ class DeviceTimer:
 
     def _batch(self, calls: Sequence[PreparedCall]) -> float:
         """Microseconds of one of some launches that follow each other."""
+        driver, stream = self._driver, self._stream
         last_us = self._last_us.get(id(calls), _BATCH_US)
         launches = max(_LEAST, min(_MOST, round(_BATCH_US / max(last_us, 1e-3))))
-        for retry in range(_RETRIES + 1):
-            last_us, is_late = self._queued(calls, launches, _DELAYS << retry)
-            if not is_late:
-                break
-        self._last_us[id(calls)] = last_us
-        return last_us
-
-    def _queued(
-        self, calls: Sequence[PreparedCall], launches: int, delays: int
-    ) -> tuple[float, bool]:
-        """Microseconds of one of so many launches, and whether the device was done with what delays
-        them before all were queued: it may have waited for some.
-        """
-        driver, stream = self._driver, self._stream
         events: list[int] = []
         with self._alive():
             try:
-                for _ in range(delays):
+                for _ in range(_DELAYS):
                     driver.fill(self._filling.pointer, 0, self._filled, stream)
                 events.append(driver.record(stream))
                 for number in range(launches):
                     calls[number % len(calls)].repeat(stream)
                 events.append(driver.record(stream))
-                is_late = driver.has_passed(events[0])
-                self._wait(events[1])
-                return driver.microseconds(*events) / launches, is_late
+                self._wait(events[-1])
+                self._last_us[id(calls)] = driver.microseconds(*events) / launches
             finally:
                 for event in events:
                     self._forget(event)
+        return self._last_us[id(calls)]
 
     def close(self) -> None:
         with self._driver.on(self._index):

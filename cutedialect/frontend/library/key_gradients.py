@@ -90,10 +90,11 @@ def key_gradients(
             with when(is_cut):
                 # A gradient or a value that is NaN, which a weight of 0 does not hide.
                 dp.assign(cute.where(seen.sees(dp, i * bq), dp, 0.0))
-            ds = dp.to(Q.dtype)
             if dv is not None:
-                # Behind the slopes: P in two types beside these would take registers.
+                # Behind the slopes: P in two types beside these would take registers. Before these
+                # are stored, so that it works meanwhile.
                 cute.tile_gemm(s.to(Q.dtype), g, dv)
+            ds = dp.to(Q.dtype)
             x = None if sums is None else cute.zeros((bq, dims[0]))
             if x is not None:
                 cute.tile_gemm(ds.T, k, x)

@@ -62,10 +62,12 @@ class SeenRows:
         """Where rows, along mode 1 of a tile from `row` on, see keys, along mode 0 from number
         `first` of the block on.
         """
-        key, row_of = cute.coord(s, 0, self.at + first), cute.coord(s, 1, row)
-        seen = key < self.keys
+        # The rows between which each key is seen: a thread has few keys, and many of the rows.
+        key = cute.coord(cute.zeros((s.shape[0], 1)), 0, self.at + first)
+        row_of, seen = cute.coord(s, 1, row), key < self.keys
         if self.right is not None:
-            seen = seen & (key <= row_of + (self.right + self._shift))
+            begin = key - (self.right + self._shift)
+            seen = row_of >= cute.where(seen, begin, self.rows)
         if self.left is not None:
-            seen = seen & (key >= row_of + (self._shift - self.left))
+            seen = seen & (row_of <= key - (self._shift - self.left))
         return seen

@@ -17,7 +17,7 @@ from functools import cache
 from itertools import product
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, i32
 from xdsl.ir import Operation, Region, SSAValue
 
 from cutedialect.dialects.cute import FragmentType, StageOp
@@ -25,9 +25,12 @@ from cutedialect.dialects.effects import is_pure, used_by, written_by
 from cutedialect.dialects.pipeline import IndexOp
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.analysis.memory_views import expression_of, roots_of
+from cutedialect.passes.analysis.mma_choice import is_warpgroup_multiply
 
 STAGE = "stage"
 ORDER = "order"
+CROWDED = "crowded"
+"""The attribute of a loop whose trips leave registers for little that stays through all of them."""
 # What a comparison of the loop's index with its first value says of the first trip and of no other.
 _FIRST = {"eq": True, "ne": False, "sle": True, "sgt": False}
 
@@ -42,6 +45,17 @@ def trip_of(loop: scf.ForOp, is_first: bool) -> list[Operation]:
         else:
             found += inside(op.regions[0 if says == is_first else 1])
     return [op for op in found if not isinstance(op, scf.YieldOp)]
+
+
+def own_ops(ops: Sequence[Operation]) -> list[Operation]:
+    """The ops of the role that multiplies: what others do has its own loop."""
+    roles = [op.attributes.get("role") for op in ops if is_warpgroup_multiply(op)]
+    mine = roles[0] if roles else None
+    return [
+        op
+        for op in ops
+        if not isinstance(given := op.attributes.get("role"), StringAttr) or given == mine
+    ]
 
 
 def inside(region: Region) -> Iterator[Operation]:

@@ -247,9 +247,9 @@ def shared_addresses(
             result.append(finish(own, high))
             continue
         pattern = swizzle(low)
-        result.append(
-            finish(builder.pure("xor.b32", base, pattern & reach), high + (pattern & ~reach))
-        )
+        with builder.near():
+            own = finish(builder.pure("xor.b32", base, pattern & reach), high + (pattern & ~reach))
+        result.append(own)
     return result
 
 

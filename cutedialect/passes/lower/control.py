@@ -11,6 +11,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from cutedialect.dialects import cute, pipeline, ptx
 from cutedialect.dialects.cute_nvgpu import Sm90MmaType
 from cutedialect.dialects.walks import ops_of
+from cutedialect.passes.analysis.trips import CROWDED
 from cutedialect.passes.remarks import remark
 
 from .context import float_name, scalar_class
@@ -84,7 +85,7 @@ def _for(self: KernelLowering, op: scf.ForOp) -> None:
     if first is not None and end is not None and first >= end:
         return
     body = Block(arg_types=[ptx.reg("b32")])
-    self.builder.push(body, repeats=True)
+    self.builder.push(body, repeats=True, is_crowded=CROWDED in op.attributes)
     if self.builder.is_nonnegative(low):
         self.builder.nonnegative.add(body.args[0])
     self.scalars[op.body.block.args[0]] = body.args[0]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, lru_cache, partialmethod
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, StringAttr
@@ -74,10 +75,13 @@ _origin = cache(StringAttr)
 class _Level:
     """One open block and the pure instructions written in it."""
 
-    def __init__(self, block: Block, repeats: bool, is_rare: bool = False) -> None:
+    def __init__(
+        self, block: Block, repeats: bool, is_rare: bool = False, is_crowded: bool = False
+    ) -> None:
         self.block = block
         self.repeats = repeats
         self.is_rare = is_rare
+        self.is_crowded = is_crowded
         self.known: dict[tuple, SSAValue] = {}
 
 
@@ -103,16 +107,31 @@ class ScalarBuilder:
         self.location = op.location
         self._origin = _origin(op.name)
 
-    def push(self, block: Block, repeats: bool, is_rare: bool = False) -> None:
+    def push(
+        self, block: Block, repeats: bool, is_rare: bool = False, is_crowded: bool = False
+    ) -> None:
         """Open a nested block, which runs several times or (a branch) at most once. A rare one
-        keeps what it computes: in front of a loop around it, that would always hold registers.
+        keeps what it computes: in front of a loop around it, that would always hold registers. A
+        crowded one keeps what is computed `near` its use.
         """
-        self.levels.append(_Level(block, repeats, is_rare))
+        self.levels.append(_Level(block, repeats, is_rare, is_crowded))
         for arg in block.args:
             self.depth[arg] = len(self.levels) - 1
 
     def pop(self) -> None:
         self.levels.pop()
+
+    @contextmanager
+    def near(self) -> Iterator[None]:
+        """Where what follows is computed by few instructions: a loop with registers for little that
+        stays computes it again in each trip.
+        """
+        crowded = [level for level in self.levels if level.is_crowded and not level.is_rare]
+        for level in crowded:
+            level.is_rare = True
+        yield
+        for level in crowded:
+            level.is_rare = False
 
     def emit(self, op: Operation, level: int | None = None) -> Operation:
         """Append `op` to the innermost open block (or to that of `level`)."""

@@ -182,8 +182,7 @@ def _operand(
     layout = type_.layout if order is None else in_order(type_.layout, order)
     described = matrix_descriptor(layout, type_.swizzle, type_.bits, rows, unit)
     addends = operand_addends(layout, type_.swizzle, type_.bits, rows, depth, unit)
-    address, immediate = tile_address(builder, view)
-    chunk = builder.pure("shr.u32", builder.add(address, immediate), 4)
+    step = 0
     if group != 0:
         step = addends[blocks][0] - addends[0][0]
         if any(
@@ -191,13 +190,20 @@ def _operand(
             for at in range(groups * blocks)
         ):
             raise ValueError(f"expected the parts of the warpgroups equally far apart, got {type_}")
-        chunk = builder.add(chunk, builder.mul(group, step))
-    low = builder.pure("and.b32", chunk, _ADDRESS_BITS)
+    # Few instructions of numbers that all threads have.
+    with builder.near():
+        address, immediate = tile_address(builder, view)
+        chunk = builder.pure("shr.u32", builder.add(address, immediate), 4)
+        if group != 0:
+            chunk = builder.add(chunk, builder.mul(group, step))
+        low = builder.pure("and.b32", chunk, _ADDRESS_BITS)
+        found = None if has_ones else builder.matrix(low, described)
     if has_ones:
         # The leading offset falls as the start rises.
         table = [tuple(step - (step << _LEADING) for step in row) for row in addends]
         return _beside_ones(context, type_.element, low, described), described.major, table
-    return builder.matrix(low, described), described.major, addends
+    assert found is not None
+    return found, described.major, addends
 
 
 @anchored(marks=("sums",))

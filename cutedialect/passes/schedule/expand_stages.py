@@ -33,6 +33,7 @@ from cutedialect.dialects.pipeline import CompleteOp, RoleOp, TurnPassOp, TurnWa
 from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.analysis.ring_edges import READS, numbers_of, read_early
 from cutedialect.passes.analysis.trips import (
+    CROWDED,
     ORDER,
     STAGE,
     clear_place,
@@ -49,6 +50,8 @@ from cutedialect.passes.rewriting import ScalarBuilder, cloned, erase, insert_af
 from cutedialect.passes.schedule.multiply_chains import TURNS
 
 _GROUP = 4
+# What a loop says of its trips, in whatever order they are.
+_KEPT = (TURNS, CROWDED)
 
 
 @anchored(marks=(STAGE, ORDER))
@@ -144,8 +147,7 @@ class _Expansion:
         second = build.add(loop.lb, loop.step)
         body = Block(arg_types=loop.body.block.arg_types)
         again = build.insert(scf.ForOp(second, loop.ub, loop.step, [], body))
-        if TURNS in loop.attributes:
-            again.attributes[TURNS] = UnitAttr()
+        again.attributes.update((name, UnitAttr()) for name in _KEPT if name in loop.attributes)
         inner = ScalarBuilder(InsertPoint.at_end(body), loop)
         # A trip with the late ops of the one before; then those of the last one.
         before = self._before(body, lambda: inner.sub(body.args[0], loop.step))

@@ -37,7 +37,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import StringAttr, UnitAttr
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from cutedialect.dialects.cute import (
@@ -75,6 +75,7 @@ from cutedialect.passes.analysis.trips import (
     clear_place,
     inside,
     order_of,
+    own_ops,
     producers_of,
     set_place,
     trip_of,
@@ -101,7 +102,9 @@ def schedule_chains(kernel: KernelOp, stages: int) -> None:
             # Who has written places for the ops of a loop keeps them.
             continue
         try:
-            first, other = (_chain(_own(trip_of(loop, at)), loop, stages) for at in (True, False))
+            first, other = (
+                _chain(own_ops(trip_of(loop, at)), loop, stages) for at in (True, False)
+            )
         except _DeclinedError as declined:
             why = f"multiplies of two trips not overlapped: {declined}"
             remark("cute-schedule-loops", declined.op, why)
@@ -150,17 +153,6 @@ class _Chain:
     first: GemmOp
     last: GemmOp
     late: tuple[Operation, ...]
-
-
-def _own(ops: Sequence[Operation]) -> list[Operation]:
-    """The ops of the role that multiplies: what others do has its own loop."""
-    roles = [op.attributes.get("role") for op in ops if is_warpgroup_multiply(op)]
-    mine = roles[0] if roles else None
-    return [
-        op
-        for op in ops
-        if not isinstance(given := op.attributes.get("role"), StringAttr) or given == mine
-    ]
 
 
 def _chain(body: list[Operation], loop: scf.ForOp, stages: int) -> _Chain | None:

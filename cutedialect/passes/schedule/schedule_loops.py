@@ -69,6 +69,7 @@ from cutedialect.passes.anchors import KernelPass
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import ScalarBuilder, cloned, erase, insert_before, ring_of
 from cutedialect.passes.roles.assign_warp_roles import roles_of
+from cutedialect.passes.schedule.multiplies_ahead import schedule_multiplies_ahead
 from cutedialect.passes.schedule.multiply_chains import schedule_chains, schedule_tensor_chains
 from cutedialect.schedule import Schedule, replace_set
 
@@ -92,6 +93,7 @@ class ScheduleLoopsPass(KernelPass):
             stages = self._allocate(kernel, _ring_use(kernel), asked, MOST_RING_STAGES)
             if kernel.choices.overlaps_multiplies:
                 schedule_chains(kernel, stages)
+                schedule_multiplies_ahead(kernel, stages)
             if kernel.choices.overlap != "no":
                 schedule_tensor_chains(kernel, stages)
             return

@@ -25,6 +25,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute import (
+    AllocSmemOp,
     CopyOp,
     GemmOp,
     KernelOp,
@@ -87,8 +88,15 @@ _WAITS = (ConsumerWaitOp, ProducerAcquireOp, IndexOp, ProxyFenceOp)
 _Use = tuple[Sequence[Operation], Mapping[SSAValue, SSAValue]]
 
 
-def insert_rings(kernel: KernelOp, roles: Sequence[Role], rings: Sequence[Ring]) -> None:
-    """Give the multiplies of each role their waits, and every edge between roles its barriers."""
+def insert_rings(
+    kernel: KernelOp,
+    roles: Sequence[Role],
+    rings: Sequence[Ring],
+    results: Mapping[AllocSmemOp, int],
+) -> None:
+    """Give the multiplies of each role their waits, every edge between roles its barriers, and
+    buffers of results, which have so many stages, theirs.
+    """
     parts = {each.role.data: each for each in kernel.body.block.ops if isinstance(each, RoleOp)}
     staged: dict[Buffer, int] = {}
     turns: dict[Buffer, int] = {}
@@ -99,7 +107,7 @@ def insert_rings(kernel: KernelOp, roles: Sequence[Role], rings: Sequence[Ring])
     groups = MultiplyGroups(staged, turns)
     for part in parts.values():
         group_multiplies(part.body.block, groups)
-        complete_stores(kernel, part.body.block)
+        complete_stores(kernel, part.body.block, results)
     for ring in rings:
         _insert_ring(kernel, ring, {role.name: role for role in roles}, parts, groups)
     _drop_repeated_fences(kernel)

@@ -9,7 +9,11 @@ front of the first op that needs it complete.
 Multiplies that follow each other on one accumulator are one group. No group is at work where a trip
 of a loop ends (the assembler serializes multiplies that cross the back edge while another
 accumulator is read), but for loops that only accumulate: there one group works while the next one
-starts.
+starts. And the last group of a trip may be one that the next trip completes before it issues any:
+
+    for j {
+        wait 0; p = f(s); fence; gemm p, v, x; commit; fence; gemm q, k, s; commit; wait 1; store x
+    }
 """
 
 from __future__ import annotations
@@ -60,7 +64,7 @@ class MultiplyGroups:
 
     staged: Mapping[Buffer, int]
     turns: Mapping[Buffer, int]
-    waits: dict[Operation, WgmmaWaitOp] = field(default_factory=dict)
+    waits: dict[Operation, WgmmaWaitOp | WgmmaCommitOp] = field(default_factory=dict)
     trailing: set[WgmmaWaitOp] = field(default_factory=set)
     commits: dict[Operation, WgmmaCommitOp] = field(default_factory=dict)
 
@@ -140,6 +144,7 @@ def _insert_waits(block: Block, groups: Sequence[_Group], found: MultiplyGroups)
     begins: dict[Operation, _Group] = {group.commit: group for group in groups}
     fences = {group.fence for group in groups}
     working: list[_Group] = []
+    carried = _carried(block, groups)
 
     def complete(count: int, pins: Sequence[SSAValue] = ()) -> WgmmaWaitOp:
         wait = WgmmaWaitOp(len(working) - count, pins)
@@ -158,10 +163,45 @@ def _insert_waits(block: Block, groups: Sequence[_Group], found: MultiplyGroups)
         if op in begins:
             working.append(begins[op])
     end = block.last_op
+    if carried is not None:
+        _carry(block, *carried, found)
+        working.remove(carried[0])
+        if working:
+            assert end is not None
+            wait = WgmmaWaitOp(1)
+            for group in working:
+                found.waits |= dict.fromkeys(group.gemms, wait)
+            insert_before(end, wait)
+        return
     if working and end is not None:
         # What follows in the block needs none of them.
         insert = insert_before if end.has_trait(IsTerminator) else insert_after
         insert(end, complete(len(working)))
+
+
+def _carried(block: Block, groups: Sequence[_Group]) -> tuple[_Group, CompleteOp] | None:
+    """The last group of a loop's body, and what completes it in the next trip, in front of all that
+    begins there.
+    """
+    loop, last = block.parent_op(), groups[-1]
+    if not isinstance(loop, scf.ForOp):
+        return None
+    for op in block.ops:
+        if isinstance(op, CompleteOp) and last.gemms[0].acc in op.tiles:
+            return last, op
+        if isinstance(op, WgmmaFenceOp) or _needs(op, last):
+            return None
+    return None
+
+
+def _carry(block: Block, group: _Group, complete: CompleteOp, found: MultiplyGroups) -> None:
+    """Wait for a group at work in the trip that follows, and behind the loop."""
+    insert_before(complete, WgmmaWaitOp(0))
+    loop = block.parent_op()
+    assert loop is not None
+    insert_after(loop, WgmmaWaitOp(0))
+    # What it reads is released by others of its trip: those that wait go on when it is issued.
+    found.waits |= dict.fromkeys(group.gemms, group.commit)
 
 
 def _computed_before(op: Operation) -> list[SSAValue]:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from cutedialect.dialects.cute import KernelOp
 from cutedialect.dialects.pipeline import RoleOp
+from cutedialect.passes.analysis.resource_plan import stages_of_results
 from cutedialect.passes.analysis.ring_edges import plan_rings
 from cutedialect.passes.anchors import KernelPass
 from cutedialect.passes.rewriting import sweep
@@ -53,6 +54,7 @@ class SynchronizePass(KernelPass):
             MemoryHazards(kernel.body.block).synchronize()
             return
         order_instances(kernel, roles)
+        results = stages_of_results(kernel)
         insert_store_rings(kernel, roles)
         rings = plan_rings(kernel, kernel.choices.stages or 2)
         insert_tensor_rings(kernel, roles)
@@ -61,7 +63,7 @@ class SynchronizePass(KernelPass):
         for part in parts:
             expand_stages(part)
             sweep(part.body.block)
-        insert_rings(kernel, roles, rings)
+        insert_rings(kernel, roles, rings, results)
         for part in parts:
             take_turns(part)
         share_numbers(kernel)

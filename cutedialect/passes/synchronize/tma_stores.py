@@ -47,9 +47,9 @@ from cutedialect.passes.roles.assign_warp_roles import Role
 from cutedialect.passes.synchronize.ring_ends import RoleEnd, ring_between, role_among
 
 
-def complete_stores(kernel: KernelOp, part: Block) -> None:
+def complete_stores(kernel: KernelOp, part: Block, stages: Mapping[AllocSmemOp, int]) -> None:
     """Let what threads of a role write to shared memory, and TMA stores, be fenced, and waited for
-    before it is written again.
+    before it is written again; `stages` are those of the buffers of results.
 
     Buffers that are filled one after the other and then stored take one step. Buffers of several
     steps have two stages that take turns: before the threads meet for a step, the storing one waits
@@ -67,11 +67,7 @@ def complete_stores(kernel: KernelOp, part: Block) -> None:
         for writer in step.writers:
             assert isinstance(writer.destination.owner, AllocSmemOp)
             buffers.setdefault(writer.destination.owner, []).append(step)
-    take_turns = {
-        alloc
-        for alloc, used in buffers.items()
-        if len(used) % 2 == 0 or (len(used) > 1 and not at_once and used in blocks)
-    }
+    take_turns = {alloc for alloc in buffers if stages.get(alloc, 1) > 1}
     for alloc in take_turns:
         _alternate_stages(alloc, buffers[alloc])
     placed: dict[CopyOp, _StoreStep] = {}

@@ -1,0 +1,150 @@
+"""A step of `cute-schedule-loops`: where a trip goes on behind its last multiply, the next trip's
+first multiply works beside that.
+
+    for j { s = q k[j]; p = f(s); x = p v[j]; store x }
+    =>
+    for j {
+        s = q k[j] {0, 4}
+        complete s {1, 1}; p = f(s) {1, 3}; x = p v[j] {1, 3}; store x {1, 5}
+    }
+
+in braces the stage and the order of each op (`trips.py`): all but the first multiply comes a trip
+later, so that a trip begins with its scores and ends with the next one's issue:
+
+    s = q k[0]; for j { complete s; p = f(s); x = p v[j]; s = q k[j + 1]; store x }
+
+The accumulator is one of all trips: what reads the scores stands in front of the next issue. A trip
+waits for them before any other multiply, since the assembler serializes multiplies of which some
+cross the back edge while others are waited for (`multiply_groups.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import Operation
+
+from cutedialect.dialects.cute import AllocFragmentOp, FillOp, GemmOp, KernelOp
+from cutedialect.dialects.effects import is_in_memory, is_pure, space_of, used_by, written_by
+from cutedialect.dialects.pipeline import CompleteOp
+from cutedialect.dialects.walks import ops_of
+from cutedialect.passes.analysis.memory_views import root_of, roots_of
+from cutedialect.passes.analysis.mma_choice import is_warpgroup_multiply
+from cutedialect.passes.analysis.trips import (
+    CROWDED,
+    clear_place,
+    order_of,
+    own_ops,
+    set_place,
+    trip_of,
+    wrong_order,
+)
+from cutedialect.passes.remarks import remark
+from cutedialect.passes.rewriting import insert_before
+
+# The order of a trip: what the first multiply's result is not asked for, its completion, the
+# multiplies that stood between, all up to the last one, the next trip's first one, the rest.
+_OPENING, _COMPLETE, _DELAYED, _UP_TO_LAST, _NEXT, _REST = range(6)
+
+
+@dataclass(frozen=True)
+class _Trip:
+    """The ops of a trip in program order, the multiplies into its first accumulator, and the op
+    that asks for their result first.
+    """
+
+    ops: Sequence[Operation]
+    firsts: Sequence[GemmOp]
+    last: GemmOp
+    asks: Operation
+
+
+def schedule_multiplies_ahead(kernel: KernelOp, stages: int) -> None:
+    """Give the ops of a kernel's loops that go on behind their last multiply a stage and an order;
+    the rings that other roles fill have so many stages.
+    """
+    for loop in ops_of(kernel, scf.ForOp):
+        if loop.iter_args or any(order_of(op) is not None for op in loop.body.block.ops):
+            continue
+        trip = _trip(loop)
+        if trip is None:
+            continue
+        if stages < 2:
+            remark(
+                "cute-schedule-loops",
+                trip.firsts[0],
+                "the next trip's first multiply does not work beside what follows the last one: "
+                "one stage holds no trip but one",
+            )
+            continue
+        _place(loop, trip)
+
+
+def _trip(loop: scf.ForOp) -> _Trip | None:
+    """What there is to say of a loop's trips; None where their first multiply stays."""
+    ops, opening = (own_ops(trip_of(loop, at)) for at in (False, True))
+    gemms = [op for op in ops if isinstance(op, GemmOp) and is_warpgroup_multiply(op)]
+    if ops != opening or not gemms:
+        return None
+    acc, last = gemms[0].acc, gemms[-1]
+    firsts = [op for op in gemms if op.acc is acc]
+    is_made = isinstance(acc.owner, AllocFragmentOp) and acc.owner in ops
+    if not is_made or gemms[: len(firsts)] != firsts or last in firsts:
+        return None
+    if all(is_pure(op) for op in ops[ops.index(last) + 1 :]):
+        return None
+    asks = next((op for op in ops[ops.index(firsts[-1]) + 1 :] if acc in used_by(op)), None)
+    return _Trip(ops, firsts, last, asks) if asks and _is_loaded(loop, ops, firsts) else None
+
+
+def _is_loaded(loop: scf.ForOp, ops: Sequence[Operation], firsts: Sequence[GemmOp]) -> bool:
+    """Whether the first multiplies take buffers that other roles fill, which the rest of the trip
+    releases.
+    """
+    taken = roots_of(value for op in firsts for value in (op.a, op.b))
+    if any(space_of(root) != "smem" for root in taken) or taken & roots_of(written_by(*ops)):
+        return False
+    filled = {root_of(value) for value in written_by(loop) if is_in_memory(value)}
+    rest = [op for op in ops if op not in firsts]
+    return taken & filled <= roots_of(used_by(*rest))
+
+
+def _place(loop: scf.ForOp, trip: _Trip) -> None:
+    """Write the places, unless an op would run before what it depends on."""
+    ops, acc = trip.ops, trip.firsts[0].acc
+    made, asks = acc.owner, trip.asks
+    assert isinstance(made, AllocFragmentOp)
+    made.detach()
+    insert_before(loop, made)
+    complete = asks
+    if not isinstance(asks, CompleteOp):
+        complete = CompleteOp([acc])
+        complete.attributes["role"] = trip.firsts[0].attributes["role"]
+        insert_before(asks, complete)
+    first, asked, last = (ops.index(op) for op in (trip.firsts[0], asks, trip.last))
+    set_place(complete, 1, _COMPLETE)
+    for at, op in enumerate(ops):
+        if op in (made, complete):
+            continue
+        if op in trip.firsts or (at < first and isinstance(op, FillOp) and op.fragment is acc):
+            set_place(op, 0, _NEXT)
+        elif at < asked:
+            starts = isinstance(op, GemmOp)
+            set_place(op, 1, _DELAYED if starts else _OPENING)
+        else:
+            set_place(op, 1, _UP_TO_LAST if at <= last else _REST)
+    wrong = wrong_order(own_ops(trip_of(loop, False)))
+    if wrong is None:
+        loop.attributes[CROWDED] = UnitAttr()
+        return
+    for op in (*ops, complete):
+        clear_place(op)
+    remark(
+        "cute-schedule-loops",
+        wrong[1],
+        "the next trip's first multiply does not work beside what follows the last one: "
+        f"{wrong[1].name} depends on a {wrong[0].name} that would come behind it",
+    )
