@@ -6,12 +6,13 @@ hold raises `InexactError`, so that every right compilation gives the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+
+from .numpy_control import NumpyControl
 
 _TYPES: dict[str, Any] = {
     "f16": np.float16,
@@ -51,13 +52,13 @@ class _WorkItemsSignal(Exception):  # noqa: N818
     """How many work items there are: raised by the first `tile_index`."""
 
 
-class NumpyTiles:
+class NumpyTiles(NumpyControl):
     """The names of the language, bound to one work item at a time."""
 
     inf = np.inf
 
     def __init__(self) -> None:
-        self.active = [True]
+        super().__init__()
         self.item: tuple[int, ...] | None = None
         for name, made in _TYPES.items():
             setattr(self, name, np.dtype(made))
@@ -70,7 +71,7 @@ class NumpyTiles:
             program(*given)
         except _WorkItemsSignal as grid:
             for self.item in np.ndindex(*grid.args[0]):
-                self.active = [True]
+                self.active, self.loops = [True], []
                 program(*given)
 
     def kernel(self, function: Callable[..., None]) -> Callable[..., None]:
@@ -95,25 +96,6 @@ class NumpyTiles:
             return Views(tensor, extents, coords, batch)
         starts = [int(at) * n for at, n in zip(coords, extents, strict=True)]
         return View(tensor, starts, extents, batch)
-
-    def range(self, first: int, end: int | None = None, step: int = 1) -> range:
-        return range(first) if end is None else range(first, end, step)
-
-    @contextmanager
-    def when(self, condition: object) -> Iterator[None]:
-        outer = self.active[-1]
-        self.last = bool(condition)
-        self.active.append(outer and self.last)
-        taken = self.last
-        yield
-        self.active.pop()
-        self.last = taken
-
-    @contextmanager
-    def otherwise(self) -> Iterator[None]:
-        self.active.append(self.active[-1] and not self.last)
-        yield
-        self.active.pop()
 
     def full(self, shape: Sequence[int], value: Any, dtype: Any = _F32) -> Tile:
         extents = (*shape, 1) if len(shape) == 1 else tuple(shape)
@@ -245,7 +227,7 @@ class NumpyTiles:
     def any(self, condition: Tile, mode: int | None = None) -> Any:
         if mode is not None:
             return Tile(np.asarray(condition.values.any(mode, keepdims=True)), self)
-        return bool(condition.values.any())
+        return np.bool_(condition.values.any())
 
     def where(self, condition: Tile, yes: Any, no: Any) -> Tile:
         sides = [v for v in (yes, no) if isinstance(v, Tile)]

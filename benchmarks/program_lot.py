@@ -45,7 +45,7 @@ class _Lot(LotOfLines):
             counts[place] = lot.choice((1, 2, 2))
         names = ["b", "h"][:batch] + ["i", "j"]
         self.coords = dict(zip(names, counts, strict=True))
-        self.running = list(names)
+        self.running, self.items = list(names), list(names)
         if batch:
             self.features.add("batch modes")
         dtype = lot.choice(MULTIPLIED)[0] if multiplies else lot.choice(ELEMENTS)
@@ -87,9 +87,10 @@ class _Lot(LotOfLines):
             (0.8, self.reread),
             (0.5, self.stencil),
             (0.8, self.read_element),
+            (0.6, self.leave),
         ]
         if self.indent < 4:
-            choices += [(2.3, self.loop), (1.8, self.branch)]
+            choices += [(2.3, self.loop), (0.5, self.repeat), (1.8, self.branch)]
         if multiplies:
             choices.append((6, self.multiply))
         weights = [weight for weight, _ in choices]
@@ -398,6 +399,10 @@ class _Lot(LotOfLines):
                 self.features.add("run-time trips")
             elif kind < 0.6:
                 bound, end = f"{lot.randrange(2)}, {count + 1}", count + 1
+            elif kind < 0.7:
+                self.features.add("trips from memory")
+                bounds = self.tensor((len(self.coords) + 3,), "i32", 0, 3)
+                bound, end = f"{bounds.name}[0], {bounds.name}[1] + 2, {bounds.name}[2] + 1", 5
             elif kind < 0.9:
                 self.features.add("loops with a step")
                 bound = lot.choice((f"0, {count + 2}, 2", f"{count}, 0, -1", "s + 3, 0, -2"))
@@ -416,10 +421,51 @@ class _Lot(LotOfLines):
         self.values, self.coords, self.stored = kept, coords, stored
         self.running = [name for name in self.running if name != index]
 
+    def repeat(self) -> None:
+        """A loop that goes on while the elements of a tile are small, which the body changes."""
+        lot = self.lot
+        self.features.add("loops while a condition holds")
+        if not any(v.mutable for v in self.tiles()):
+            self.mutable()
+        target = lot.choice(self.tiles(lambda value: value.mutable))
+        kept, coords, stored = list(self.values), dict(self.coords), list(self.stored)
+        index, most = self.name("k"), lot.choice((2, 3))
+        condition = f"~cute.any({target.name} > {lot.randrange(4)})"
+        self.say(f"for {index} in cute.while_(lambda: {condition}, max_trips={most}):")
+        self.running.append(index)
+        self.indent += 1
+        self.coords[index] = most
+        self.body(kept)
+        self.say(f"{target.name}.assign(cute.minimum({target.name}, 2) + 1)")
+        self.indent -= 1
+        self.values, self.coords, self.stored = kept, coords, stored
+        self.running.remove(index)
+
+    @property
+    def in_loop(self) -> bool:
+        """Whether a loop at run time is around."""
+        return len(self.running) > len(self.items)
+
+    def leave(self) -> None:
+        """The end of a loop, or of the work item, where a condition holds."""
+        ends_loop = self.in_loop and self.chance(0.8)
+        self.features.add("loops left early" if ends_loop else "work items left early")
+        self.say(f"cute.{'break' if ends_loop else 'return'}_if({self.condition()})")
+
+    def condition(self) -> str:
+        """A condition of the CTA, of its scalars or of a tile."""
+        lot = self.lot
+        if self.chance(0.4):
+            self.features.add("branches on tiles")
+            return f"cute.any({lot.choice(self.tiles()).name} > {lot.randrange(5)})"
+        return f"{lot.choice(self.scalars())} {lot.choice(('<', '>', '=='))} {lot.randrange(3)}"
+
     def body(self, outside: list[Value]) -> None:
         """Statements in a body, the last of which changes what lives outside."""
         for _ in range(self.lot.choice((1, 1, 2, 3))):
             self.statement(self.multiplies and self.chance(0.8))
+        if self.in_loop and self.chance(0.2):
+            self.leave()
         targets = [v for v in outside if v.mutable]
         if targets:
             target = self.lot.choice(targets)
@@ -430,18 +476,9 @@ class _Lot(LotOfLines):
         self.store()
 
     def branch(self) -> None:
-        lot = self.lot
         self.features.add("branches")
         kept, stored = list(self.values), list(self.stored)
-        if self.chance(0.4):
-            value = lot.choice(self.tiles())
-            self.features.add("branches on tiles")
-            condition = f"cute.any({value.name} > {lot.randrange(5)})"
-        else:
-            condition = (
-                f"{lot.choice(self.scalars())} {lot.choice(('<', '>', '=='))} {lot.randrange(3)}"
-            )
-        self.say(f"with cute.when({condition}):")
+        self.say(f"with cute.when({self.condition()}):")
         self.indent += 1
         self.body(kept)
         self.indent -= 1

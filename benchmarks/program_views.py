@@ -65,6 +65,8 @@ class LotOfViews:
     extents: dict[str, int] = field(default_factory=dict)
     # Those of `coords` that are scalars at run time, unlike the index of an unrolled loop.
     running: list[str] = field(default_factory=list)
+    # Those that `cute.tile_index` gives.
+    items: list[str] = field(default_factory=list)
     multiplied: tuple[str, str] | None = None
     # Whether there are 8-bit floats, and whether there are multiplies.
     eight_bits: bool = False

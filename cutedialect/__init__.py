@@ -130,9 +130,12 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.launch import compile as compile
     from cutedialect.frontend.launch import dump as dump
     from cutedialect.frontend.local_tiles import local_tile as local_tile
+    from cutedialect.frontend.loops import break_if as break_if
     from cutedialect.frontend.loops import otherwise as otherwise
     from cutedialect.frontend.loops import range_ as range
+    from cutedialect.frontend.loops import return_if as return_if
     from cutedialect.frontend.loops import when as when
+    from cutedialect.frontend.loops import while_ as while_
     from cutedialect.frontend.parts import broadcast_to as broadcast_to
     from cutedialect.frontend.parts import permute as permute
     from cutedialect.frontend.places import concatenate as concatenate
@@ -249,6 +252,7 @@ __all__ = [
     "autotuned",
     "bf16",
     "bitcast",
+    "break_if",
     "brev",
     "broadcast_to",
     "cbrt",
@@ -336,6 +340,7 @@ __all__ = [
     "reduce",
     "relu",
     "reshape",
+    "return_if",
     "round",
     "row_max",
     "row_sum",
@@ -367,6 +372,7 @@ __all__ = [
     "var",
     "when",
     "where",
+    "while_",
     "workspace",
     "zeros",
 ]
@@ -451,9 +457,12 @@ _PUBLIC = {
         "dump",
     ),
     "cutedialect.frontend.loops": (
+        "break_if",
         "otherwise",
         "range",
+        "return_if",
         "when",
+        "while_",
     ),
     "cutedialect.frontend.printing": ("assert_", "printf"),
     "cutedialect.frontend.random": ("rand",),

@@ -40,6 +40,32 @@ def escape_of(frame: FrameType) -> str | None:
     return None
 
 
+def choice_of(frame: FrameType) -> str:
+    """What the statement at a frame's line does whose condition Python asks for: "while", "break",
+    "return", "if", or "" where there is no source or the condition is part of an expression.
+    """
+    linecache.checkcache(frame.f_code.co_filename)
+    parsed = _parsed(linecache.getlines(frame.f_code.co_filename), frame.f_code.co_firstlineno)
+    if parsed is None:
+        return ""
+    tree, shift = parsed
+    left: list[ast.AST] = [tree]
+    while left:
+        node = left.pop()
+        left += _statements(node)
+        if not isinstance(node, ast.If | ast.While):
+            continue
+        first, last = node.test.lineno + shift, (node.test.end_lineno or node.test.lineno) + shift
+        if first <= frame.f_lineno <= last:
+            is_one = isinstance(node, ast.If) and len(node.body) == 1 and not node.orelse
+            kind = type(node.body[0] if is_one else node)
+            return _CHOICES.get(kind, "if")
+    return ""
+
+
+_CHOICES: dict[type[ast.AST], str] = {ast.While: "while", ast.Break: "break", ast.Return: "return"}
+
+
 def _is_plain(lines: list[str], number: int) -> bool:
     """Whether the line is the whole head of a `with` whose body, up to a line that is no further
     in, has no word that could leave it, nor anything by which it could go on behind that line: then

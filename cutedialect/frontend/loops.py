@@ -1,4 +1,5 @@
-"""Run-time loops and conditions: `cute.range`, `cute.when`, `cute.otherwise`.
+"""Run-time loops and conditions: `cute.range`, `cute.while_`, `cute.when`, `cute.otherwise`, and
+what leaves a loop or a work item early: `cute.break_if`, `cute.return_if`.
 
 The body of a loop is traced once. What a tracer would get silently wrong is an error at the user's
 line: rebinding an outer name, leaving the loop early, using a body value after it.
@@ -7,7 +8,7 @@ line: rebinding an outer name, leaving the loop early, using a body value after 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -16,10 +17,15 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Block, Region, SSAValue
 
+from cutedialect.dialects.cute import BreakIfOp, ReturnIfOp
+
 from .escapes import escape_of
 from .scalar import Scalar, as_condition, as_i32
 from .trace import current, error, location, traced_frames, user_frame, user_line
 from .traced_state import StateBefore, is_at_loop
+
+# The most that i32 counts.
+_MOST_TRIPS = (1 << 31) - 1
 
 
 def range_(start: object, stop: object = None, step: object = 1) -> Loop:
@@ -47,6 +53,53 @@ def range_(start: object, stop: object = None, step: object = 1) -> Loop:
     return loop
 
 
+def while_(condition: Callable[[], object], max_trips: object = _MOST_TRIPS) -> Loop:
+    """A loop that goes on as long as a condition of the CTA holds, which is asked in front of each
+    trip: `for trip in cute.while_(lambda: cute.any(error > 1e-3), max_trips=100): ...`.
+
+    The condition is a function of tiles made before the loop, which the body changes by `.assign`
+    or `+=`. `trip` counts from 0. After `max_trips` trips, a number or a scalar, the loop ends
+    whether or not the condition holds.
+    """
+    if not callable(condition):
+        raise error(
+            "expected a function that gives the condition of cute.while_ for each trip, got "
+            f"{type(condition).__name__}; write cute.while_(lambda: ...)"
+        )
+    one = as_i32(1, "a step")
+    trips = as_i32(max_trips, "the number of trips")
+    loop = Loop(as_i32(0, "a loop bound"), trips, one, is_plain=True, condition=condition)
+    _promise(loop, "expected `for trip in cute.while_(...):` around a body, got the loop alone")
+    return loop
+
+
+def break_if(condition: object) -> None:
+    """Leave the innermost `cute.range` or `cute.while_` where a condition of the CTA holds: nothing
+    behind it in this trip runs, and no other trip. It may stand under `cute.when`.
+    """
+    if not current().loops:
+        raise error(
+            "expected cute.break_if in a cute.range or cute.while_, got it outside; "
+            "cute.return_if(cond) ends the kernel for this tile",
+            code="CD-P8",
+        )
+    _leave(BreakIfOp, condition, "the condition of cute.break_if")
+
+
+def return_if(condition: object) -> None:
+    """End the kernel for the tile at work where a condition of the CTA holds: nothing behind it
+    runs, in whatever loops and conditions it stands. `cute.tile_index` stands in front of it.
+    """
+    _leave(ReturnIfOp, condition, "the condition of cute.return_if")
+
+
+def _leave(op: type[BreakIfOp | ReturnIfOp], condition: object, what: str) -> None:
+    trace = current()
+    if trace.launches is not None:
+        raise error(f"expected {op.name} in a kernel, got it in a host program", code="CD-P11")
+    trace.insert(op(as_condition(condition, what)))
+
+
 def _promise(made: object, message: str) -> None:
     """Note what is wrong if `made` is not entered before the kernel ends."""
     current().unused[id(made)] = message, user_line()
@@ -55,7 +108,8 @@ def _promise(made: object, message: str) -> None:
 @dataclass(frozen=True)
 class Loop:
     """What `for` walks over: one trip, at the end of which the body is checked. `is_plain` says
-    that the step is 1, `may_be_zero` that only the GPU knows whether it is 0.
+    that the step is 1, `may_be_zero` that only the GPU knows whether it is 0. A trip in front of
+    which `condition` does not hold ends the loop.
     """
 
     low: SSAValue
@@ -63,6 +117,7 @@ class Loop:
     step: SSAValue
     is_plain: bool = False
     may_be_zero: bool = False
+    condition: Callable[[], object] | None = None
 
     def __iter__(self) -> Iterator[Scalar]:
         if not is_at_loop(user_frame()):
@@ -114,7 +169,8 @@ def _trip(loop: Loop) -> Iterator[Scalar]:
         if not finished and trace.failure is None:
             trace.failure = error(
                 f"expected {where} to run to the end of its body, got a break, return or "
-                "exception; a condition inside a loop is `with cute.when(cond):`",
+                "exception; a condition inside a loop is `with cute.when(cond):`, and "
+                "cute.break_if(cond) or cute.return_if(cond) leaves it",
                 code="CD-P7",
             )
 
@@ -125,6 +181,9 @@ def _counted(loop: Loop, block: Block) -> Scalar:
     if not loop.is_plain:
         index = Scalar(loop.low) + index * Scalar(loop.step)
     current().loops.append(index)
+    if loop.condition is not None:
+        holds = Scalar(as_condition(loop.condition(), "the condition of cute.while_"))
+        _leave(BreakIfOp, ~holds, "the condition of cute.while_")
     return index
 
 
@@ -159,7 +218,8 @@ class Body(AbstractContextManager[None]):
                 raise error(
                     f"expected the body of a condition to run to its end, got {escape}, which "
                     "would be taken whether or not it holds; put what is not to run under "
-                    "cute.otherwise or another cute.when",
+                    "cute.otherwise or another cute.when, or leave by cute.break_if(cond) or "
+                    "cute.return_if(cond)",
                     code="CD-P7",
                 )
         self.traced.__enter__()

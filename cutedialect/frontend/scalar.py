@@ -27,8 +27,9 @@ from .arithmetic import (
 )
 from .dtypes import DType, as_dtype, of_ir
 from .dtypes import i32 as i32_dtype
+from .escapes import choice_of
 from .hints import Computed
-from .trace import Scope, current, error
+from .trace import Scope, current, error, user_frame
 
 _Result = TypeVar("_Result")
 
@@ -200,7 +201,7 @@ class Scalar(Operators["Scalar"]):
 
     def __bool__(self) -> bool:
         raise error(
-            "expected a Python bool, got a run-time condition; use `with cute.when(cond):` for if, "
+            f"expected a Python bool, got a run-time condition; {instead_of_choice()}, "
             "cute.where(cond, a, b), & and | for and and or, cute.minimum and cute.maximum",
             code="CD-P9",
         )
@@ -237,6 +238,24 @@ class Scalar(Operators["Scalar"]):
             "expected a Python int, got a run-time scalar; use cute.range for run-time trips",
             code="CD-P9",
         )
+
+
+def instead_of_choice(condition: str = "cond") -> str:
+    """What to write in the place of Python's statement that asks for a run-time condition."""
+    return _INSTEAD[choice_of(user_frame())].replace("cond)", f"{condition})")
+
+
+# By what the statement at the line does; where that is not known, all.
+_INSTEAD = {
+    "while": "use `for trip in cute.while_(lambda: cond):` for while",
+    "break": "use cute.break_if(cond) for `if cond: break`",
+    "return": "use cute.return_if(cond) for `if cond: return`",
+    "if": "use `with cute.when(cond):` for if",
+    "": (
+        "use `with cute.when(cond):` for if, cute.while_ for while, cute.break_if(cond) and "
+        "cute.return_if(cond) to leave"
+    ),
+}
 
 
 def as_i32(value: object, what: str) -> SSAValue:

@@ -46,7 +46,7 @@ from .arithmetic import (
 )
 from .dtypes import DType, as_dtype, i1, of_ir
 from .hints import Hinted, refuse_matmul, refuse_stores
-from .scalar import Operators, Scalar, as_i32
+from .scalar import Operators, Scalar, as_i32, instead_of_choice
 from .trace import Scope, current, error
 
 if TYPE_CHECKING:
@@ -480,7 +480,7 @@ class Tile(Hinted, Operators["Tile"]):
         raise error(
             "expected a Python bool, got a tile; use & and | for and and or, ~ for not, "
             "cute.where(condition, a, b) for elementwise choices, cute.maximum and cute.minimum "
-            "for max and min, and for if `with cute.when(cute.any(condition)):`",
+            f"for max and min; {instead_of_choice('cute.any(condition)')}",
             code="CD-P9",
         )
 

@@ -19,6 +19,7 @@ PassLoader = Callable[[], "type[ModulePass]"]
 
 # Pass name to the module of this package that defines it.
 OURS = {
+    "cute-structure-exits": "tile.structure_exits",
     "cute-fuse": "tile.fuse",
     "cute-tile": "tile.tile",
     "cute-partition": "bind.partition",

@@ -24,9 +24,11 @@ def pipeline(
     from cutedialect.passes.synchronize.expand_rings import ExpandRingsPass
     from cutedialect.passes.synchronize.synchronize import SynchronizePass
     from cutedialect.passes.tile.fuse import FusePass
+    from cutedialect.passes.tile.structure_exits import StructureExitsPass
     from cutedialect.passes.tile.tile import TilePass
 
     return (
+        StructureExitsPass(),
         FusePass(),
         TilePass(arch=arch, schedule=schedule),
         PartitionPass(arch=arch),

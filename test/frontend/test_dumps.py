@@ -9,18 +9,19 @@ import cutedialect as cute
 
 STAGES = [
     "00-trace.mlir",
-    "01-cute-fuse.mlir",
-    "02-cute-tile.mlir",
-    "03-cute-partition.mlir",
-    "04-cute-defer-sums.mlir",
-    "05-cute-assign-warp-roles.mlir",
-    "06-cute-schedule-loops.mlir",
-    "07-cute-synchronize.mlir",
-    "08-cute-split-loops.mlir",
-    "09-cute-unroll-loops.mlir",
-    "10-cute-expand-rings.mlir",
-    "11-cute-check-protocol.mlir",
-    "12-convert-to-ptx.mlir",
+    "01-cute-structure-exits.mlir",
+    "02-cute-fuse.mlir",
+    "03-cute-tile.mlir",
+    "04-cute-partition.mlir",
+    "05-cute-defer-sums.mlir",
+    "06-cute-assign-warp-roles.mlir",
+    "07-cute-schedule-loops.mlir",
+    "08-cute-synchronize.mlir",
+    "09-cute-split-loops.mlir",
+    "10-cute-unroll-loops.mlir",
+    "11-cute-expand-rings.mlir",
+    "12-cute-check-protocol.mlir",
+    "13-convert-to-ptx.mlir",
 ]
 
 
@@ -77,7 +78,7 @@ def test_the_environment_asks_for_a_dump(tmp_path, monkeypatch):
     monkeypatch.setenv("CUTEDIALECT_DUMP_DIR", str(tmp_path / "here"))
     x = np.zeros((16, 16), np.float32)
     cute.compile(fresh(2.0), x, x, arch="sm_80", backend="emulator")
-    assert (tmp_path / "here" / "07-cute-synchronize.mlir").read_text().startswith("builtin.module")
+    assert (tmp_path / "here" / "08-cute-synchronize.mlir").read_text().startswith("builtin.module")
 
 
 def test_every_kernel_of_a_script_is_dumped(tmp_path, monkeypatch):

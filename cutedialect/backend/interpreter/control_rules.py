@@ -11,7 +11,7 @@ import numpy as np
 from xdsl.dialects import func, scf
 from xdsl.ir import Block
 
-from cutedialect.dialects.cute import YieldOp
+from cutedialect.dialects.cute import BreakIfOp, ReturnIfOp, YieldOp
 
 from .cta import Cta, slot, slots
 from .elements import dtype_of
@@ -38,6 +38,25 @@ def _get(cta: Cta, values: Any) -> list[Any]:
     return [cta.values[value] for value in values]
 
 
+class LoopLeft(Exception):  # noqa: N818
+    """Ends the innermost loop, which carries nothing then."""
+
+
+class ItemLeft(Exception):  # noqa: N818
+    """Ends the work item."""
+
+
+@rule(BreakIfOp, ReturnIfOp)
+def _leave(op: BreakIfOp | ReturnIfOp) -> Step:
+    condition, left = slot(op.condition), LoopLeft if isinstance(op, BreakIfOp) else ItemLeft
+
+    def step(cta: Cta) -> None:
+        if cta.values[condition]:
+            raise left
+
+    return step
+
+
 @rule(scf.ForOp)
 def _for(op: scf.ForOp) -> Step:
     block = op.body.block
@@ -56,7 +75,10 @@ def _for(op: scf.ForOp) -> Step:
             cta.values[index] = kind(number)
             if carried:
                 _assign(cta, carried, values)
-            yield from code.run(cta)
+            try:
+                yield from code.run(cta)
+            except LoopLeft:
+                return
             if carried:
                 values = _get(cta, yielded)
         _assign(cta, results, values)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import product
 from typing import Any
 
@@ -20,6 +20,7 @@ from cutedialect.dialects.walks import walk
 
 from . import algebra_rules, control_rules, host_rules, line_rules, tile_rules
 from .arrays import share_memory
+from .control_rules import ItemLeft
 from .cta import Choices, Cta, InterpreterError, slot, slots
 from .elements import dtype_of, is_float, rounded
 from .kernel_rules import MEETINGS, work_items
@@ -119,9 +120,15 @@ class _Kernel:
         )
         if not self.meets:
             for cta in ctas:
-                self.code.finish(cta)
+                with suppress(ItemLeft):
+                    self.code.finish(cta)
             return
-        _take_turns((iter(self.code.run(cta)) for cta in ctas), choices)
+        _take_turns(map(self._run, ctas), choices)
+
+    def _run(self, cta: Cta) -> Iterator[None]:
+        """The places where another CTA may go on."""
+        with suppress(ItemLeft):
+            yield from self.code.run(cta)
 
     def _tensor(self, memref: SSAValue, args: dict[Any, Any], choices: Choices) -> Any:
         """The tensor whose tiles are the work items: an argument, or a view of one."""

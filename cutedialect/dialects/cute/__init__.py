@@ -2,7 +2,7 @@
 
 `attributes.py`, `layout_types.py` and `types.py` hold what is written in types, `kernel_ops.py` the
 kernel, `host_ops.py` its host part, `groups.py` tables of tensors, `slices.py` parts of tensors,
-`joins.py` tiles of several parts, `tensor_layouts.py` layouts of tensors as values, `indexed_tiles.py` tiles of numbered rows, `views.py` tiles,
+`joins.py` tiles of several parts, `exits.py` what ends a loop or a work item early, `tensor_layouts.py` layouts of tensors as values, `indexed_tiles.py` tiles of numbered rows, `views.py` tiles,
 `storage.py` where they lie, `scalar_ops.py` numbers, `inline_ptx.py` instructions of a program's
 own, `fragment_ops.py` register tiles, `tile_ops.py` what computes, `atomics.py` what is combined
 with memory, `reductions.py` what combines the elements of a tile. `algebra/` is the layout algebra
@@ -34,6 +34,7 @@ from .cooperation import (
     ClusterSumOp,
     LastArrivalOp,
 )
+from .exits import BreakIfOp, ExitOp, ReturnIfOp
 from .fragment_ops import AnyOp, ConvertOp, ExtractOp, FillOp, ShareOp
 from .groups import FindOp, GroupSizeOp, GroupType, MemberOp
 from .host_ops import LaunchOp, SmCountOp, TileOffsetsOp, TileSharesOp, WorkspaceOp
@@ -165,6 +166,8 @@ Cute = CuteDialect(
             TakeOp,
             PutOp,
             AssertOp,
+            BreakIfOp,
+            ReturnIfOp,
             CombineOp,
             FetchOp,
             LastArrivalOp,
@@ -209,6 +212,7 @@ __all__ = [
     "AtomicOp",
     "BarrierOp",
     "BlockIdxOp",
+    "BreakIfOp",
     "BrevOp",
     "CancelLaunchOp",
     "ClaimOp",
@@ -225,6 +229,7 @@ __all__ = [
     "CopyOp",
     "Cute",
     "DimOp",
+    "ExitOp",
     "ExtractOp",
     "FetchOp",
     "FillOp",
@@ -253,6 +258,7 @@ __all__ = [
     "PutOp",
     "ReadOp",
     "ReduceOp",
+    "ReturnIfOp",
     "ScanOp",
     "ScheduleAttr",
     "SearchOp",

@@ -164,7 +164,7 @@ def _counts(op: Operation) -> bool:
     """Whether an op goes on in a ring, is control around one that does, or scalar code."""
     if isinstance(op, pipeline.AdvanceOp) or op.has_trait(IsTerminator):
         return True
-    if isinstance(op, scf.ForOp | scf.IfOp) and ops_of(op, pipeline.AdvanceOp):
+    if isinstance(op, scf.ForOp | scf.IfOp | scf.WhileOp) and ops_of(op, pipeline.AdvanceOp):
         return True
     return is_pure(op) and not any(isinstance(each.type, FragmentType) for each in op.results)
 
