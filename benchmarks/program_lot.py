@@ -71,7 +71,7 @@ class _Lot(LotOfLines):
             (1.2, self.of_floats),
             (0.8, self.instructions),
             (1, lambda: self.load()),
-            (2.2, self.reduction),
+            (2.4, self.reduction),
             (1, self.masked),
             (0.8, self.convert),
             (0.5, self.scalar),
@@ -90,7 +90,7 @@ class _Lot(LotOfLines):
             (0.6, self.leave),
         ]
         if self.indent < 4:
-            choices += [(2.3, self.loop), (0.5, self.repeat), (1.8, self.branch)]
+            choices += [(2.7, self.loop), (0.6, self.repeat), (1.8, self.branch)]
         if multiplies:
             choices.append((6, self.multiply))
         weights = [weight for weight, _ in choices]
@@ -227,7 +227,7 @@ class _Lot(LotOfLines):
             self.by_mode(value, mode, shape)
             return
         word = "column" if mode == 0 else "row"
-        if kind == "max" and self.chance(0.65):
+        if kind == "max" and self.chance(0.75):
             self.features.add("minima and places of maxima")
             if self.chance(0.5):
                 self.add(f'cute.reduce({value.name}, {mode}, "min")', shape, dtype)
@@ -386,24 +386,24 @@ class _Lot(LotOfLines):
         index = self.name("k")
         count = lot.choice((1, 2, 3, 3))
         kind = lot.random()
-        if kind < 0.25:
+        if kind < 0.2:
             self.features.add("unrolled loops")
             self.say(f"for {index} in range({count}):")
         else:
             self.features.add("loops")
             bound, end = str(count), count
-            if kind < 0.5:
+            if kind < 0.4:
                 made = Argument(f"s{len(self.arguments)}", number=lot.randrange(4))
                 self.arguments.append(made)
                 bound = made.name
                 self.features.add("run-time trips")
-            elif kind < 0.6:
+            elif kind < 0.48:
                 bound, end = f"{lot.randrange(2)}, {count + 1}", count + 1
-            elif kind < 0.7:
+            elif kind < 0.66:
                 self.features.add("trips from memory")
                 bounds = self.tensor((len(self.coords) + 3,), "i32", 0, 3)
                 bound, end = f"{bounds.name}[0], {bounds.name}[1] + 2, {bounds.name}[2] + 1", 5
-            elif kind < 0.9:
+            elif kind < 0.97:
                 self.features.add("loops with a step")
                 bound = lot.choice((f"0, {count + 2}, 2", f"{count}, 0, -1", "s + 3, 0, -2"))
                 end = 7 if "s" in bound else count + 2
