@@ -24,12 +24,11 @@ from .arithmetic import (
     convert_value,
     is_number,
     joined,
-    literal,
     promote,
 )
 from .dtypes import DType, f32, i1, i32, of_ir, signed
 from .scalar import Scalar
-from .tile import Tile, View, as_value, binary, broadcast_shape, elementwise
+from .tile import Tile, View, binary, broadcast_shape, elementwise, values_in
 from .trace import current, error
 
 # By name: the op, and what it is of a number of Python.
@@ -125,16 +124,7 @@ def applied(
         )
 
     def converted(*args: SSAValue) -> SSAValue:
-        elements = iter(args)
-        values: list[SSAValue] = []
-        for side in sides:
-            if isinstance(side, Tile):
-                values.append(convert_value(next(elements), side.dtype, dtype))
-            elif isinstance(side, Scalar):
-                values.append(as_value(side, dtype))
-            else:
-                values.append(literal(side, dtype))
-        return body(*values)
+        return body(*values_in(dtype, sides, args))
 
     if not tiles:
         return Scalar(converted())

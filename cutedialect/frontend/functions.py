@@ -61,6 +61,7 @@ from .tile import (
     as_value,
     broadcast_shape,
     elementwise,
+    values_in,
 )
 from .trace import current, error, user_frame
 from .traced_state import is_stored
@@ -359,12 +360,7 @@ def where(condition: Tile | Scalar, yes: object, no: object) -> Tile | Scalar:
     def body(*args: SSAValue) -> SSAValue:
         given = iter(args)
         chosen = next(given) if isinstance(condition, Tile) else condition.use()
-        values = [
-            convert_value(next(given), v.dtype, dtype)
-            if isinstance(v, Tile)
-            else as_value(v, dtype)
-            for v in sides
-        ]
+        values = values_in(dtype, sides, given)
         return current().insert(arith.SelectOp(chosen, *values)).results[0]
 
     return elementwise(body, inputs, shape, dtype)

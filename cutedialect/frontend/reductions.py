@@ -19,9 +19,7 @@ from .trace import current, error
 def _reduce(
     kind: str, tile: object, mode: int, local: bool = False, packed: int | None = None
 ) -> Tile:
-    source = tile.load() if isinstance(tile, View) else tile
-    if not isinstance(source, Tile) or len(source.shape) != 2:
-        raise error("expected a tile of rank 2 to reduce", code="CD-P2")
+    source = matrix_of(tile)
     dtype = source.dtype
     if packed is not None:
         if dtype not in (f16, bf16):
@@ -30,11 +28,7 @@ def _reduce(
             )
         if packed < 1:
             raise error(f"expected packed to be 1 or more, got {packed!r}", code="CD-P4")
-    if dtype.kind != "f" and dtype.bits < 32:
-        source = source.to(i32)
-    elif dtype.kind == "f" and dtype.bits == 8:
-        source = source.to(f32)
-    op = ReduceOp(kind, source.use(), mode, local=local, packed=packed)
+    op = ReduceOp(kind, widened(source).use(), mode, local=local, packed=packed)
     whole = Tile(current().insert(op).results[0])
     return whole if kind in ("add", "mul") else whole.to(dtype)
 
@@ -87,13 +81,7 @@ def reduce(tile: Any, mode: int, combine: Any) -> Any:
 def _fold(combine: Callable[[Scalar, Scalar], Scalar], tile: object, mode: int) -> Tile:
     if mode not in (0, 1):
         raise error(f"expected mode 0 (columns) or 1 (rows), got {mode!r}", code="CD-P4")
-    source = tile.load() if isinstance(tile, View) else tile
-    if not isinstance(source, Tile) or len(source.shape) != 2:
-        raise error("expected a tile of rank 2 to reduce", code="CD-P2")
-    if source.dtype.kind == "f" and source.dtype.bits == 8:
-        source = source.to(f32)
-    if source.dtype.kind != "f" and source.dtype.bits < 32:
-        source = source.to(i32)
+    source = widened(matrix_of(tile))
     trace = current()
     value = source.use()
     element = combined_type(source.dtype.ir)
@@ -164,6 +152,14 @@ def matrix_of(tile: object) -> Tile:
     if not isinstance(source, Tile) or len(source.shape) != 2:
         raise error("expected a tile of rank 2 to reduce", code="CD-P2")
     return source
+
+
+def widened(tile: Tile) -> Tile:
+    """A tile in the type in which its elements are combined, or in one that is rounded once."""
+    dtype = tile.dtype
+    if dtype.kind == "f":
+        return tile.to(f32) if dtype.bits == 8 else tile
+    return tile.to(i32) if dtype.bits < 32 else tile
 
 
 def shaped(result: Tile, modes: tuple[int, ...], keepdims: bool) -> Tile:

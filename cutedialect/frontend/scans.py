@@ -14,8 +14,8 @@ from cutedialect.dialects.cute import ScanOp, YieldOp
 from cutedialect.dialects.cute.reductions import combined_type
 
 from .arithmetic import Number, binary_value, is_number
-from .dtypes import DType, f32, i32
-from .reductions import matrix_of
+from .dtypes import DType, f32
+from .reductions import matrix_of, widened
 from .scalar import Scalar
 from .tile import Tile, View, as_value, broadcast_shape, elementwise
 from .trace import current, error
@@ -104,7 +104,7 @@ def scan(
         raise error(
             f"expected combine to be one of {', '.join(_EMPTY)}, got {combine!r}", code="CD-P4"
         )
-    tiles = _alike([_widened(matrix_of(each)) for each in given])
+    tiles = _alike([widened(matrix_of(each)) for each in given])
     if isinstance(combine, str):
         if not is_one:
             raise error(
@@ -146,14 +146,6 @@ def cummin(tile: object, mode: int = 1, *, reverse: bool = False, exclusive: boo
     from there on.
     """
     return scan(matrix_of(tile), mode, "min", reverse=reverse, exclusive=exclusive)
-
-
-def _widened(tile: Tile) -> Tile:
-    """A tile in the type in which its elements are combined, or in one that is rounded once."""
-    dtype = tile.dtype
-    if dtype.kind == "f":
-        return tile.to(f32) if dtype.bits == 8 else tile
-    return tile.to(i32) if dtype.bits < 32 else tile
 
 
 def _alike(tiles: Sequence[Tile]) -> list[Tile]:

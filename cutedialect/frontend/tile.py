@@ -6,8 +6,8 @@ one mode, and a `Tile` a register tile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, NoReturn
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType
@@ -548,6 +548,17 @@ def as_value(value: Scalar | Number, dtype: DType) -> SSAValue:
     return literal(value, dtype)
 
 
+def values_in(dtype: DType, sides: Iterable[Any], elements: Iterable[SSAValue]) -> list[SSAValue]:
+    """Elements of the tiles among the sides, scalars and numbers as values of a type."""
+    given = iter(elements)
+    return [
+        convert_value(next(given), side.dtype, dtype)
+        if isinstance(side, Tile)
+        else as_value(side, dtype)
+        for side in sides
+    ]
+
+
 def elementwise(
     function: Callable[..., SSAValue], inputs: Sequence[Tile], shape: tuple[int, ...], dtype: DType
 ) -> Tile:
@@ -601,13 +612,6 @@ def binary(kind: str, left: object, right: object) -> Tile:
     shape = broadcast_shape(*(tile.shape for tile in tiles))
 
     def body(*args: SSAValue) -> SSAValue:
-        given, rest = iter(args), iter(others)
-        values: list[SSAValue] = []
-        for operand in operands:
-            if isinstance(operand, Tile):
-                values.append(convert_value(next(given), operand.dtype, dtype))
-            else:
-                values.append(as_value(next(rest), dtype))
-        return binary_value(kind, *values)
+        return binary_value(kind, *values_in(dtype, operands, args))
 
     return elementwise(body, tiles, shape, i1 if compares(kind) else dtype)
