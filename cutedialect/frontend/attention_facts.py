@@ -25,6 +25,7 @@ from .rules import Operand, as_operand
 _WIDE_UNIT = 128
 # Bytes that divide the strides of what TMA copies, and of what asynchronous copies do.
 _BOX_ALIGN, _WORD_BYTES = 16, 4
+Shape = tuple[int | None, ...]
 # Modes of an argument whose heads share no keys.
 _RANK = 4
 _NEEDED = ("Q", "K", "V", "out", "lse", "cap", "left", "right", "lengths", "items", "table")
@@ -51,16 +52,7 @@ def problem_of(named: Mapping[str, Any], arch: str, backend: str) -> AttentionPr
     loads_boxes = all(map(is_boxes, (q, k, v)))
     given = named.get("dims")
     dims = dims_of(q, width, arch, v is k, loads_boxes) if given is None else given
-    modes = q.shape[2:-1] if gathers else q.shape[-2:-1]
-    count, rows, keys = q.shape[0], _product(modes), k.shape[-2]
-    if is_packed:
-        ends = as_operand(named["q_offsets"], "q_offsets").shape[0]
-        count = None if ends is None else ends - 1
-        # Of a sequence, on average.
-        rows = None if rows is None or count is None else -(-rows // max(1, count))
-        keys = None
-    elif is_paged:
-        keys = _product((as_operand(named["table"], "table").shape[1], keys))
+    count, rows, keys = _lengths(named, q.shape[:1], q.shape[2 if gathers else -2 : -1], k)
     return AttentionProblem(
         dims,
         rows=rows,
@@ -88,6 +80,24 @@ def problem_of(named: Mapping[str, Any], arch: str, backend: str) -> AttentionPr
         is_shifted=any(_alignment(each) < _WORD_BYTES for each in (q, k, v)),
         arch=arch,
     )
+
+
+def _lengths(
+    named: Mapping[str, Any], batch: Shape, rows_along: Shape, k: Operand
+) -> tuple[int | None, int | None, int | None]:
+    """How many sequences a head has, the rows of one, and its keys: those of packed sequences are
+    a mean, and not known.
+    """
+    rows = _product(rows_along)
+    if named["items"] is not None:
+        ends = as_operand(named["q_offsets"], "q_offsets").shape[0]
+        if ends is None or rows is None:
+            return None if ends is None else ends - 1, None, None
+        return ends - 1, -(-rows // max(1, ends - 1)), None
+    if named["table"] is None:
+        return batch[0], rows, k.shape[-2]
+    pages = as_operand(named["table"], "table").shape[1]
+    return batch[0], rows, _product((pages, k.shape[-2]))
 
 
 def _product(extents: Iterable[int | None]) -> int | None:
