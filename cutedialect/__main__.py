@@ -1,7 +1,7 @@
 """`cutedialect <command>` or `python -m cutedialect <command>`: doctor, explain, cache, compile,
-layout, model, report, schedules, timeline, tmem, tune. A command's module is imported when it is
-asked for; usage errors exit with 2, anything else that a user can mend with one line and 1, Ctrl-C
-with 130.
+explore, layout, model, report, schedules, timeline, tmem, tune. A command's module is imported when
+it is asked for; usage errors exit with 2, anything else that a user can mend with one line and 1,
+Ctrl-C with 130.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ COMMANDS = {
     "compile": (
         "cutedialect.tools.compile_command",
         "write a kernel's PTX, cubin, JSON description and stages",
+    ),
+    "explore": (
+        "cutedialect.tools.explore_command",
+        "serve a page on which a kernel is edited, and each of its stages looked at",
     ),
     "layout": (
         "cutedialect.tools.layout_command",

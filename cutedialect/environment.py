@@ -136,6 +136,30 @@ def without_device() -> Iterator[None]:
             os.environ.pop("CUTEDIALECT_BACKEND", None)
 
 
+# What calls take that name no target or no schedule.
+_calls: dict[str, str] = {}
+
+
+@contextmanager
+def calling(arch: str = "", schedule: str = "") -> Iterator[None]:
+    """Calls in the block that name no target take this one, and programs without a schedule this
+    one: tools run a user's program for another target without a change of its text.
+    """
+    before = dict(_calls)
+    given = {"arch": arch, "schedule": schedule}
+    _calls.update({name: value for name, value in given.items() if value})
+    try:
+        yield
+    finally:
+        _calls.clear()
+        _calls.update(before)
+
+
+def called_with(name: str) -> str | None:
+    """The `arch` or `schedule` of calls that name none."""
+    return _calls.get(name)
+
+
 def ptxas() -> Path | None:
     """The assembler chosen by the user, or None to search for one."""
     return _path("CUTEDIALECT_PTXAS")

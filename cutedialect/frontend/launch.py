@@ -100,6 +100,7 @@ def compile_kernel(
 ) -> Kernel:
     """The kernel of a program for arrays, numbers or specs; kept in the process and on disk."""
     args, options = program.bind(args, options)
+    options = _with_schedule(options)
     if program.space is not None and program.leaves_open(options):
         from .declared_spaces import spaced_kernel
 
@@ -125,12 +126,21 @@ def compile_call(
     """The kernel for the arguments of a user's call, whose schedule may be one that passes refuse:
     the error then names the nearest one that they take.
     """
+    options = _with_schedule(options)
     given = as_schedule(options.get("schedule"))
     if given is None or (program.space is not None and program.leaves_open(options)):
         return compile_kernel(program, args, options)
     return allowed(
         lambda schedule: compile_kernel(program, args, {**options, "schedule": schedule}), given
     )
+
+
+def _with_schedule(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Options with the schedule of calls that name none."""
+    chosen = environment.called_with("schedule")
+    if chosen is None or options.get("schedule") is not None:
+        return options
+    return {**options, "schedule": chosen}
 
 
 def _has_tail(spec: TensorSpec | GroupSpec) -> bool:
@@ -486,7 +496,12 @@ def check_arch(arch: str) -> None:
 
 
 def default_arch(backend: str = "auto") -> str:
-    """The current device's architecture, or sm_80 without one or where none is asked."""
+    """The current device's architecture, or sm_80 without one or where none is asked; or what a
+    tool chose for calls that name none.
+    """
+    chosen = environment.called_with("arch")
+    if chosen is not None:
+        return chosen
     if backend not in ("emulator", "interpreter") and gpu_available():
         return current_arch()
     return "sm_80"
