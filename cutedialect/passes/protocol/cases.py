@@ -14,8 +14,8 @@ from xdsl.ir import Operation
 from .findings import Finding
 from .machine import Case, Machine, TooLong
 from .nodes import Body, Skeleton
+from .scalars import WORK_ITEMS
 
-_WORK_ITEMS = "work_items"
 _SOME_TILES = 3
 # Work items of a CTA, where a list of shares says so.
 _ITEMS = 2
@@ -24,6 +24,9 @@ _FEW_ELEMENTS = 2
 _MOST_OF_A_TILE = 8
 # Trips of one loop, or rounds of one `scf.while`, after which a case is not run to its end.
 _MOST_TRIPS, _MOST_TRIPS_THAT_HOLD = 400, 40
+# Steps of a team after which a case is not run to its end: of the usual ones, and of those for
+# bodies that these have not entered.
+_MOST_STEPS, _MOST_STEPS_FURTHER = 20_000, 1_000
 # More than one or two tiles have elements.
 _A_LARGE_NUMBER = 300
 # Conditions that are tried one by one.
@@ -32,6 +35,9 @@ _ONE_TILE = "one tile of each extent"
 # What elements of tensors are, times their index and so many more: lengths, offsets, numbers of
 # blocks. The large ones are several tiles.
 _ELEMENTS = ((1, 1), (3, 1), (300, 1), (300, 0))
+_KINDS_OF_NUMBERS = (
+    "grid", "block", "data", "above", "holds", "has_tiles", "has_values", "absent",
+)  # fmt: skip
 # What is the first of its kind in all cases.
 _FIRST = ("cute.cluster_rank", "cute.search", "cute.find")
 Trips = Mapping[Operation, set[int]]
@@ -51,6 +57,7 @@ class Inputs:
         self.above = 1
         self.holds = False
         self.has_tiles = True
+        self.has_values = False
         self.absent = 0
         self.asked: dict[Any, int] = {}
 
@@ -72,7 +79,7 @@ class Inputs:
         if key is not None:
             return self.tiles.get(key, 1)
         if term[0] == "condition":
-            return int(self.holds)
+            return int(self.holds or (self.has_values and term[1] == "cute.any"))
         if term[1] == "cute.block_idx":
             return self.block if term[2] and "x" in term[2][0] else 0
         if term[1] == "cute.grid_dim":
@@ -94,7 +101,7 @@ class Inputs:
         """The same but for some attributes."""
         other = Inputs(self.skeleton, dict(self.tiles))
         other.values = self.values | changes.get("values", {})
-        for name in ("grid", "block", "data", "above", "holds", "has_tiles", "absent"):
+        for name in _KINDS_OF_NUMBERS:
             setattr(other, name, changes.get(name, getattr(self, name)))
         other.tiles |= changes.get("tiles", {})
         return other
@@ -124,9 +131,10 @@ class _Runs:
         self._entered: set[Body] = set()
 
     @property
-    def missed(self) -> set[Body]:
-        """The bodies that no case has entered."""
-        return self.skeleton.bodies - self._entered
+    def missed(self) -> list[Operation]:
+        """The ops that have a body that no case has entered."""
+        bodies = self.skeleton.bodies.items()
+        return list(dict.fromkeys(op for body, op in bodies if body not in self._entered))
 
     @property
     def blocks(self) -> list[Any]:
@@ -144,31 +152,40 @@ class _Runs:
             if term[0] == "condition"
         }
 
-    def trips(self, name: str, inputs: Inputs, most_trips: int = _MOST_TRIPS) -> _Ran:
+    def trips(
+        self,
+        name: str,
+        inputs: Inputs,
+        most_trips: int = _MOST_TRIPS,
+        most_steps: int = _MOST_STEPS,
+    ) -> _Ran:
         """Run a case: the trips of its loops, none where some loop has too many."""
         for ran in self._ran:
             if ran.is_like(inputs):
                 return ran
-        machine = Machine(self.skeleton, Case(name, inputs, most_trips))
+        machine = Machine(self.skeleton, Case(name, inputs, most_trips, most_steps))
         self.count += 1
+        trips = machine.trips
         try:
-            self.found = machine.run()
-            trips = machine.trips
+            machine.run()
         except TooLong:
             trips = {}
+        self.found = machine.found
         self._entered |= machine.entered
         ran = _Ran(inputs.asked, trips)
         self._ran.append(ran)
         return ran
 
 
-def check(skeleton: Skeleton) -> tuple[list[Finding], int]:
-    """Run all cases; the findings of the first that has some, and how many cases ran."""
+def check(skeleton: Skeleton) -> tuple[list[Finding], int, list[Operation]]:
+    """Run all cases; the findings of the first that has some, how many cases ran, and, where there
+    are no findings, the ops with a body that no case has entered.
+    """
     runs = _Runs(skeleton)
     for _ in _cases(runs):
         if runs.found:
-            return runs.found, runs.count
-    return [], runs.count
+            return runs.found, runs.count, []
+    return [], runs.count, runs.missed
 
 
 def first_case(skeleton: Skeleton) -> Case:
@@ -195,8 +212,17 @@ def _cases(runs: _Runs) -> Iterator[None]:
         return runs.trips(_name(skeleton, key, tiles), base.but(tiles={key: tiles})).trips
 
     for key in filter(None, map(_key, asked)):
-        # What changes only how many work items there are is done with some and with none, and so is
-        # what changes no more with many than with some.
+        if key[0] != "input" and key not in skeleton.varied:
+            # Only how many work items there are: as many for a CTA as before, and none.
+            grid = base.grid * max(1, _SOME_TILES // base.tiles.get(key, 1))
+            runs.trips(
+                _name(skeleton, key, _SOME_TILES), base.but(tiles={key: _SOME_TILES}, grid=grid)
+            )
+            yield
+            vary(key, 0)
+            yield
+            continue
+        # What changes no more with many than with some is done with some and with none.
         some = many = _inner(vary(key, _SOME_TILES))
         yield
         if some != usual:
@@ -225,7 +251,7 @@ def _cases(runs: _Runs) -> Iterator[None]:
     for name, inputs in _further(runs, base, extents, scalars, counts):
         if not runs.missed:
             return
-        runs.trips(name, inputs)
+        runs.trips(name, inputs, _MOST_TRIPS, _MOST_STEPS_FURTHER)
         yield
 
 
@@ -240,6 +266,13 @@ def _further(
     together, other blocks, conditions one by one.
     """
     units = runs.skeleton.units
+    for tiles, absent in ((_SOME_TILES, 0), (_SOME_TILES, 1), (2, 1), (1, 1)):
+        some = base.but(tiles=dict.fromkeys(extents, tiles), absent=absent)
+        name = f"{tiles} tile{'s' * (tiles > 1)}" + " but for an element" * absent
+        yield name, some
+        yield f"{name}, and registers that some value is in", some.but(has_values=True)
+    for name, values in _flipped(runs):
+        yield name, base.but(values=values)
     for key in extents:
         for tiles in counts[1:]:
             name = f"{_name(runs.skeleton, key, tiles)} but for an element"
@@ -258,6 +291,16 @@ def _further(
             values = {term: block * runs.skeleton.cluster}
             for inputs in (base, several):
                 yield f"block {block}", inputs.but(values=values)
+    for name, values in _flipped(runs):
+        yield name, several.but(values=values)
+        for inputs in (base, several):
+            for data, above in _ELEMENTS[-2:]:
+                elements = inputs.but(values=values, data=data, above=above)
+                yield f"{name} and elements of {data}", elements
+
+
+def _flipped(runs: _Runs) -> Iterator[tuple[str, dict[Any, int]]]:
+    """One condition after the other that some case asked for, as the other thing than there."""
     flipped: set[Any] = set()
     while len(flipped) < _MOST_CONDITIONS:
         rest = [(term, number) for term, number in runs.conditions.items() if term not in flipped]
@@ -265,13 +308,7 @@ def _further(
             return
         term, number = rest[0]
         flipped.add(term)
-        values = {term: 1 - number}
-        name = f"{term[1]} that is {1 - number}"
-        for inputs in (base, several):
-            yield name, inputs.but(values=values)
-            for data, above in _ELEMENTS[-2:]:
-                elements = inputs.but(values=values, data=data, above=above)
-                yield f"{name} and elements of {data}", elements
+        yield f"{term[1]} that is {1 - number}", {term: 1 - number}
 
 
 def _find_smaller_units(runs: _Runs) -> None:
@@ -297,7 +334,7 @@ def _most(trips: Trips) -> int:
 def _inner(trips: Trips) -> dict[Operation, frozenset[int]]:
     """How often loops ran that are not over work items."""
     return {
-        op: frozenset(counts) for op, counts in trips.items() if _WORK_ITEMS not in op.attributes
+        op: frozenset(counts) for op, counts in trips.items() if WORK_ITEMS not in op.attributes
     }
 
 
@@ -357,5 +394,5 @@ def _items(trips: Trips) -> int | None:
     """The work items of a CTA in a case, or those of the instance of a role that takes every so
     many-th one; None where the kernel has no loop over them.
     """
-    counts = [max(numbers) for op, numbers in trips.items() if _WORK_ITEMS in op.attributes]
+    counts = [max(numbers) for op, numbers in trips.items() if WORK_ITEMS in op.attributes]
     return min(counts, default=None)

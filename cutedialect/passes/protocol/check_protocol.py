@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute import AllocSmemOp, AllocTmemOp, KernelOp
@@ -54,6 +55,13 @@ class CheckProtocolPass(KernelPass):
         except Undecided as undecided:
             remark(self.name, undecided.op, f"undecided: {undecided}")
             return
+        if verdict.missed:
+            remark(
+                self.name,
+                verdict.missed[0],
+                f"proved but for bodies of {len(verdict.missed)} loops and conditions, first this "
+                "one, which no case of trips and data enters",
+            )
         if self.protocol == "warn":
             for finding in verdict.findings:
                 remark(self.name, finding.op, finding.text())
@@ -72,10 +80,13 @@ class UnprovedError(PassFailedException):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was found in how many cases; no findings: the kernel is proved."""
+    """What was found in how many cases. Without findings the kernel is proved, but for bodies of
+    `missed`, which no case has entered.
+    """
 
     findings: tuple[Finding, ...]
     cases: int
+    missed: tuple[Operation, ...] = ()
 
 
 def verdict_of(kernel: KernelOp) -> Verdict:
@@ -83,11 +94,11 @@ def verdict_of(kernel: KernelOp) -> Verdict:
 
     Raises `Undecided` for one with an op that the table of events does not know.
     """
-    findings, cases = check(skeleton_of(kernel, _GRANULE_BYTES))
+    findings, cases, missed = check(skeleton_of(kernel, _GRANULE_BYTES))
     if findings:
         # Accesses of one granule may be of unlike elements of it.
-        findings, cases = check(skeleton_of(kernel))
-    return Verdict(tuple(findings), cases)
+        findings, cases, missed = check(skeleton_of(kernel))
+    return Verdict(tuple(findings), cases, tuple(missed))
 
 
 def traced(module: ModuleOp) -> Iterator[str]:

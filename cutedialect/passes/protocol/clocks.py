@@ -18,8 +18,8 @@ from .nodes import INSTANCE, Event, TeamPlan
 from .versions import Versions
 
 Clock = list[int]
-Coordinates = dict[Any, tuple[int, ...]]
-"""Where a team is, by coordinate: the positions of its states of a ring, or the trip of a loop."""
+Coordinates = dict[int, tuple[int, ...]]
+"""Where a team is: the positions of its states of each ring, or, below zero, the trip of a loop."""
 
 
 class Team:
@@ -130,6 +130,10 @@ class Access:
         return (self.parts[at] << self.place) & self.mask if at < len(self.parts) else 0
 
 
+Report = Callable[["Shadow", Access, Access, str], None]
+"""Reports two accesses between which an order or a fence is missing."""
+
+
 @dataclass
 class Shadow:
     """What is known of a buffer: who wrote each granule last, and who has read it since."""
@@ -141,13 +145,11 @@ class Shadow:
     writes: list[Access] = field(default_factory=list)
     reads: dict[Any, Access] = field(default_factory=dict)
 
-    def access(
-        self, now: Access, report: Callable[[Access, Access], None], keeps: bool = False
-    ) -> int:
-        """Compare an access with those before it; the granules that nobody has written. A write
-        that `keeps` reads what it changes.
+    def access(self, now: Access, report: Report, keeps: bool = False) -> int:
+        """Compare an access with those before it, and report what misses an order or a fence; the
+        granules that nobody has written. A write that `keeps` reads what it changes.
         """
-        mask, versions = now.mask, self.versions
+        mask, versions, has_proxies = now.mask, self.versions, not self.is_tensor_memory
         reads = keeps or not now.writes
         for before in self.writes:
             if before.mask & mask:
@@ -155,21 +157,22 @@ class Shadow:
                     versions.read(before, now, self.name)
                 if now.writes and self._is_read(before, before.mask & mask):
                     continue  # Those reads come behind it, and this one behind those.
-                report(before, now)
-        missing = 0
+                if missing := order(before, now, has_proxies):
+                    report(self, before, now, missing)
+        unwritten = 0
         if now.writes:
             for before in self.reads.values():
-                if before.mask & mask:
-                    report(before, now)
+                if before.mask & mask and (missing := order(before, now, has_proxies)):
+                    report(self, before, now, missing)
             self._forget(mask)
             self.writes.append(now)
             self.written |= mask
             if versions is not None:
                 versions.wrote(now)
         else:
-            missing = mask & ~self.written
+            unwritten = mask & ~self.written
             self.reads[now.team.column, id(now.event), now.mask] = now
-        return missing
+        return unwritten
 
     def _is_read(self, write: Access, mask: int) -> bool:
         """Whether multiplies of the tensor core have read all of a part of what was written."""

@@ -6,13 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from xdsl.ir import Operation
 
 from . import findings
-from .clocks import Access, Clock, Shadow, Team, order
+from .clocks import Access, Clock, Shadow, Team
 from .events import Does, Engine
 from .findings import Finding
 from .mbarriers import Ring
@@ -42,18 +41,19 @@ Running = Generator[Event, None, None]
 
 
 class TooLong(Exception):  # noqa: N818 - control flow of this package
-    """A loop of a case has more trips than are run."""
+    """A case has more trips of a loop, or more steps, than are run."""
 
 
 @dataclass
 class Case:
     """One case: what inputs are. `number` gives the integer of a term. With loops of more than
-    `most_trips` it is not run to its end.
+    `most_trips`, or more than `most_steps` of a team, it is not run to its end.
     """
 
     name: str
     numbers: Callable[[Any], int]
     most_trips: int = 400
+    most_steps: int = 20_000
 
 
 @dataclass
@@ -154,7 +154,7 @@ class Machine:
                 yield from self.loop(team, node)
             elif kind is Branch:
                 side = 0 if number(slots[node.condition]) else 1
-                self.entered.add((node.op, side))
+                self.entered.add((id(node.op), side))
                 body, given = node.sides[side]
                 yield from self.play(team, body)
                 _move(slots, given)
@@ -171,11 +171,13 @@ class Machine:
         if len(trips) > self.case.most_trips:
             raise TooLong
         if trips:
-            self.entered.add((node.op, 0))
+            self.entered.add((id(node.op), 0))
         for argument, first, _, _ in node.carried:
             slots[argument] = slots[first]
         around, last = team.is_last, trips[-1] if trips else 0
         for index in trips:
+            if team.time > self.case.most_steps:
+                raise TooLong
             slots[node.index] = index
             slots[node.trip] += 1
             team.is_last = index == last
@@ -193,12 +195,12 @@ class Machine:
             if not self.number(slots[node.condition]):
                 break
             _move(slots, node.passed)
-            self.entered.add((node.op, 1))
+            self.entered.add((id(node.op), 1))
             slots[node.trip] += 1
             yield from self.play(team, node.after)
             _move(slots, node.nexts)
             count += 1
-            if count > self.case.most_trips:
+            if count > self.case.most_trips or team.time > self.case.most_steps:
                 raise TooLong
         self.trips.setdefault(node.op, set()).add(count)
         _move(slots, node.results)
@@ -221,10 +223,8 @@ class Machine:
             at = None if other is None else other.op
             self.found.append(Finding(code, event.op, message, at, self.case.name))
 
-    def compare(self, shadow: Shadow, before: Access, now: Access) -> None:
-        missing = order(before, now, not shadow.is_tensor_memory)
-        if not missing:
-            return
+    def unordered(self, shadow: Shadow, before: Access, now: Access, missing: str) -> None:
+        """An order or a fence is missing between two accesses."""
         what = f"{_verb(now)} {shadow.name}, which {_whose(before)} {_verb(before, past=True)}"
         if missing == "fence" and shadow.is_tensor_memory:
             self.report(
@@ -364,7 +364,7 @@ class Machine:
         shadow, event, team = self.shadows[each.arena], access.event, access.team
         keeps = each.keeps and (event.value < 0 or bool(self.number(team.slots[event.value])))
         known = shadow.written
-        missing = shadow.access(access, partial(self.compare, shadow), keeps)
+        missing = shadow.access(access, self.unordered, keeps)
         if keeps:
             missing = access.mask & ~known
         if missing:

@@ -63,14 +63,17 @@ class Touch(NamedTuple):
 
 def place_of(touch: Touch, slots: list[Any], number: Callable[[Any], int]) -> int:
     """Where an access begins, in granules."""
-    return touch.start + sum(number(slots[slot]) * factor for slot, factor in touch.terms)
+    place = touch.start
+    for slot, factor in touch.terms:
+        place += number(slots[slot]) * factor
+    return place
 
 
 @dataclass
 class Event:
     """What an op does: accesses, registers (by number) that asynchronous multiplies use, and how it
-    synchronizes. Its `coordinates` say where its role is: the slots of its states of each ring, and
-    of the trip of each loop around it.
+    synchronizes. Its `coordinates` say where its role is: the slots of its states of each ring, by
+    its number, and of the trip of each loop around it, by that slot's number below zero.
     """
 
     op: Operation
@@ -88,7 +91,7 @@ class Event:
     is_before: bool = False
     value: int = -1
     result: int = -1
-    coordinates: tuple[tuple[Any, tuple[int, ...]], ...] = ()
+    coordinates: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
 
 class Number(NamedTuple):
@@ -162,8 +165,8 @@ class Part(NamedTuple):
 Node = Number | Sum | Place | Event | Loop | Branch | While | Part
 
 
-Body = tuple[Operation, int]
-"""The op and the number of its region, of a body that has events."""
+Body = tuple[int, int]
+"""The identity of an op and the number of its region, of a body that has events."""
 
 
 class RingPlan(NamedTuple):
@@ -223,5 +226,6 @@ class Skeleton:
     turns: dict[int, int] = field(default_factory=dict)
     inputs: dict[int, Any] = field(default_factory=dict)
     constants: dict[int, int] = field(default_factory=dict)
-    bodies: set[Body] = field(default_factory=set)
+    bodies: dict[Body, Operation] = field(default_factory=dict)
     units: dict[tuple[int, int], int] = field(default_factory=dict)
+    varied: set[tuple[int, int]] = field(default_factory=set)

@@ -18,6 +18,8 @@ from cutedialect.dialects.cute import FragmentType
 from .events import operands_of
 from .findings import place_of
 
+WORK_ITEMS = "work_items"
+"""On loops over the work items of a CTA."""
 Value = Any
 Numbers = Callable[[Value], int]
 """Makes an integer of a value."""
@@ -144,9 +146,7 @@ def units_of(ops: Iterable[Operation]) -> dict[tuple[int, int], int]:
     for op in ops:
         if type(op) is not cute.DimOp:
             continue
-        whole: SSAValue = op.memref
-        if isinstance(whole, OpResult) and isinstance(whole.op, cute.MemberOp):
-            whole = whole.op.group
+        whole = _whole(op)
         unit = _divisor(op.result, _STEPS_TO_DIVISION)
         if isinstance(whole, BlockArgument) and unit is not None:
             units[whole.index, op.mode.value.data] = unit
@@ -170,10 +170,13 @@ def _divisor(value: SSAValue, steps: int) -> int | None:
 
 
 # The operands that control and places of accesses depend on, by class of op.
-_NUMBERS: dict[type[Operation], tuple[str, ...]] = {
+_CONTROLS: dict[type[Operation], tuple[str, ...]] = {
     scf.ForOp: ("lb", "ub", "step"),
     scf.IfOp: ("cond",),
     scf.ConditionOp: ("condition",),
+}
+_NUMBERS: dict[type[Operation], tuple[str, ...]] = {
+    **_CONTROLS,
     cute.StageOp: ("index",),
     pipeline.ReceiveOp: ("index",),
     pipeline.RequestOp: ("index",),
@@ -197,6 +200,37 @@ def needed_in(ops: Iterable[Operation]) -> set[SSAValue]:
         names = _NUMBERS.get(type(op))
         if names is not None:
             waiting += operands_of(op, names)
+    return _behind(waiting)
+
+
+def varied_in(ops: Iterable[Operation]) -> set[tuple[int, int]]:
+    """The extents, (argument, mode), that conditions and loops depend on, but for those over work
+    items: others change nothing but how many work items there are.
+    """
+    waiting: list[Any] = []
+    for op in ops:
+        names = _CONTROLS.get(type(op))
+        around = op.parent_op() if type(op) is scf.ConditionOp else op
+        if names is not None and around is not None and WORK_ITEMS not in around.attributes:
+            waiting += operands_of(op, names)
+    dims = (value.owner for value in _behind(waiting))
+    return {
+        (whole.index, op.mode.value.data)
+        for op in dims
+        if type(op) is cute.DimOp and isinstance(whole := _whole(op), BlockArgument)
+    }
+
+
+def _whole(op: cute.DimOp) -> SSAValue:
+    """Of what an extent is: for a member, that of its group."""
+    whole: SSAValue = op.memref
+    if isinstance(whole, OpResult) and type(whole.op) is cute.MemberOp:
+        return whole.op.group
+    return whole
+
+
+def _behind(waiting: list[SSAValue]) -> set[SSAValue]:
+    """Some values, and all that they are computed from."""
     needed: set[SSAValue] = set()
     while waiting:
         value = waiting.pop()
@@ -238,7 +272,7 @@ def _of_while(op: scf.WhileOp, at: int) -> Sequence[SSAValue]:
 def _carried(op: scf.ForOp, argument: BlockArgument) -> Sequence[SSAValue]:
     at, last = argument.index - 1, op.body.block.last_op
     assert last is not None
-    return (op.iter_args[at], last.operands[at]) if at >= 0 else ()
+    return (op.iter_args[at], last.operands[at]) if at >= 0 else (op.lb, op.ub, op.step)
 
 
 def _passed(op: scf.WhileOp, argument: BlockArgument) -> Sequence[SSAValue]:

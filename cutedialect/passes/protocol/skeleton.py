@@ -38,7 +38,7 @@ from .nodes import (
     While,
 )
 from .regions import LANES_PER_WARP, Granules
-from .scalars import constant_of, function_of, needed_in, step_of, units_of
+from .scalars import constant_of, function_of, needed_in, step_of, units_of, varied_in
 
 # Bytes of a buffer whose granules are its elements.
 _SMALL_BYTES = 512
@@ -108,10 +108,10 @@ class _Extraction:
         self.registers: dict[SSAValue, int] = {}
         self.needed: set[SSAValue] = set()
         # Coordinates of the place that is looked at: states by their rings, and loops around it.
-        self.positions: dict[Any, list[int]] = {}
-        self.loops: list[tuple[Any, tuple[int, ...]]] = []
+        self.positions: dict[int, list[int]] = {}
+        self.loops: list[tuple[int, tuple[int, ...]]] = []
         # Arenas that have stages: the rings that say which, where rings do.
-        self.staged: dict[int, set[Any]] = {}
+        self.staged: dict[int, set[int]] = {}
         self.touching: list[Event] = []
         self.role = -1
         self.warps = self.found.warps
@@ -122,6 +122,7 @@ class _Extraction:
         self._find_arenas(ops)
         self.needed = needed_in(ops)
         self.found.units = units_of(ops)
+        self.found.varied = varied_in(ops)
         for argument in self.kernel.body.block.args:
             self.found.inputs[self.slot(argument)] = argument
         self.found.nodes = self.block(self.kernel.body.block)
@@ -141,7 +142,7 @@ class _Extraction:
             apart |= {at for at in touched if at in self.staged and not self.staged[at] & names}
         for event, touched in zip(self.touching, arenas, strict=True):
             if not touched & apart:
-                rings = set[Any]().union(*(self.staged.get(at, ()) for at in touched))
+                rings = set[int]().union(*(self.staged.get(at, ()) for at in touched))
                 event.coordinates = tuple(each for each in event.coordinates if each[0] in rings)
             event.touches = tuple(map(self._staged, event.touches))
 
@@ -216,7 +217,7 @@ class _Extraction:
         if any(not isinstance(node, Number | Sum | Place) for node in nodes):
             region = block.parent_region()
             assert region is not None
-            self.found.bodies.add((op, op.regions.index(region)))
+            self.found.bodies[id(op), op.regions.index(region)] = op
         return nodes
 
     def node(self, op: Operation) -> Node | None:
@@ -269,7 +270,7 @@ class _Extraction:
     def _trips(self, op: Operation, block: Block) -> tuple[int, tuple[Node, ...]]:
         """The slot that counts a loop's trips, and what is in them."""
         trip = self.slots[("trip", op)] = len(self.slots)
-        self.loops.append((op, (trip,)))
+        self.loops.append((-trip, (trip,)))
         body = self.body(op, block)
         self.loops.pop()
         return trip, body

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .findings import TRIP, Finding
 from .nodes import Event
@@ -30,12 +30,13 @@ class _Pair:
     read: Event
     write: Event
     name: str
-    distances: dict[tuple[Any, int, int], int] = field(default_factory=dict)
-    started: frozenset[tuple[Any, int]] = frozenset()
-    # The same of loops that are around one of both alone, in one trip of those around both: by
-    # (loop of the write, loop of the read); and whether some trip had none left.
+    distances: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    started: frozenset[tuple[int, int]] = frozenset()
+    # The same of loops that are around one of both alone, (loop of the write, loop of the read), in
+    # one trip of those around both; and whether some trip had none left.
+    loops: tuple[tuple[int, int], ...] = ()
     around: tuple[int, ...] = ()
-    apart: dict[tuple[Any, Any], int] = field(default_factory=dict)
+    apart: dict[tuple[int, int], int] = field(default_factory=dict)
     strays: bool = False
 
 
@@ -44,8 +45,8 @@ class _Write:
     """Where a write was each time, by coordinate: those that tell its times at a place apart."""
 
     places: set[int] = field(default_factory=set)
-    seen: set[tuple[Any, int, int, int]] = field(default_factory=set)
-    coarse: set[tuple[Any, int]] = field(default_factory=set)
+    seen: set[tuple[int, int, int, int]] = field(default_factory=set)
+    coarse: set[tuple[int, int]] = field(default_factory=set)
 
 
 class Versions:
@@ -89,50 +90,18 @@ class Versions:
         key = id(write.event), write.team.column, id(read.event), read.team.column
         pair = self._pairs.get(key)
         if pair is None:
-            pair = self._pairs[key] = _Pair(read.event, write.event, name)
-            pair.distances = {
-                (ring, one, other): here - there
-                for ring, positions in write.at.items()
-                if ring in read.at
-                for one, there in enumerate(positions)
-                for other, here in enumerate(read.at[ring])
-            }
-            pair.started = frozenset((ring, one) for ring, one, _ in pair.distances)
-        else:
-            wrong = [
-                coordinate
-                for coordinate, distance in pair.distances.items()
-                if read.at[coordinate[0]][coordinate[2]] - write.at[coordinate[0]][coordinate[1]]
-                != distance
-            ]
-            for coordinate in wrong:
-                del pair.distances[coordinate]
-        self._compare_loops(write, read, pair)
-
-    def _compare_loops(self, write: Access, read: Access, pair: _Pair) -> None:
-        """What a loop ahead of another one writes, that one reads trip by trip: the first trip what
-        the first wrote, or always so many later.
-        """
-        mine = [name for name in read.at if name not in write.at and type(name) is not int]
-        theirs = [name for name in write.at if name not in read.at and type(name) is not int]
-        if not mine or not theirs:
+            self._pairs[key] = _paired(write, read, name)
             return
-        around = tuple(
-            trip
-            for name in read.at
-            if name in write.at and type(name) is not int
-            for trip in (*write.at[name], *read.at[name])
-        )
-        now = {
-            (there, here): read.at[here][0] - write.at[there][0]
-            for there in theirs
-            for here in mine
-        }
-        if not pair.apart or pair.around != around:
-            pair.around, pair.apart = around, now
-            return
-        pair.apart = {at: distance for at, distance in pair.apart.items() if now[at] == distance}
-        pair.strays |= not pair.apart
+        here, there = read.at, write.at
+        wrong = None
+        for coordinate, distance in pair.distances.items():
+            at, one, other = coordinate
+            if here[at][other] - there[at][one] != distance:
+                wrong = [*(wrong or ()), coordinate]
+        for coordinate in wrong or ():
+            del pair.distances[coordinate]
+        if pair.loops:
+            _compare_loops(write, read, pair)
 
     def _compare_positions(self, write: Access, read: Access, name: str) -> None:
         """What is read at a position of a ring was written at that one."""
@@ -171,6 +140,45 @@ class Versions:
                 "the same trip wrote, or always one of so many trips before",
                 pair.write.op,
             )
+
+
+def _paired(write: Access, read: Access, name: str) -> _Pair:
+    """A write and the first read of it."""
+    pair = _Pair(read.event, write.event, name)
+    pair.distances = {
+        (ring, one, other): here - there
+        for ring, positions in write.at.items()
+        if ring in read.at
+        for one, there in enumerate(positions)
+        for other, here in enumerate(read.at[ring])
+    }
+    pair.started = frozenset((ring, one) for ring, one, _ in pair.distances)
+    if write.team.role == read.team.role and all(ring < 0 for ring, _ in pair.started):
+        pair.loops = tuple(
+            (there, here)
+            for there in write.at
+            if there < 0 and there not in read.at
+            for here in read.at
+            if here < 0 and here not in write.at
+        )
+        if pair.loops:
+            _compare_loops(write, read, pair)
+    return pair
+
+
+def _compare_loops(write: Access, read: Access, pair: _Pair) -> None:
+    """What a loop ahead of another one writes, that one reads trip by trip: the first trip what the
+    first wrote, or always so many later.
+    """
+    around = tuple(
+        trip for loop in read.at if loop in write.at for trip in (*write.at[loop], *read.at[loop])
+    )
+    now = {(there, here): read.at[here][0] - write.at[there][0] for there, here in pair.loops}
+    if not pair.apart or pair.around != around:
+        pair.around, pair.apart = around, now
+        return
+    pair.apart = {at: distance for at, distance in pair.apart.items() if now[at] == distance}
+    pair.strays |= not pair.apart
 
 
 def _place_of(write: Access, position: int) -> tuple[int, int, int, int]:

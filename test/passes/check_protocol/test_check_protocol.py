@@ -136,6 +136,19 @@ def test_a_message_names_both_places_and_the_edge():
     assert "stsm" in str(found.other)
 
 
+def test_a_body_that_no_case_enters_is_told():
+    """The bound is more than any extent that is tried: what is in the loop nobody has seen."""
+    text = STAGES.replace("%s[%zero]", "%s[%i]").replace("%zero to %n", "%million to %n")
+    text = text.replace("    %s = ", "    %million = arith.constant 1000000 : i32\n    %s = ")
+    kernel = kernel_of(text)
+    assert verdict_of(kernel).findings == ()
+    assert [op.name for op in verdict_of(kernel).missed] == ["scf.for"]
+    with collecting() as remarks:
+        CheckProtocolPass().apply(Context(), parsed(text))
+    (told,) = (remark.message for remark in remarks)
+    assert told.startswith("proved but for bodies of 1 loops and conditions")
+
+
 def test_an_op_without_a_row_is_undecided_and_leaves_a_remark():
     tile = '!cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64):(64,1)">'
     complete = f"      pipeline.complete %sC : {tile}\n"
@@ -241,7 +254,7 @@ def test_a_loop_over_the_rest_of_a_tile_is_entered():
     text = STAGES.replace("%s[%zero]", "%s[%other]").replace(LOOP, rest).replace("to %n", "to %all")
     text = text.replace("      %to = ", "      %other = arith.subi %one, %i : i32\n      %to = ")
     (found,) = verdict_of(kernel_of(text)).findings
-    assert (found.code, found.case) == ("CD-R6", "3 tiles along each extent but for an element")
+    assert (found.code, found.case) == ("CD-R6", "3 tiles but for an element")
 
 
 def test_code_of_another_block_is_entered():
