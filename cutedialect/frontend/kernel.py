@@ -187,7 +187,7 @@ class KernelFunction:
         _check_function(function)
         functools.update_wrapper(self, function)
         self.function = function
-        self.space = checked_space(space)
+        self.space: str | None = checked_space(space)
         self.in_bounds = in_bounds
         self.spills: Spills = checked_spills(spills)
         self.protocol: Unproved = checked_protocol(protocol)
