@@ -17,7 +17,7 @@ from .program_refusals import lacks, schedule_that_works
 from .tile_program import Program
 
 TARGETS = ("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
-KINDS = ("right", "refused", "refusable", "helpless", "wrong", "broken")
+KINDS = ("right", "misfit", "refused", "refusable", "helpless", "wrong", "broken")
 # What is a fault of the compiler; a program that is refused with a remedy is none.
 FAULTS = ("refusable", "helpless", "wrong", "broken")
 _ATTEMPTS = 100
@@ -60,7 +60,14 @@ def judged(
     lacking = lacks(got.reason)
     if lacking:
         return Outcome("helpless", f"{got.reason}\n  lacks {lacking}")
-    return Outcome("right") if program.must_be_refused else got
+    if program.must_be_refused:
+        return Outcome("right")
+    if program.schedule:
+        say("the default")
+        plain = replace(program, schedule="")
+        if outcome(plain, target, backend, times).kind == "right":
+            return replace(got, kind="misfit")
+    return got
 
 
 def fails_alike(program: Program, target: str, backend: str, found: Outcome) -> bool:
@@ -68,7 +75,7 @@ def fails_alike(program: Program, target: str, backend: str, found: Outcome) -> 
     got = outcome(program, target, backend)
     if found.kind == "wrong":
         return got.kind == "wrong"
-    kind = "broken" if found.kind == "broken" else "refused"
+    kind = "broken" if found.kind == "broken" else "refused"  # also what is a misfit
     if (got.kind, got.pattern) != (kind, found.pattern):
         return False
     if found.kind != "refusable":
@@ -100,6 +107,11 @@ def report(found: Sequence[tuple[Program, dict[str, Outcome]]], targets: Sequenc
                 print(f"{name:16} {target:8} " + " ".join(f"{row[kind]:9}" for kind in KINDS))
     total = sum(counts.values(), Counter())
     print(f"{'all':25} " + " ".join(f"{total[kind]:9}" for kind in KINDS))
+    judged = total.total() - total["misfit"]
+    print(
+        f"{100 * total['refused'] / max(1, judged):.1f} % refused of {judged} programs; "
+        f"{total['misfit']} others only with the schedule that was drawn for them"
+    )
     for kind in KINDS[1:]:
         for (of, target, pattern), programs in sorted(
             shown.items(), key=lambda item: -len(item[1])

@@ -18,7 +18,8 @@ the assembler does not end, that waits for ever or that loses the CUDA context c
 With `--multiplied` they are programs of two to five multiplies, of which each class
 (`multiplied_family`) has a row; without `--class` every class has its turn. What a default refuses
 is tried with a list of schedules: a program that one of them makes right is `refusable`, a refusal
-without a line or a remedy `helpless`, and both are faults too. `--one-target` runs each program on
+without a line or a remedy `helpless`, and both are faults too. One that its drawn schedule alone
+refuses is a `misfit`, counted beside the share of refusals. `--one-target` runs each program on
 one of the targets in turn.
 
 With `--protocol` each is asked of `cute-check-protocol` too, and what it says is counted against

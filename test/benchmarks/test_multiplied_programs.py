@@ -113,6 +113,25 @@ def test_a_mistake_in_a_loop_without_trips(kind, trips, refused) -> None:
     assert lot.must_be_refused == refused
 
 
+def test_a_schedule_that_does_not_fit_is_told_apart(capsys) -> None:
+    """Threads multiply here: the role plan is refused, and the program is not."""
+    given = program(
+        "t = cute.zeros((64, 64))",
+        "a, b = (cute.local_tile(x, (64, 64), (0, 0)) for x in (A, B))",
+        "cute.gemm(a, b, t)",
+        "cute.copy(t, cute.local_tile(C, (64, 64), (0, 0)))",
+        A=MATRIX, B=MATRIX, C=replace(MATRIX, dtype="f32", seed=0, low=0, high=0),
+    )  # fmt: skip
+    given = replace(given, features=frozenset({"class mixed"}))
+    split = replace(given, schedule="roles = split")
+    assert judged(given, "sm_80").kind == "right"
+    found = judged(split, "sm_80")
+    assert found.kind == "misfit"
+    multiplied_programs.report([(split, {"sm_80": found, "sm_89": Outcome("right")})], TARGETS[:2])
+    told = capsys.readouterr().out
+    assert "0.0 % refused of 1 programs; 1 others only with the schedule" in told
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_program_is_right(target) -> None:
     given = program(
