@@ -54,15 +54,15 @@ def behind_the_last_pass(change: Callable[[ModuleOp], None]) -> Iterator[None]:
 
     cute_to_ptx.pipeline = pipeline_with  # type: ignore[assignment]
     launch._kernels = {}
-    _forget_calls()
+    forget_calls()
     try:
         yield
     finally:
         cute_to_ptx.pipeline, launch._kernels = before, kernels
-        _forget_calls()
+        forget_calls()
 
 
-def _forget_calls() -> None:
+def forget_calls() -> None:
     """Calls of functions of arrays keep their kernels ready."""
     for door in DOORS.values():
         door.calls.clear()
