@@ -135,34 +135,18 @@ def _padded_extents(kernel: cute.KernelOp) -> dict[int, int]:
         for type_ in moved_by(op)
         if all(isinstance(each, int) for each in type_.modes)
     ]
-    units: dict[int, int] = {}
-    for size in sorted({prod(type_.shape) for type_ in moved}, reverse=True):
-        found: dict[int, int] = {}
-        sized = [type_ for type_ in moved if prod(type_.shape) == size]
-        widest = max(type_.bits for type_ in sized)
-        for type_ in sized:
-            for extent, unit in _units(type_, widest):
-                if extent not in units:
-                    # Of several tensors the one with the narrowest vectors.
-                    found[extent] = min(found.get(extent, unit), unit)
-        units |= found
     # What a tile was padded from is told by its extent, so that no other one may have that.
-    taken = {extent for type_ in moved for extent in type_.shape}
-    taken.update(*(shape for op in walk(kernel) for shape in fragment_shapes(op)))
-    taken -= _sorted_extents(kernel) - {extent for type_ in moved for extent in type_.shape}
-    multiplies = ops_of(kernel, cute.GemmOp)
-    if multiplies:
+    extents = {extent for type_ in moved for extent in type_.shape}
+    taken = extents.union(*(shape for op in walk(kernel) for shape in fragment_shapes(op)))
+    taken -= _sorted_extents(kernel) - extents
+    units, kept = _units_of_all(moved), _kept_extents(kernel)
+    if ops_of(kernel, cute.GemmOp):
         crowded = {extent for type_ in moved for extent in _crowded_extents(type_)}
-        units = {extent: unit for extent, unit in units.items() if extent in crowded}
-    for op in multiplies:
-        for value in op.operands:
-            for extent in cute.shape_of(value.type):
-                units.pop(extent, None)
-    for op in ops_of(kernel, cute.IndexedTileOp):
-        # Of a row that is padded there is no number.
-        units.pop(int(op.tile.get_values()[op.mode]), None)
+        kept |= units.keys() - crowded
     padded: dict[int, int] = {}
     for extent, unit in units.items():
+        if extent in kept:
+            continue
         more = -(-extent // unit) * unit
         if more == extent:
             continue
@@ -171,6 +155,34 @@ def _padded_extents(kernel: cute.KernelOp) -> dict[int, int]:
         taken.add(more)
         padded[extent] = more
     return padded
+
+
+def _units_of_all(moved: Iterable[cute.MemRefType]) -> dict[int, int]:
+    """For each extent of the tiles what it is to be a multiple of."""
+    units: dict[int, int] = {}
+    by_size: dict[int, list[cute.MemRefType]] = {}
+    for type_ in moved:
+        by_size.setdefault(prod(type_.shape), []).append(type_)
+    for size in sorted(by_size, reverse=True):
+        of_size: dict[int, int] = {}
+        widest = max(type_.bits for type_ in by_size[size])
+        for type_ in by_size[size]:
+            for extent, unit in _units(type_, widest):
+                if extent not in units:
+                    # Of several tensors the one with the narrowest vectors.
+                    of_size[extent] = min(of_size.get(extent, unit), unit)
+        units |= of_size
+    return units
+
+
+def _kept_extents(kernel: cute.KernelOp) -> set[int]:
+    """The extents that are not padded: those of operands of multiplies, and of indexed rows, where
+    one that is padded has no number.
+    """
+    operands = [value for op in ops_of(kernel, cute.GemmOp) for value in op.operands]
+    kept = {extent for value in operands for extent in cute.shape_of(value.type)}
+    indexed = ops_of(kernel, cute.IndexedTileOp)
+    return kept | {int(op.tile.get_values()[op.mode]) for op in indexed}
 
 
 def _sorted_extents(kernel: cute.KernelOp) -> set[int]:

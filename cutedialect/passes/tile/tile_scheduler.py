@@ -18,6 +18,7 @@ with `tail` those of the tiles that do not fill the last round.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from math import prod
@@ -126,34 +127,18 @@ def lower_tile_index(kernel: cute.KernelOp, index: cute.TileIndexOp, schedule: S
     elif scheduler == "tail" and parts > 1:
         build, item, share = items.tail(build, total(), parts, item)
     else:
-        if scheduler in ("persistent", "dynamic", "cancel", "tail"):
-            count = build.mul(total(), parts) if parts > 1 else total()
-            if scheduler == "dynamic":
-                build, item = _claim_loop(kernel, index, item, count)
-            elif scheduler == "cancel":
-                build, item = _cancel_loop(index, item, count)
-            else:
-                build, item = items.persistent(build, item, count, parts)
+        build, item = items.dealt(build, item, total, schedule)
         if parts > 1 and have_rows:
             item = build.div(item, parts)
         elif parts > 1:
             item, share = items.split(build, item, parts)
     tensor, problem = index.memref, []
     if blocks is None:
-        assert offsets is not None
-        problem = [build.value(cute.FindOp(item, offsets))]
-        item = build.sub(item, _entry(build, offsets, *problem))
-        tensor = _entry(build, tensor, *problem)
+        number, item, tensor = items.of_group(build, item)
+        problem = [number]
         blocks = count_blocks(build, tensor, index, cluster)
     tile = index.tile.get_values()
-    if index.run is not None:
-        coords = [item, build.constant(0)]
-    elif schedule.order == "sections":
-        coords = _in_sections(build, item, blocks, tile, schedule)
-    elif schedule.order == "memory":
-        coords = _along_memory(build, item, tensor, blocks, tile)
-    else:
-        coords = _coordinates(build, item, blocks, schedule)
+    coords = _coords_of(build, index, item, tensor, blocks, schedule)
     if rank is not None:
         coords = _inside(build, coords, rank, cluster)
     if effects:
@@ -163,6 +148,25 @@ def lower_tile_index(kernel: cute.KernelOp, index: cute.TileIndexOp, schedule: S
     erase(index)
     if reduction is not None and share is not None:
         share_reduction(kernel, reduction, share, schedule)
+
+
+def _coords_of(
+    build: ScalarBuilder,
+    index: cute.TileIndexOp,
+    item: SSAValue,
+    tensor: SSAValue,
+    blocks: tuple[SSAValue, ...],
+    schedule: Schedule,
+) -> list[SSAValue]:
+    """The tile that a work item is, in the order that the schedule names."""
+    tile = index.tile.get_values()
+    if index.run is not None:
+        return [item, build.constant(0)]
+    if schedule.order == "sections":
+        return _in_sections(build, item, blocks, tile, schedule)
+    if schedule.order == "memory":
+        return _along_memory(build, item, tensor, blocks, tile)
+    return _coordinates(build, item, blocks, schedule)
 
 
 def _check(index: cute.TileIndexOp, schedule: Schedule, is_group: bool) -> None:
@@ -226,6 +230,24 @@ class _Items:
     offsets: BlockArgument | None
     rank: SSAValue | None
 
+    def dealt(
+        self,
+        build: ScalarBuilder,
+        mine: SSAValue,
+        total: Callable[[], SSAValue],
+        schedule: Schedule,
+    ) -> tuple[ScalarBuilder, SSAValue]:
+        """The work item of a CTA, and where a CTA has several a loop over them."""
+        scheduler, parts = schedule.scheduler, schedule.split_k or 1
+        if scheduler not in ("persistent", "dynamic", "cancel", "tail"):
+            return build, mine
+        count = build.mul(total(), parts) if parts > 1 else total()
+        if scheduler == "dynamic":
+            return _claim_loop(self.kernel, self.index, mine, count)
+        if scheduler == "cancel":
+            return _cancel_loop(self.index, mine, count)
+        return self.persistent(build, mine, count, parts)
+
     def persistent(
         self, build: ScalarBuilder, mine: SSAValue, total: SSAValue, parts: int
     ) -> tuple[ScalarBuilder, SSAValue]:
@@ -237,6 +259,15 @@ class _Items:
         last = _entry(build, shares, build.add(mine, 1))
         build, at = _work_loop(self.index, build, first, last, build.constant(1))
         return build, _entry(build, shares, at)
+
+    def of_group(self, build: ScalarBuilder, item: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
+        """The number of the tensor that a work item belongs to, the item's number there, and the
+        tensor.
+        """
+        assert self.offsets is not None
+        number = build.value(cute.FindOp(item, self.offsets))
+        item = build.sub(item, _entry(build, self.offsets, number))
+        return number, item, _entry(build, self.index.memref, number)
 
     def split(self, build: ScalarBuilder, item: SSAValue, parts: int) -> tuple[SSAValue, Share]:
         """A part of a tile, of which each tile has so many."""
