@@ -9,33 +9,10 @@ from cutedialect.atoms import usual_device
 from cutedialect.choices import Maxima
 from cutedialect.schedule import SHARES, Schedule
 
-from .attention_problem import GROUP_ROWS, SPAN, WIDE, AttentionProblem
+from .attention_problem import GROUP_ROWS, PRICE, SPAN, WIDE, AttentionProblem
 
-# Registers of a thread that multiplies are counted on up to here, by up to so many warpgroups that
-# share a tile: a lone one has 248, but 160 keys of heads of 192 spilled with all of them.
-_MOST_REGISTERS, _MOST_GROUPS = 232, 3
-# Those beside accumulators and operands of a block of keys, and of two that take turns; and more of
-# them, where more than a causal mask's bounds stays, and where a thread looks for the head that
-# shares keys, or caps scores.
-_BESIDE, _BESIDE_TURNS, _MORE_BESIDE, _MORE_BESIDE_TURNS = 10, 32, 24, 48
-# Above this dimension unmasked rows have too few registers for guesses: the assembler spills some.
-_WIDEST_UNMASKED = 192
-# The narrowest and widest heads that gain by turns, of f16 and others, and windows that are worth
-# them.
-_TURNS, _LONG_WINDOW = {True: (0, 192), False: (33, 128)}, 1024
-# Elements of a thread that the sums of rounded exponentials add in 16 bits first, by the widest
-# heads: most where arithmetic takes longer than the multiplies, none where multiplies take longer.
-_PACKED = {64: 8, 127: 2, 191: 4, 256: 1}
-# Of tiles of so many rows, whose rows see few keys, none: two or three keys share a row's weight
-# more often, and each addition in 16 bits shows. A window's, which see more of them, add pairs.
-_FEW_ROWS, _PACKED_IN_WINDOWS = 64, 2
-# Of f16 fewer, since what such sums lose is then as much as what the result loses by its rounding;
-# and of unmasked rows, whose blocks all do the same.
-_LESS_PACKED = 2
-# CTAs of a warpgroup that may share a processor where a multiply takes more columns than a span.
-_MOST_CTAS = 3
-# Keys that a multiply takes at once, and blocks between those that tiles of a window begin with.
-_UNIT_KEYS, _MEETING_BLOCKS = 16, 8
+# Keys that a multiply takes at once.
+_UNIT_KEYS = 16
 
 
 def beside(narrow: int, groups: int, ctas: int = 1) -> tuple[int, int]:
@@ -50,7 +27,7 @@ def registers_of(chosen: Schedule) -> int:
         return chosen.registers[1]
     groups = -(-chosen.tile[0] // GROUP_ROWS)
     pair = registers_of_roles(RoleUse(computing=groups, multiplies=2))
-    return min(_MOST_REGISTERS, pair[1]) if pair and groups <= _MOST_GROUPS else 0
+    return min(PRICE.most_registers, pair[1]) if pair and groups <= PRICE.most_groups else 0
 
 
 def held_registers(problem: AttentionProblem, chosen: Schedule) -> int:
@@ -61,8 +38,8 @@ def held_registers(problem: AttentionProblem, chosen: Schedule) -> int:
     keys, widest = chosen.tile[1], problem.widest
     if (chosen.unroll or 1) > 1:
         has_more = problem.is_capped or (problem.group != 1 and problem.keeps_more)
-        return widest // 2 + keys + (_MORE_BESIDE_TURNS if has_more else _BESIDE_TURNS)
-    beside = _MORE_BESIDE if problem.keeps_more else _BESIDE
+        return widest // 2 + keys + (PRICE.beside_turns_more if has_more else PRICE.beside_turns)
+    beside = PRICE.beside_block_more if problem.keeps_more else PRICE.beside_block
     return problem.dims[1] // 2 + keys + widest // 16 + beside
 
 
@@ -92,7 +69,8 @@ def guesses(problem: AttentionProblem, chosen: Schedule) -> bool:
     widest = problem.widest
     is_plain = problem.is_plain and not problem.is_paged and chosen.overlaps_multiplies
     is_crowded = (widest > 128 and problem.keeps_more) or (problem.has_window and problem.is_sliced)
-    if not is_plain or is_crowded or widest > (WIDE if problem.is_uneven else _WIDEST_UNMASKED):
+    most = WIDE if problem.is_uneven else PRICE.widest_unmasked
+    if not is_plain or is_crowded or widest > most:
         return False
     return held_registers(problem, chosen.merged(Schedule(unroll=1))) <= registers_of(chosen)
 
@@ -104,8 +82,8 @@ def takes_turns(problem: AttentionProblem, chosen: Schedule) -> bool:
     # Problems of one wave have no loops of two: there would be more kinds of kernels.
     if maxima(problem, chosen) != "guessed" or chosen.scheduler == "single":
         return False
-    is_short_window = problem.has_window and (problem.sees or 0) < _LONG_WINDOW
-    least, most = _TURNS[problem.is_f16]
+    is_short_window = problem.has_window and (problem.sees or 0) < PRICE.long_window
+    least, most = PRICE.turns_dims[problem.is_f16]
     if not problem.has_many_keys or is_short_window or not least <= problem.widest <= most:
         return False
     return held_registers(problem, chosen.merged(Schedule(unroll=2))) <= registers_of(chosen)
@@ -122,7 +100,7 @@ def summed_by(problem: AttentionProblem, chosen: Schedule) -> str:
         return "registers"
     # What ptxas gives all threads at first has to hold what one instruction takes, and three
     # warpgroups have no registers for more beside places in a slice, or addresses of results.
-    is_tight = (chosen.ctas or 1) > _MOST_CTAS and columns == SPAN
+    is_tight = (chosen.ctas or 1) > PRICE.most_ctas and columns == SPAN
     if chosen.tile is not None and chosen.tile[0] == 3 * GROUP_ROWS:
         is_tight |= problem.is_sliced or not problem.stores_boxes
     is_rounded = maxima(problem, chosen) != "exact"
@@ -143,11 +121,11 @@ def packed(problem: AttentionProblem, chosen: Schedule) -> tuple[int, int]:
     where such blocks have a loop of their own, so that no other block asks which it is. Rows of
     f16 that return logarithms have no registers for that beside both sums.
     """
-    most = next((each for widest, each in _PACKED.items() if problem.widest <= widest), 1)
-    if chosen.tile is not None and chosen.tile[0] <= _FEW_ROWS:
-        most = min(most, _PACKED_IN_WINDOWS if problem.has_window else 1)
+    most = next((each for widest, each in PRICE.packed_sums.items() if problem.widest <= widest), 1)
+    if chosen.tile is not None and chosen.tile[0] <= PRICE.few_rows:
+        most = min(most, PRICE.packed_in_windows if problem.has_window else 1)
     if problem.is_f16 or (problem.widest > SPAN and not problem.is_uneven):
-        most = min(most, _LESS_PACKED)
+        most = min(most, PRICE.less_packed)
     is_split = problem.on_groups and chosen.split_loops != "no" and not problem.has_window
     return most, 1 if is_split and not (problem.is_f16 and problem.returns_lse) else most
 
@@ -162,7 +140,7 @@ def meets_at(problem: AttentionProblem, chosen: Schedule) -> int:
     # Pages, or sequences and shared heads together, leave too few registers.
     is_crowded = problem.is_paged or (problem.is_packed and problem.group != 1)
     is_claimed = chosen.scheduler == "dynamic" and rows == 2 * GROUP_ROWS
-    return _MEETING_BLOCKS if pays and is_claimed and not is_crowded else 0
+    return PRICE.meeting_blocks if pays and is_claimed and not is_crowded else 0
 
 
 # Exponentials and results of other instructions of a multiprocessor of these targets in a cycle, by

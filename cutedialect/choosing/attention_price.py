@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from .attention_problem import GROUP_ROWS, AttentionProblem
+from .attention_problem import GROUP_ROWS, PRICE, AttentionProblem
 
-# What a tile of so many rows takes for 64 keys, and for all that it does beside, compared with 64
-# keys of one of 128 rows.
-_TIMES = {64: (0.66, 1.9), 128: (1.0, 3.0), 192: (1.3, 4.5)}
 _UNIT_KEYS = 64
-# The same of one of 64 masked rows of heads of 129 to 192 dimensions, whose larger tiles have two
-# stages of keys alone; and what is saved where no tile is claimed.
-_HALF_OF_WIDE, _CLAIM = (0.55, 1.6), 0.5
 
 
 def time_of(problem: AttentionProblem, rows: int) -> float:
@@ -21,13 +15,13 @@ def time_of(problem: AttentionProblem, rows: int) -> float:
     if not seen or problem.sequences is None:
         return 0.0
     is_half = rows == GROUP_ROWS and problem.is_uneven and problem.is_wide_and_short
-    unit, beside = _HALF_OF_WIDE if is_half else _TIMES[rows]
+    unit, beside = PRICE.half_of_wide if is_half else PRICE.tile_times[rows]
     times = [unit * -(-max(keys, 0) // _UNIT_KEYS) + beside for keys in seen]
     tiles = problem.sequences * len(times)
     if not problem.is_uneven:
         return -(-tiles // problem.processors) * times[0]
     if tiles <= problem.processors:
-        return max(times) - _CLAIM
+        return max(times) - PRICE.claim_time
     mean = sum(times) / len(times)
     total = problem.sequences * sum(times)
     return max(*times, total / problem.processors + mean / 2)

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 from cutedialect.atoms import Target, target, usual_device
+
+from .price import load, named
 
 # Rows that a warpgroup multiplies at once, and columns of 16 bits of a span of the widest swizzle.
 GROUP_ROWS, SPAN = 64, 64
 # Wider heads have results that several warps share by columns.
 WIDE = 256
 WARPGROUP_TARGETS = ("sm_90a",)
+PRICE = SimpleNamespace(**named(load("attention", "h100").constants))
+"""Numbers by their names (`prices/README.md`); no other device was timed."""
 # Facts on which no kernel depends beside its schedule.
 _OPEN = ("rows", "keys", "sequences", "processors", "sees", "arch")
-# From so many keys on, the largest score of a row grows in few of the blocks; up to so many, blocks
-# of 64 compute less that no row sees, and ones to multiply with take longer to write than sums.
-_MANY_KEYS, _FEW_KEYS, _FEW_SUMMED = 2048, 384, 128
-# Rows and keys of unmasked tiles that CTAs claim one by one, since each is over soon.
-_SHORT, _WIDEST_SHORT = 512, 192
-# Packed sequences of so many rows, on average, leave half of a tile empty.
-_FEW_PACKED_ROWS = 256
-# Seconds that every launch takes, and the rates of multiplies and of memory behind it.
-_LAUNCH, _RATE, _BANDWIDTH = 3e-6, 4e14, 2.5e12
 
 
 @dataclass(frozen=True)
@@ -130,7 +126,7 @@ class AttentionProblem(AttentionFacts):
     @property
     def sums_few(self) -> bool:
         """Whether rows have so few keys that registers add up their exponentials sooner."""
-        return self.all_keys is not None and self.all_keys <= _FEW_SUMMED
+        return self.all_keys is not None and self.all_keys <= PRICE.few_summed
 
     @property
     def all_keys(self) -> int | None:
@@ -140,7 +136,7 @@ class AttentionProblem(AttentionFacts):
     @property
     def has_many_keys(self) -> bool:
         """Whether there are many blocks of keys."""
-        return self.all_keys is None or self.all_keys >= _MANY_KEYS
+        return self.all_keys is None or self.all_keys >= PRICE.many_keys
 
     @property
     def sees_few(self) -> bool:
@@ -150,23 +146,24 @@ class AttentionProblem(AttentionFacts):
             if self.sees is None:
                 return False
             keys = None if keys is None else min(keys, self.sees + 2 * GROUP_ROWS)
-        return keys is not None and keys <= _FEW_KEYS and not self.is_paged
+        return keys is not None and keys <= PRICE.few_keys and not self.is_paged
 
     @property
     def is_short(self) -> bool:
         """Whether few rows attend to few keys."""
         is_known = None not in (self.sequences, self.rows, self.keys)
-        return is_known and max(self.rows or 0, self.keys or 0) <= _SHORT and self.is_plain
+        most = max(self.rows or 0, self.keys or 0)
+        return is_known and most <= PRICE.short_rows and self.is_plain
 
     @property
     def is_wide_and_short(self) -> bool:
         """Whether few rows of wide heads, though not of the widest, attend to few keys."""
-        return 2 * SPAN < self.widest <= _WIDEST_SHORT and self.is_short
+        return 2 * SPAN < self.widest <= PRICE.widest_short and self.is_short
 
     @property
     def has_short_packs(self) -> bool:
         """Whether packed sequences have few rows, on average."""
-        return self.is_packed and self.rows is not None and self.rows <= _FEW_PACKED_ROWS
+        return self.is_packed and self.rows is not None and self.rows <= PRICE.few_packed_rows
 
     def fills_one_wave(self, rows: int) -> bool:
         """Whether each processor has a tile of so many rows at most."""
@@ -183,4 +180,5 @@ class AttentionProblem(AttentionFacts):
         scores /= 2 if self.is_uneven and not self.has_window else 1
         flops = 2 * sum(self.dims) * self.sequences * scores
         size = self.bits_q // 8 * sum(self.dims) * self.sequences * (self.rows + keys)
-        return _LAUNCH + max(flops / _RATE, size / _BANDWIDTH) <= seconds
+        busy = max(flops / PRICE.multiplies_per_second, size / PRICE.bytes_per_second)
+        return PRICE.launch_seconds + busy <= seconds

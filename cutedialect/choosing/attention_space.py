@@ -19,7 +19,7 @@ from .attention_parameters import (
     takes_turns,
 )
 from .attention_price import time_of
-from .attention_problem import GROUP_ROWS, SPAN, WIDE, AttentionProblem
+from .attention_problem import GROUP_ROWS, PRICE, SPAN, WIDE, AttentionProblem
 from .need import Limits, Need
 from .resident_attention import resident_schedule
 
@@ -27,38 +27,15 @@ from .resident_attention import resident_schedule
 _ROWS, _LEAST_KEYS = 16, 16
 # Shared memory beside a tile of q and two stages of k and v, of 16-bit elements.
 _BESIDE_BYTES = 4096
-# Bytes of keys and values that short problems read from memory once; heads whose tiles are computed
-# together where they do not fit, and their bytes by warpgroups that share a tile: the more of them,
-# the fewer tiles read the same.
-_L2_BYTES, _SOME_HEADS, _MORE_BYTES = 8 << 20, 32, {3: 128 << 20, 2: 64 << 20, 1: 32 << 20}
-# Half as many of the widest heads with so many keys at most (+ 1.4 %); and one thread loads these
-# where each CTA has one tile (+ 5 %).
-_SOME_KEYS = 1024
-# From so many rows on, tiles of three warpgroups do.
-_MANY_ROWS = 2048
-# Keys of a block for three warpgroups, by the widest heads, and where more than a causal mask's
-# bounds stays in registers.
-_KEYS = {64: (96, 96), 96: (96, 80), 112: (80, 64)}
 # Of other targets: warps that shift rows into place, the most that share a tile, and the columns of
 # a multiply, of which each warp has as many as the others.
 _SHIFTING_WARPS, _MOST_WARPS, _ATOM_COLUMNS = 4, 8, 8
-# Above this dimension unmasked rows of f16, which look for largest scores or guess, take more.
-_LOOKING_DIMS = 80
 # Lanes of tensor memory, keys of a block there, and the rows of a tile of each plan with a role
 # that corrects what is accumulated there; columns of results that half of the lanes hold.
 _LANES, _CORRECTED_KEYS, _CORRECTING = 128, 64, {"split": 256, "corrected": 128}
 _HALF_COLUMNS = 224
-# Stages of wide heads; shared memory beside their tiles, and bytes of a vector.
-_WIDE_STAGES, _WIDE_BYTES, _VECTOR_BYTES = 4, 2048, 16
-# CTAs start while the launch in front of theirs ends where all is over after so many seconds, if
-# several share a processor or not.
-_SOON, _SOON_ALONE = 60e-6, 120e-6
-# Heads wider than this have few registers beside their results; up to the other dimension 128 keys
-# leave registers for the logarithms of packed heads that share keys.
-_WIDEST_GUESSED, _WIDE_LOGARITHMS = 192, 112
-# Registers of a thread that loads: where threads shift rows into place, by the bits of keys; where
-# one thread loads a box for each page, and where several do; of slices beside fewer keys.
-_SHIFTING, _PAGED, _SLICED = {16: 136, 8: 120}, {True: 104, False: 72}, 40
+# Shared memory beside tiles of wide heads, and bytes of a vector.
+_WIDE_BYTES, _VECTOR_BYTES = 2048, 16
 # What lacked registers has given way so often.
 _MOST_STEPS = 8
 
@@ -133,7 +110,7 @@ def _loops_of_one(
             yield _wide(problem, step).merged(Schedule(registers=registers)).merged(given)
         return
     if _may_share_processor(problem, given):
-        resident = resident_schedule(problem, problem.is_over_after(_SOON))
+        resident = resident_schedule(problem, problem.is_over_after(PRICE.soon_seconds))
         if resident is not None:
             yield resident.merged(_order(problem, 2 * GROUP_ROWS)).merged(given)
     corrected = _corrected(problem, given)
@@ -186,7 +163,7 @@ def _corrected(problem: AttentionProblem, given: Schedule) -> Schedule | None:
     of 256 rows, of which two roles compute half each, else of 128. None without tensor memory, for
     few rows, where threads load or convert operands, and where tiles, warps or roles are given.
     """
-    tmem, rows = problem.target.tmem_columns, problem.rows or _MANY_ROWS
+    tmem, rows = problem.target.tmem_columns, problem.rows or PRICE.many_rows
     is_open = _leaves(given, "tile", "warps", "roles", "atom") and problem.loads_boxes
     # Half of the lanes hold few rows, of which registers hold results of so many columns at most.
     few = _LANES // 2 if problem.dims[1] <= _HALF_COLUMNS else _ROWS
@@ -231,10 +208,10 @@ def _on_groups(problem: AttentionProblem, given: Schedule, step: int, in_turns: 
     # Beside a window's other side, or the places in a slice, those that compute wide heads have no
     # registers for the bounds of several loops.
     has_more = problem.has_window or (problem.is_sliced and problem.is_plain)
-    is_crowded = rows == 2 * GROUP_ROWS and problem.widest > _WIDEST_GUESSED and has_more
+    is_crowded = rows == 2 * GROUP_ROWS and problem.widest > PRICE.widest_guessed and has_more
     schedule = schedule.merged(
         Schedule(
-            early_launch="yes" if problem.is_over_after(_SOON_ALONE) else None,
+            early_launch="yes" if problem.is_over_after(PRICE.soon_alone_seconds) else None,
             scheduler=scheduler,
             registers=_registers(problem, given, (rows, keys), one_loads, step),
             split_loops="no" if is_crowded else None,
@@ -244,7 +221,7 @@ def _on_groups(problem: AttentionProblem, given: Schedule, step: int, in_turns: 
         )
     )
     schedule = schedule.merged(_order(problem, rows)).merged(given)
-    if step > 0 and problem.widest > _WIDEST_GUESSED and guesses(problem, schedule):
+    if step > 0 and problem.widest > PRICE.widest_guessed and guesses(problem, schedule):
         # What lacked registers guesses no more.
         schedule = schedule.merged(Schedule(maxima=maxima_found(problem, schedule)))
     return schedule
@@ -267,7 +244,7 @@ def _scheduler(problem: AttentionProblem, rows: int, chosen: Schedule) -> Schedu
 
 def _one_thread_loads(problem: AttentionProblem, rows: int, scheduler: str | None) -> bool:
     """Whether tiles are over before several threads have told each other which comes next."""
-    has_some_keys = problem.keys is not None and problem.keys <= _SOME_KEYS
+    has_some_keys = problem.keys is not None and problem.keys <= PRICE.some_keys
     if scheduler == "single" and problem.widest > SPAN and has_some_keys and not problem.is_paged:
         return True
     if _is_half(problem, rows):
@@ -284,25 +261,27 @@ def _registers(
     if rows == 3 * GROUP_ROWS:
         # Those that load slices may need what fewer keys leave to those that multiply.
         takes = given.tile in (None, tile) and (step > 0 or problem.caps_slices)
-        return beside(_SLICED, groups=3) if takes else None
+        return beside(PRICE.slicing_registers, groups=3) if takes else None
     if rows != 2 * GROUP_ROWS:
         return None
     if problem.is_paged and not problem.is_shifted:
-        return beside(_PAGED[one_loads], groups=2)
+        return beside(PRICE.paging_registers[one_loads], groups=2)
     return _shifting_registers(problem, given)
 
 
 def _shifting_registers(problem: AttentionProblem, given: Schedule) -> tuple[int, int] | None:
     """The registers of threads where some shift rows into place, if it is open what warps do."""
     is_open = _leaves(given, "tile", "warps", "roles", "loads")
-    return beside(_SHIFTING[problem.bits], groups=2) if problem.is_shifted and is_open else None
+    if not problem.is_shifted or not is_open:
+        return None
+    return beside(PRICE.shifting_registers[problem.bits], groups=2)
 
 
 def _overlap(problem: AttentionProblem) -> Overlap:
     """How tiles overlap the second multiply, if registers suffice for an operand that waits for the
     next trip: an output of 256 columns takes half of them, threads that load take others.
     """
-    if problem.widest > _WIDEST_GUESSED:
+    if problem.widest > PRICE.widest_guessed:
         return "yes" if problem.is_plain and not problem.keeps_more else "no"
     return "yes" if problem.loads_boxes or problem.widest > 128 else "no"
 
@@ -351,7 +330,7 @@ def _fewest_time(problem: AttentionProblem) -> int:
     """The rows of one or two warpgroups: tiles of half as many fill more processors, and of short
     packs half of a tile is empty.
     """
-    if problem.has_short_packs and problem.widest > _WIDEST_GUESSED:
+    if problem.has_short_packs and problem.widest > PRICE.widest_guessed:
         return GROUP_ROWS
     return min((2 * GROUP_ROWS, GROUP_ROWS), key=lambda rows: time_of(problem, rows))
 
@@ -364,7 +343,7 @@ def _is_for_three_groups(problem: AttentionProblem) -> bool:
     # Few columns of masked rows are stored at once, which so many threads do not share evenly.
     is_odd = problem.is_paged or not problem.loads_boxes or problem.is_mixed
     is_odd |= problem.is_uneven and not problem.stores_boxes
-    least = _MANY_ROWS if problem.is_uneven or is_small else 3 * GROUP_ROWS
+    least = PRICE.many_rows if problem.is_uneven or is_small else 3 * GROUP_ROWS
     if is_odd or (problem.rows is not None and problem.rows < least):
         return False
     if is_small:
@@ -373,7 +352,7 @@ def _is_for_three_groups(problem: AttentionProblem) -> bool:
     # Of a window two compute less that no row sees.
     is_narrow_window = problem.has_window and widest <= 96
     has_more = problem.is_sliced or not problem.stores_boxes or problem.bits_out != 16
-    if is_narrow_window or widest > (SPAN if has_more else max(_KEYS)):
+    if is_narrow_window or widest > (SPAN if has_more else max(PRICE.keys_of_three)):
         return False
     return time_of(problem, 3 * GROUP_ROWS) <= time_of(problem, 2 * GROUP_ROWS)
 
@@ -399,7 +378,7 @@ def _group_keys(problem: AttentionProblem, in_turns: bool) -> int:
     is_crowded = problem.has_window and problem.is_capped
     takes_more = is_crowded if problem.is_uneven else not problem.stores_boxes
     shares = problem.is_packed and problem.group != 1 and not problem.has_window
-    takes_more |= shares and min(problem.dims) > _WIDE_LOGARITHMS
+    takes_more |= shares and min(problem.dims) > PRICE.wide_logarithms
     is_tight = problem.returns_lse and takes_more and problem.is_plain
     is_tight &= SPAN < problem.widest <= 128
     return _most_keys(problem, in_turns) - _LEAST_KEYS * (problem.caps_slices or is_tight)
@@ -429,11 +408,11 @@ def _keys_of_three(problem: AttentionProblem, in_turns: bool) -> int:
     others have registers for fewer, if they are masked or the scores capped.
     """
     widest, is_uneven = problem.widest, problem.is_uneven
-    most, keys = next(row for row in _KEYS.items() if widest <= row[0])
-    is_widest = most == max(_KEYS)
+    most, keys = next(row for row in PRICE.keys_of_three.items() if widest <= row[0])
+    is_widest = most == max(PRICE.keys_of_three)
     shares = problem.group != 1 and (is_uneven if is_widest else problem.is_capped)
     is_wide = widest > SPAN and (is_widest or not is_uneven)
-    looks_often = problem.is_f16 and not is_uneven and widest > _LOOKING_DIMS
+    looks_often = problem.is_f16 and not is_uneven and widest > PRICE.looking_dims
     return keys[problem.keeps_more or shares or (is_wide and in_turns) or looks_often]
 
 
@@ -453,7 +432,7 @@ def _wide(problem: AttentionProblem, step: int) -> Schedule:
     free = problem.target.smem_per_cta - _WIDE_BYTES - rows * row
     while keys > _LEAST_KEYS and keys * (key + element * rows) > free:
         keys //= 2
-    stages = max(1, min(_WIDE_STAGES, (free - element * rows * keys) // (keys * key)))
+    stages = max(1, min(PRICE.wide_stages, (free - element * rows * keys) // (keys * key)))
     if not on_groups:
         # Each of four warps has a column of atoms of the scores.
         columns = 4 if problem.dims[1] % WIDE == 0 and keys >= 2 * _LEAST_KEYS else 2
@@ -474,14 +453,14 @@ def _order(problem: AttentionProblem, rows: int) -> Schedule:
     if problem.is_packed:
         return Schedule(raster=1)
     if problem.keys is None:
-        return Schedule(order="sections", raster=_SOME_HEADS)
+        return Schedule(order="sections", raster=PRICE.some_heads)
     size = max(1, problem.keys * sum(problem.dims) * problem.bits // 8)
-    limit = _MORE_BYTES[min(max(_MORE_BYTES), max(1, rows // GROUP_ROWS))]
-    raster = min(_SOME_HEADS, max(1, problem.group * limit // size))
-    if 2 * _SOME_HEADS * size <= _L2_BYTES:
-        raster = 2 * _SOME_HEADS
-    elif problem.widest > 192 and problem.keys <= _SOME_KEYS:
-        raster = min(raster, _SOME_HEADS // 2)
+    limit = PRICE.band_bytes[min(max(PRICE.band_bytes), max(1, rows // GROUP_ROWS))]
+    raster = min(PRICE.some_heads, max(1, problem.group * limit // size))
+    if 2 * PRICE.some_heads * size <= PRICE.l2_bytes:
+        raster = 2 * PRICE.some_heads
+    elif problem.widest > 192 and problem.keys <= PRICE.some_keys:
+        raster = min(raster, PRICE.some_heads // 2)
     # A power of two, so that few lengths need a kernel of their own.
     return Schedule(order="sections", raster=1 << raster.bit_length() - 1)
 

@@ -32,7 +32,7 @@ from .gemm_problem import (
     ceil_div,
     tiling_of,
 )
-from .price import NO_TREES, Trees, load, nearest
+from .price import NO_TREES, Trees, load, named, nearest
 
 _GROUPS_BESIDE, _SHIFTED_BITS = 2, 16
 _ATOM_COLUMNS = 8
@@ -120,13 +120,7 @@ def gemm_price(device: Device) -> GemmPrice:
 
 def constants_of(constants: Mapping[str, Any], trees: Trees = NO_TREES) -> GemmPrice:
     """A price with constants as a file has them."""
-
-    def read(value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        return {int(key) if key.isdigit() else key: each for key, each in value.items()}
-
-    return GemmPrice(**{name: read(value) for name, value in constants.items()}, trees=trees)
+    return GemmPrice(**named(constants), trees=trees)
 
 
 def scatters(tiling: Tiling) -> Counts:

@@ -103,6 +103,17 @@ def remark_on(space: str, device: Device) -> Remark | None:
     )
 
 
+def named(constants: Mapping[str, Any]) -> dict[str, Any]:
+    """Constants as a file has them, in whose tables numbers are keys."""
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {int(key) if key.isdigit() else key: each for key, each in value.items()}
+
+    return {name: read(value) for name, value in constants.items()}
+
+
 @lru_cache(maxsize=8)
 def candidates(space: str) -> list[dict[str, Any]]:
     """The rows of a space's table of candidates, the best first among equals."""
@@ -113,12 +124,16 @@ def candidates(space: str) -> list[dict[str, Any]]:
 def load(space: str, device: str) -> Price:
     """The price of a space on a device. Raises FileNotFoundError where there is no such file."""
     data = json.loads((FOLDER / f"{space}-{device}.json").read_text(encoding="utf-8"))
-    trees = data["trees"]
-    rows = tuple((tuple(map(tuple, splits)), tuple(leaves)) for splits, leaves in trees["rows"])
     return Price(
         data["space"],
         data["device"],
         data["constants"],
-        Trees(tuple(trees["facts"]), trees["unit"], rows),
+        _trees(data["trees"]) if "trees" in data else NO_TREES,
         data["timings"],
     )
+
+
+def _trees(trees: Mapping[str, Any]) -> Trees:
+    """Trees as a file has them."""
+    rows = tuple((tuple(map(tuple, splits)), tuple(leaves)) for splits, leaves in trees["rows"])
+    return Trees(tuple(trees["facts"]), trees["unit"], rows)
