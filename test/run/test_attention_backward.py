@@ -6,7 +6,6 @@ twice that of the same computation in the same precision.
 from __future__ import annotations
 
 import importlib.util
-import math
 import re
 from pathlib import Path
 
@@ -15,9 +14,9 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
+from benchmarks.attention_gradients import ALLOWED, NAMES, gradients, shares
 
 BF16 = ml_dtypes.bfloat16
-NAMES = ("dq", "dk", "dv")
 
 
 def normal(*shape, dtype=np.float16, seed=0, size=1.0):
@@ -33,57 +32,14 @@ def operands(b, h, hk, sq, sk, d, dv=None, dtype=np.float16, size=1.0):
     )
 
 
-def visible(sq, sk, causal, window):
-    left, right = window or (-1, -1)
-    right = 0 if causal else right
-    behind = np.arange(sk)[None] - np.arange(sq)[:, None] - (sk - sq)
-    return ((right < 0) | (behind <= right)) & ((left < 0) | (behind >= -left))
-
-
-def reference(do, q, k, v, precision, causal=False, window=None, softcap=None, scale=None, dlse=0):
-    """(out, lse, (dq, dk, dv)) computed in `precision`, what is multiplied and stored in the type
-    of q.
-    """
-    store = (lambda x: x) if precision is np.float64 else lambda x: x.astype(q.dtype)
-    rounded = lambda x: store(x).astype(precision)  # noqa: E731
-    group, heads = q.shape[1] // k.shape[1], k.shape[1]
-    scale = precision(1 / math.sqrt(q.shape[-1]) if scale is None else scale)
-    do_, q_, k_, v_ = (
-        x.astype(precision) for x in (do, q, np.repeat(k, group, 1), np.repeat(v, group, 1))
-    )
-    s = q_ @ k_.swapaxes(-1, -2) * scale
-    tangents = np.tanh(s / precision(softcap)) if softcap else np.zeros_like(s)
-    s = precision(softcap) * tangents if softcap else s
-    s = np.where(visible(q.shape[2], k.shape[2], causal, window), s, -np.inf)
-    top = s.max(-1, keepdims=True, initial=-np.inf)
-    p = np.exp(s - np.where(np.isinf(top), precision(0), top))
-    total = p.sum(-1, keepdims=True)
-    with np.errstate(divide="ignore"):
-        lse = (top + np.log(total))[..., 0]
-    p = p / np.where(total == 0, precision(1), total)
-    out = rounded(rounded(p) @ v_)
-    delta = (do_ * out).sum(-1, keepdims=True) - dlse
-    ds = rounded(p * (do_ @ v_.swapaxes(-1, -2) - delta) * (1 - tangents * tangents))
-
-    def summed(x):
-        return store(x.reshape(x.shape[0], heads, group, *x.shape[2:]).sum(2))
-
-    dk, dv = ds.swapaxes(-1, -2) @ q_ * scale, rounded(p).swapaxes(-1, -2) @ do_
-    return store(out), lse, (store(ds @ k_ * scale), summed(dk), summed(dv))
-
-
-def check(found, do, q, k, v, **masks):
-    exact = reference(do, q, k, v, np.float64, **masks)[2]
-    same = reference(do, q, k, v, np.float32, **masks)[2]
-    for name, mine, wanted, plain in zip(NAMES, found, exact, same, strict=True):
-        error, allowed = (np.abs(x.astype(np.float64) - wanted) for x in (mine, plain))
-        assert error.max() <= 2 * allowed.max() + 1e-7, name
-        assert error.mean() <= 2 * allowed.mean() + 1e-7, name
+def check(found, *given, **masks):
+    figures = shares(found, *given, **masks)
+    assert max(figures.values()) <= ALLOWED, figures
 
 
 def results(do, q, k, v, **masks):
     """What the forward pass gives, as exact as its types are."""
-    out, lse, _ = reference(do, q, k, v, np.float64, **masks)
+    out, lse, _ = gradients(do, q, k, v, np.float64, **masks)
     return out.astype(q.dtype), lse.astype(np.float32)
 
 
@@ -219,7 +175,7 @@ def test_what_a_mask_hides_may_be_no_number(arch, deterministic):
     fine = [row for row in rows if row < 35 and row not in broken_rows]
     assert np.isfinite(dq[:, :, fine]).all()
     assert np.isnan(dq[:, :, [*broken_rows, *range(36, 40)]]).any(-1).all()
-    exact = reference(*given, np.float64, causal=True)[2]
+    exact = gradients(*given, np.float64, causal=True)[2]
     assert np.abs(dq[:, :, fine] - exact[0][:, :, fine]).max() < 1e-2
     # Rows from 35 on see a broken key: what keys get of them is broken, too.
     assert np.isnan(dk[:, :, keys]).any(-1).all()
@@ -228,7 +184,7 @@ def test_what_a_mask_hides_may_be_no_number(arch, deterministic):
     do, q, k, v, out, lse = (x[:, :, first] for x in (do, q, k, v, out, lse))
     _, dk, dv = run(do, q, k, v, out, lse, arch=arch, causal=True, deterministic=deterministic)
     for mine, wanted in zip(
-        (dk, dv), reference(*given, np.float64, causal=True)[2][1:], strict=True
+        (dk, dv), gradients(*given, np.float64, causal=True)[2][1:], strict=True
     ):
         assert np.abs(mine[:, :, 5:] - wanted[:, :, 5:]).max() < 1e-2
         assert np.isnan(mine[:, :, :3]).any(-1).all()
@@ -287,7 +243,7 @@ def test_scales_of_heads():
         k.astype(np.float64) * of_k[..., None, None],
         v.astype(np.float64) * of_v[:, None, None],
     )
-    out, lse, exact = reference(do, *scaled, np.float64)
+    out, lse, exact = gradients(do, *scaled, np.float64)
     exact = [
         x * by
         for x, by in zip(
