@@ -111,8 +111,20 @@ class NumpyLines(NumpyTiles):
     def flip(self, tile: Tile, mode: int = 1) -> Tile:
         return Tile(np.flip(tile.values, mode), self)
 
-    def reshape(self, tile: Tile, shape: tuple[int, int]) -> Tile:
+    def reshape(self, tile: Tile, shape: tuple[int, ...]) -> Tile:
         return Tile(tile.values.reshape(shape), self)
+
+    def permute(self, tile: Tile, modes: Sequence[int]) -> Tile:
+        return Tile(tile.values.transpose(modes), self)
+
+    def stack(self, tiles: Sequence[Tile], mode: int = 0) -> Tile:
+        return Tile(np.stack([each.values for each in tiles], mode), self)
+
+    def split(self, tile: Tile, parts: int, mode: int = -1) -> tuple[Tile, ...]:
+        return tuple(Tile(part, self) for part in np.split(tile.values, parts, mode))
+
+    def concatenate(self, tiles: Sequence[Tile], mode: int = 1) -> Tile:
+        return Tile(np.concatenate([each.values for each in tiles], mode), self)
 
 
 def _combined(tile: Tile) -> Tile:

@@ -488,6 +488,10 @@ class Tile:
     def T(self) -> Tile:
         return Tile(self.values.T, self.names)
 
+    @property
+    def mT(self) -> Tile:
+        return Tile(self.values.swapaxes(-1, -2), self.names)
+
     def to(self, dtype: Any) -> Tile:
         if np.dtype(dtype) == np.bool_:
             return Tile(wide_values(self.values) != 0, self.names)

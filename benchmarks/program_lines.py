@@ -105,6 +105,49 @@ class LotOfLines(LotOfMultiplies):
                 text = f"cute.reshape({value.name}, ({columns}, {rows})).T"
                 self.add(text, value.shape, value.dtype)
 
+    def ranks(self) -> None:
+        """A tile as one of three or four modes, and back."""
+        lot = self.lot
+        value = lot.choice(self.tiles())
+        assert value.shape is not None
+        rows, columns = value.shape
+        self.features.add("tiles of more modes")
+        parts = [n for n in (2, 4, 3, 1) if rows % n == 0]
+        shape = [lot.choice(parts[:2]), 0, columns]
+        shape[1] = rows // shape[0]
+        if columns % 2 == 0 and self.chance(0.4):
+            shape[2:] = lot.choice(([columns // 2, 2], [2, columns // 2]))
+        rank = len(shape)
+        mode = lot.choice((*range(rank), -1))
+        cube = self.name("u")
+        self.say(f"{cube} = cute.reshape({value.name}, {tuple(shape)})")
+        kind = lot.choice(("permute", "reduce", "scan", "stack", "part", "turn"))
+        dtype = value.dtype
+        match kind:
+            case "permute":
+                order = list(range(rank))
+                lot.shuffle(order)
+                text = f"cute.permute({cube}, {tuple(order)})"
+            case "turn":
+                text = f"({cube} + 0).mT"
+            case "reduce":
+                text = (
+                    f"cute.maximum({cube}, cute.{lot.choice(('max', 'min'))}({cube}, mode={mode}))"
+                )
+            case "scan":
+                dtype = {"i8": "i32", "u8": "i32", "e4m3": "f32", "e5m2": "f32"}.get(dtype, dtype)
+                text = f"cute.cummax({cube}, mode={mode})"
+            case "stack":
+                stacked = f"cute.stack(({cube}, cute.minimum({cube}, 1)), {mode})"
+                text = f"cute.split({stacked}, 2, {mode})[1]"
+            case _:
+                keys = ["None", *[":"] * rank]
+                lot.shuffle(keys)
+                text = f"cute.concatenate(({cube}, {cube}), 0)[: {shape[0]}][{', '.join(keys)}]"
+                if rank == 4:
+                    text = f"{cube}[:, : {shape[1]}]"
+        self.add(f"cute.reshape({text}, {value.shape})", value.shape, dtype)
+
     def alike(self, value: Value) -> Value:
         """A tile of the same shape, perhaps this one."""
         return self.lot.choice(self.tiles(lambda other: other.shape == value.shape) or [value])

@@ -84,6 +84,7 @@ class _Lot(LotOfLines):
             (1.2, self.scan),
             (0.7, self.sort),
             (0.8, self.places),
+            (0.7, self.ranks),
             (0.8, self.reread),
             (0.5, self.stencil),
             (0.8, self.read_element),

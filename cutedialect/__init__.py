@@ -143,6 +143,8 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.places import histogram as histogram
     from cutedialect.frontend.places import put_along as put_along
     from cutedialect.frontend.places import reshape as reshape
+    from cutedialect.frontend.places import split as split
+    from cutedialect.frontend.places import stack as stack
     from cutedialect.frontend.places import take_along as take_along
     from cutedialect.frontend.printing import assert_ as assert_
     from cutedialect.frontend.printing import printf as printf
@@ -355,7 +357,9 @@ __all__ = [
     "sinh",
     "softmax",
     "sort",
+    "split",
     "sqrt",
+    "stack",
     "sum",
     "synchronize",
     "take_along",
@@ -492,6 +496,8 @@ _PUBLIC = {
         "histogram",
         "put_along",
         "reshape",
+        "split",
+        "stack",
         "take_along",
     ),
     "cutedialect.frontend.sorting": (

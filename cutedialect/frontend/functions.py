@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
@@ -49,6 +50,17 @@ from .elementwise import (
 )
 from .group import Group
 from .local_tiles import as_extent, local_tile
+from .modes import (
+    MOST_MODES,
+    TileOfModes,
+    as_stored,
+    coordinate_of_modes,
+    folded,
+    joined_rows,
+    matrices,
+    mode_within,
+    of_modes,
+)
 from .reductions import any_, column_max, column_sum, row_max, row_sum
 from .scalar import Scalar, as_i32
 from .tile import (
@@ -140,8 +152,11 @@ def full(shape: Sequence[int], value: float | Scalar, dtype: object = None) -> T
     if not isinstance(shape, Sequence) or isinstance(shape, str):
         raise error(f"expected a shape such as (16, 16), got {shape!r}")
     extents = tuple(as_extent(extent) for extent in shape)
-    if len(extents) not in (1, 2):
-        raise error(f"expected a tile of rank 1 or 2, got shape {extents}", code="CD-P2")
+    if not 0 < len(extents) <= MOST_MODES:
+        raise error(f"expected a tile of 1 to {MOST_MODES} modes, got {extents}", code="CD-P2")
+    if len(extents) > 2:
+        made = full(folded(extents), value, element)
+        return TileOfModes(made.value, extents, mutable=True)
     if len(extents) == 1:
         extents = (*extents, 1)
     trace = current()
@@ -196,6 +211,9 @@ def tile_gemm(
     if not (isinstance(acc, Tile) and acc.mutable):
         raise error("expected acc to be a tile made by cute.zeros or cute.full")
     left, right = _operand("a", a), _operand("b", b)
+    if isinstance(acc, TileOfModes):
+        _gemm_of_modes(left, right, acc, {"atom": atom, "negate": negate, "tiled": tiled})
+        return
     operands = left.use(), right.use()
     shapes = left.shape, right.shape, acc.shape
     more = SUM_COLUMNS if sums else 0
@@ -214,6 +232,25 @@ def tile_gemm(
         raise error(f"negate: expected None with sums, got {negate!r}", code="CD-P4")
     turned = current().insert(TransposeOp(operands[1])).results[0]
     current().insert(GemmOp(operands[0], turned, acc.use(), named, negate, sums=sums))
+
+
+def _gemm_of_modes(
+    left: Tile | View, right: Tile | View, acc: TileOfModes, how: dict[str, Any]
+) -> None:
+    """A product for each place of the modes in front of the last two."""
+    batch = acc.shape[:-2]
+    if left.shape[:-2] != batch or right.shape[:-2] != batch:
+        raise error(
+            f"expected a {(*batch, 'M', 'K')} and b {(*batch, 'K', 'N')} for acc {acc.shape}, got "
+            f"{left.shape} and {right.shape}",
+            code="CD-P2",
+        )
+    sums: list[Tile] = []
+    for a, b in zip(matrices(left, "a"), matrices(right, "b"), strict=True):
+        one = zeros(acc.shape[-2:], acc.dtype)
+        tile_gemm(a, b, one, **how)
+        sums.append(one)
+    acc.assign(acc + of_modes(joined_rows(sums), acc.shape))
 
 
 def _check_arguments_of_arrays(given: Mapping[str, object], is_tf32: bool) -> None:
@@ -258,6 +295,15 @@ def copy(source: object, destination: object, mask: Tile | None = None) -> None:
         raise error(f"expected a view to copy into, got {type(destination).__name__}")
     if not isinstance(source, Tile | View):
         raise error(f"expected a tile or a view to copy, got {type(source).__name__}")
+    if isinstance(source, TileOfModes):
+        source = as_stored(source, destination.shape)
+    if len(destination.shape) > 2 and source.shape == destination.shape:
+        chosen = None if mask is None else _mask(mask, source.shape)
+        masks = [None] if chosen is None else matrices(chosen, "a mask")
+        pairs = zip(matrices(source, "a source"), matrices(destination, "a view"), strict=True)
+        for (one, part), mask_of in zip(pairs, itertools.cycle(masks), strict=False):
+            copy(one, part, mask_of)  # pyright: ignore[reportArgumentType]
+        return
     source, destination = as_matrix(source), as_matrix(destination)
     if source.shape != destination.shape:
         raise error(
@@ -390,6 +436,10 @@ def coord(tile: Tile, mode: int, origin: object = 0) -> Tile:
     `origin` is an element offset, a view (its own origin along the mode that was tiled), or a run
     of tiles inside a loop over it. Along that mode the view has as many elements as the tile.
     """
+    if isinstance(tile, TileOfModes):
+        at = coordinate_of_modes(tile, mode)
+        offset = _origin(origin, mode_within(mode, len(tile.shape)))
+        return at if offset is None else at + Scalar(offset)
     _check_origin(tile, mode, origin)
     offset = _origin(origin, mode)
 

@@ -9,7 +9,6 @@ _LARGEST = "cute.max(tile, mode)"
 _LEAST = "cute.min(tile, mode)"
 _SUMS = "cute.sum(tile, mode)"
 _WITHIN = "cute.clamp(x, low, high)"
-_PARTS = "a cute.copy to each part of the result, cute.local_tile(Y.slice(mode, first, end), ...)"
 _TAKEN = (
     "cute.take_along(tile, numbers, mode), or cute.local_tile(X, (rows, columns), (numbers, k)), "
     "whose rows a tile of numbers chooses"
@@ -69,9 +68,7 @@ FUNCTIONS = {
     "clip": _WITHIN,
     "cat": _JOINED,
     "concat": _JOINED,
-    "stack": _PARTS,
-    "split": "cute.local_tile(X.slice(mode, first, end), ...) for each part",
-    "chunk": "cute.local_tile(X.slice(mode, first, end), ...) for each part",
+    "chunk": "cute.split(tile, parts, mode)",
     "arange": "cute.coord(tile, mode)",
     "ones": "cute.full(shape, 1.0)",
     "empty": "cute.zeros(shape)",

@@ -15,6 +15,10 @@ def part_of(tile: Tile, key: object) -> Tile:
     column or a row, `v[:, None]` and `v[None, :]`. It is a value: later changes leave it alone.
     """
     keys = key if isinstance(key, tuple) else (key,)
+    if len(tile.shape) > 2 or (None in keys and len(keys) > 2):
+        from .modes import part_of_modes
+
+        return part_of_modes(tile, keys)
     if None in keys and len(keys) == 2:
         return _turned(tile, keys)
     if not 0 < len(keys) <= 2 or not all(isinstance(k, slice) for k in keys):
@@ -22,7 +26,7 @@ def part_of(tile: Tile, key: object) -> Tile:
     part = tile
     for mode, bounds in enumerate(keys):
         assert isinstance(bounds, slice)
-        first, count = _range(bounds, tile.shape[mode])
+        first, count = bounds_of(bounds, tile.shape[mode])
         if count == tile.shape[mode]:
             continue
         part = part.columns(first, count) if mode else part.T.columns(first, count).T
@@ -51,7 +55,7 @@ def _shown(keys: Sequence[object]) -> str:
     return f"[{', '.join(texts)}]"
 
 
-def _range(bounds: slice, extent: int) -> tuple[int, int]:
+def bounds_of(bounds: slice, extent: int) -> tuple[int, int]:
     """The first element of a slice, and how many there are."""
     for bound in (bounds.start, bounds.stop, bounds.step):
         if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int)):
@@ -76,19 +80,29 @@ def broadcast_to(tile: Tile | View, shape: Sequence[int]) -> Tile:
     if not isinstance(source, Tile):
         raise error(f"expected a tile to broadcast, got {type(tile).__name__}")
     wanted = tuple(as_extent(extent) for extent in shape)
-    if len(wanted) != 2 or broadcast_shape(source.shape, wanted) != wanted:
+    ranks = len(source.shape), len(wanted)
+    if ranks[0] != ranks[1] or broadcast_shape(source.shape, wanted) != wanted:
         raise error(
-            f"expected a shape of two modes that {source.shape} broadcasts to, got {wanted}",
+            f"expected a shape of {ranks[0]} modes that {source.shape} broadcasts to, got {wanted}",
             code="CD-P2",
         )
     return elementwise(lambda x: x, (source,), wanted, source.dtype)
 
 
 def permute(tile: Tile | View, modes: Sequence[int]) -> Tile:
-    """The tile with its modes in another order: (1, 0) exchanges them, (0, 1) leaves them."""
+    """The tile with its modes in another order: mode i of the result is mode `modes[i]`, so that
+    (1, 0) exchanges two. Threads exchange tiles of more modes through shared memory.
+    """
     source = tile.load() if isinstance(tile, View) else tile
     if not isinstance(source, Tile):
         raise error(f"expected a tile to permute, got {type(tile).__name__}")
-    if tuple(modes) not in ((0, 1), (1, 0)):
-        raise error(f"expected the modes (0, 1) or (1, 0), got {tuple(modes)}", code="CD-P4")
+    rank = len(source.shape)
+    if sorted(modes) != list(range(rank)):
+        raise error(
+            f"expected the modes 0 to {rank - 1} in some order, got {tuple(modes)}", code="CD-P4"
+        )
+    if rank > 2:
+        from .modes import permuted
+
+        return _kept(permuted(source, tuple(modes)))
     return source.T if tuple(modes) == (1, 0) else _kept(source)

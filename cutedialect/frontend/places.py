@@ -4,6 +4,7 @@ tiles of other shapes made of them.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from math import prod
 
@@ -12,8 +13,10 @@ from cutedialect.dialects.cute import PutOp, TakeOp
 from .dtypes import DType, f32, i32
 from .functions import coord, full, where
 from .local_tiles import as_extent
+from .modes import checked_shape, joined, mode_within, of_lines, reshaped
+from .parts import permute
 from .reductions import matrix_of
-from .tile import Tile, elementwise
+from .tile import Tile, View, elementwise
 from .trace import current, error
 
 
@@ -86,20 +89,70 @@ def histogram(tile: object, bins: int, mode: int | None = None) -> Tile:
 
 
 def reshape(tile: object, shape: Sequence[int]) -> Tile:
-    """The elements of a tile, row by row, as one of another shape of two modes."""
-    source, wanted = matrix_of(tile), tuple(as_extent(extent) for extent in shape)
-    if len(wanted) != 2 or prod(wanted) != prod(source.shape):
+    """The elements of a tile, row by row, as one of another shape of two to five modes. Where the
+    last mode stays, they stay with their threads; else threads exchange them.
+    """
+    source = tile_of(tile)
+    wanted = checked_shape([as_extent(extent) for extent in shape])
+    if prod(wanted) != prod(source.shape):
         raise error(
-            f"expected a shape of two modes with {prod(source.shape)} elements, got {tuple(shape)}",
-            code="CD-P2",
+            f"expected a shape with {prod(source.shape)} elements, got {tuple(shape)}", code="CD-P2"
         )
-    if wanted == source.shape:
-        return source
-    rows = full(wanted, 0, i32)
-    numbers = coord(rows, 0) * wanted[1] + coord(rows, 1)
-    return _in_words(source, lambda wide: _taken(wide, numbers, None))
+    return source if wanted == source.shape else reshaped(source, wanted)
 
 
+def tile_of(tile: object) -> Tile:
+    """A tile, or that of a view."""
+    source = tile.load() if isinstance(tile, View) else tile
+    if not isinstance(source, Tile):
+        raise error(f"expected a tile, got {type(tile).__name__}")
+    return source
+
+
+def taken_at(tile: Tile, numbers: Tile) -> Tile:
+    """The elements of a matrix whose row-major numbers a tile has."""
+    return _in_words(tile, lambda wide: _taken(wide, numbers, None))
+
+
+def stack(tiles: Sequence[object], mode: int = 0) -> Tile:
+    """Tiles of one shape as one with another mode, along which they follow each other: of two tiles
+    (M,N) a tile (2,M,N), or (M,N,2) with mode -1.
+    """
+    parts = [tile_of(each) for each in tiles]
+    if not parts or any(part.shape != parts[0].shape for part in parts):
+        shown = ", ".join(str(part.shape) for part in parts) or "none"
+        raise error(f"expected tiles of one shape to stack, got {shown}", code="CD-P2")
+    rank = len(parts[0].shape) + 1
+    at = mode_within(mode, rank)
+    whole = concatenate([reshape(part, (1, *part.shape)) for part in parts], 0)
+    return permute(whole, [*range(1, at + 1), 0, *range(at + 1, rank)])
+
+
+def split(tile: object, parts: int | Sequence[int], mode: int = -1) -> tuple[Tile, ...]:
+    """A tile as parts one behind the other along a mode: so many equal ones, or of such extents."""
+    source = tile_of(tile)
+    at = mode_within(mode, len(source.shape))
+    extent = source.shape[at]
+    if isinstance(parts, int):
+        is_whole = parts > 0 and extent % parts == 0
+        counts = [extent // parts] * parts if is_whole else []
+    else:
+        counts = [as_extent(count) for count in parts]
+    if sum(counts) != extent:
+        raise error(
+            f"expected parts that add up to the {extent} elements along mode {at} of a tile "
+            f"{source.shape}, got {parts}",
+            code="CD-P4",
+        )
+    ends = list(itertools.accumulate(counts, initial=0))
+    whole = [slice(None)] * len(source.shape)
+    return tuple(
+        source[(*whole[:at], slice(first, end), *whole[at + 1 :])]
+        for first, end in itertools.pairwise(ends)
+    )
+
+
+@of_lines
 def flip(tile: object, mode: int = 1) -> Tile:
     """A tile whose elements along a mode are in reverse order."""
     source, at = matrix_of(tile), _one_mode(mode)
@@ -108,9 +161,12 @@ def flip(tile: object, mode: int = 1) -> Tile:
 
 def concatenate(tiles: Sequence[object], mode: int = 1) -> Tile:
     """Tiles one behind the other along a mode, of the type of the first one."""
-    parts, at = [matrix_of(each) for each in tiles], _one_mode(mode)
-    if not parts:
+    given = [tile_of(each) for each in tiles]
+    if not given:
         raise error("expected a tile or more to concatenate, got none", code="CD-P1")
+    if any(len(tile.shape) > 2 for tile in given):
+        return joined(given, mode)
+    parts, at = [matrix_of(each) for each in given], _one_mode(mode)
     across = parts[0].shape[1 - at]
     total = sum(part.shape[at] for part in parts)
     whole = (across, total) if at else (total, across)

@@ -11,6 +11,7 @@ from cutedialect.dialects.cute import AnyOp, ReduceOp, YieldOp
 from cutedialect.dialects.cute.reductions import FOLD, REDUCTIONS, combined_type
 
 from .dtypes import bf16, f16, f32, i32
+from .modes import of_lines
 from .scalar import Scalar
 from .tile import Tile, View
 from .trace import current, error
@@ -179,6 +180,7 @@ def along(kind: str, tile: object, mode: Modes, keepdims: bool) -> Tile:
     return shaped(source.to(dtype) if is_narrow else source, modes, keepdims)
 
 
+@of_lines
 def sum_(tile: object, mode: Modes = None, *, keepdims: bool = True) -> Tile:
     """Sum along a mode: (M,N) gives (M,1) along mode 1, (1,N) along mode 0, and (1,1) of all
     elements where no mode is given. Without `keepdims` what is left is a vector, which is a column:
@@ -190,6 +192,7 @@ def sum_(tile: object, mode: Modes = None, *, keepdims: bool = True) -> Tile:
     return along("add", tile, mode, keepdims)
 
 
+@of_lines
 def prod(tile: object, mode: Modes = None, *, keepdims: bool = True) -> Tile:
     """Product along a mode, with the types and shapes of `cute.sum`. Elements outside of the tensor
     are 0: give them 1 first, with `cute.where` on `cute.coord`.
@@ -197,11 +200,13 @@ def prod(tile: object, mode: Modes = None, *, keepdims: bool = True) -> Tile:
     return along("mul", tile, mode, keepdims)
 
 
+@of_lines
 def max_(tile: object, mode: Modes = None, *, keepdims: bool = True) -> Tile:
     """Maximum along a mode, with the shapes of `cute.sum`; a NaN gives NaN."""
     return along("max", tile, mode, keepdims)
 
 
+@of_lines
 def min_(tile: object, mode: Modes = None, *, keepdims: bool = True) -> Tile:
     """Minimum along a mode, with the shapes of `cute.sum`; a NaN gives NaN."""
     return along("min", tile, mode, keepdims)
@@ -224,6 +229,7 @@ def any_(condition: Tile, mode: None = None, *, local: bool = False) -> Scalar: 
 def any_(condition: Tile, mode: int | Sequence[int], *, keepdims: bool = True) -> Tile: ...
 
 
+@of_lines
 def any_(
     condition: Tile, mode: Modes = None, *, local: bool = False, keepdims: bool = True
 ) -> Scalar | Tile:
@@ -252,6 +258,7 @@ def all_(condition: Tile, mode: None = None) -> Scalar: ...
 def all_(condition: Tile, mode: int | Sequence[int], *, keepdims: bool = True) -> Tile: ...
 
 
+@of_lines
 def all_(condition: Tile, mode: Modes = None, *, keepdims: bool = True) -> Scalar | Tile:
     """Whether a condition holds for all elements of a tile: a condition of the whole CTA; or, along
     a mode, a tile of conditions with the shapes of `cute.sum`. Elements outside of the tensor are

@@ -15,6 +15,7 @@ from cutedialect.dialects.cute.reductions import combined_type
 
 from .arithmetic import Number, binary_value, is_number
 from .dtypes import DType, f32
+from .modes import of_lines
 from .reductions import matrix_of, widened
 from .scalar import Scalar
 from .tile import Tile, View, as_value, broadcast_shape, elementwise
@@ -69,6 +70,7 @@ def scan(
 ) -> tuple[Tile, ...]: ...
 
 
+@of_lines
 def scan(
     tile: Any,
     mode: int,
@@ -118,6 +120,7 @@ def scan(
     return made[0] if is_one else made
 
 
+@of_lines
 def cumsum(tile: object, mode: int = 1, *, reverse: bool = False, exclusive: bool = False) -> Tile:
     """Sums of all elements up to each one, itself among them: (M,N) gives (M,N), along the columns
     of each row with mode 1. With `reverse` of all from it on; with `exclusive` without itself.
@@ -129,11 +132,13 @@ def cumsum(tile: object, mode: int = 1, *, reverse: bool = False, exclusive: boo
     return scan(matrix_of(tile), mode, "add", reverse=reverse, exclusive=exclusive)
 
 
+@of_lines
 def cumprod(tile: object, mode: int = 1, *, reverse: bool = False, exclusive: bool = False) -> Tile:
     """Products of all elements up to each one, with the types and shapes of `cute.cumsum`."""
     return scan(matrix_of(tile), mode, "mul", reverse=reverse, exclusive=exclusive)
 
 
+@of_lines
 def cummax(tile: object, mode: int = 1, *, reverse: bool = False, exclusive: bool = False) -> Tile:
     """The maximum of all elements up to each one, with the shapes of `cute.cumsum`; a NaN gives NaN
     from there on.
@@ -141,6 +146,7 @@ def cummax(tile: object, mode: int = 1, *, reverse: bool = False, exclusive: boo
     return scan(matrix_of(tile), mode, "max", reverse=reverse, exclusive=exclusive)
 
 
+@of_lines
 def cummin(tile: object, mode: int = 1, *, reverse: bool = False, exclusive: bool = False) -> Tile:
     """The minimum of all elements up to each one, with the shapes of `cute.cumsum`; a NaN gives NaN
     from there on.

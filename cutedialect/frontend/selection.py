@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .dtypes import f32, i32
 from .functions import coord, full, inf, where
+from .modes import of_lines
 from .reductions import modes_of, reduce, shaped
 from .sorting import largest
 from .tile import Tile, View
@@ -14,6 +15,7 @@ _NOWHERE = 2**31 - 1
 _FEW = 16
 
 
+@of_lines
 def argmax(tile: object, mode: int = 1, *, keepdims: bool = True) -> Tile:
     """The coordinate of the maximum along a mode, i32: (M,N) gives (M,1) along mode 1, (1,N) along
     mode 0. The first of equal ones; a NaN counts as the largest. Without `keepdims` what is left is
@@ -22,6 +24,7 @@ def argmax(tile: object, mode: int = 1, *, keepdims: bool = True) -> Tile:
     return _place("max", tile, mode, keepdims)
 
 
+@of_lines
 def argmin(tile: object, mode: int = 1, *, keepdims: bool = True) -> Tile:
     """The coordinate of the minimum along a mode, i32, with the shapes of `cute.argmax`. The first
     of equal ones; a NaN counts as the least. Elements outside of the tensor are 0.

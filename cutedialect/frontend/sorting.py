@@ -11,6 +11,7 @@ from cutedialect.dialects.cute import SortOp
 
 from .dtypes import DType, f16, f32, i16, i32, i64
 from .functions import coord, where
+from .modes import of_lines
 from .places import take_along
 from .reductions import matrix_of
 from .tile import Tile, View
@@ -38,6 +39,7 @@ def sort(
 ) -> tuple[Tile, tuple[Tile, ...]]: ...
 
 
+@of_lines
 def sort(tile: Any, mode: int = 1, *, descending: bool = False, values: Any = None) -> Any:
     """The elements of a tile in order along a mode: of each row with mode 1, the least first, or
     the greatest with `descending`.
@@ -66,6 +68,7 @@ def sort(tile: Any, mode: int = 1, *, descending: bool = False, values: Any = No
     return (found, moved[0]) if isinstance(values, Tile | View) else (found, moved)
 
 
+@of_lines
 def argsort(tile: object, mode: int = 1, *, descending: bool = False) -> Tile:
     """The coordinates along a mode, i32, of the elements in order, as `cute.sort` has them. It is
     stable: of equal elements the first comes first.

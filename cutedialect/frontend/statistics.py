@@ -7,6 +7,7 @@ import math
 from .dtypes import f32
 from .elementwise import exp, isfinite, log
 from .functions import where
+from .modes import of_lines
 from .reductions import Modes, along, matrix_of, modes_of, shaped
 from .tile import Tile
 from .trace import error
@@ -27,6 +28,7 @@ def _count(source: Tile, modes: tuple[int, ...]) -> int:
     return math.prod(source.shape[number] for number in modes)
 
 
+@of_lines
 def mean(tile: object, mode: Modes = None, *, keepdims: bool = True) -> Tile:
     """Mean of floats along a mode, with the shapes of `cute.sum`, in f32 of 16-bit floats: their
     sum over the tile's extent, elements outside of the tensor being zeros that count.
@@ -36,6 +38,7 @@ def mean(tile: object, mode: Modes = None, *, keepdims: bool = True) -> Tile:
     return along("add", wide, modes, keepdims) * (1.0 / _count(source, modes))
 
 
+@of_lines
 def var(tile: object, mode: Modes = None, *, correction: float = 0, keepdims: bool = True) -> Tile:
     """Variance of floats along a mode, with the shapes of `cute.sum`, in f32 of 16-bit floats: the
     sum of the squares of what is left beside the mean, over the tile's extent less `correction`.
@@ -50,6 +53,7 @@ def var(tile: object, mode: Modes = None, *, correction: float = 0, keepdims: bo
     return along("add", rest * rest, modes, keepdims) * (1.0 / (count - correction))
 
 
+@of_lines
 def logsumexp(tile: object, mode: Modes = None, *, keepdims: bool = True) -> Tile:
     """Logarithm of the sum of exponentials along a mode, with the shapes of `cute.sum`, in f32 of
     16-bit floats; by `cute.exp` and `cute.log` of differences from the maximum. -inf where all are.
@@ -62,6 +66,7 @@ def logsumexp(tile: object, mode: Modes = None, *, keepdims: bool = True) -> Til
     return shaped(log(total) + base, modes, keepdims)
 
 
+@of_lines
 def softmax(tile: object, mode: int = 1) -> Tile:
     """Exponentials over their sum along a mode, in f32 of 16-bit floats, by `cute.exp`; NaN where
     all are -inf.

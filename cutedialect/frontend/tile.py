@@ -133,7 +133,9 @@ class Tensor(Hinted):
         op = LocalTileOp(self.value, list(tile), list(coords))
         if copy is not None:
             op.attributes["tiled"] = TiledCopyAttr(copy)
-        return View(trace.insert(op, self.name).results[0], self, tile_origins(tile, coords))
+        made = View(trace.insert(op, self.name).results[0], self, tile_origins(tile, coords))
+        made.cut = tile, coords
+        return made
 
     __setitem__ = refuse_stores
 
@@ -163,6 +165,8 @@ class View(Hinted):
     """One tile of a tensor in global memory."""
 
     is_indexed: ClassVar[bool] = False
+    # Extents and coordinates in the tensor's own modes, where it is a tile at such.
+    cut: tuple[Sequence[int], Sequence[SSAValue]] | None = None
 
     def __init__(self, value: SSAValue, tensor: Tensor, origins: dict[int, Scalar]) -> None:
         self.value = value
@@ -201,6 +205,10 @@ class View(Hinted):
 
     def load(self) -> Tile:
         """Read the tile into registers; outside of the tensor it is 0. A vector is a column."""
+        if len(self.shape) > 2:
+            from .modes import loaded_parts
+
+            return loaded_parts(self)
         return Tile(current().insert(LoadOp(as_matrix(self).use())).results[0]).to(self.dtype)
 
     def to(self, dtype: object) -> Tile:
@@ -563,6 +571,10 @@ def elementwise(
     function: Callable[..., SSAValue], inputs: Sequence[Tile], shape: tuple[int, ...], dtype: DType
 ) -> Tile:
     """One `cute.map`: `function` gets an SSA value for each input and gives the result's."""
+    if len(shape) > 2:
+        from .modes import on_matrices
+
+        return on_matrices(function, inputs, shape, dtype)
     trace = current()
     values = [tile.use() for tile in inputs]
     block = Block(arg_types=[tile.fragment.element for tile in inputs])
@@ -576,6 +588,12 @@ def elementwise(
 def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The shape that all broadcast to: aligned from the left, 1 stretches."""
     rank = max(len(shape) for shape in shapes)
+    if rank > 2 and any(len(shape) != rank for shape in shapes):
+        raise error(
+            f"expected tiles of one rank, got {' and '.join(map(str, shapes))}; give the other "
+            "its modes of extent 1, as in t[None, :, :]",
+            code="CD-P2",
+        )
     padded = [shape + (1,) * (rank - len(shape)) for shape in shapes]
     result: list[int] = []
     for extents in zip(*padded, strict=True):

@@ -107,18 +107,17 @@ def test_each_has_a_test_and_no_other():
 
 
 def test_columns_in_turns_and_apart():
-    """By the lines of `interleave` and `split`."""
+    """By the lines of `join`, `interleave` and `split`."""
 
     @cute.kernel
     def program(X, Y, Z):
         x, y = (cute.local_tile(v, (8, 16), (0, 0)).load() for v in (X, Y))
         scope = {"cute": cute, "x": x, "y": y, "m": 8, "n": 16}
-        both, at = LINES["interleave"].split("`")[1::2]
-        exec(at, scope)
-        scope["x"] = eval(both, scope)
-        scope["at"] = cute.coord(x, 1)
-        even, odd = (eval(line, scope) for line in LINES["split"].split("`")[1:5:2])
-        result = cute.concatenate((scope["x"], even - x, odd - y))
+        turns = eval(LINES["interleave"].split("`")[1], scope)
+        scope["x"] = eval(LINES["join"].split("`")[1], scope)
+        parts = eval(LINES["split"].split("`")[1], scope)
+        even, odd = (cute.reshape(part, (8, 16)) for part in parts)
+        result = cute.concatenate((turns, even - x, odd - y))
         cute.copy(result, cute.local_tile(Z, (8, 64), (0, 0)))
 
     x, y = (np.random.default_rng(k).standard_normal((8, 16)).astype(np.float32) for k in (1, 2))

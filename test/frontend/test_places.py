@@ -175,7 +175,7 @@ def test_elements_that_hold_where_a_scan_says():
         (lambda t: cute.put_along(t, t, t[:4, :]), "expected a value for each of the numbers"),
         (lambda t: cute.put_along(t.to(cute.i64), t, 1, add=True), "at most 32 bits to add to"),
         (lambda t: cute.histogram(t.to(cute.f16), 9), "expected a tile of integers to count"),
-        (lambda t: cute.reshape(t, (4, 8)), "two modes with 64 elements"),
+        (lambda t: cute.reshape(t, (4, 8)), "expected a shape with 64 elements"),
         (lambda t: cute.concatenate(()), "expected a tile or more to concatenate"),
         (lambda t: cute.concatenate((t, t[:4, :])), "expected tiles of i32 with 8 lines"),
         (lambda t: cute.flip(t, None), "expected mode 0 .columns. or 1 .rows., got None"),
