@@ -12,8 +12,9 @@ import ml_dtypes
 import numpy as np
 
 import cutedialect as cute
+from cutedialect.choosing.choose import choose
 from cutedialect.choosing.gemm_problem import Problem as CostProblem
-from cutedialect.choosing.gemm_schedules import choose_schedule, gemm_schedules
+from cutedialect.choosing.gemm_schedules import GEMM_SPACE, gemm_schedules
 
 from .probe import Place, Probe
 
@@ -134,7 +135,7 @@ def gemm_probes() -> list[Probe]:
     for majors in ("NT", "TT", "NN"):
         # What large problems of bytes get, whose operands warps transpose in shared memory.
         across = (majors[0] == "N", majors[1] == "T")
-        large = choose_schedule(CostProblem(4096, 4096, 4096, 1, 8, 16, transposed=across))
+        large = choose(GEMM_SPACE, (CostProblem(4096, 4096, 4096, 1, 8, 16, transposed=across),))
         found += [
             GemmProbe(f"{dtype} {majors} {large.text()}", _beyond(large), dtype, majors,
                       schedule=large.text(), values="integers")

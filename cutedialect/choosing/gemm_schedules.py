@@ -21,7 +21,6 @@ import numpy as np
 
 from cutedialect.schedule import Schedule
 
-from .choose import choose
 from .gemm_price import (
     GemmPrice,
     estimated,
@@ -158,11 +157,6 @@ class GemmSpace:
 
 
 GEMM_SPACE = GemmSpace()
-
-
-def choose_schedule(*problems: Problem) -> Schedule:
-    """What is chosen for a problem, or for several in one launch."""
-    return choose(GEMM_SPACE, problems)
 
 
 class _Choice(NamedTuple):

@@ -13,7 +13,6 @@ import numpy as np
 
 from cutedialect.schedule import Schedule
 
-from .choose import choose
 from .gemm_price import estimated, facts_of, gemm_price, knows, shared_bytes
 from .gemm_problem import LINE, VECTOR, Problem, Tiling, ceil_div, tiling_of
 from .need import Limits, Need
@@ -29,7 +28,16 @@ _PARTS, _LEAST_STEPS = (1, 2, 4, 8), 4
 
 
 class TensorMemorySpace:
-    """The schedules of one product, or of several in one launch, whose operands TMA brings."""
+    """The schedules of one product, or of several in one launch, whose operands TMA brings.
+
+    >>> from cutedialect.atoms import usual_device
+    >>> from cutedialect.choosing.choose import choose
+    >>> for size in (8192, 100):
+    ...     problem = Problem(size, size, size, 1, 16, 16, device=usual_device("sm_100a"))
+    ...     print(choose(TENSOR_SPACE, (problem,)).text())
+    tile = (128,256,64), cluster = (2,1), swap_ab = no
+    tile = (128,64,64), cluster = (1,1), swap_ab = no
+    """
 
     name = "gemm in tensor memory"
 
@@ -66,19 +74,6 @@ def takes_tensor_schedules(problem: Problem, given: Schedule | None) -> bool:
     given how they are multiplied.
     """
     return problem.align >= VECTOR and (given is None or given.leaves_multiplies)
-
-
-def choose_tensor_schedule(*problems: Problem) -> Schedule:
-    """The schedule of the least price.
-
-    >>> from cutedialect.atoms import usual_device
-    >>> b200 = usual_device("sm_100a")
-    >>> print(choose_tensor_schedule(Problem(8192, 8192, 8192, 1, 16, 16, device=b200)).text())
-    tile = (128,256,64), cluster = (2,1), swap_ab = no
-    >>> print(choose_tensor_schedule(Problem(100, 100, 100, 1, 16, 16, device=b200)).text())
-    tile = (128,64,64), cluster = (1,1), swap_ab = no
-    """
-    return choose(TENSOR_SPACE, problems)
 
 
 @lru_cache(maxsize=512)

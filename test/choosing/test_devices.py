@@ -13,7 +13,7 @@ from cutedialect.choosing.gemm_price import cycles, gemm_price
 from cutedialect.choosing.gemm_problem import Problem
 from cutedialect.choosing.gemm_schedules import GEMM_SPACE
 from cutedialect.choosing.price import load, nearest, remark_on
-from cutedialect.choosing.tensor_memory_schedules import choose_tensor_schedule
+from cutedialect.choosing.tensor_memory_schedules import TENSOR_SPACE
 from cutedialect.frontend import gemm as gemm_module
 from cutedialect.frontend.attention_splits import processors_of
 
@@ -82,9 +82,9 @@ def test_prices_of_a_device_that_was_not_timed_say_what_they_follow_from():
     assert "the static model" in data.timings["of"]
     assert data.timings["longer_than_best"] < 1.03
     large = Problem(8192, 8192, 8192, 1, 16, 16, device=b200)
-    assert choose_tensor_schedule(large).cluster == (2, 1)
-    assert choose_tensor_schedule(large, replace(large, m=100)).cluster == (2, 1)
-    assert choose_tensor_schedule(large, replace(large, m=100)).split_k is None
+    assert choose(TENSOR_SPACE, (large,)).cluster == (2, 1)
+    assert choose(TENSOR_SPACE, (large, replace(large, m=100))).cluster == (2, 1)
+    assert choose(TENSOR_SPACE, (large, replace(large, m=100))).split_k is None
 
 
 def test_a_kernel_says_whose_timings_decided(monkeypatch):

@@ -20,7 +20,6 @@ from cutedialect.choosing.gemm_price import cycles, gemm_price, knows
 from cutedialect.choosing.gemm_problem import Problem, tiling_of
 from cutedialect.choosing.gemm_schedules import (
     GEMM_SPACE,
-    choose_schedule,
     gemm_schedules,
     raster_for,
 )
@@ -55,6 +54,11 @@ def tiles(problem: Problem, schedule: cute.Schedule) -> int:
     if schedule.swap_ab == "yes":
         m, n = n, m
     return problem.batch * -(-m // schedule.tile[0]) * -(-n // schedule.tile[1])
+
+
+def choose_schedule(*problems: Problem) -> cute.Schedule:
+    """What is chosen for a problem, or for several in one launch."""
+    return choose(GEMM_SPACE, problems)
 
 
 def fits(problem: Problem, schedule: cute.Schedule) -> bool:

@@ -12,8 +12,9 @@ import pytest
 
 import cutedialect as cute
 from cutedialect.backend.runtime import ptxas
+from cutedialect.choosing.choose import choose
 from cutedialect.choosing.gemm_problem import Problem
-from cutedialect.choosing.gemm_schedules import choose_schedule, gemm_schedules
+from cutedialect.choosing.gemm_schedules import GEMM_SPACE, gemm_schedules
 
 TYPES = {
     16: (np.float16, ml_dtypes.bfloat16),
@@ -119,7 +120,7 @@ def across(majors):
 @pytest.mark.parametrize("dtype", BYTES, ids=lambda dtype: np.dtype(dtype).name)
 def test_tiles_of_bytes_that_are_transposed(majors, dtype):
     """What is chosen for a large problem of 8-bit operands whose depth is not contiguous."""
-    chosen = choose_schedule(Problem(4096, 4096, 4096, 1, 8, 16, transposed=across(majors)))
+    chosen = choose(GEMM_SPACE, (Problem(4096, 4096, 4096, 1, 8, 16, transposed=across(majors)),))
     assert prod(chosen.tile[:2]) >= 128 * 128
     a, b = problem(chosen, dtype, 2 * chosen.tile[2] + 16, (-16, 16), majors)
     check_assembly(

@@ -34,6 +34,8 @@ PROGRAMS = {
 # What the targets take of all: mma.sync has no roles, and one warp issues what tcgen05 multiplies.
 TAKEN = {
     "sm_80": ["uniform"],
+    "sm_89": ["uniform"],
+    "sm_120a": ["uniform"],
     "sm_90a": ["uniform", "specialized", "alternate", "shifting", "corrected"],
     "sm_100a": ["uniform", "specialized", "corrected", "split"],
 }
