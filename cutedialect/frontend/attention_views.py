@@ -15,11 +15,12 @@ def split_heads(value: Any, heads: int) -> Any:
     """(B, H, ...) as (B, heads, H / heads, ...): a view."""
     value = viewable(value)
     shape = tuple(value.shape)
-    split = (shape[0], heads, shape[1] // heads, *shape[2:])
+    group = None if shape[1] is None else shape[1] // heads
+    split = (shape[0], heads, group, *shape[2:])
     if isinstance(value, TensorSpec):
         strides, align = _strides(value), value.align
         if strides[1] == 1:
-            bytes_ = split[2] * value.dtype.bits // 8
+            bytes_ = (group or 1) * value.dtype.bits // 8
             align = min(align, bytes_ & -bytes_) or align
         return TensorSpec(split, value.dtype, (strides[0], None, strides[1], *strides[2:]), align)
     return value.reshape(split)
@@ -31,7 +32,8 @@ def heads_as_rows(value: Any, heads: int) -> Any:
     """
     value = viewable(value)
     shape = tuple(value.shape)
-    rows = (shape[0], heads, shape[1] // heads * shape[2], *shape[3:])
+    count = None if None in shape[1:3] else shape[1] // heads * shape[2]
+    rows = (shape[0], heads, count, *shape[3:])
     if isinstance(value, TensorSpec):
         strides = _strides(value)
         step = strides[1] if shape[2] == 1 else strides[2]

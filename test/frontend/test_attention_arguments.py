@@ -124,3 +124,11 @@ def test_offsets_of_a_wrong_kind_are_seen_after_a_call_that_looks_the_same():
     for wrong in (OFFSETS, (OFFSETS,), (OFFSETS, OFFSETS, OFFSETS), "ab", 3):
         with pytest.raises(TypeError, match=r"^cu_seqlens: expected \(q_offsets, k_offsets\), got"):
             cute.attention(q, k, k, cu_seqlens=wrong, backend="emulator")
+
+
+def test_rows_of_an_output_may_be_unknown():
+    """Heads that share keys are the rows of one, however many its output has."""
+    q, k = (cute.TensorSpec((1, heads, 2, 64), "f16") for heads in (8, 2))
+    out = cute.TensorSpec((1, 8, None, 64), "f16")
+    kernel = cute.compile(cute.attention, q, k, k, out=out, arch="sm_80")
+    assert kernel.parameters["dims"] == (64, 64)
