@@ -26,9 +26,9 @@ _MOST_OF_A_TILE = 8
 _MOST_TRIPS, _MOST_TRIPS_THAT_HOLD = 400, 40
 # Steps of a team after which a case is not run to its end: of the usual ones, and of those for
 # bodies that these have not entered.
-_MOST_STEPS, _MOST_STEPS_FURTHER = 20_000, 1_000
-# More than one or two tiles have elements.
-_A_LARGE_NUMBER = 300
+_MOST_STEPS, _MOST_STEPS_FURTHER = 20_000, 2_000
+# More than several tiles have elements, and more than two; and tiles that are more than the first.
+_LARGE_NUMBERS, _MANY_TILES = (1000, 300), 13
 # Conditions that are tried one by one.
 _MOST_CONDITIONS = 16
 _ONE_TILE = "one tile of each extent"
@@ -251,7 +251,10 @@ def _cases(runs: _Runs) -> Iterator[None]:
     for name, inputs in _further(runs, base, extents, scalars, counts):
         if not runs.missed:
             return
-        runs.trips(name, inputs, _MOST_TRIPS, _MOST_STEPS_FURTHER)
+        # A loop may go on while a condition holds, which some cases say that it always does.
+        holds = bool(inputs.has_values or inputs.values)
+        most = _MOST_TRIPS_THAT_HOLD if holds else _MOST_TRIPS
+        runs.trips(name, inputs, most, _MOST_STEPS_FURTHER)
         yield
 
 
@@ -279,8 +282,8 @@ def _further(
             yield name, base.but(tiles={key: tiles}, absent=1)
     together = dict.fromkeys((*extents, *(key for key, unit in units.items() if unit > 1)))
     several = base
-    for tiles in (_SOME_TILES, counts[-1]):
-        for number in dict.fromkeys((1, _A_LARGE_NUMBER if scalars else 1)):
+    for tiles in (_SOME_TILES, max(counts[-1], _MANY_TILES)):
+        for number in (1, *_LARGE_NUMBERS) if scalars else (1,):
             numbers = dict.fromkeys(together, tiles) | dict.fromkeys(scalars, number)
             for absent in (0, 1):
                 several = base.but(tiles=numbers, absent=absent)
