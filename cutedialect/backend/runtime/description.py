@@ -129,6 +129,23 @@ def read_description(text: str) -> dict[str, Any]:
         return read
     if format_ != _BEFORE:
         raise ValueError(f"expected a description of format {FORMAT} or {_BEFORE}, got {format_}")
+    for launch in read["launches"]:
+        launch["attributes"]["programmatic_stream_serialization_allowed"] = False
+    for holder, place in _expressions_before(read):
+        tree = rewritten(ast.parse(holder[place], mode="eval").body)
+        holder[place] = ast.unparse(parsed(ast.unparse(tree)))
+    return read | {
+        "format": FORMAT,
+        "requires": [],
+        "grammar": GRAMMAR.splitlines(),
+        "functions": FUNCTIONS,
+    }
+
+
+def _expressions_before(read: dict[str, Any]) -> list[tuple[Any, Any]]:
+    """Where expressions stand in a description of the format before: what holds each, and its key
+    or position there.
+    """
     places: list[tuple[Any, Any]] = []
     for argument in read["arguments"]:
         view = argument["from"] or {}
@@ -144,7 +161,6 @@ def read_description(text: str) -> dict[str, Any]:
     places += [(space, "elements") for space in read["workspaces"]]
     places += [(value, "value") for value in read["values"]]
     for launch in read["launches"]:
-        launch["attributes"]["programmatic_stream_serialization_allowed"] = False
         places += [(launch["grid"], place) for place in range(3)]
         for parameter in launch["parameters"]:
             map_ = parameter.get("tensor_map")
@@ -155,15 +171,7 @@ def read_description(text: str) -> dict[str, Any]:
             places += [
                 (map_[key], place) for key in ("dims", "strides") for place in _all(map_[key])
             ]
-    for holder, place in places:
-        tree = rewritten(ast.parse(holder[place], mode="eval").body)
-        holder[place] = ast.unparse(parsed(ast.unparse(tree)))
-    return read | {
-        "format": FORMAT,
-        "requires": [],
-        "grammar": GRAMMAR.splitlines(),
-        "functions": FUNCTIONS,
-    }
+    return places
 
 
 _FIELDS = ("shape", "stride")

@@ -246,6 +246,11 @@ class _Writer:
         self.tensors[op.results[0]] = (self.tensors[source][0], shape, stride)
 
     def _expression(self, op: Any, type_: str) -> str:
+        text = self._of_launch(op, type_)
+        return self._arithmetic(op, type_) if text is None else text
+
+    def _of_launch(self, op: Any, type_: str) -> str | None:
+        """What an op asks of the arguments and the device; None where it computes with numbers."""
         if op.name in ("cute.dim", "cute.stride"):
             return self._query(op)
         if op.name == "cute.sm_count":
@@ -264,6 +269,9 @@ class _Writer:
             return f"len({self.groups[op.operands[0]]})"
         if op.name == "cute.member" and type_ in _INTEGERS:
             return f"{self.groups[op.operands[0]]}[{self.names[op.operands[1]]}]"
+        return None
+
+    def _arithmetic(self, op: Any, type_: str) -> str:
         operands = [self.names[operand] for operand in op.operands]
         if op.name == "arith.constant":
             value = op.properties["value"].value.data

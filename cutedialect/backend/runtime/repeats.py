@@ -102,21 +102,12 @@ def repeat_of(
         lines.append("if forward._current_level >= 0 or tracing() is not None: return None")
     lines += [f"p{place} = {text.pointers[place]}" for place in addresses if place not in made]
     lines += [f"if p{one} == p{other}: return None" for one, other in apart]
-    for at, each in enumerate(overlaps):
-        one, other = f"p{each.written}", f"p{each.other}"
-        text.names |= {f"m{at}": each.written_bytes, f"n{at}": each.other_bytes}
-        same = f" and {one} != {other}" if each.may_be_same else ""
-        lines.append(f"if {one} < {other} + n{at} and {other} < {one} + m{at}{same}: return None")
+    lines += text.looks_at_overlaps(overlaps)
     for place in made:
         lines.append(f"a{place} = make{place}(a0, stream)")
         if place in addresses:
             lines.append(f"p{place} = {text.pointers[place]}")
-    if any(remainders.values()):
-        text.names["remainders"] = tuple(remainders.values())
-        each = _tuple([f"p{place} & low" for place in remainders])
-        lines.append(f"if {each} != remainders: return None")
-    elif remainders:
-        lines.append(f"if ({' | '.join(f'p{place}' for place in remainders)}) & low: return None")
+    lines += text.looks_at_remainders(remainders)
     if text.numbers:
         lines.append(f"numbers = {_tuple(text.numbers)}")
     else:
@@ -127,11 +118,7 @@ def repeat_of(
         f"run({pointers}, numbers, handle)",
     ]
     if text.has_torch:
-        tensors = [f"a{place}" for place in written if is_torch(values[place])]
-        if tensors:
-            lines.append(f"bump([{', '.join(tensors)}])")
-        used = [f"a{place}" for place in text.pointers]
-        lines.append(f"if stream is not None: record_use([{', '.join(used)}], stream)")
+        lines += text.told_to_torch([place for place in written if is_torch(values[place])])
     result = ", ".join(f"a{place}" for place in returned) or "True"
     lines.append(f"return {result}")
     return _function(text.names, lines, len(values))
@@ -150,6 +137,36 @@ class _Text:
         self.pointers: dict[int, str] = {}
         self.numbers: list[str] = []
         self.has_torch = any(map(is_torch, values))
+
+    def looks_at_overlaps(self, overlaps: Sequence[Overlap]) -> list[str]:
+        """Lines that leave a call to a full look whose arrays share memory otherwise."""
+        lines: list[str] = []
+        for at, overlap in enumerate(overlaps):
+            one, other = f"p{overlap.written}", f"p{overlap.other}"
+            self.names |= {f"m{at}": overlap.written_bytes, f"n{at}": overlap.other_bytes}
+            same = f" and {one} != {other}" if overlap.may_be_same else ""
+            condition = f"{one} < {other} + n{at} and {other} < {one} + m{at}{same}"
+            lines.append(f"if {condition}: return None")
+        return lines
+
+    def looks_at_remainders(self, remainders: Mapping[int, int]) -> list[str]:
+        """Lines that leave a call to a full look whose addresses have other remainders."""
+        if any(remainders.values()):
+            self.names["remainders"] = tuple(remainders.values())
+            parts = _tuple([f"p{place} & low" for place in remainders])
+            return [f"if {parts} != remainders: return None"]
+        if remainders:
+            either = " | ".join(f"p{place}" for place in remainders)
+            return [f"if ({either}) & low: return None"]
+        return []
+
+    def told_to_torch(self, written: Sequence[int]) -> list[str]:
+        """Lines that raise the versions of the tensors that are written, and keep the memory of all
+        until a stream is through.
+        """
+        lines = [f"bump([{', '.join(f'a{place}' for place in written)}])"] if written else []
+        used = ", ".join(f"a{place}" for place in self.pointers)
+        return [*lines, f"if stream is not None: record_use([{used}], stream)"]
 
     def describe(self, values: Sequence[Any]) -> bool:
         """False where there is no telling without a full look."""

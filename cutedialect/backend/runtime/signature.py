@@ -169,8 +169,15 @@ def with_tensor_stores(signature: Signature, module: Any, host: Any) -> Signatur
                 launch.name == "cute.launch"
                 and launch.kernel.string_value() == kernel.sym_name.data
             ):
-                given = [each for each in launch.args if _is_map(each)]
-                stored.update(_argument(given[position]) for position in positions)
+                maps_of_launch = [argument for argument in launch.args if _is_map(argument)]
+                stored.update(_argument(maps_of_launch[position]) for position in positions)
+    return _with_whole_rows(signature, stored, groups)
+
+
+def _with_whole_rows(signature: Signature, stored: set[int], groups: bool) -> Signature:
+    """The signature whose parameters at positions that are stored, and written members of groups,
+    have rows that TMA stores.
+    """
     parameters = list(signature.parameters)
     for position, parameter in enumerate(parameters):
         if isinstance(parameter, TensorParameter) and position in stored:

@@ -22,7 +22,6 @@ import pytest
 import cutedialect as cute
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.frontend import launch as launch_module
-from cutedialect.frontend import ready_call
 
 attention_module = import_module("cutedialect.frontend.attention")
 gemm_module = import_module("cutedialect.frontend.gemm")
@@ -200,7 +199,8 @@ def test_attention_moves_addresses_too(cuda: Any, checked: list[int], torch: Any
 
 
 def test_places_cover_all_arrays_of_a_call() -> None:
-    assert len(ready_call._INPUTS) + 2 == gemm_module._AUX + 1
+    assert len(gemm_module.ARRAYS) == gemm_module._AUX + 1
+    assert gemm_module.ARRAYS[gemm_module._OUT] == "out"
 
 
 def steps(call: Callable[[], object]) -> int:
