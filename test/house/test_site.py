@@ -132,13 +132,20 @@ def test_every_public_name_is_used_in_a_program_that_is_run():
 @pytest.mark.timeout(300)  # the cookbook compiles and runs all of its kernels
 @pytest.mark.parametrize(
     "name",
-    ["index", "cookbook", "cupy", *(f"cookbook/{p.stem}" for p in DOCS.glob("cookbook/*.md"))],
+    ["index", "cookbook", "cupy", "cookbook/lines", "cookbook/atomics"],
 )
 def test_the_code_of_a_page_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code = tmp_path / f"{Path(name).name}.py"
     code.write_text(documents.program((DOCS / f"{name}.md").read_text()))
     load(code)
+
+
+@pytest.mark.some(6)
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", sorted({*RECIPES} - {"cookbook/lines", "cookbook/atomics"}))
+def test_the_kernel_of_a_recipe_is_right(name, tmp_path, monkeypatch):
+    test_the_code_of_a_page_runs(name, tmp_path, monkeypatch)
 
 
 def test_the_gallery_has_each_picture_that_its_code_makes():
