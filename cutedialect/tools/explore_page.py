@@ -45,7 +45,8 @@ _SCRIPT = """
 const config = JSON.parse(document.getElementById('config').textContent);
 const at = id => document.getElementById(id);
 const source = at('source'), panels = ['stages', 'ptx', 'layouts', 'remarks', 'run', 'timeline'];
-let kind = config.kind, timer = 0, asked = 0, shown = null;
+// What the last run gave, and the last one that has stages.
+let kind = config.kind, timer = 0, asked = 0, shown = {}, staged = {stages: []};
 
 function node(tag, text, name) {
   const made = document.createElement(tag);
@@ -61,9 +62,9 @@ function select(panel) {
 }
 function number() {
   const lines = source.value.split('\\n'), count = lines.length, marked = new Map();
-  for (const remark of (shown && shown.remarks) || []) if (remark.line)
+  for (const remark of shown.remarks || []) if (remark.line)
     marked.set(remark.line, (marked.get(remark.line) || '') + remark.message + '\\n');
-  const error = shown && shown.error;
+  const error = shown.error;
   if (error && error.line) marked.set(error.line, error.message);
   at('numbers').replaceChildren(...Array.from({length: count}, (_, i) => {
     const line = node('div', String(i + 1), marked.has(i + 1) ? 'has' : '');
@@ -80,7 +81,7 @@ function light(line) {
     one.classList.toggle('mark', line !== 0 && Number(one.dataset.line) === line);
 }
 function stage() {
-  const found = (shown.stages || [])[at('stage').selectedIndex];
+  const found = staged.stages[at('stage').selectedIndex];
   const only = at('only').checked;
   at('lines').replaceChildren(...(found ? found.lines : [])
     .filter(([mark]) => !only || mark !== ' ')
@@ -99,6 +100,7 @@ function show(result) {
   at('printed').textContent = result.printed || '';
   number();
   if (result.stages && result.stages.length) {
+    staged = result;
     at('stage').replaceChildren(...result.stages.map(one => node('option', one.name)));
     if (result.stages.some(one => one.name === before)) at('stage').value = before;
     stage();
@@ -161,7 +163,7 @@ source.addEventListener('keydown', event => {
 at('target').onchange = at('schedule').onchange = run;
 at('stage').onchange = at('only').onchange = stage;
 at('as-ir').onclick = () => {
-  const found = (shown.stages || [])[at('stage').selectedIndex];
+  const found = staged.stages[at('stage').selectedIndex];
   if (found) edit(found.lines.filter(([mark]) => mark !== '-').map(([, text]) => text).join('\\n'),
     'ir');
 };
