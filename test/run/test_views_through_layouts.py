@@ -218,6 +218,36 @@ def test_tiled_copies_and_multiplies_of_values_are_those_of_attributes():
     assert np.array_equal(d, a.astype(np.float32) @ b.T.astype(np.float32))
 
 
+# What is stored to a buffer in shared memory is loaded through another layout of it.
+BUFFER = """
+!G = !cute.memref<f32, gmem, align<16>, "(16,32):(32,1)">
+!S = !cute.memref<f32, smem, align<128>, "(16,32):(32,1)">
+!V = !cute.memref<f32, smem, align<64>, "(7,64):(64,1)">
+!H = !cute.memref<f32, gmem, align<16>, "(7,64):(64,1)">
+cute.kernel @k(%A: !G, %B: !H) {
+  %zero = arith.constant 0 : i32
+  %s = cute.alloc_smem : !S
+  %a = cute.local_tile %A, [16, 32], (%zero, %zero) : !G -> !G
+  %x = cute.load %a : !G -> !cute.fragment<f32, "(16,32)">
+  cute.copy %x, %s : !cute.fragment<f32, "(16,32)"> -> !S
+  %layout = cute.static : !cute.layout<"(7,64):(64,1)">
+  %at = cute.static : !cute.int_tuple<"16">
+  %v = cute.make_view %s, %layout at %at : !S, !cute.layout<"(7,64):(64,1)">, !cute.int_tuple<"16"> -> !V
+  %y = cute.load %v : !V -> !cute.fragment<f32, "(7,64)">
+  %b = cute.local_tile %B, [7, 64], (%zero, %zero) : !H -> !H
+  cute.copy %y, %b : !cute.fragment<f32, "(7,64)"> -> !H
+}
+"""  # noqa: E501
+
+
+def test_a_buffer_in_shared_memory_is_viewed():
+    a, b = ints(16, 32), np.full((7, 64), np.nan, np.float32)
+    ptx = lowered(BUFFER)
+    threads = int(ptx.split(".reqntid ")[1].split(",")[0])
+    launch(ptx, "k", (1,), threads, [a, b], dynamic_smem=4096)
+    assert np.array_equal(b, a.reshape(-1)[16 : 16 + 448].reshape(7, 64))
+
+
 def refused(body):
     """The message of a kernel's refusal, whose line is that of the mistake."""
     kernel = cute.kernel(body)

@@ -39,3 +39,15 @@ cute.kernel @tiled(%a: !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)">, %i:
   // CHECK: %c = cute.partition %a, %i by %mma {side = "C"} :
   %c = cute.partition %a, %i by %mma {side = "C"} : !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)">, !cute.tiled_mma<"(mma_m16n8k16_f32_f16; (2,2,1):(1,2,0); (32:1,(8,2,2):(1,16,8),16:1))"> -> !cute.memref<f16, gmem, align<4>, "((2,2),2,(2,2)):((1,512),2048,(8,32))">
 }
+
+// CHECK-LABEL: cute.kernel @sides
+cute.kernel @sides(%a: !cute.memref<f16, gmem, align<16>, "(8,8):(8,1)">, %i: i32) {
+  %threads = cute.static : !cute.layout<"(8,4):(4,1)">
+  %values = cute.static : !cute.layout<"(1,2):(2,1)">
+  %copy = cute.make_tiled_copy %threads, %values : !cute.layout<"(8,4):(4,1)">, !cute.layout<"(1,2):(2,1)"> -> !cute.tiled_copy<"((4,8),2):((16,1),8)", tiler = "(8,8)">
+  // A row of 8 elements where ldmatrix reads, two elements where it writes
+  // CHECK: %s = cute.partition %a, %i by %copy {side = "S", atom = "ldmatrix_x1"} :
+  %s = cute.partition %a, %i by %copy {side = "S", atom = "ldmatrix_x1"} : !cute.memref<f16, gmem, align<16>, "(8,8):(8,1)">, !cute.tiled_copy<"((4,8),2):((16,1),8)", tiler = "(8,8)"> -> !cute.memref<f16, gmem, align<16>, "(8,1,1):(1,64,8)">
+  // CHECK: %d = cute.partition %a, %i by %copy {side = "D", atom = "ldmatrix_x1"} :
+  %d = cute.partition %a, %i by %copy {side = "D", atom = "ldmatrix_x1"} : !cute.memref<f16, gmem, align<16>, "(8,8):(8,1)">, !cute.tiled_copy<"((4,8),2):((16,1),8)", tiler = "(8,8)"> -> !cute.memref<f16, gmem, align<4>, "(2,1,1):(1,64,8)">
+}

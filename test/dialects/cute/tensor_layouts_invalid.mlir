@@ -156,5 +156,15 @@ cute.kernel @partitions(%a: !cute.memref<f32, gmem, align<16>, "(16,64):(64,1)">
 
 // -----
 
+cute.kernel @copy_atom(%a: !cute.memref<f16, gmem, align<16>, "(8,8):(8,1)">, %i: i32) {
+  %t = cute.static : !cute.layout<"(8,4):(4,1)">
+  %v = cute.static : !cute.layout<"(1,2):(2,1)">
+  %c = cute.make_tiled_copy %t, %v : !cute.layout<"(8,4):(4,1)">, !cute.layout<"(1,2):(2,1)"> -> !cute.tiled_copy<"((4,8),2):((16,1),8)", tiler = "(8,8)">
+  // expected-error @+1 {{ldmatrix_x3}}
+  %s = cute.partition %a, %i by %c {side = "S", atom = "ldmatrix_x3"} : !cute.memref<f16, gmem, align<16>, "(8,8):(8,1)">, !cute.tiled_copy<"((4,8),2):((16,1),8)", tiler = "(8,8)"> -> !cute.memref<f16, gmem, align<16>, "(8,1,1):(1,64,8)">
+}
+
+// -----
+
 // expected-error @+1 {{expected}}
 func.func private @text(!cute.tiled_mma<"mma_m16n8k16_f32_f16">)
