@@ -178,22 +178,21 @@ def _kernel(
     options: Mapping[str, Any],
     variants: Variants | None = None,
 ) -> Kernel:
-    constants = program.constants({k: v for k, v in options.items() if k not in OPTIONS})
-    schedule = as_schedule(options.get("schedule"))
     backend = options.get("backend") or "auto"
-    arch = options.get("arch") or default_arch(backend)
-    spills = checked_spills(options.get("spills") or program.spills)
-    protocol = checked_protocol(options.get("protocol") or program.protocol)
-    keys = tuple(None if spec is None else spec.key() for spec in specs)
-    text = schedule.text() if schedule is not None else ""
-    known = None
-    with suppress(TypeError):  # a compile-time value without a hash is compiled at each call
-        given = tuple((name, exact(value)) for name, value in sorted(constants.items()))
-        promised = spills, protocol
-        known = (program, version(program.function), keys, given, text, arch, backend, promised)
+    asked = _Asked(
+        program,
+        tuple(specs),
+        program.constants({k: v for k, v in options.items() if k not in OPTIONS}),
+        as_schedule(options.get("schedule")),
+        options.get("arch") or default_arch(backend),
+        backend,
+        checked_spills(options.get("spills") or program.spills),
+        checked_protocol(options.get("protocol") or program.protocol),
+    )
+    known = asked.known()
     open_call = None
     if program.leaves_open(options):
-        open_call = _open_call(program, specs, options, constants, schedule, arch, backend)
+        open_call = _open_call(asked, options)
         if known is not None:
             # What tuning found is one thing for each class of problems.
             known = (*known, tuple(open_call.parameters), open_call.problem)
@@ -202,44 +201,77 @@ def _kernel(
         misspelled = environment.check()
         if misspelled:
             announce_environment(misspelled)
-        check_arch(arch)
+        check_arch(asked.arch)
         if open_call is not None:
-            promised = program.in_bounds, spills, protocol
-            what = keys, constants, promised, tuple(open_call.parameters)
             found = open_call.kernel(
-                program_key(program.function, what, text, arch),
+                asked.key(tuple(open_call.parameters)),
                 lambda filled: _kernel(program, specs, {**options, **filled.call()}, variants),
             )
         else:
-            found = _compile(
-                program, specs, constants, schedule, options, arch, backend, keys, spills, protocol,
-                variants,
-            )  # fmt: skip
+            found = _compile(asked, options, variants)
         if known is not None:
             _kernels[known] = found
     return found
 
 
-def _open_call(
-    program: KernelFunction,
-    specs: Sequence[Spec],
-    options: Mapping[str, Any],
-    constants: Mapping[str, object],
-    schedule: Schedule | None,
-    arch: str,
-    backend: str,
-) -> OpenCall:
+@dataclass
+class _Asked:
+    """A kernel that is asked for: what is traced anew by each call of this, where it runs, and what
+    is promised of it. It can be pickled if the arguments can.
+    """
+
+    program: KernelFunction
+    specs: tuple[Spec, ...]
+    constants: Mapping[str, object]
+    schedule: Schedule | None
+    arch: str
+    backend: str
+    spills: str
+    protocol: Unproved
+
+    def __call__(self) -> ModuleOp:
+        return self.program.trace(self.specs, self.constants, self.schedule)
+
+    @property
+    def keys(self) -> tuple[object, ...]:
+        return tuple(None if spec is None else spec.key() for spec in self.specs)
+
+    @property
+    def text(self) -> str:
+        return "" if self.schedule is None else self.schedule.text()
+
+    def known(self) -> tuple[object, ...] | None:
+        """What tells it from others in this process; None with a compile-time value that has no
+        hash, which is compiled at each call.
+        """
+        program, promised = self.program, (self.spills, self.protocol)
+        with suppress(TypeError):
+            given = tuple((name, exact(value)) for name, value in sorted(self.constants.items()))
+            what = version(program.function), self.keys, given, self.text
+            return (program, *what, self.arch, self.backend, promised)
+        return None
+
+    def key(self, *more: object) -> str | None:
+        """What tells what it is compiled to from that of others on disk."""
+        promised = self.program.in_bounds, self.spills, self.protocol
+        what = self.keys, self.constants, promised, *more
+        return program_key(self.program.function, what, self.text, self.arch)
+
+
+def _open_call(asked: _Asked, options: Mapping[str, Any]) -> OpenCall:
     """A call that leaves parameters of its program open."""
     from .open_parameters import OpenCall, has_tunings
     from .tunable import tensor_class
 
+    program = asked.program
     left = {name: values for name, values in program.open.items() if name not in options}
     problem = ""
     if has_tunings():
-        problem = ", ".join(
-            tensor_class(spec, name) for spec, name in zip(specs, program.parameters, strict=True)
-        )
-    return OpenCall(program, left, problem, constants, schedule, arch, backend)
+        pairs = zip(asked.specs, program.parameters, strict=True)
+        problem = ", ".join(tensor_class(spec, name) for spec, name in pairs)
+    return OpenCall(
+        program, left, problem, asked.constants, asked.schedule, asked.arch, asked.backend
+    )
 
 
 def forget_open(program: KernelFunction) -> None:
@@ -253,37 +285,22 @@ def forget_open(program: KernelFunction) -> None:
             del _kernels[key]
 
 
-def _compile(
-    program: KernelFunction,
-    specs: Sequence[Spec],
-    constants: Mapping[str, object],
-    schedule: Schedule | None,
-    options: Mapping[str, Any],
-    arch: str,
-    backend: str,
-    keys: tuple[object, ...],
-    spills: str,
-    protocol: Unproved,
-    variants: Variants | None,
-) -> Kernel:
-    text = schedule.text() if schedule is not None else ""
-    promised = program.in_bounds, spills, protocol
-    key = program_key(program.function, (keys, dict(constants), promised), text, arch)
-
-    trace = _Traced(program, tuple(specs), dict(constants), schedule)
+def _compile(asked: _Asked, options: Mapping[str, Any], variants: Variants | None) -> Kernel:
+    program, constants, schedule = asked.program, asked.constants, asked.schedule
 
     def lowered(chosen: Schedule | None) -> CompiledProgram:
-        module = replace(trace, schedule=chosen)()
-        return lower(module, program.symbol, arch, protocol=protocol)
+        module = replace(asked, schedule=chosen)()
+        return lower(module, program.symbol, asked.arch, protocol=asked.protocol)
 
     def make() -> CompiledProgram:
         with collections_held_back():
-            return replace(compiled_by_default(lowered, schedule), spills=spills)
+            return replace(compiled_by_default(lowered, schedule), spills=asked.spills)
 
-    compiled = cached_program(key, make)
+    compiled = cached_program(asked.key(), make)
+    trace = asked
     if compiled.instead:
-        trace = replace(trace, schedule=Schedule.parse(compiled.instead))
-    stages = partial(_stages, trace, program.symbol, arch)
+        trace = replace(asked, schedule=Schedule.parse(compiled.instead))
+    stages = partial(_stages, trace, program.symbol, asked.arch)
     kept = {name: value for name, value in options.items() if name != "stream"}
 
     def nearest() -> str | None:
@@ -291,18 +308,18 @@ def _compile(
 
         def compiled_with(other: Schedule) -> Kernel:
             if variants is not None:
-                return _kernel(program, specs, kept | variants.options(other), variants)
+                return _kernel(program, asked.specs, kept | variants.options(other), variants)
             changed = {**kept, "schedule": other}
             # The tile of a program that takes it as a compile-time value.
             if done.tile is not None and constants.get("tile") == done.tile != other.tile:
                 changed["tile"] = other.tile or done.tile
-            return _kernel(program, specs, changed)
+            return _kernel(program, asked.specs, changed)
 
         given = variants.given if variants is not None else schedule or Schedule()
         found = nearest_schedule(given, done, compiled_with)
         return None if found is None else found.text()
 
-    kernel = Kernel(compiled, stages, backend=backend, trace=trace, nearest=nearest)  # type: ignore[arg-type]
+    kernel = Kernel(compiled, stages, backend=asked.backend, trace=trace, nearest=nearest)  # type: ignore[arg-type]
     folder = environment.dump_dir()
     if folder is not None:
         dump(kernel, folder)
@@ -354,19 +371,6 @@ def _renamed(kernel: Kernel, name: str) -> ModuleOp:
         if isinstance(op, LaunchOp):
             op.properties["kernel"] = SymbolRefAttr(names[op.kernel.string_value()])
     return module
-
-
-@dataclass(frozen=True)
-class _Traced:
-    """A call traces the program for these arguments anew. It can be pickled if they can."""
-
-    program: KernelFunction
-    specs: tuple[Spec, ...]
-    constants: Mapping[str, object]
-    schedule: Schedule | None
-
-    def __call__(self) -> ModuleOp:
-        return self.program.trace(self.specs, self.constants, self.schedule)
 
 
 def _stages(trace: Callable[[], ModuleOp], name: str, arch: str) -> dict[str, str]:
