@@ -26,6 +26,8 @@ _STREAMED_KEYS, _FEW_STREAMED_KEYS, _WIDE = 64, 32, 192
 _THREADS_OF_GROUP = 128
 # Heads that begin with their longest blocks together, where blocks see unequal numbers of rows.
 _HEADS_OF_SECTION = 32
+# Heads of more dimensions leave L2 for fewer.
+_WIDEST_IN_SECTIONS = 128
 _ELEMENT_BYTES = 2
 # Tangents of capped scores, as a share of the scores.
 _CAPPED = 1
@@ -36,7 +38,7 @@ class _Row:
     """A tile (keys, rows) for heads of up to so many dimensions, and the warps that compute over
     (keys, rows); None leaves them to the passes. Of problems with one of the facts `without` it is
     no tile: its threads have no registers for them. With one of the facts `apart` they have none
-    for the scores of the next trip. `overlap` and `epilogue` are those of the schedule.
+    for the scores of the next trip. `overlap`, `epilogue` and `stages` are those of the schedule.
     """
 
     widest: int
@@ -46,6 +48,7 @@ class _Row:
     apart: tuple[str, ...] = ("is_sliced",)
     overlap: Overlap | None = None
     epilogue: Epilogue | None = None
+    stages: int | None = None
 
     def suits(self, problem: AttentionBackwardProblem) -> bool:
         facts = vars(problem)
@@ -58,6 +61,7 @@ class _Row:
         facts = vars(problem)
         is_apart = any(facts[name] for name in self.apart)
         is_uneven = problem.is_masked and not (problem.has_window or problem.is_sliced)
+        in_sections = is_uneven and problem.widest <= _WIDEST_IN_SECTIONS
         return Schedule(
             tile=self.tile,
             warps=self.warps,
@@ -65,16 +69,18 @@ class _Row:
             split_loops="no",
             overlap="no" if is_apart else self.overlap,
             epilogue=self.epilogue,
-            order="sections" if is_uneven else None,
-            raster=_HEADS_OF_SECTION if is_uneven else None,
+            stages=self.stages,
+            order="sections" if in_sections else None,
+            raster=_HEADS_OF_SECTION if in_sections else None,
         )
 
 
 # Of warpgroups: those first that multiply most for each row that is loaded. A thread holds both
 # gradients of its keys beside the scores and their slopes. With the next trip's scores beside the
-# sums heads of 64 take 6 % longer; those of 256 have a second stage where results take no memory.
+# sums heads of 64 take 6 % longer; with two stages their slopes have two buffers. Heads of 256 have
+# a second stage where results take no memory.
 _GROUP_ROWS = (
-    _Row(64, (128, 128), (8, 1), without=("has_window",), overlap="no"),
+    _Row(64, (128, 128), (8, 1), without=("has_window",), overlap="no", stages=2),
     _Row(128, (128, 64), (8, 1)),
     _Row(128, (64, 64), (4, 1), apart=("is_sliced", "is_capped")),
     _Row(192, (64, 64), (4, 2)),

@@ -40,3 +40,20 @@ def test_fields_of_a_schedule_are_kept():
     schedule = Schedule(tile=(64, 64))
     problem = AttentionBackwardProblem((128, 128))
     assert choose(ATTENTION_BACKWARD, problem, schedule).tile == (64, 64)
+
+
+def test_blocks_of_unequal_length_begin_with_the_longest_of_many_heads():
+    assert chosen(is_masked=True).order == "sections"
+    assert chosen().order is None
+    assert chosen(is_masked=True, has_window=True).order is None
+    # L2 holds the rows of few heads of 256.
+    wide = chosen(d=256, is_masked=True, adds=False)
+    assert (wide.order, wide.epilogue) == (None, "direct")
+
+
+def test_the_next_trip_begins_early_where_registers_suffice():
+    assert chosen().overlap is None
+    assert chosen(is_sliced=True).overlap == "no"
+    assert chosen(is_capped=True).overlap == "no"
+    narrow = chosen(d=64)
+    assert (narrow.overlap, narrow.stages) == ("no", 2)

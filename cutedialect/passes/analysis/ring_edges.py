@@ -211,12 +211,19 @@ def is_read_by_multiplies(readers: Iterable[Operation]) -> bool:
 # The plan
 
 
+def planned_stages(edges: Iterable[Edge], stages: int) -> dict[Edge, int]:
+    """The stages of edges where those of the innermost loops have so many."""
+    depths = {edge: depth(edge.block) for edge in edges}
+    deepest = max(depths.values(), default=0)
+    return {e: stages_of(e, stages if at == deepest else 1) for e, at in depths.items()}
+
+
 def plan_rings(kernel: KernelOp, stages: int) -> list[Ring]:
     """The rings of a kernel that is not split yet; the ops at their ends are marked."""
     edges = edges_of(kernel)
     depths = {edge: depth(edge.block) for edge in edges}
     deepest = max(depths.values(), default=0)
-    given = {e: stages_of(e, stages if at == deepest else 1) for e, at in depths.items()}
+    given = planned_stages(edges, stages)
     waiting = [edge for edge, at in depths.items() if 0 < at < deepest]
     more = sum(stage_bytes(alloc) for edge in waiting for alloc in edge.buffers)
     staged = [(alloc, given[edge]) for edge in edges for alloc in edge.buffers]

@@ -105,7 +105,9 @@ def _is_number(op: Operation) -> bool:
     kind = type(op)
     if kind is scf.YieldOp:
         return True
-    if op.regions or not is_pure(op) or kind is IndexOp or kind is StageOp:
+    if op.regions or not is_pure(op) or kind is IndexOp:
+        return False
+    if isinstance(op, StageOp) and isinstance(op.index.owner, IndexOp):
         return False
     return not any(type(each.type) is FragmentType for each in (*op.operands, *op.results))
 

@@ -65,12 +65,14 @@ from cutedialect.passes.analysis.resource_plan import (
     stages_of_results,
 )
 from cutedialect.passes.analysis.ring_edges import depth, edges_of, stages_of
+from cutedialect.passes.analysis.smem_layouts import OPERAND
 from cutedialect.passes.anchors import KernelPass
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import ScalarBuilder, cloned, erase, insert_before, ring_of
 from cutedialect.passes.roles.assign_warp_roles import roles_of
 from cutedialect.passes.schedule.multiplies_ahead import schedule_multiplies_ahead
 from cutedialect.passes.schedule.multiply_chains import schedule_chains, schedule_tensor_chains
+from cutedialect.passes.schedule.operand_stages import stage_operands
 from cutedialect.schedule import Schedule, replace_set
 
 
@@ -93,6 +95,10 @@ class ScheduleLoopsPass(KernelPass):
             stages = self._allocate(kernel, _ring_use(kernel), asked, MOST_RING_STAGES)
             if kernel.choices.overlaps_multiplies:
                 schedule_chains(kernel, stages)
+            written = [op for op in ops_of(kernel, AllocSmemOp) if OPERAND in op.attributes]
+            if written:
+                stage_operands(kernel, written, stages)
+            if kernel.choices.overlaps_multiplies:
                 schedule_multiplies_ahead(kernel, stages)
             if kernel.choices.overlap != "no":
                 schedule_tensor_chains(kernel, stages)

@@ -1,0 +1,76 @@
+"""A step of `cute-schedule-loops`: a register tile that multiplies of its trip read in shared
+memory has a second buffer where there is room.
+
+    for j { copy p, s; gemm s, v, x }
+    =>
+    for j { copy p, s[j % 2]; gemm s[j % 2], v, x }
+
+The warps that write the tile meet before the multiply reads it. With one buffer they meet once more
+before they write the next trip's, when all of them have waited for the multiply. A multiply of the
+trip before the last one is done where they have met in the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import arith, scf
+from xdsl.rewriter import InsertPoint
+
+from cutedialect.dialects.cute import AllocSmemOp, CopyOp, GemmOp, KernelOp, StageOp
+from cutedialect.passes.analysis.memory_views import uses_of
+from cutedialect.passes.analysis.resource_plan import buffer_bytes, room, stages_of_results
+from cutedialect.passes.analysis.ring_edges import edges_of, planned_stages
+from cutedialect.passes.analysis.smem_layouts import OPERAND
+from cutedialect.passes.analysis.trips import order_of
+from cutedialect.passes.rewriting import ScalarBuilder, erase, ring_of
+
+_STAGES = 2
+
+
+def stage_operands(kernel: KernelOp, written: Sequence[AllocSmemOp], stages: int) -> None:
+    """Give those operands that the threads of a loop have `written` two buffers, unless its ops
+    have places; the rings that other roles fill have so many stages.
+    """
+    for alloc in written:
+        loop = _loop_of(alloc)
+        if loop is None:
+            continue
+        rings = planned_stages(edges_of(kernel), stages)
+        filled = [(buffer, count) for edge, count in rings.items() for buffer in edge.buffers]
+        left = room(kernel, [*stages_of_results(kernel).items(), *filled])
+        if left >= buffer_bytes(alloc):
+            _alternate(alloc, loop)
+
+
+def _loop_of(alloc: AllocSmemOp) -> scf.ForOp | None:
+    """The loop in whose body alone a buffer is written, once, and then read by multiplies."""
+    users = [use.operation for use in uses_of(alloc.result)]
+    writers = [op for op in users if isinstance(op, CopyOp) and op.destination is alloc.result]
+    loops = {op.parent_op() for op in users}
+    loop = loops.pop() if len(loops) == 1 and len(writers) == 1 else None
+    if not isinstance(loop, scf.ForOp) or any(order_of(op) is not None for op in loop.body.ops):
+        return None
+    others = [op for op in users if op not in writers]
+    at = loop.body.block.get_operation_index
+    reads = others and all(isinstance(op, GemmOp) and at(op) > at(writers[0]) for op in others)
+    return loop if reads else None
+
+
+def _alternate(alloc: AllocSmemOp, loop: scf.ForOp) -> None:
+    """Let trips use the stages of a ring in turn."""
+    block = loop.body.block
+    writer = next(
+        op for op in block.ops if isinstance(op, CopyOp) and op.destination is alloc.result
+    )
+    build = ScalarBuilder(InsertPoint.at_start(block), writer)
+    trip = build.sub(block.args[0], loop.lb)
+    number = build.binary(arith.AndIOp, trip, build.constant(_STAGES - 1))
+    ring = ring_of(alloc, _STAGES)
+    ring.attributes[OPERAND] = alloc.attributes[OPERAND]
+    stage = build.insert(StageOp(ring.result, number, 0))
+    role = writer.attributes.get("role")
+    if role is not None:
+        stage.attributes["role"] = role
+    alloc.result.replace_all_uses_with(stage.result)
+    erase(alloc)

@@ -1,0 +1,51 @@
+"""What multiplies of its trip read in shared memory has two buffers where there is room."""
+
+import numpy as np
+import pytest
+
+import cutedialect as cute
+
+
+@cute.kernel
+def squares(Q, K, Y, *, tile=(64, 64)):
+    """Y += (Q K[j]^T)^T Q for each j: threads write the product where it is read turned."""
+    bq, bk = tile
+    q = cute.local_tile(Q, (bq, 64), (0, 0))
+    k = cute.local_tile(K, (bk, 64), (None, 0))
+    (i,) = cute.tile_index(Y, (bk, None))[:1]
+    y = cute.zeros((bk, 64), cute.f32)
+    for j in cute.range(k.tiles):
+        s = cute.zeros((bq, bk), cute.f32)
+        cute.gemm(q, k[j].T, s)
+        cute.gemm(s.to(Q.dtype).T, q, y)
+    cute.copy(y, cute.local_tile(Y, (bk, 64), (i, 0)))
+
+
+ROWS = cute.TensorSpec((64, 64), cute.f16), cute.TensorSpec((None, 64), cute.f16)
+SPECS = (*ROWS, cute.TensorSpec((64, 64), cute.f32))
+
+
+def meetings(kernel):
+    """The barriers and stages of the loop."""
+    text = kernel.stages["cute-synchronize"].split('role "main"')[1]
+    loop = text[text.rindex("scf.for") :]
+    return loop[: loop.index("cute.extract")].count("cute.barrier"), "cute.stage" in loop
+
+
+@pytest.mark.parametrize("trips", [0, 1, 2, 5])
+def test_trips_around_the_stages(trips):
+    rng = np.random.default_rng(trips)
+    q = rng.integers(-1, 2, (64, 64)).astype(np.float16)
+    k = rng.integers(-1, 2, (64 * trips, 64)).astype(np.float16)
+    y = np.full((64, 64), np.nan, np.float32)
+    schedule = "scheduler = single, overlap = no"
+    squares(q, k, y, arch="sm_90a", backend="emulator", schedule=schedule)
+    expected = sum((k[64 * j : 64 * j + 64].astype(np.float64) @ q.T @ q for j in range(trips)), 0)
+    assert np.array_equal(y, np.broadcast_to(expected, y.shape))
+
+
+def test_threads_meet_once_in_a_trip():
+    kernel = cute.compile(
+        squares, *SPECS, arch="sm_90a", schedule="scheduler = single, overlap = no, stages = 2"
+    )
+    assert meetings(kernel) == (1, True)
