@@ -148,6 +148,37 @@ def test_a_loop_of_multiplies_is_left_early(arch, schedule):
         assert np.array_equal(y[part], a[part, :depth].astype("f4") @ b[:depth].astype("f4"))
 
 
+@cute.kernel
+def _copies_in_front(X, N, A, B, Y, Z):
+    i, j = cute.tile_index(Y, (64, 64))
+    for k in cute.range(4):
+        at = (i, j)
+        cute.copy(cute.local_tile(X, (64, 64), at), cute.local_tile(Z, (64, 64), at))
+        cute.return_if(k == N[i])
+    acc = cute.zeros((64, 64))
+    for k in cute.range(A.shape[1] // 32):
+        cute.gemm(cute.local_tile(A, (64, 32), (i, k)), cute.local_tile(B, (32, 64), (k, j)), acc)
+    cute.copy(acc, cute.local_tile(Y, (64, 64), (i, j)))
+
+
+@pytest.mark.parametrize("schedule", ["roles = specialized", "roles = alternate"])
+def test_a_role_learns_that_another_one_ends_a_work_item(schedule):
+    """One loads for the multiplies behind a loop in which the other one copies and leaves."""
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(0, 3, shape).astype(np.float16) for shape in ((128, 64), (64, 64)))
+    x, y, z = (
+        np.ones((128, 64), np.float32),
+        np.zeros((128, 64), np.float32),
+        np.zeros((128, 64), "f4"),
+    )
+    rows = np.array([9, 2], np.int32)
+    _copies_in_front(x, rows, a, b, y, z, arch="sm_90a", schedule=schedule, backend="emulator")
+    want = a.astype(np.float32) @ b.astype(np.float32)
+    want[64:] = 0
+    assert np.array_equal(y, want)
+    assert (z == 1).all()
+
+
 def _refused(body, message, marker):
     """A program of this body is refused with `message` at the line that holds `marker`."""
     with pytest.raises(CompileError, match=message) as caught:

@@ -161,11 +161,13 @@ def _skip(loop: scf.ForOp, build: ScalarBuilder, item: SSAValue) -> None:
 
 
 def _counts(op: Operation) -> bool:
-    """Whether an op goes on in a ring, is control around one that does, or scalar code."""
+    """Whether an op goes on in a ring, is control around one that does or gives numbers, or scalar
+    code.
+    """
     if isinstance(op, pipeline.AdvanceOp) or op.has_trait(IsTerminator):
         return True
-    if isinstance(op, scf.ForOp | scf.IfOp | scf.WhileOp) and ops_of(op, pipeline.AdvanceOp):
-        return True
+    if isinstance(op, scf.ForOp | scf.IfOp | scf.WhileOp):
+        return bool(op.results or ops_of(op, pipeline.AdvanceOp))
     return is_pure(op) and not any(isinstance(each.type, FragmentType) for each in op.results)
 
 

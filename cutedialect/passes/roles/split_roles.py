@@ -83,7 +83,8 @@ class _Needs:
                 continue
             is_control = type(op) in _CONTROL
             if is_control:
-                if self.role not in self.doers[op]:
+                # Or one whose numbers it takes, such as whether a loop was left early.
+                if self.role not in self.doers[op] and self.values.isdisjoint(op.results):
                     continue
                 for region in op.regions:
                     for block in region.blocks:
