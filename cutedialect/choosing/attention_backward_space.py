@@ -87,12 +87,12 @@ _GROUP_ROWS = (
     _Row(256, (64, 64), (4, 2), epilogue="direct"),
     _Row(256, (64, 32), (4, 2)),
 )
-# Of warps alone, whose operands pass through registers.
+# Of warps alone, whose operands pass through registers: more stages would take some for addresses.
 _WARP_ROWS = (
-    _Row(64, (64, 64)),
-    _Row(128, (64, 32)),
-    _Row(256, (64, 16)),
-    _Row(256, (32, 16)),
+    _Row(64, (64, 64), stages=2),
+    _Row(128, (64, 32), stages=2),
+    _Row(256, (64, 16), (4, 2)),
+    _Row(256, (32, 16), (2, 2)),
 )
 
 
@@ -166,5 +166,5 @@ def _candidates(problem: AttentionBackwardProblem) -> Iterator[Schedule]:
     for row in rows:
         if not row.suits(problem):
             continue
-        on_groups = problem.on_groups
-        yield row.schedule(problem) if on_groups else Schedule(tile=row.tile, warps=row.warps)
+        by_warps = Schedule(tile=row.tile, warps=row.warps, stages=row.stages)
+        yield row.schedule(problem) if problem.on_groups else by_warps
