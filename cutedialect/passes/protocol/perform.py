@@ -278,6 +278,10 @@ def _barrier(machine: Machine, team: Team, event: Event) -> bool:
 def _gather(machine: Machine, team: Team, event: Event) -> bool:
     if event.reads or event.writes:
         machine.registers(team, event)
+    if event.value >= 0 and machine.number(team.slots[event.value]) == 1:
+        # Who is alone is the last one, and meets nobody.
+        team.slots[event.result] = 1
+        return True
     if not _barrier(machine, team, event):
         return False
     if event.result >= 0:

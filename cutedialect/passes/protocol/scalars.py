@@ -190,6 +190,7 @@ _NUMBERS: dict[type[Operation], tuple[str, ...]] = {
     cute.GemmOp: ("keeps",),
     cute.ClaimOp: ("total",),
     cute.CancelLaunchOp: ("total",),
+    cute.LastArrivalOp: ("total",),
 }
 
 

@@ -64,7 +64,7 @@ _NUMBER_AND_RESULT: dict[type[Operation], tuple[str, str]] = {
     pipeline.ResponseOp: ("otherwise", "result"),
     cute.ClaimOp: ("total", "result"),
     cute.CancelLaunchOp: ("total", "result"),
-    cute.LastArrivalOp: ("", "result"),
+    cute.LastArrivalOp: ("total", "result"),
     cute.ClusterSumOp: ("", "result"),
     cute.GemmOp: ("keeps", ""),
 }

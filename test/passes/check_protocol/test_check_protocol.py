@@ -193,6 +193,17 @@ def test_a_commit_of_multiplies_tells_of_nothing_else():
     assert verdict_of(kernel_of(ordered)).findings == ()
 
 
+@pytest.mark.parametrize(("total", "codes"), [("%two", set()), ("%one", {"CD-R1"})])
+def test_who_is_alone_meets_nobody_at_a_last_arrival(total, codes):
+    """In place of the barrier in front of a bulk store: threads meet where others arrive, too."""
+    counters = '!cute.memref<i32, gmem, align<4>, "(?):(1)">'
+    arrival = f"      %last = cute.last_arrival %counters[%zero] of {total} : {counters}\n"
+    two = "    %two = arith.constant 2 : i32\n    %sA = "
+    text = RING.replace("%n: i32", f"%n: i32, %counters: {counters}").replace("    %sA = ", two)
+    findings = verdict_of(kernel_of(text.replace("      cute.barrier\n", arrival))).findings
+    assert {found.code for found in findings} == codes
+
+
 STRAYS = {
     "a state that stays behind its first stage": (
         "      pipeline.advance %from : !pipeline.state<2>\n      %second",
