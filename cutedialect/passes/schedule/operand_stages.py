@@ -51,6 +51,8 @@ def _loop_of(alloc: AllocSmemOp) -> scf.ForOp | None:
     loop = loops.pop() if len(loops) == 1 and len(writers) == 1 else None
     if not isinstance(loop, scf.ForOp) or any(order_of(op) is not None for op in loop.body.ops):
         return None
+    if len({op.attributes.get("role") for op in users}) > 1:
+        return None  # What one role writes and another one reads gets a ring with barriers.
     others = [op for op in users if op not in writers]
     at = loop.body.block.get_operation_index
     reads = others and all(isinstance(op, GemmOp) and at(op) > at(writers[0]) for op in others)

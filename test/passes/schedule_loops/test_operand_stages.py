@@ -49,3 +49,14 @@ def test_threads_meet_once_in_a_trip():
         squares, *SPECS, arch="sm_90a", schedule="scheduler = single, overlap = no, stages = 2"
     )
     assert meetings(kernel) == (1, True)
+
+
+def test_what_another_role_multiplies_gets_a_ring():
+    """Warps transpose the values of 8 bits for the role that issues multiplies."""
+    q, k = (cute.TensorSpec((1, 2, 256, 128), "e4m3") for _ in range(2))
+    scale = cute.TensorSpec((2,), "f32")
+    kernel = cute.compile(
+        cute.attention, q, k, k, out=cute.TensorSpec((1, 2, 256, 128), "bf16"),
+        scale_q=scale, scale_k=scale, scale_v=scale, arch="sm_100a",
+    )  # fmt: skip
+    assert "threads" in kernel.stages["cute-synchronize"].partition("pipeline.create {kind")[2]
