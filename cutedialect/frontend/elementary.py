@@ -260,10 +260,7 @@ def _powers(x: Number) -> tuple[Number, Number, Number, Number]:
     """e^x of f64 in parts: 2^n, 2^-n, and the sine and the cosine less 1, both hyperbolic, of what
     is left of x.
     """
-    x = where(x > 200.0, 200.0, where(x < -200.0, -200.0, x))
-    turned = fma(x, 1 / math.log(2), _ROUND_F64)
-    count = turned - _ROUND_F64
-    r = fma(count, -_LN2[1], fma(count, -_LN2[0], x))
+    turned, r = _with_exponent(x)
     square = r * r
     odd = fma(r * square, polynomial(square, series(3, 2, 5)), r)
     even = square * polynomial(square, series(2, 2, 6))
@@ -272,16 +269,27 @@ def _powers(x: Number) -> tuple[Number, Number, Number, Number]:
     return up, down, odd, even
 
 
+def _with_exponent(x: Number) -> tuple[Number, Number]:
+    """The n of 2^n, in the last bits of a number of f64, and what is left of x, to 2^-45."""
+    turned = fma(x, 1 / math.log(2), _ROUND_F64)
+    return turned, fma(turned - _ROUND_F64, -_LN2[0], x)
+
+
+def _bounded(x: Number) -> Number:
+    """What is beyond 200, where e^x leaves f32 either way, as 200; NaN stays."""
+    return where(x > 200.0, 200.0, where(x < -200.0, -200.0, x))
+
+
 def exponential(x: Number) -> Number:
     """e^x of f64, to 2^-40; from -200 to 200."""
-    up, _, odd, even = _powers(x)
+    up, _, odd, even = _powers(_bounded(x))
     return up * (1.0 + (odd + even))
 
 
 @of_f32(np.sinh)
 def sinh(x: Number) -> Number:
     """Hyperbolic sine, to 0.51 ulp."""
-    up, down, odd, even = _powers(x.to(f64))
+    up, down, odd, even = _powers(_bounded(x).to(f64))
     value = fma(up + down, odd, (up - down) * (1.0 + even)) * 0.5
     return copysign(value.to(f32), x)
 
@@ -289,15 +297,17 @@ def sinh(x: Number) -> Number:
 @of_f32(np.cosh)
 def cosh(x: Number) -> Number:
     """Hyperbolic cosine, to 0.51 ulp."""
-    up, down, odd, even = _powers(x.to(f64))
+    up, down, odd, even = _powers(_bounded(x).to(f64))
     return (fma(up - down, odd, (up + down) * (1.0 + even)) * 0.5).to(f32)
 
 
 @of_f32(np.expm1)
 def expm1(x: Number) -> Number:
     """e^x - 1, to 0.51 ulp, of small x too."""
-    up, _, odd, even = _powers(x.to(f64))
-    return copysign(fma(up, odd + even, up - 1.0).to(f32), x)
+    turned, r = _with_exponent(_bounded(x).to(f64))
+    less = fma(r * r, polynomial(r, series(2, 1, 8)), r)
+    up = ((turned.bitcast(i64) << _MANTISSA_BITS) + _BIAS).bitcast(f64)
+    return copysign(fma(up, less, up - 1.0).to(f32), x)
 
 
 def _parted(x: Number) -> tuple[Number, Number]:
