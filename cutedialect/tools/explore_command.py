@@ -5,8 +5,10 @@ edited, and its stages, PTX, layouts, remarks and run in the emulator are looked
 from __future__ import annotations
 
 import argparse
+import signal
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from cutedialect.tools.explore_runs import Runs
 from cutedialect.tools.explore_server import ExploreServer
@@ -15,7 +17,7 @@ _SUFFIXES = (".py", ".mlir")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command until Ctrl-C; returns the exit code."""
+    """Run the command until Ctrl-C or SIGTERM, and remove what it wrote; returns the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m cutedialect explore",
         description="Serve a page on which a kernel is edited and its stages are looked at. The "
@@ -34,6 +36,7 @@ def main(arguments: Sequence[str]) -> int:
         raise ValueError(f"--seconds: expected a positive number, got {options.seconds}")
     if not 0 <= options.port < 1 << 16:
         raise ValueError(f"--port: expected 0 to 65535, got {options.port}")
+    signal.signal(signal.SIGTERM, _end)
     runs = Runs(options.file, options.seconds)
     try:
         source = options.file.read_text(encoding="utf-8")
@@ -45,3 +48,8 @@ def main(arguments: Sequence[str]) -> int:
     finally:
         runs.close()
     return 0
+
+
+def _end(number: int, frame: object) -> NoReturn:
+    """End as Ctrl-C does."""
+    raise KeyboardInterrupt

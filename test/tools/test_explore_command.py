@@ -7,6 +7,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -195,19 +196,20 @@ def test_wrong_arguments(arguments, said, capsys):
     assert said in capsys.readouterr().err
 
 
-def test_the_command_prints_the_address_and_ends_with_ctrl_c(tmp_path):
-    import signal
-
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_prints_the_address_and_cleans_up(tmp_path, ending):
     file = tmp_path / "kernel.py"
     file.write_text(PROGRAM)
     root = str(Path(__file__).parents[2])
     command = [sys.executable, "-m", "cutedialect", "explore", str(file)]
     running = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "PYTHONPATH": root},
+        env={**os.environ, "PYTHONPATH": root, "TMPDIR": str(tmp_path)},
     )  # fmt: skip
     assert running.stdout is not None
     assert running.stdout.readline().startswith("http://127.0.0.1:")
-    running.send_signal(signal.SIGINT)
+    assert list(tmp_path.glob("cutedialect-explore-*"))
+    running.send_signal(ending)
     _, said = running.communicate(timeout=60)
     assert (running.returncode, "interrupted" in said) == (130, True)
+    assert not list(tmp_path.glob("cutedialect-explore-*"))
