@@ -63,12 +63,9 @@ class _AskedError(Exception):
 
 
 def _noting(asked: list[tuple[object, ...]]) -> Callable[..., Any]:
-    def compiled(
-        program: Any, specs: Any, constants: Any, schedule: Any, options: Any,
-        arch: str, backend: str, keys: Any, *rest: Any,
-    ) -> Any:  # fmt: skip
-        told = str(sorted(constants.items(), key=str))
-        asked.append((program.__name__, keys, told, str(schedule)))
+    def compiled(kernel: Any, options: Any, variants: Any) -> Any:
+        told = str(sorted(kernel.constants.items(), key=str))
+        asked.append((kernel.program.__name__, kernel.keys, told, str(kernel.schedule)))
         raise _AskedError
 
     return compiled
