@@ -30,8 +30,8 @@ from xdsl.ir import Operation
 from cutedialect.dialects.cute import AllocFragmentOp, FillOp, GemmOp, KernelOp
 from cutedialect.dialects.effects import is_in_memory, is_pure, space_of, used_by, written_by
 from cutedialect.dialects.pipeline import CompleteOp
-from cutedialect.dialects.walks import ops_of
-from cutedialect.passes.analysis.memory_views import root_of, roots_of
+from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.passes.analysis.memory_views import is_work_loop, root_of, roots_of
 from cutedialect.passes.analysis.mma_choice import is_warpgroup_multiply
 from cutedialect.passes.analysis.trips import (
     CROWDED,
@@ -87,7 +87,7 @@ def _trip(loop: scf.ForOp) -> _Trip | None:
     """What there is to say of a loop's trips; None where their first multiply stays."""
     ops, opening = (own_ops(trip_of(loop, at)) for at in (False, True))
     gemms = [op for op in ops if isinstance(op, GemmOp) and is_warpgroup_multiply(op)]
-    if ops != opening or not gemms:
+    if ops != opening or not gemms or is_work_loop(loop) or _has_ops_of_others(ops, gemms[0]):
         return None
     acc, last = gemms[0].acc, gemms[-1]
     firsts = [op for op in gemms if op.acc is acc]
@@ -98,6 +98,12 @@ def _trip(loop: scf.ForOp) -> _Trip | None:
         return None
     asks = next((op for op in ops[ops.index(firsts[-1]) + 1 :] if acc in used_by(op)), None)
     return _Trip(ops, firsts, last, asks) if asks and _is_loaded(loop, ops, firsts) else None
+
+
+def _has_ops_of_others(ops: Sequence[Operation], mine: GemmOp) -> bool:
+    """Whether branches or loops of a trip hold what another role does, which keeps its trips."""
+    roles = {inner.attributes.get("role") for op in ops if op.regions for inner in walk(op)}
+    return not roles <= {None, mine.attributes.get("role")}
 
 
 def _is_loaded(loop: scf.ForOp, ops: Sequence[Operation], firsts: Sequence[GemmOp]) -> bool:

@@ -352,7 +352,7 @@ cute.kernel @attribute_of_another_op(%a: !cute.memref<f32, gmem, align<16>, "(64
 
 cute.kernel @attribute_of_a_loop(%n: i32) {
   scf.for %i = %n to %n step %n : i32 {
-  // expected-error @+1 {{unknown attribute 'turn' of 'scf.for', which has few_trips, fills, order, reads, reads_early, role, stage, turns, work_items; did you mean 'turns'?}}
+  // expected-error @+1 {{unknown attribute 'turn' of 'scf.for', which has crowded, few_trips, fills, order, reads, reads_early, role, stage, turns, work_items; did you mean 'turns'?}}
   } {turn}
 }
 

@@ -90,3 +90,37 @@ def test_one_stage_is_told():
 def test_what_nothing_else_of_the_trip_releases_stays():
     kernel = compiled(once, ROWS, ROWS, ROWS, WIDE)
     assert trip(kernel)[:4] == ["gemm", "0", "gemm", "0"]
+
+
+@cute.kernel
+def items(A, B, H, Y):
+    """Multiplies of a work item behind a branch of it for which another role loads."""
+    i, j = cute.tile_index(Y, (64, 64))
+    for k in cute.range(2):
+        with cute.when(i == 1):
+            a = cute.maximum(cute.local_tile(A, (64, 64), (i, k)).load(), 0)
+            acc = cute.zeros((64, 64), cute.f32)
+            cute.gemm(a, cute.local_tile(B, (64, 64), (j, 0)), acc)
+            cute.atomic_add(acc, cute.local_tile(Y, (64, 64), (0, 0)))
+    for at in range(2):
+        h = cute.local_tile(H, (64, 64), (0, at)).T
+        acc = cute.zeros((64, 64), cute.f32)
+        cute.gemm(h, h, acc)
+        acc.assign(acc * 2)
+        cute.atomic_add(acc, cute.local_tile(Y, (64, 64), (0, 0)))
+
+
+def test_what_other_roles_do_in_branches_keeps_its_trips():
+    rng = np.random.default_rng(0)
+    a, b, h = (rng.integers(-2, 3, (128, 128)).astype(np.float16) for _ in range(3))
+    y = np.zeros((128, 128), np.float32)
+    items(a, b, h, y, arch="sm_90a", backend="emulator")
+    wide = [x.astype(np.float64) for x in (np.maximum(a, 0), b, h)]
+    branch = sum(
+        wide[0][64:, at : at + 64] @ wide[1][rows : rows + 64, :64]
+        for at in (0, 64)
+        for rows in (0, 64)
+    )
+    ends = sum(part.T @ part.T for part in (wide[2][:64, :64], wide[2][:64, 64:]))
+    assert np.array_equal(y[:64, :64], branch + 4 * 2 * ends)
+    assert not y[64:].any()
