@@ -37,6 +37,8 @@ def main(arguments: Sequence[str]) -> int:
     if not 0 <= options.port < 1 << 16:
         raise ValueError(f"--port: expected 0 to 65535, got {options.port}")
     signal.signal(signal.SIGTERM, _end)
+    # A shell leaves out Ctrl-C for what it starts in the background.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     runs = Runs(options.file, options.seconds)
     try:
         source = options.file.read_text(encoding="utf-8")

@@ -241,7 +241,7 @@ def test_the_command(capsys) -> None:
     given = ("--multiplied", "--class", "straight", "--count", "2", "--target", "sm_80")
     assert main(given) == 0
     text = capsys.readouterr().out
-    assert "class            target       right   refused refusable  helpless" in text
+    assert "class            target       right    misfit   refused refusable  helpless" in text
     assert "straight         sm_80            2         0" in text
 
 

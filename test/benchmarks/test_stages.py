@@ -16,7 +16,7 @@ def test_rows_list_the_stages_that_agree(tmp_path, capsys):
     rows = json.loads(found.read_text())
     assert len(rows) == 3
     for row in rows:
-        assert row["stages"][:2] == ["cute-fuse", "cute-tile"]
+        assert row["stages"][:3] == ["cute-structure-exits", "cute-fuse", "cute-tile"]
         assert "cute-schedule-loops" in row["stages"]
     out = capsys.readouterr().out
     assert all(f"{row['name']:52} {len(row['stages'])} stages agree" in out for row in rows)

@@ -11,8 +11,8 @@ from cutedialect.frontend import launch
 
 # Of 400 drawn problems: heads of 64 and 128, three targets, with and without a mask. By tile, order
 # of work items, queries packed into rows or not, keys in parts or not, and loops of one block or of
-# two, no more are asked for.
-MOST = 26
+# two, and with a number of keys in front of the queries or none, no more are asked for.
+MOST = 28
 
 
 def lengths(rng):
@@ -33,8 +33,9 @@ def lengths(rng):
 def test_lengths_share_kernels(arch, is_causal, depth, monkeypatch):
     asked = []
 
-    def compiled(program, specs, constants, schedule, arch, backend, keys, *rest):
-        asked.append((program, keys, str(sorted(constants.items(), key=str)), str(schedule)))
+    def compiled(kernel, *rest):
+        constants = str(sorted(kernel.constants.items(), key=str))
+        asked.append((kernel.program, kernel.keys, constants, kernel.text))
         raise LookupError  # what is asked for is enough here
 
     monkeypatch.setattr(launch, "_compile", compiled)

@@ -45,7 +45,9 @@ def test_gradients_of_attention(arch, shape):
 
 def test_every_multiply_is_one_of_warpgroups_and_works_beside_another():
     args, _ = operands(128, 128, 128)
-    kernel = cute.compile(backward, *args, tile=(64, 64, 128), arch="sm_90a")
+    kernel = cute.compile(
+        backward, *args, tile=(64, 64, 128), arch="sm_90a", schedule="overlap = no"
+    )
     text = kernel.stages["cute-synchronize"].split('role "main"')[1]
     multiplies = [line for line in text.splitlines() if "cute.gemm" in line]
     assert len(multiplies) == 5
@@ -64,7 +66,7 @@ def test_every_multiply_is_one_of_warpgroups_and_works_beside_another():
 def test_rows_for_which_registers_lack_are_read_from_shared_memory(shape, rows):
     """LSE and D, of which each thread needs all that its columns have: they come with Q."""
     args, expected = operands(shape[0] + 3, 2 * shape[1], shape[2])
-    kernel = cute.compile(backward, *args, tile=shape, arch="sm_90a")
+    kernel = cute.compile(backward, *args, tile=shape, arch="sm_90a", schedule="overlap = no")
     text = kernel.stages["cute-synchronize"]
     assert len(re.findall(r"cute\.load %\w+ .*<f32, smem", text)) == rows
     assert len(re.findall(r"pipeline\.create", text)) == 3
@@ -78,7 +80,9 @@ def test_rows_that_tma_does_not_take_stay_in_registers():
     args, _ = operands(128, 128, 64)
     specs = [cute.TensorSpec(arg.shape, arg.dtype) for arg in args]
     specs[4] = cute.TensorSpec((None,), cute.f32, (2,))
-    kernel = cute.compile(backward, *specs, tile=(128, 128, 64), arch="sm_90a")
+    kernel = cute.compile(
+        backward, *specs, tile=(128, 128, 64), arch="sm_90a", schedule="overlap = no"
+    )
     assert len(re.findall(r"cute\.load %\w+ .*<f32, smem", kernel.stages["cute-synchronize"])) == 1
 
 

@@ -99,7 +99,7 @@ KINDS = [
     (run_in_a_row, "sm_80", r"cp\.async\.wait_group \d+;", 1),
     (run_from_registers, "sm_90a", r"fence\.proxy\.async[.:\w]*;", 1),
     (run_met_between, "sm_90a", r"fence\.proxy\.async[.:\w]*;", 2),
-    (run_met_between, "sm_90a", r"bar\.sync 1, 256;(?=[^\n]*\n\tst\.shared\.v4)", 1),
+    (run_met_between, "sm_90a", r"bar\.sync 1, 256;", 1),
     (run_from_registers, "sm_90a", r"wgmma\.wait_group\.sync\.aligned \d;", 2),
 ]
 

@@ -190,4 +190,5 @@ def test_a_buffer_without_room_for_a_second_stage():
     (found,) = messages(cute.attention, wide, wide, wide)
     assert found.startswith("[cute-synchronize] one stage for what stays while a loop runs")
     narrow = cute.TensorSpec((1, 1, None, 128), cute.f16)
-    assert messages(cute.attention, narrow, narrow, narrow) == []
+    others = messages(cute.attention, narrow, narrow, narrow)
+    assert not [one for one in others if one.startswith("[cute-synchronize]")], others

@@ -10,11 +10,13 @@ from cutedialect.dialects.cute_nvgpu import CuteNvgpu
 
 # Ops of the layout algebra have the rules of their table.
 ALGEBRA = "cutedialect.dialects.cute.algebra"
+# What is made of values of layouts is folded into other ops in front of all passes.
+TILED = "cutedialect.dialects.cute.tiled_values"
 OPS = [
     op
     for dialect in (Cute, CuteNvgpu)
     for op in dialect.operations
-    if op is not KernelOp and not op.__module__.startswith(ALGEBRA)
+    if op is not KernelOp and not op.__module__.startswith((ALGEBRA, TILED))
 ]
 
 

@@ -17,8 +17,8 @@ import cutedialect as cute
 
 pytestmark = pytest.mark.usefixtures("every_stage")
 BEFORE_SYNCHRONIZATION = [
-    "cute-fuse", "cute-tile", "cute-partition", "cute-defer-sums", "cute-assign-warp-roles",
-    "cute-schedule-loops",
+    "cute-structure-exits", "cute-fuse", "cute-tile", "cute-partition", "cute-defer-sums",
+    "cute-assign-warp-roles", "cute-schedule-loops",
 ]  # fmt: skip
 BF16, E4M3, E5M2 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
 
@@ -69,7 +69,7 @@ def test_gemm(case, every_stage):
         arch=arch, schedule=schedule, backend="interpreter",
     )  # fmt: skip
     np.testing.assert_array_equal(got, np.maximum(2 * product(a, b) - c + bias, 0))
-    assert every_stage[:6] == BEFORE_SYNCHRONIZATION
+    assert every_stage[:7] == BEFORE_SYNCHRONIZATION
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])

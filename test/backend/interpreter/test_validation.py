@@ -131,8 +131,8 @@ def test_the_passes_themselves_keep_the_result():
     args = draw(module.body.block.first_op.body.block.args, 0, "floats")
     validate(module, pipeline("sm_90a"), args, after=kept.append)
     assert kept == [
-        "cute-fuse", "cute-tile", "cute-partition", "cute-defer-sums", "cute-assign-warp-roles",
-        "cute-schedule-loops",
+        "cute-structure-exits", "cute-fuse", "cute-tile", "cute-partition", "cute-defer-sums",
+        "cute-assign-warp-roles", "cute-schedule-loops",
     ]  # fmt: skip
 
 
