@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 
@@ -9,3 +10,8 @@ def check(condition: bool, message: str) -> None:
     """Raise `VerifyException(message)` unless `condition`."""
     if not condition:
         raise VerifyException(message)
+
+
+def check_result(result: SSAValue, expected: Attribute) -> None:
+    """Raise `VerifyException` unless a result has the type that its op infers."""
+    check(result.type == expected, f"expected the result type {expected}, got {result.type}")

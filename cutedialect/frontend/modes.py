@@ -220,28 +220,36 @@ def of_lines(function: _FunctionT) -> _FunctionT:
         tiles = [t.load() if isinstance(t, View) else t for t in (given if is_several else [given])]
         if not any(isinstance(tile, TileOfModes) for tile in tiles):
             return function(*args, **options)
-        rank = len(tiles[0].shape)
-        if any(len(tile.shape) != rank for tile in tiles):
-            raise error("expected tiles of one rank, got several", code="CD-P2")
         mode = rest.pop(0) if rest else options.pop("mode", -1 if default == 1 else default)
         drops = options.pop("keepdims", True) is False
-        if mode is None:
-            whole: Any = function(matrix_of_modes(tiles[0]), None, *rest, **options)
-            is_tile = isinstance(whole, Tile) and not drops
-            return reshaped(whole, (1,) * rank) if is_tile else whole
-        numbers = mode if isinstance(mode, Sequence) else (mode,)
-        modes = tuple(mode_within(number, rank) for number in numbers)
-        others = [at for at in range(rank) if at not in modes]
-        order = [*others, *modes]
-        lines = [_lines(tile, order, len(others)) for tile in tiles]
-        made: Any = function(lines if is_several else lines[0], 1, *rest, **options)
-        results = [
-            _of_lines(result, tiles[0].shape, order, modes, drops)
-            for result in (made if isinstance(made, tuple) else (made,))
-        ]
-        return tuple(results) if isinstance(made, tuple) else results[0]
+
+        def called(lines: Sequence[Tile], mode: int | None) -> Any:
+            return function(lines if is_several else lines[0], mode, *rest, **options)
+
+        return _along(called, tiles, mode, drops)
 
     return run  # pyright: ignore[reportReturnType]
+
+
+def _along(called: Callable[..., Any], tiles: Sequence[Tile], mode: object, drops: bool) -> Any:
+    """What a function of matrices gives for tiles along modes, or of all elements without one."""
+    rank = len(tiles[0].shape)
+    if any(len(tile.shape) != rank for tile in tiles):
+        raise error("expected tiles of one rank, got several", code="CD-P2")
+    if mode is None:
+        whole = called([matrix_of_modes(tile) for tile in tiles], None)
+        is_tile = isinstance(whole, Tile) and not drops
+        return reshaped(whole, (1,) * rank) if is_tile else whole
+    numbers = mode if isinstance(mode, Sequence) else (mode,)
+    modes = tuple(mode_within(number, rank) for number in numbers)
+    others = [at for at in range(rank) if at not in modes]
+    order = [*others, *modes]
+    made = called([_lines(tile, order, len(others)) for tile in tiles], 1)
+    results = [
+        _of_lines(result, tiles[0].shape, order, modes, drops)
+        for result in (made if isinstance(made, tuple) else (made,))
+    ]
+    return tuple(results) if isinstance(made, tuple) else results[0]
 
 
 def _lines(tile: Tile, order: Sequence[int], count: int) -> Tile:

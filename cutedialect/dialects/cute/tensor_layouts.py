@@ -23,7 +23,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
-from cutedialect.dialects.checks import check
+from cutedialect.dialects.checks import check, check_result
 from cutedialect.layout import Dyn, Layout, ScaledBasis, flatten, is_static
 
 from .attributes import with_attributes
@@ -78,11 +78,7 @@ class GetLayoutOp(IRDLOperation):
             all(len(flatten(mode)) == 1 or is_static((mode, stride)) for mode, stride in pairs),
             f"expected run-time numbers of whole modes, got {type_.layout}",
         )
-        wanted = LayoutType(type_.layout)
-        check(
-            self.result.type == wanted,
-            f"expected the result type {wanted}, got {self.result.type}",
-        )
+        check_result(self.result, LayoutType(type_.layout))
 
 
 def view_type(type_: MemRefType, layout: Layout, offset: int | Dyn = 0) -> MemRefType:

@@ -27,7 +27,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.atoms import copy_atom
 from cutedialect.atoms.tiled_mma import TiledMma
-from cutedialect.dialects.checks import check
+from cutedialect.dialects.checks import check, check_result
 from cutedialect.layout import (
     Dyn,
     Layout,
@@ -107,10 +107,7 @@ class MakeTiledCopyOp(IRDLOperation):
         )]  # fmt: skip
         order = None if self.order is None else tuple(self.order.get_values())
         expected = TiledCopyType(_legal(lambda: TiledCopy.of(parts[0], parts[1], order)))
-        check(
-            self.result.type == expected,
-            f"expected the result type {expected}, got {self.result.type}",
-        )
+        check_result(self.result, expected)
 
 
 @irdl_op_definition
@@ -157,10 +154,7 @@ class MakeTiledMmaOp(IRDLOperation):
                 None if entry is None else str(_known(entry, "a permutation")) for entry in entries
             )
         expected = TiledMmaType(_legal(lambda: TiledMma(self.atom.data, str(warps), tile)))
-        check(
-            self.result.type == expected,
-            f"expected the result type {expected}, got {self.result.type}",
-        )
+        check_result(self.result, expected)
 
 
 @irdl_op_definition

@@ -211,9 +211,8 @@ def is_read_by_multiplies(readers: Iterable[Operation]) -> bool:
 # The plan
 
 
-def planned_stages(edges: Iterable[Edge], stages: int) -> dict[Edge, int]:
-    """The stages of edges where those of the innermost loops have so many."""
-    depths = {edge: depth(edge.block) for edge in edges}
+def planned_stages(depths: Mapping[Edge, int], stages: int) -> dict[Edge, int]:
+    """The stages of edges, by how many loops are around each, where the innermost have so many."""
     deepest = max(depths.values(), default=0)
     return {e: stages_of(e, stages if at == deepest else 1) for e, at in depths.items()}
 
@@ -223,7 +222,7 @@ def plan_rings(kernel: KernelOp, stages: int) -> list[Ring]:
     edges = edges_of(kernel)
     depths = {edge: depth(edge.block) for edge in edges}
     deepest = max(depths.values(), default=0)
-    given = planned_stages(edges, stages)
+    given = planned_stages(depths, stages)
     waiting = [edge for edge, at in depths.items() if 0 < at < deepest]
     more = sum(stage_bytes(alloc) for edge in waiting for alloc in edge.buffers)
     staged = [(alloc, given[edge]) for edge in edges for alloc in edge.buffers]

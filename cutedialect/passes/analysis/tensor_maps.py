@@ -54,18 +54,8 @@ def tile_of_tensor(value: SSAValue) -> TensorTile | None:
     type_, op = value.type, value.owner
     if not isinstance(type_, cute.MemRefType):
         return None
-    if isinstance(value, BlockArgument) or isinstance(op, cute.MemberOp):
-        argument = op.group if isinstance(op, cute.MemberOp) else value
-        kernel = argument.owner.parent_op() if isinstance(argument, BlockArgument) else None
-        if not isinstance(kernel, cute.KernelOp) or is_workspace(kernel, argument):  # pyright: ignore
-            return None
-        return TensorTile(value, tuple(range(type_.rank)))
-    if isinstance(op, cute.MakeViewOp):
-        kernel = next((one for one in ops_around(op) if isinstance(one, cute.KernelOp)), None)
-        # Maps begin with their tensor.
-        is_made = kernel is not None and op.offset is None and is_known_on_host(kernel, value)
-        is_whole = is_made and tile_of_tensor(op.source) is not None
-        return TensorTile(value, tuple(range(type_.rank))) if is_whole else None
+    if isinstance(value, BlockArgument) or isinstance(op, cute.MemberOp | cute.MakeViewOp):
+        return TensorTile(value, tuple(range(type_.rank))) if _has_map(value) else None
     if isinstance(op, cute.ConcatOp):
         tiles = {tile_of_tensor(part) for part in op.parts}
         return tiles.pop() if len(tiles) == 1 else None
@@ -73,6 +63,24 @@ def tile_of_tensor(value: SSAValue) -> TensorTile | None:
     source = tile_of_tensor(op.operands[0]) if isinstance(op, views) else None
     if source is None or isinstance(op, cute.SubviewOp):
         return source
+    return _part_of(source, op, type_.rank)
+
+
+def _has_map(value: SSAValue) -> bool:
+    """Whether the host part can make a map of a whole tensor, a member of a group, or a view."""
+    op = value.owner
+    if isinstance(op, cute.MakeViewOp):
+        kernel = next((one for one in ops_around(op) if isinstance(one, cute.KernelOp)), None)
+        # Maps begin with their tensor.
+        is_made = kernel is not None and op.offset is None and is_known_on_host(kernel, value)
+        return is_made and tile_of_tensor(op.source) is not None
+    argument = op.group if isinstance(op, cute.MemberOp) else value
+    kernel = argument.owner.parent_op() if isinstance(argument, BlockArgument) else None
+    return isinstance(kernel, cute.KernelOp) and not is_workspace(kernel, argument)  # pyright: ignore
+
+
+def _part_of(source: TensorTile, op: object, rank: int) -> TensorTile | None:
+    """What a view of a tile is, which has so many modes."""
     if isinstance(op, cute.TransposeOp):
         modes = source.modes if len(source.modes) == 2 else (*source.modes, -1)
         return replace(source, modes=modes[::-1])
@@ -87,7 +95,7 @@ def tile_of_tensor(value: SSAValue) -> TensorTile | None:
     if source.sliced is not None and source.sliced in [source.modes[mode] for mode in looked_at]:
         return None  # Rows in front of a slice are there in its map.
     kept = [mode for mode, extent in zip(source.modes, op.tile.get_values(), strict=True) if extent]
-    return replace(source, modes=tuple(kept[len(kept) - type_.rank :]))
+    return replace(source, modes=tuple(kept[len(kept) - rank :]))
 
 
 def part_of(value: SSAValue) -> cute.MemRefType:

@@ -20,7 +20,7 @@ from xdsl.rewriter import InsertPoint
 from cutedialect.dialects.cute import AllocSmemOp, CopyOp, GemmOp, KernelOp, StageOp
 from cutedialect.passes.analysis.memory_views import uses_of
 from cutedialect.passes.analysis.resource_plan import buffer_bytes, room, stages_of_results
-from cutedialect.passes.analysis.ring_edges import edges_of, planned_stages
+from cutedialect.passes.analysis.ring_edges import depth, edges_of, planned_stages
 from cutedialect.passes.analysis.smem_layouts import OPERAND
 from cutedialect.passes.analysis.trips import order_of
 from cutedialect.passes.rewriting import ScalarBuilder, erase, ring_of
@@ -33,18 +33,21 @@ def stage_operands(kernel: KernelOp, written: Sequence[AllocSmemOp], stages: int
     have places; the rings that other roles fill have so many stages.
     """
     for alloc in written:
-        loop = _loop_of(alloc)
-        if loop is None:
+        writer = _writer_of(alloc)
+        if writer is None:
             continue
-        rings = planned_stages(edges_of(kernel), stages)
+        depths = {edge: depth(edge.block) for edge in edges_of(kernel)}
+        rings = planned_stages(depths, stages)
         filled = [(buffer, count) for edge, count in rings.items() for buffer in edge.buffers]
         left = room(kernel, [*stages_of_results(kernel).items(), *filled])
         if left >= buffer_bytes(alloc):
-            _alternate(alloc, loop)
+            _alternate(alloc, writer)
 
 
-def _loop_of(alloc: AllocSmemOp) -> scf.ForOp | None:
-    """The loop in whose body alone a buffer is written, once, and then read by multiplies."""
+def _writer_of(alloc: AllocSmemOp) -> CopyOp | None:
+    """What alone writes a buffer, in the body of a loop whose multiplies then read it; None where
+    a buffer has other users.
+    """
     users = [use.operation for use in uses_of(alloc.result)]
     writers = [op for op in users if isinstance(op, CopyOp) and op.destination is alloc.result]
     loops = {op.parent_op() for op in users}
@@ -56,15 +59,14 @@ def _loop_of(alloc: AllocSmemOp) -> scf.ForOp | None:
     others = [op for op in users if op not in writers]
     at = loop.body.block.get_operation_index
     reads = others and all(isinstance(op, GemmOp) and at(op) > at(writers[0]) for op in others)
-    return loop if reads else None
+    return writers[0] if reads else None
 
 
-def _alternate(alloc: AllocSmemOp, loop: scf.ForOp) -> None:
-    """Let trips use the stages of a ring in turn."""
+def _alternate(alloc: AllocSmemOp, writer: CopyOp) -> None:
+    """Let trips of the loop around a writer use the stages of a ring in turn."""
+    loop = writer.parent_op()
+    assert isinstance(loop, scf.ForOp)
     block = loop.body.block
-    writer = next(
-        op for op in block.ops if isinstance(op, CopyOp) and op.destination is alloc.result
-    )
     build = ScalarBuilder(InsertPoint.at_start(block), writer)
     trip = build.sub(block.args[0], loop.lb)
     number = build.binary(arith.AndIOp, trip, build.constant(_STAGES - 1))

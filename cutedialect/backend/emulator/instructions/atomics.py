@@ -155,6 +155,17 @@ def _operands(
     return results, address, operands
 
 
+def _elements(
+    ins: Instruction, value: Operand, results: tuple[Operand, ...], count: int
+) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
+    """The elements of a vector, and those of the result where there is one."""
+    if not isinstance(value, Vector) or len(value.items) != count:
+        raise ins.malformed(f"expected a vector of {count} elements")
+    if results and isinstance(results[0], Vector):
+        results = results[0].items
+    return value.items, results
+
+
 @instruction("atom", "red")
 def _atomic(ins: Instruction, machine: Machine) -> Step:
     head = ins.opcode.split(".")[0]
@@ -174,12 +185,7 @@ def _atomic(ins: Instruction, machine: Machine) -> Step:
     results, address, operands = _operands(ins, head == "atom", 2 if name == "cas" else 1)
     values: tuple[Operand, ...] = (operands[0],)
     if vector:
-        value = operands[0]
-        if not isinstance(value, Vector) or len(value.items) != int(vector[1:]):
-            raise ins.malformed(f"expected a vector of {vector[1:]} elements")
-        values = value.items
-        if results and isinstance(results[0], Vector):
-            results = results[0].items
+        values, results = _elements(ins, operands[0], results, int(vector[1:]))
     read_type = TYPES[f"b{type.bits}"] if type.kind == "x" or type.bits == 16 else type
     reads = [machine.read(ins, v, read_type) for v in values]
     read_c = machine.read(ins, operands[1], read_type) if name == "cas" else None
