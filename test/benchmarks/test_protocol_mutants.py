@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from xdsl.context import Context
+from xdsl.dialects.scf import WhileOp
 from xdsl.parser import Parser
 
 import cutedialect as cute
@@ -17,6 +18,7 @@ from cutedialect.dialects import all_dialects
 from cutedialect.dialects.pipeline import RoleOp
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.cute_to_ptx import pipeline
+from cutedialect.passes.roles import alternate_instances
 
 RING = Path(__file__).parents[1] / "passes" / "check_protocol" / "ring.mlir"
 # What changes nothing: TMA commits by itself; a fence also works for whoever is behind the barrier;
@@ -63,23 +65,66 @@ def test_the_check_finds_what_an_edit_breaks(edit):
     assert says == ("proved" if edit.kind in harmless else "found"), what
 
 
-def test_a_cluster_has_two_work_items_where_it_takes_several_tiles_at_once():
-    """A stage that is released while it is read is filled by the next item."""
+def synchronized(arch, schedule):
+    """A product of half floats behind the last pass that orders."""
     a = np.zeros((256, 256), np.float16)
-    schedule = "roles = specialized, cluster = (2,2), stages = 3, scheduler = persistent"
-    kernel = cute.compile(cute.gemm, a, a, arch="sm_90a", schedule=schedule, backend="emulator")
+    kernel = cute.compile(cute.gemm, a, a, arch=arch, schedule=schedule, backend="emulator")
     module = kernel.traced()
-    for step in pipeline("sm_90a", schedule):
+    for step in pipeline(arch, schedule):
         if step.name == "cute-check-protocol":
             break
         step.apply(Context(), module)
-    assert verdict(module) == ("proved", "")
-    edits = [edit for edit in edits_of(module) if edit.kind == "wgmma_wait later"]
-    assert len(edits) == 2
-    for edit in edits:
+    return module
+
+
+def verdicts(module, kind):
+    """What the check says of each edit of a kind."""
+    for number in [edit.number for edit in edits_of(module) if edit.kind == kind]:
         mutant = module.clone()
-        edit.apply(next(op for number, op in enumerate(walk(mutant)) if number == edit.number))
-        assert verdict(mutant)[0] == "found"
+        edit = next(e for e in edits_of(mutant) if (e.number, e.kind) == (number, kind))
+        edit.apply(next(op for at, op in enumerate(walk(mutant)) if at == number))
+        yield verdict(mutant)
+
+
+def test_a_cluster_has_two_work_items_where_it_takes_several_tiles_at_once():
+    """A stage that is released while it is read is filled by the next item."""
+    schedule = "roles = specialized, cluster = (2,2), stages = 3, scheduler = persistent"
+    module = synchronized("sm_90a", schedule)
+    assert verdict(module) == ("proved", "")
+    assert [says for says, _ in verdicts(module, "wgmma_wait later")] == ["found", "found"]
+
+
+def test_work_items_come_round_the_ring_of_canceled_launches():
+    """It has three stages: that nobody releases one shows with the fourth launch."""
+    module = synchronized("sm_100a", "roles = specialized, scheduler = cancel")
+    assert verdict(module) == ("proved", "")
+    for kind, count in (("without consumer_release", 5), ("fence_proxy_async earlier", 4)):
+        said = list(verdicts(module, kind))
+        assert [says for says, _ in said].count("found") >= count, said
+
+
+def test_each_instance_has_two_work_items(monkeypatch):
+    """One has to count the trips that the other one's items have, which depend on data."""
+
+    @cute.kernel
+    def program(A, B, N, Y):
+        m, n = cute.tile_index(Y, (64, 64))
+        acc, last = cute.zeros((64, 64)), N[m]
+        for k in cute.range(A.shape[1] // 32):
+            cute.break_if(k == last)
+            a = cute.local_tile(A, (64, 32), (m, k))
+            cute.gemm(a, cute.local_tile(B, (32, 64), (k, n)), acc)
+        cute.copy(acc, cute.local_tile(Y, (64, 64), (m, n)))
+
+    counts = alternate_instances._counts
+    monkeypatch.setattr(
+        alternate_instances, "_counts", lambda op: type(op) is not WhileOp and counts(op)
+    )
+    monkeypatch.setenv("CUTEDIALECT_NO_CACHE", "1")
+    half, single = (cute.TensorSpec((None, None), kind) for kind in ("f16", "f32"))
+    where = {"arch": "sm_90a", "backend": "emulator", "schedule": "roles = alternate"}
+    with pytest.raises(cute.CompileError, match="CD-R8"):
+        cute.compile(program, half, half, cute.TensorSpec((None,), "i32"), single, **where)
 
 
 def test_a_call_that_is_kept_ready_is_compiled_for_each_mutant(monkeypatch):

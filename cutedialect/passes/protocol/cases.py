@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from xdsl.ir import Operation
 
 from .findings import Finding
-from .machine import Case, Machine, TooLong
+from .machine import CLAIMS, Case, Machine, TooLong
 from .nodes import Body, Skeleton
 from .scalars import WORK_ITEMS
 
@@ -37,6 +37,7 @@ _ONE_TILE = "one tile of each extent"
 _ELEMENTS = ((1, 1), (3, 1), (300, 1), (300, 0))
 _KINDS_OF_NUMBERS = (
     "grid", "block", "data", "above", "holds", "has_tiles", "has_values", "absent",
+    "claims", "claimed",
 )  # fmt: skip
 # What is the first of its kind in all cases.
 _FIRST = ("cute.cluster_rank", "cute.search", "cute.find")
@@ -59,6 +60,9 @@ class Inputs:
         self.has_tiles = True
         self.has_values = False
         self.absent = 0
+        # Work items of a CTA that claims them, and whether they are the last or the first one.
+        self.claims = _ITEMS
+        self.claimed = 1
         self.asked: dict[Any, int] = {}
 
     def __call__(self, term: Any) -> int:
@@ -78,6 +82,8 @@ class Inputs:
             return unit * tiles - (self.absent if tiles and unit > 1 else 0)
         if key is not None:
             return self.tiles.get(key, 1)
+        if term[0] == "claims":
+            return self.claims if term == CLAIMS else self.claimed * (term[2] - 1)
         if term[0] == "condition":
             return int(self.holds or (self.has_values and term[1] == "cute.any"))
         if term[1] == "cute.block_idx":
@@ -199,9 +205,13 @@ def _cases(runs: _Runs) -> Iterator[None]:
     """Run all cases, those that look for inputs first; asks after each whether to go on."""
     skeleton = runs.skeleton
     _find_smaller_units(runs)
-    base, asked = _with_two_items(runs)
-    usual = _inner(runs.trips(_ONE_TILE, base).trips)
+    base, asked, items = _with_two_items(runs)
+    two = runs.trips(_ONE_TILE, base)
+    usual = _inner(two.trips)
     yield
+    for name, inputs in _item_by_item(runs, base, list(two.asked), items):
+        runs.trips(name, inputs)
+        yield
     stages = sorted({ring.stages for ring in skeleton.rings} | {2, 3})
     counts = sorted({0, 1} | {n for s in stages for n in (s - 1, s, s + 1, 2 * s + 1)})
     runs.trips("no tiles", base.but(tiles={"all": 0}))
@@ -246,6 +256,12 @@ def _cases(runs: _Runs) -> Iterator[None]:
             yield
         runs.trips("the next block", base.but(block=skeleton.cluster))
         yield
+        if skeleton.cluster > 1:
+            # One that has no tile where those of its cluster before it have one.
+            fewer = {} if items is None else {items: base.tiles[items] - skeleton.cluster + 1}
+            last = base.but(block=skeleton.cluster - 1, tiles=fewer)
+            runs.trips("the last block of a cluster", last)
+            yield
     scalars = [term for term in asked if term[0] == "input"]
     extents = [key for key in inner if key not in scalars]
     for name, inputs in _further(runs, base, extents, scalars, counts):
@@ -297,7 +313,7 @@ def _further(
     for name, values in _flipped(runs):
         yield name, several.but(values=values)
         for inputs in (base, several):
-            for data, above in _ELEMENTS[-2:]:
+            for data, above in _ELEMENTS:
                 elements = inputs.but(values=values, data=data, above=above)
                 yield f"{name} and elements of {data}", elements
 
@@ -364,28 +380,56 @@ def _name(skeleton: Skeleton, key: Any, tiles: int) -> str:
     return f"{tiles} tile{'s' * (tiles != 1)} along mode {key[1]} of {name}"
 
 
-def _with_two_items(runs: _Runs) -> tuple[Inputs, list[Any]]:
-    """Inputs with which a CTA has two work items, if it may; and the terms that control asks
-    for.
+def _item_by_item(
+    runs: _Runs, base: Inputs, asked: Sequence[Any], items: Any
+) -> Iterator[tuple[str, Inputs]]:
+    """Cases of more work items, where a ring that moves on by one stage an item has so many stages
+    that two items do not come round. What moves on only in some items, as their coordinates say,
+    does in all that are the same one, or that lie along another extent.
+    """
+    skeleton = runs.skeleton
+    count = max(skeleton.item_stages, skeleton.some_item_stages) + 1
+    if count <= _ITEMS:
+        return
+    name = f"{count} work items"
+    if CLAIMS in asked:
+        yield name, base.but(claims=count)
+        if skeleton.some_item_stages:
+            yield f"{name} that are the first one", base.but(claims=count, claimed=0)
+    elif items is not None:
+        more = -(-count // _ITEMS)
+        yield name, base.but(tiles={items: base.tiles[items] * more})
+        if skeleton.some_item_stages:
+            for key in filter(None, map(_key, asked)):
+                if key[0] != "input" and key != items:
+                    tiles = {items: 1, key: base.tiles[items] * more}
+                    yield f"{name}, {_name(skeleton, key, tiles[key])}", base.but(tiles=tiles)
+
+
+def _with_two_items(runs: _Runs) -> tuple[Inputs, list[Any], Any]:
+    """Inputs with which a CTA has two work items, if it may; the terms that control asks for; and
+    the extent that has more tiles for it than one, if one has.
     """
     cluster = runs.skeleton.cluster
+    instances = max((role.teams for role in runs.skeleton.roles), default=1)
     base = Inputs(runs.skeleton)
     first = runs.trips(_ONE_TILE, base)
     asked = list(first.asked)
     count = _items(first.trips)
     if count is None:
-        return base, asked
+        return base, asked, None
     if count > 2:
-        return base.but(grid=_half(count) * cluster), asked
+        return base.but(grid=_half(count) * cluster), asked, None
     for term in asked:
         key = _key(term)
         if count < 2 and key is not None and key[0] != "input":
-            # Along one extent a cluster may take that many tiles at once.
-            other = base.but(tiles={key: 2 * cluster})
-            count = _items(runs.trips(_name(runs.skeleton, key, 2 * cluster), other).trips) or 0
+            # Along one extent a cluster may take that many tiles at once, for each instance.
+            tiles = _ITEMS * cluster * instances
+            other = base.but(tiles={key: tiles})
+            count = _items(runs.trips(_name(runs.skeleton, key, tiles), other).trips) or 0
             if count >= 2:
-                return other.but(grid=_half(count) * cluster), asked
-    return base, asked
+                return other.but(grid=_half(count) * cluster), asked, key
+    return base, asked, None
 
 
 def _half(count: int) -> int:

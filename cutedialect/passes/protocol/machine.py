@@ -34,8 +34,8 @@ from .perform import PERFORM
 from .versions import Versions
 
 _MOST_FINDINGS = 8
-# Work items that a CTA claims.
-_CLAIMED = 2
+# Asks a case how many work items a CTA gets by its claims.
+CLAIMS = ("claims", "work items")
 
 Running = Generator[Event, None, None]
 
@@ -206,10 +206,11 @@ class Machine:
         _move(slots, node.results)
 
     def claimed(self, team: Team, key: str, total: int) -> int:
-        """The next work item of a CTA: one more, then none."""
-        count = team.counts.get(key, 0)
-        team.counts[key] = count + 1
-        return total - 1 if count + 1 < _CLAIMED and total > 1 else total
+        """The next work item of a CTA, as often as the case says, then none."""
+        count = team.counts[key] = team.counts.get(key, 0) + 1
+        if total < 2 or count >= self.number(CLAIMS):
+            return total
+        return self.number(("claims", "item", total))
 
     def number(self, value: Any) -> int:
         return value if type(value) is int else self.case.numbers(value)

@@ -211,7 +211,8 @@ class TeamPlan(NamedTuple):
 @dataclass
 class Skeleton:
     """A kernel: its nodes, the number of slots, arenas and registers, its rings and roles, and the
-    bodies of loops and conditions that some case has to enter.
+    bodies of loops and conditions that some case has to enter. `item_stages` are the most stages of
+    a ring that moves on by one for each work item, `some_item_stages` of one that does for some.
     """
 
     kernel: cute.KernelOp
@@ -229,3 +230,5 @@ class Skeleton:
     bodies: dict[Body, Operation] = field(default_factory=dict)
     units: dict[tuple[int, int], int] = field(default_factory=dict)
     varied: set[tuple[int, int]] = field(default_factory=set)
+    item_stages: int = 0
+    some_item_stages: int = 0

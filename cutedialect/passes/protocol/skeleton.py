@@ -38,7 +38,15 @@ from .nodes import (
     While,
 )
 from .regions import LANES_PER_WARP, Granules
-from .scalars import constant_of, function_of, needed_in, step_of, units_of, varied_in
+from .scalars import (
+    WORK_ITEMS,
+    constant_of,
+    function_of,
+    needed_in,
+    step_of,
+    units_of,
+    varied_in,
+)
 
 # Bytes of a buffer whose granules are its elements.
 _SMALL_BYTES = 512
@@ -127,6 +135,7 @@ class _Extraction:
             self.found.inputs[self.slot(argument)] = argument
         self.found.nodes = self.block(self.kernel.body.block)
         self.found.slots = len(self.slots)
+        self._find_item_stages(ops)
         self.found.teams = list(_teams(self.found))
         self._narrow()
         return self.found
@@ -193,6 +202,23 @@ class _Extraction:
                 at = self._arena(op) if under is None else under
                 granules = Granules(type_.bits, type_.bits, True)
                 self.views[op.result] = View(at, type_.layout, granules, 0, ())
+
+    def _find_item_stages(self, ops: Sequence[Operation]) -> None:
+        """How many stages the rings have that move on by one for each work item, or for some."""
+        for op in ops:
+            if type(op) is not pipeline.AdvanceOp:
+                continue
+            loop = op.parent_op()
+            is_in_some = isinstance(loop, scf.IfOp)
+            while isinstance(loop, scf.IfOp):
+                loop = loop.parent_op()
+            if loop is None or WORK_ITEMS not in loop.attributes:
+                continue
+            stages = self.found.rings[self.states[op.state][0]].stages
+            if is_in_some:
+                self.found.some_item_stages = max(self.found.some_item_stages, stages)
+            else:
+                self.found.item_stages = max(self.found.item_stages, stages)
 
     def _arena(self, op: Operation) -> int:
         is_tensor_memory = isinstance(op, cute.AllocTmemOp)

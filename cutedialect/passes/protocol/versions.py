@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from .events import Engine
 from .findings import TRIP, Finding
 from .nodes import Event
 
@@ -83,8 +84,9 @@ class Versions:
         """Note that a read gets something of a write."""
         if write.position is not None:
             self._unread.pop(_place_of(write, write.position), None)
-        if read.team.is_last:
-            return  # What is read ahead for the next trip nobody uses: it may be of any trip.
+        if read.team.is_last and read.engine is Engine.THREADS:
+            # What threads read ahead for the next trip nobody uses: it may be of any trip.
+            return
         if write.ring == read.ring >= 0:
             self._compare_positions(write, read, name)
         key = id(write.event), write.team.column, id(read.event), read.team.column

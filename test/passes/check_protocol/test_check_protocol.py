@@ -193,6 +193,35 @@ def test_a_commit_of_multiplies_tells_of_nothing_else():
     assert verdict_of(kernel_of(ordered)).findings == ()
 
 
+def test_a_multiply_reads_its_own_stage_in_the_last_trip_too():
+    """What threads read ahead for the next trip nobody uses; a multiply's operand is used."""
+    line = "        %a = cute.stage %sA[%i]"
+    start = RING.index(line, RING.index('role "main"'))
+    stage = """        %end = arith.subi %n, %one : i32
+        %is_last = arith.cmpi eq, %k, %end : i32
+        %j = arith.select %is_last, %zero, %i : i32
+        %a = cute.stage %sA[%j]"""
+    findings = verdict_of(kernel_of(RING[:start] + stage + RING[start + len(line) :])).findings
+    assert {(found.code, found.op.name) for found in findings} == {("CD-R10", "cute.gemm")}
+
+
+def test_the_last_block_of_a_cluster_may_go_another_way():
+    """Of a pair of CTAs only the first one meets at the barrier in front of a bulk store."""
+    first = """      %bx = cute.block_idx x
+      %two = arith.constant 2 : i32
+      %rank = arith.remui %bx, %two : i32
+      %is_first = arith.cmpi eq, %rank, %zero : i32
+      scf.if %is_first {
+        cute.barrier
+      }
+"""
+    text = RING.replace("      cute.barrier\n", first)
+    text = text.replace("{threads = 256 : i32", "{cluster = 2 : i32, threads = 256 : i32")
+    assert "cluster" in text
+    (found,) = verdict_of(kernel_of(text)).findings
+    assert (found.code, found.case) == ("CD-R1", "the last block of a cluster")
+
+
 @pytest.mark.parametrize(("total", "codes"), [("%two", set()), ("%one", {"CD-R1"})])
 def test_who_is_alone_meets_nobody_at_a_last_arrival(total, codes):
     """In place of the barrier in front of a bulk store: threads meet where others arrive, too."""
