@@ -20,12 +20,15 @@ from .dtypes import DType, f32
 from .gemm import GemmCall, gemm
 from .gemm import door as gemm_door
 from .gemm_scales import BLOCK, Scale, fold_numbers
+from .grouped_gemm import LISTS, grouped_gemm
+from .grouped_gemm import door as grouped_door
 from .rules import Operand, as_operand
 from .symbolic_arrays import Extent, SymbolicArray
 
 _PRODUCT = (
     "D = A B, with what --set asked for on top; A is (..., M, K), B (..., K, N), D (..., M, N)"
 )
+_LISTS = "for each entry of the lists: "
 _SWAPPED = (
     "D = A B computed as the transposed product: A is the caller's b and B its a, each with its "
     "last two dimensions exchanged, and so is D; A is (..., N, K), B (..., K, M), D (..., N, M)"
@@ -49,21 +52,29 @@ def described_call(
     """
     if program is gemm:
         return _described_gemm(*gemm_door.specified(*args, **options), options)
+    if program is grouped_gemm:
+        call, ready, kernel = grouped_door.specified(*args, **options)
+        first = ready.parts[0]
+        return _described_gemm(call.calls[first], ready.calls[first], kernel, options, LISTS)
     if program is attention:
         return _described_attention(*attention_door.specified(*args, **options))
     return None
 
 
 class _Arguments:
-    """The arguments of a call, as they are named."""
+    """The arguments of a call, as they are named; of lists with the names of these."""
 
-    def __init__(self) -> None:
+    def __init__(self, lists: Mapping[str, str] | None = None) -> None:
         self.words: list[dict[str, Any]] = []
+        self.lists = lists
 
     def tensor(self, name: str, dtype: DType, shape: Sequence[Extent | None]) -> SymbolicArray:
         """An array whose extents are fixed, those of arrays before, or any (None)."""
+        kind = "tensor"
+        if self.lists is not None:
+            name, kind = self.lists[name], "tensors"
         self.words.append(
-            {"name": name, "kind": "tensor", "dtype": dtype.numpy.name, "shape": list(shape)}
+            {"name": name, "kind": kind, "dtype": dtype.numpy.name, "shape": list(shape)}
         )
         extents = tuple(
             f"{name}.shape[{mode}]" if extent is None else extent
@@ -76,16 +87,22 @@ class _Arguments:
         self.words.append({"name": name, "kind": "scalar", "type": type_})
         return name
 
-    def described(self, about: str, kernel: Kernel, given: Sequence[Any]) -> DescribedCall:
+    def described(
+        self,
+        about: str,
+        kernel: Kernel,
+        given: Sequence[Any],
+        members: dict[str, str] | None = None,
+    ) -> DescribedCall:
         """The call whose kernel takes what is given, where it is not None."""
         taken = [value for value in given if value is not None]
         assert len(taken) == len(kernel.signature.parameters)
         requires = [
             text for value in taken if isinstance(value, SymbolicArray) for text in value.requires
         ]
-        return DescribedCall(
-            about, tuple(self.words), tuple(map(_words, taken)), tuple(dict.fromkeys(requires))
-        )
+        requires = tuple(dict.fromkeys(requires))
+        views = tuple(map(_words, taken))
+        return DescribedCall(about, tuple(self.words), views, requires, members)
 
 
 def _words(value: Any) -> dict[str, Any]:
@@ -147,9 +164,13 @@ def _described_attention(call: AttentionCall, ready: Any, kernel: Kernel) -> Des
 
 
 def _described_gemm(
-    call: GemmCall, ready: Any, kernel: Kernel, options: Mapping[str, Any]
+    call: GemmCall,
+    ready: Any,
+    kernel: Kernel,
+    options: Mapping[str, Any],
+    lists: Mapping[str, str] | None = None,
 ) -> DescribedCall:
-    arguments = _Arguments()
+    arguments = _Arguments(lists)
     batch = _batch(call)
 
     def tensor(operand: Operand, *last: Extent | None) -> SymbolicArray:
@@ -197,7 +218,12 @@ def _described_gemm(
     )
     alpha, beta = numbers.get("alpha"), numbers.get("beta")
     given = ready.arguments((a, b, c, bias, out, *scales, aux), (alpha, beta))
-    return arguments.described(_SWAPPED if ready.swapped else _PRODUCT, kernel, given)
+    about = _SWAPPED if ready.swapped else _PRODUCT
+    if lists is None:
+        return arguments.described(about, kernel, given)
+    # As `GroupCall.taking` has them.
+    members = {"where": f"min({out.shape[0]}, {out.shape[1]}) > 0", "order": f"-{k}"}
+    return arguments.described(_LISTS + about, kernel, given, members)
 
 
 def _batch(call: GemmCall) -> tuple[Extent, ...]:

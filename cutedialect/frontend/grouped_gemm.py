@@ -35,7 +35,7 @@ from .ready_call import call_key
 from .rules import as_operand
 
 # What `cute.gemm` calls its arrays, to what they are here, in the order of `GemmCall`.
-_LISTS = {name: {"a": "as_", "b": "bs"}.get(name, name) for name in ARRAYS}
+LISTS = {name: {"a": "as_", "b": "bs"}.get(name, name) for name in ARRAYS}
 _OUT = ARRAYS.index("out")
 _CALLS_KEPT = 1024
 # Calls on the same device arrays: each array is looked at once.
@@ -65,7 +65,7 @@ def _again(prepared: PreparedCall, arrays: Sequence[Any], stream: Any) -> list[A
 
 def _checked_lists(arrays: Sequence[Any]) -> dict[str, Sequence[Any] | None]:
     """The lists by their names, each as long as `as_` or None."""
-    lists = dict(zip(_LISTS.values(), arrays, strict=True))
+    lists = dict(zip(LISTS.values(), arrays, strict=True))
     for name, values in lists.items():
         if values is None and name not in ("as_", "bs"):
             continue
@@ -85,12 +85,12 @@ def _call(number: int, problem: Sequence[Any], given: SimpleNamespace) -> GemmCa
             operand = as_operand(value, name)
             if len(operand.shape) != 2:
                 raise ValueError(f"{name}: expected 2 dimensions, got shape {operand.shape}")
-        return GemmCall(SimpleNamespace(**vars(given), **dict(zip(_LISTS, problem, strict=True))))
+        return GemmCall(SimpleNamespace(**vars(given), **dict(zip(LISTS, problem, strict=True))))
     except (TypeError, ValueError) as error:
         name, colon, rest = str(error).partition(":")
-        if not colon or name not in _LISTS:
+        if not colon or name not in LISTS:
             raise
-        raise type(error)(f"{_LISTS[name]}[{number}]:{rest}") from None
+        raise type(error)(f"{LISTS[name]}[{number}]:{rest}") from None
 
 
 class GroupCall(Product):
@@ -101,7 +101,7 @@ class GroupCall(Product):
     def __init__(self, given: SimpleNamespace) -> None:
         self.given = given = SimpleNamespace(**vars(given), precision=None, a=None)
         normalized(given)
-        lists = _checked_lists([getattr(given, name) for name in _LISTS.values()])
+        lists = _checked_lists([getattr(given, name) for name in LISTS.values()])
         options = SimpleNamespace(
             **{name: value for name, value in vars(given).items() if name not in {*lists, "a"}}
         )
@@ -239,7 +239,7 @@ class _ReadyGroup:
         found: list[Named] = []
         for number in self.parts:
             found += self.calls[number].named(
-                _problem(lists, number), lambda name, number=number: f"{_LISTS[name]}[{number}]"
+                _problem(lists, number), lambda name, number=number: f"{LISTS[name]}[{number}]"
             )
         check_aliases(found)
 

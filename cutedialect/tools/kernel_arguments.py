@@ -28,6 +28,7 @@ ARGUMENTS = """arguments, in the order of the kernel's parameters:
   ?x?:f16:1,?      strides in elements, ? for run-time ones
   1024:f32:1       one dimension of a given extent (without the stride it is a scalar)
   0.5:f32 7:i32    a scalar
+  [?x?:f16]        a list of tensors that are all like this, of cute.grouped_gemm
   none             an optional argument that is not given
 """
 _TENSOR = re.compile(
@@ -38,10 +39,7 @@ _SCALARS = {
     "f32": "float32", "f64": "float64", "i16": "int16", "u16": "uint16", "i32": "int32",
     "u32": "uint32", "i64": "int64", "u64": "uint64",
 }  # fmt: skip
-# Those that take no lists, for which the command line has no words.
-_FUNCTIONS = tuple(
-    f"cute.{call.name}" for call in CALLS if not any(each.kind.is_list for each in call.arrays)
-)
+_FUNCTIONS = tuple(f"cute.{call.name}" for call in CALLS)
 _EXPECTED = f"expected FILE.py:NAME, {', '.join(_FUNCTIONS[:-1])} or {_FUNCTIONS[-1]}"
 
 
@@ -115,6 +113,11 @@ def argument(text: str) -> Any:
 
     if text == "none":
         return None
+    if text.startswith("[") and text.endswith("]"):
+        match = _TENSOR.fullmatch(text[1:-1])
+        if match is None:
+            raise ValueError(f"expected a list of tensors such as [?x?:f16], got '{text}'")
+        return [_tensor(match)]
     match = _TENSOR.fullmatch(text)
     if (
         match is not None
@@ -146,6 +149,8 @@ def _setting(text: str) -> tuple[str, Any]:
     match = _TENSOR.fullmatch(value)
     if match is not None:
         return name, _tensor(match)
+    if value.startswith("[") and _TENSOR.fullmatch(value[1:-1]):
+        return name, argument(value)
     try:
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError):

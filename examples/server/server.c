@@ -1,8 +1,9 @@
-/* A server without Python: it loads a matrix multiply and attention that were compiled before, reads
- * requests, a line each, and answers each with what it computed, held against the same in double on
- * the host, and with the time of a launch.
+/* A server without Python: it loads a matrix multiply, products of lists and attention that were
+ * compiled before, reads requests, a line each, and answers each with what it computed, held against the
+ * same in double on the host, and with the time of a launch.
  *
  *   gemm M N K           f16 times f16 into f32
+ *   grouped G M N K      G products in a launch, with M, 2 M, ... G M rows
  *   attention B S        causal, B batch entries of 8 heads of S queries and keys of 64 columns
  *
  * See Makefile for how the kernels are compiled; `server FOLDER` reads their files from a folder.
@@ -14,8 +15,9 @@
 
 #include "attention.h"
 #include "gemm.h"
+#include "grouped.h"
 
-enum { HEADS = 8, COLUMNS = 64, LAUNCHES = 20, CHECKED = 64 };
+enum { HEADS = 8, COLUMNS = 64, LAUNCHES = 20, CHECKED = 64, MOST = 64 };
 
 static CUstream stream;
 static unsigned long long seed = 1;
@@ -107,6 +109,19 @@ static cute_status run_gemm(void *state, cute_error *error) {
                      stream, error);
 }
 
+/* How many results of a product differ from sums of small integers, which are exact. */
+static int64_t wrong_results(const buffer *a, const buffer *b, const float *got, int64_t m,
+                             int64_t n, int64_t k) {
+  int64_t wrong = 0, i, j, p;
+  for (i = 0; i < m; i += (m + CHECKED - 1) / CHECKED)
+    for (j = 0; j < n; j += (n + CHECKED - 1) / CHECKED) {
+      double sum = 0;
+      for (p = 0; p < k; ++p) sum += a->host[i * k + p] * b->host[p * n + j];
+      wrong += got[i * n + j] != sum;
+    }
+  return wrong;
+}
+
 static int serve_gemm(gemm_kernel *kernel, int64_t m, int64_t n, int64_t k) {
   const int64_t of_a[2] = {m, k}, of_b[2] = {k, n}, of_out[2] = {m, n};
   buffer a = inputs((size_t)(m * k)), b = inputs((size_t)(k * n));
@@ -114,8 +129,8 @@ static int serve_gemm(gemm_kernel *kernel, int64_t m, int64_t n, int64_t k) {
   CUdeviceptr out;
   gemm_request request;
   cute_error error;
-  double milliseconds = -1, wrong = 0;
-  int64_t i, j, p;
+  double milliseconds = -1;
+  int64_t wrong = 0;
   if (got == NULL) exit(1);
   need(cuMemAlloc(&out, (size_t)(m * n) * sizeof *got), "cuMemAlloc");
   memset(&request, 0, sizeof request);
@@ -135,12 +150,7 @@ static int serve_gemm(gemm_kernel *kernel, int64_t m, int64_t n, int64_t k) {
            (int)error.status, error.text);
   } else {
     need(cuMemcpyDtoH(got, out, (size_t)(m * n) * sizeof *got), "cuMemcpyDtoH");
-    for (i = 0; i < m; i += (m + CHECKED - 1) / CHECKED)
-      for (j = 0; j < n; j += (n + CHECKED - 1) / CHECKED) {
-        double sum = 0;
-        for (p = 0; p < k; ++p) sum += a.host[i * k + p] * b.host[p * n + j];
-        wrong += got[i * n + j] != sum; /* sums of small integers are exact */
-      }
+    wrong = wrong_results(&a, &b, got, m, n, k);
     printf("gemm %lld %lld %lld: %s, %.4f ms, %.1f TFLOP/s\n", (long long)m, (long long)n,
            (long long)k, wrong > 0 ? "WRONG" : "exact", milliseconds,
            2e-9 * (double)m * (double)n * (double)k / milliseconds);
@@ -150,6 +160,75 @@ static int serve_gemm(gemm_kernel *kernel, int64_t m, int64_t n, int64_t k) {
   drop(&a);
   drop(&b);
   free(got);
+  return milliseconds < 0 || wrong > 0;
+}
+
+typedef struct grouped_request {
+  grouped_kernel *kernel;
+  grouped_arguments arguments;
+  CUdeviceptr workspace;
+  size_t bytes;
+} grouped_request;
+
+static cute_status run_grouped(void *state, cute_error *error) {
+  grouped_request *request = (grouped_request *)state;
+  return grouped_launch(request->kernel, &request->arguments, request->workspace, request->bytes,
+                        stream, error);
+}
+
+static int serve_grouped(grouped_kernel *kernel, int64_t count, int64_t m, int64_t n, int64_t k) {
+  static cute_tensor as[MOST], bs[MOST], outs[MOST];
+  static buffer a[MOST], b[MOST];
+  grouped_request request;
+  cute_error error;
+  double milliseconds = -1, flops = 0;
+  int64_t wrong = 0, i;
+  memset(&request, 0, sizeof request);
+  request.kernel = kernel;
+  request.arguments.as_ = as;
+  request.arguments.bs = bs;
+  request.arguments.out = outs;
+  request.arguments.count = count;
+  request.arguments.alpha = 1;
+  for (i = 0; i < count; ++i) {
+    const int64_t rows = m * (i + 1);
+    const int64_t of_a[2] = {rows, k}, of_b[2] = {k, n}, of_out[2] = {rows, n};
+    CUdeviceptr out;
+    a[i] = inputs((size_t)(rows * k));
+    b[i] = inputs((size_t)(k * n));
+    need(cuMemAlloc(&out, (size_t)(rows * n) * sizeof(float)), "cuMemAlloc");
+    as[i] = cute_packed(a[i].device, CUTE_FLOAT16, 2, of_a);
+    bs[i] = cute_packed(b[i].device, CUTE_FLOAT16, 2, of_b);
+    outs[i] = cute_packed(out, CUTE_FLOAT32, 2, of_out);
+    flops += 2.0 * (double)rows * (double)n * (double)k;
+  }
+  if (grouped_workspace(kernel, &request.arguments, &request.bytes, &error) == CUTE_OK) {
+    if (request.bytes != 0) need(cuMemAlloc(&request.workspace, request.bytes), "cuMemAlloc");
+    if (grouped_clear(kernel, &request.arguments, request.workspace, request.bytes, stream,
+                      &error) == CUTE_OK)
+      milliseconds = timed(run_grouped, &request, &error);
+  }
+  for (i = 0; i < count; ++i) {
+    const size_t size = (size_t)(m * (i + 1) * n) * sizeof(float);
+    float *got = (float *)malloc(size);
+    if (got == NULL) exit(1);
+    if (milliseconds >= 0) {
+      need(cuMemcpyDtoH(got, outs[i].pointer, size), "cuMemcpyDtoH");
+      wrong += wrong_results(&a[i], &b[i], got, m * (i + 1), n, k);
+    }
+    free(got);
+    cuMemFree(outs[i].pointer);
+    drop(&a[i]);
+    drop(&b[i]);
+  }
+  printf("grouped %lld %lld %lld %lld: ", (long long)count, (long long)m, (long long)n,
+         (long long)k);
+  if (milliseconds < 0)
+    printf("error %d: %s\n", (int)error.status, error.text);
+  else
+    printf("%s, %.4f ms, %.1f TFLOP/s\n", wrong > 0 ? "WRONG" : "exact", milliseconds,
+           1e-9 * flops / milliseconds);
+  if (request.workspace != 0) cuMemFree(request.workspace);
   return milliseconds < 0 || wrong > 0;
 }
 
@@ -230,6 +309,7 @@ static int serve_attention(attention_kernel *kernel, int64_t batch, int64_t rows
 
 int main(int count, char **words) {
   static gemm_kernel gemm;
+  static grouped_kernel grouped;
   static attention_kernel attention;
   CUdevice device;
   CUcontext context;
@@ -243,22 +323,27 @@ int main(int count, char **words) {
   need(cuCtxSetCurrent(context), "cuCtxSetCurrent");
   need(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
   if (gemm_load_files(&gemm, folder, &error) != CUTE_OK ||
+      grouped_load_files(&grouped, folder, &error) != CUTE_OK ||
       attention_load_files(&attention, folder, &error) != CUTE_OK) {
     fprintf(stderr, "%s\n", error.text);
     return 1;
   }
   printf("ready: %s\n", gemm_targets[gemm.variant]);
   while (fgets(line, sizeof line, stdin) != NULL) {
-    long long m, n, k;
+    long long count_of, m, n, k;
     if (sscanf(line, "gemm %lld %lld %lld", &m, &n, &k) == 3 && m > 0 && n > 0 && k > 0)
       failed |= serve_gemm(&gemm, m, n, k);
+    else if (sscanf(line, "grouped %lld %lld %lld %lld", &count_of, &m, &n, &k) == 4 &&
+             count_of > 0 && count_of <= MOST && m > 0 && n > 0 && k > 0)
+      failed |= serve_grouped(&grouped, count_of, m, n, k);
     else if (sscanf(line, "attention %lld %lld", &m, &n) == 2 && m > 0 && n > 0)
       failed |= serve_attention(&attention, m, n);
     else
-      printf("expected 'gemm M N K' or 'attention B S', got %s", line);
+      printf("expected 'gemm M N K', 'grouped G M N K' or 'attention B S', got %s", line);
     fflush(stdout);
   }
   gemm_unload(&gemm);
+  grouped_unload(&grouped);
   attention_unload(&attention);
   cuStreamDestroy(stream);
   cuDevicePrimaryCtxRelease(device);

@@ -13,8 +13,15 @@ from typing import Any
 
 from cutedialect.atoms.tensor_map import SLICE_TURN
 from cutedialect.backend.runtime.errors import CompileError
-from cutedialect.backend.runtime.expressions import FUNCTIONS, GRAMMAR, NAMES, parsed, rewritten
-from cutedialect.backend.runtime.host import TENSOR_MAP
+from cutedialect.backend.runtime.expressions import (
+    FUNCTIONS,
+    GRAMMAR,
+    LIST_GRAMMAR,
+    NAMES,
+    parsed,
+    rewritten,
+)
+from cutedialect.backend.runtime.host import TABLE, TENSOR_MAP
 from cutedialect.backend.runtime.program import CompiledProgram
 from cutedialect.backend.runtime.ptxas import Assembly
 from cutedialect.backend.runtime.signature import (
@@ -26,6 +33,8 @@ from cutedialect.backend.runtime.tensor_maps import TensorMapArgument, checked_m
 from cutedialect.backend.runtime.workspaces import ALIGNMENT
 
 FORMAT = "cutedialect-kernel-2"
+# That of kernels that take lists of tensors, for which the format above has no words.
+LIST_FORMAT = "cutedialect-kernel-3"
 # What was written before, whose expressions were Python's.
 _BEFORE = "cutedialect-kernel-1"
 
@@ -63,6 +72,29 @@ CONVENTIONS = (
     "'programmatic_stream_serialization_allowed', the launch may have that attribute, and then "
     "begins while the one in front of it ends.",
 )
+LIST_CONVENTIONS = (
+    "An argument of kind 'tensors' is a list of tensors, each of which is as the argument says; "
+    "all lists of a call are equally long. Expressions of the call and of 'from' are over the "
+    "entries at one place of the lists, and hold for every place. Entries for which "
+    "'members.where' of the call is false are left out, and the others come in the order of "
+    "'members.order', those before first that are equal.",
+    "Every table of 'tables' is memory of the device beside the workspaces, its address a "
+    "multiple of 128, which has to have its bytes before a launch; T.size is the number of its "
+    "entries, and L.size that of the tensors of a list. Expressions in 'entry' are over one "
+    "tensor of 'list'.",
+    "A table of kind 'tensors' has for each tensor the address (8 bytes), 'strides' (8 bytes "
+    "each), 'extents' (4 bytes each) and zeros up to a multiple of 8 bytes; one of kind "
+    "'tensor_map' the 128 bytes of its tensor map.",
+    "A table of kind 'offsets' has integers of 4 bytes, one more than the list has tensors: how "
+    "many blocks lie in front of each, and how many there are, below 2^31. A tensor has the "
+    "product, over its modes, of ceildiv(ceildiv(extent, tile), block) blocks, where a tile of -1 "
+    "is the whole mode.",
+    "A table of kind 'shares' has integers of 4 bytes: for 'takers' that take blocks, where the "
+    "blocks of each begin in this table, then where those of the last one end, then the numbers "
+    "of the blocks, in ascending order for each taker. The blocks of 'offsets' are dealt in "
+    "order, to the taker that is free first (of equal ones the first), which is then busy for the "
+    "extent of mode 'mode' of the tensor of 'list', and 128.",
+)
 _RESERVED = ("sm_count", "inf", "nan", *NAMES)
 # Above this a function has to opt in to dynamic shared memory.
 _PLAIN_SMEM = 48 * 1024
@@ -73,12 +105,14 @@ _PORTABLE_CLUSTER = 8
 class DescribedCall:
     """A call of several arrays that runs a program: `about` says what it computes, `arguments` what
     it takes, `views` what each argument of the program is then, and `requires` what has to be true.
+    `members` says which entries of lists take part, and in which order.
     """
 
     about: str
     arguments: tuple[dict[str, Any], ...]
     views: tuple[dict[str, Any], ...]
     requires: tuple[str, ...] = ()
+    members: dict[str, str] | None = None
 
 
 def described(
@@ -89,22 +123,28 @@ def described(
 
     Raises CompileError where the host part does what the format has no words for.
     """
-    for parameter in program.signature.parameters:
-        if isinstance(parameter, GroupParameter):
-            raise CompileError(
-                f"expected tensors and scalars to describe, got the group {parameter.name}",
-                code="CD-HOST",
-            )
-    host = _Host(program)
     parameters = program.signature.parameters
+    has_lists = any(isinstance(parameter, GroupParameter) for parameter in parameters)
+    if has_lists and call is None:
+        raise CompileError(
+            "expected tensors and scalars to describe, or lists of cute.grouped_gemm, got a kernel "
+            "of lists",
+            code="CD-HOST",
+        )
+    host = _Host(program)
     views = (None,) * len(parameters) if call is None else call.views
+    described_call = None
+    if call is not None:
+        described_call = {"arguments": call.arguments, "requires": call.requires}
+        if call.members is not None:
+            described_call["members"] = call.members
     return {
-        "format": FORMAT,
+        "format": LIST_FORMAT if has_lists else FORMAT,
         "name": program.name,
         "about": "" if call is None else call.about,
         "arch": program.arch,
         "schedule": program.schedule,
-        "call": None if call is None else {"arguments": call.arguments, "requires": call.requires},
+        "call": described_call,
         "arguments": [
             _argument(name, parameter) | {"from": view}
             for name, parameter, view in zip(host.names, parameters, views, strict=True)
@@ -113,9 +153,10 @@ def described(
         "workspaces": host.workspaces,
         "values": [{"name": name, "value": value} for name, value in host.values],
         "launches": [_launch(host, call, program, assembly) for call in host.launches],
-        "grammar": GRAMMAR.splitlines(),
+        **({"tables": host.tables} if has_lists else {}),
+        "grammar": (LIST_GRAMMAR if has_lists else GRAMMAR).splitlines(),
         "functions": FUNCTIONS,
-        "conventions": CONVENTIONS,
+        "conventions": CONVENTIONS + LIST_CONVENTIONS if has_lists else CONVENTIONS,
     }
 
 
@@ -125,10 +166,12 @@ def read_description(text: str) -> dict[str, Any]:
     """
     read = json.loads(text)
     format_ = read.get("format") if isinstance(read, dict) else None
-    if format_ == FORMAT:
+    if format_ in (FORMAT, LIST_FORMAT):
         return read
     if format_ != _BEFORE:
-        raise ValueError(f"expected a description of format {FORMAT} or {_BEFORE}, got {format_}")
+        raise ValueError(
+            f"expected a description of format {FORMAT}, {LIST_FORMAT} or {_BEFORE}, got {format_}"
+        )
     for launch in read["launches"]:
         launch["attributes"]["programmatic_stream_serialization_allowed"] = False
     for holder, place in _expressions_before(read):
@@ -195,6 +238,8 @@ def _equal_extents(host: _Host, program: CompiledProgram) -> list[str]:
 
 
 def _argument(name: str, parameter: Any) -> dict[str, Any]:
+    if isinstance(parameter, GroupParameter):
+        return _argument(name, parameter.member) | {"kind": "tensors"}
     if isinstance(parameter, TensorParameter):
         facts = asdict(parameter) | {"dtype": parameter.dtype}
         del facts["modes"]
@@ -219,7 +264,7 @@ def _launch(
         alignment = 64 if type_ == TENSOR_MAP else size
         offset = -(-offset // alignment) * alignment
         facts = {"type": type_, "size": size, "align": alignment, "offset": offset}
-        key = "tensor_map" if type_ == TENSOR_MAP else "value"
+        key = {TENSOR_MAP: "tensor_map", TABLE: "table"}.get(type_, "value")
         parameters.append(facts | {key: host.parameter(node)})
         offset += size
     return {
@@ -250,6 +295,7 @@ class _Host:
         self.known: dict[str, ast.expr] = {}
         self.values: list[tuple[str, str]] = []
         self.workspaces: list[dict[str, Any]] = []
+        self.tables: list[dict[str, Any]] = []
         for index, parameter in enumerate(program.signature.parameters):
             name = self.names[index]
             if isinstance(parameter, TensorParameter):
@@ -257,7 +303,7 @@ class _Host:
                 for mode in range(parameter.rank):
                     self.known[f"a{index}_shape{mode}"] = _parsed(f"{name}.shape[{mode}]")
                     self.known[f"a{index}_stride{mode}"] = _parsed(f"{name}.stride[{mode}]")
-            else:
+            else:  # a scalar, or a list
                 self.known[f"a{index}"] = _parsed(name)
         uses: dict[str, int] = {}
         for node in ast.walk(plan):
@@ -273,6 +319,8 @@ class _Host:
                     ast.Call(ast.Name("Workspace"), [_, ast.Constant(element), count, zeroed]),
                 ):
                     self._add_workspace(name, str(element), count, ast.literal_eval(zeroed))
+                case ast.Assign([ast.Name(name)], value) if _is_table(value):
+                    self.known[name] = _parsed(self._table(value))
                 case ast.Assign([ast.Name(name)], value):
                     self._assign(name, value, uses)
                 case ast.Return(ast.Tuple(launches)) if all(map(_is_launch, launches)):
@@ -308,17 +356,70 @@ class _Host:
 
     def parameter(self, node: ast.expr) -> Any:
         """The expression of a kernel parameter, or the description of its tensor map."""
+        if _is_table(node):
+            return self._table(node)
         shown = _Rewriter(self.known).visit(node)
         if not _is_tensor_map(shown):
             return self._checked(shown)
-        call = rewritten(shown)
-        assert isinstance(call, ast.Call)
-        return _tensor_map(call)
+        return _tensor_map(rewritten(shown))
+
+    def _table(self, node: ast.expr) -> str:
+        """The name of a table, which is described once."""
+        match node:
+            case ast.Call(ast.Name("Table"), [_, ast.Name(name)]):
+                shown = self.known[name]
+                assert isinstance(shown, ast.Name)
+                return shown.id
+            case ast.Call(ast.Name("tile_offsets"), [group, tile, cluster]):
+                steps = list(ast.literal_eval(tile))
+                ctas = [1] * len(steps) + list(ast.literal_eval(cluster))
+                blocks = ctas[-len(steps) :] if len(steps) > 1 else [1]
+                facts = {"kind": "offsets", "list": self.text(group)}
+                return self._described_table(facts | {"tile": steps, "blocks": blocks})
+            case ast.Call(ast.Name("tile_shares"), [offsets, group, mode, takers]):
+                facts = {"kind": "shares", "list": self.text(group), "offsets": self.text(offsets)}
+                facts |= {"mode": ast.literal_eval(mode), "takers": self.text(takers)}
+                return self._described_table(facts)
+            case ast.Call(ast.Name("Table"), [_, entries]) | entries:
+                name, entry = self._entry(entries)
+                if _is_tensor_map(entry):
+                    described_map = _tensor_map(rewritten(entry))
+                    facts = {"kind": TENSOR_MAP, "list": name, "entry": described_map}
+                else:
+                    assert isinstance(entry, ast.Tuple)
+                    _, *parts = entry.elts
+                    assert all(isinstance(part, ast.Tuple) for part in parts)
+                    shown = [[self._checked(each) for each in part.elts] for part in parts]
+                    facts = {"kind": "tensors", "list": name}
+                    facts |= {"entry": dict(zip(("strides", "extents"), shown, strict=True))}
+                return self._described_table(facts)
+
+    def _entry(self, entries: ast.expr) -> tuple[str, ast.expr]:
+        """The list that `tuple([ENTRY for p, h, s in LIST])` walks, and the entry over its name."""
+        match entries:
+            case ast.Call(
+                ast.Name("tuple"),
+                [ast.ListComp(entry, [ast.comprehension(iter=ast.Name(group))])],
+            ):
+                name = self.text(ast.Name(group))
+                parts = {"p": "pointer", "h": "shape", "s": "stride"}
+                inner = {short: _parsed(f"{name}.{part}") for short, part in parts.items()}
+                return name, _Rewriter(inner).visit(entry)
+            case _:
+                raise _without_words(entries)
+
+    def _described_table(self, facts: dict[str, Any]) -> str:
+        for table in self.tables:
+            if table == {"name": table["name"]} | facts:
+                return table["name"]
+        name = f"table{len(self.tables)}"
+        self.tables.append({"name": name} | facts)
+        return name
 
     def _checked(self, shown: ast.expr) -> str:
         """The text of an expression that a reader can evaluate."""
         open_names = {*self.names, *(name for name, _ in self.values), *_RESERVED}
-        open_names |= {workspace["name"] for workspace in self.workspaces}
+        open_names |= {space["name"] for space in [*self.workspaces, *self.tables]}
         for node in ast.walk(shown):
             if isinstance(node, ast.Name) and node.id not in open_names:
                 raise _without_words(shown)
@@ -330,8 +431,9 @@ class _Host:
         return text
 
 
-def _tensor_map(call: ast.Call) -> dict[str, Any]:
+def _tensor_map(call: ast.expr) -> dict[str, Any]:
     """The arguments of cuTensorMapEncodeTiled, in its order."""
+    assert isinstance(call, ast.Call)
     name, element, box, swizzle = (ast.literal_eval(node) for node in call.args[:4])
     shape, strides, pointer = call.args[4:]
     sliced = ast.literal_eval(call.keywords[0].value) if call.keywords else None
@@ -383,6 +485,14 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return self.known.get(node.id, node)
 
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        match node:
+            case ast.Call(ast.Name("len"), [ast.Name(name)]):
+                return _parsed(f"{name}.size")
+            case _:
+                return node
+
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         # (x + h & 2 h - 1) - h, as the host part keeps integers in two's complement
         match node:
@@ -429,7 +539,7 @@ def _argument_names(program: CompiledProgram) -> tuple[str, ...]:
     names: list[str] = []
     for index, parameter in enumerate(program.signature.parameters):
         name = parameter.name
-        taken = name in _RESERVED or name in names or name.startswith("workspace")
+        taken = name in _RESERVED or name in names or name.startswith(("workspace", "table"))
         if not name.isidentifier() or taken:
             name = f"argument{index}"
         names.append(name)
@@ -441,6 +551,15 @@ def _is_tensor_map(node: ast.AST) -> bool:
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id == "TensorMap"
+    )
+
+
+def _is_table(node: ast.AST) -> bool:
+    """Whether host source makes a table, or the entries of one."""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("Table", "tile_offsets", "tile_shares", "tuple")
     )
 
 

@@ -18,6 +18,11 @@ value      := name | name ".pointer" | name ".shape[" digits "]" | name ".stride
 number     := digits | digits "." digits [ "e" [ "-" | "+" ] digits ] | "inf" | "nan"
 name       := letter { letter | digit | "_" }
 """
+# What descriptions of lists have beside: how many tensors a list or entries a table has, and an
+# entry of a table.
+LIST_GRAMMAR = GRAMMAR.replace(
+    '"]"\nnumber', '"]"\n            | name ".size" | name "[" expression "]"\nnumber'
+)
 # Function with its parameters, to what Python computes. Comparisons are 1 or 0.
 FUNCTIONS = {
     "floordiv(a, b)": "a // b",
@@ -98,8 +103,10 @@ def _check(node: ast.expr, text: str) -> None:
             pass
         case ast.Constant(value) if type(value) is float:
             pass
-        case ast.Name() | ast.Attribute(ast.Name(), "pointer"):
+        case ast.Name() | ast.Attribute(ast.Name(), "pointer" | "size"):
             pass
+        case ast.Subscript(ast.Name(), index) if not isinstance(index, ast.Slice | ast.Tuple):
+            inner = [index]
         case ast.Subscript(ast.Attribute(ast.Name(), field), ast.Constant(mode)) if (
             field in _FIELDS and type(mode) is int
         ):
@@ -132,6 +139,8 @@ def _c(node: ast.expr, names: Mapping[str, str]) -> str:
             return f"{names[name]}.{field}"
         case ast.Subscript(ast.Attribute(ast.Name(name), field), ast.Constant(mode)):
             return f"{names[name]}.{field}[{mode}]"
+        case ast.Subscript(ast.Name(name), index):
+            return f"cute_tiles_before(&{names[name]}, {_c(index, names)})"
         case ast.UnaryOp(_, operand):
             return f"(-{_c(operand, names)})"
         case ast.BinOp(left, sign, right):

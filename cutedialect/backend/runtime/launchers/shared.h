@@ -7,7 +7,7 @@
  * one thread at a time; several objects of one kernel are independent of each other.
  */
 #ifndef CUTEDIALECT_LAUNCHER
-#define CUTEDIALECT_LAUNCHER 2
+#define CUTEDIALECT_LAUNCHER 3
 
 #include <cuda.h>
 #include <math.h>
@@ -32,7 +32,8 @@ typedef enum cute_status {
   CUTE_WORKSPACE = 2, /* the workspace is too small or not aligned */
   CUTE_TARGET = 3,    /* no image runs on this device */
   CUTE_FILE = 4,      /* a file cannot be read */
-  CUTE_DRIVER = 5     /* the driver refused; `driver` of the error is what it said */
+  CUTE_DRIVER = 5,    /* the driver refused; `driver` of the error is what it said */
+  CUTE_MEMORY = 6     /* the host has no memory left */
 } cute_status;
 
 typedef struct cute_error {
@@ -250,20 +251,41 @@ static CUTE_UNUSED cute_status cute_check(const cute_expected *e, cute_tensor *t
   return CUTE_OK;
 }
 
-/* The tensor map for an address and extents: one of those encoded before, or a new one, which takes
- * the place of the oldest. The driver wants its 128 bytes at a multiple of 64. */
-static CUTE_UNUSED cute_status cute_encode(cute_maps *maps, int slot, CUtensorMapDataType type,
-                                           cuuint32_t rank, CUdeviceptr address,
-                                           const cuuint64_t *dims, const cuuint64_t *strides,
-                                           const cuuint32_t *box, const cuuint32_t *steps,
+/* The tensor map for an address and extents. The driver wants its 128 bytes at a multiple of 64. */
+static CUTE_UNUSED cute_status cute_encode_tiled(unsigned char *made, CUtensorMapDataType type,
+                                                 cuuint32_t rank, CUdeviceptr address,
+                                                 const cuuint64_t *dims, const cuuint64_t *strides,
+                                                 const cuuint32_t *box, const cuuint32_t *steps,
+                                                 CUtensorMapInterleave interleave,
+                                                 CUtensorMapSwizzle swizzle,
+                                                 CUtensorMapL2promotion promotion,
+                                                 CUtensorMapFloatOOBfill fill, const char *name,
+                                                 cute_error *error) {
+  unsigned char memory[CUTE_MAP_BYTES + CUTE_MAP_ALIGNMENT], *aligned;
+  CUresult result;
+  aligned = memory + (CUTE_MAP_ALIGNMENT - (uintptr_t)memory % CUTE_MAP_ALIGNMENT) %
+                         CUTE_MAP_ALIGNMENT;
+  result = cuTensorMapEncodeTiled((CUtensorMap *)(void *)aligned, type, rank,
+                                  (void *)(uintptr_t)address, dims, strides, box, steps,
+                                  interleave, swizzle, promotion, fill);
+  if (result != CUDA_SUCCESS) return cute_driver(error, result, name);
+  memcpy(made, aligned, CUTE_MAP_BYTES);
+  return CUTE_OK;
+}
+
+/* One of those encoded before, or a new one, which takes the place of the oldest. */
+static CUTE_UNUSED cute_status cute_encode(cute_maps *maps, int slot, unsigned char *made,
+                                           CUtensorMapDataType type, cuuint32_t rank,
+                                           CUdeviceptr address, const cuuint64_t *dims,
+                                           const cuuint64_t *strides, const cuuint32_t *box,
+                                           const cuuint32_t *steps,
                                            CUtensorMapInterleave interleave,
                                            CUtensorMapSwizzle swizzle,
                                            CUtensorMapL2promotion promotion,
-                                           CUtensorMapFloatOOBfill fill, CUtensorMap *made,
-                                           const char *name, cute_error *error) {
-  unsigned char memory[CUTE_MAP_BYTES + CUTE_MAP_ALIGNMENT], *aligned;
+                                           CUtensorMapFloatOOBfill fill, const char *name,
+                                           cute_error *error) {
   cute_map *entry;
-  CUresult result;
+  cute_status status;
   int i;
   for (i = 0; i < CUTE_MAPS; ++i) {
     entry = &maps->entries[i];
@@ -274,12 +296,9 @@ static CUTE_UNUSED cute_status cute_encode(cute_maps *maps, int slot, CUtensorMa
       return CUTE_OK;
     }
   }
-  aligned = memory + (CUTE_MAP_ALIGNMENT - (uintptr_t)memory % CUTE_MAP_ALIGNMENT) %
-                         CUTE_MAP_ALIGNMENT;
-  result = cuTensorMapEncodeTiled((CUtensorMap *)(void *)aligned, type, rank,
-                                  (void *)(uintptr_t)address, dims, strides, box, steps,
-                                  interleave, swizzle, promotion, fill);
-  if (result != CUDA_SUCCESS) return cute_driver(error, result, name);
+  status = cute_encode_tiled(made, type, rank, address, dims, strides, box, steps, interleave,
+                             swizzle, promotion, fill, name, error);
+  if (status != CUTE_OK) return status;
   entry = &maps->entries[maps->next];
   maps->next = (maps->next + 1) % CUTE_MAPS;
   entry->known = 1;
@@ -287,8 +306,7 @@ static CUTE_UNUSED cute_status cute_encode(cute_maps *maps, int slot, CUtensorMa
   entry->address = (uint64_t)address;
   memcpy(entry->dims, dims, rank * sizeof *dims);
   memcpy(entry->strides, strides, (rank - 1) * sizeof *strides);
-  memcpy(entry->bytes, aligned, CUTE_MAP_BYTES);
-  memcpy(made, aligned, CUTE_MAP_BYTES);
+  memcpy(entry->bytes, made, CUTE_MAP_BYTES);
   return CUTE_OK;
 }
 
@@ -358,6 +376,6 @@ static CUTE_UNUSED void *cute_read(const char *folder, const char *name) {
   return data;
 }
 
-#elif CUTEDIALECT_LAUNCHER != 2
+#elif CUTEDIALECT_LAUNCHER != 3
 #error "expected headers that one version of cutedialect wrote"
 #endif

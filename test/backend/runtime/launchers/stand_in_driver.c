@@ -103,6 +103,22 @@ CUresult CUDAAPI cuMemsetD8Async(CUdeviceptr address, unsigned char value, size_
   return CUDA_SUCCESS;
 }
 
+CUresult CUDAAPI cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
+  *status = stream == STAND_IN_CAPTURED ? CU_STREAM_CAPTURE_STATUS_ACTIVE
+                                        : CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t size,
+                                   CUstream stream) {
+  const unsigned char *bytes = (const unsigned char *)from;
+  size_t i;
+  printf("copy %" PRIu64 " stream %" PRIuPTR " ", (uint64_t)to, (uintptr_t)stream);
+  for (i = 0; i < size; ++i) printf("%02x", bytes[i]);
+  printf("\n");
+  return CUDA_SUCCESS;
+}
+
 CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function,
                                   void **parameters, void **extra) {
   const char *name = *(const char **)(void *)function;

@@ -568,7 +568,7 @@ def test_a_description_of_the_format_before_has_a_launcher() -> None:
     header = c_header([old], [Image("sm_90a", "gemm.ptx", b"")])
     assert "cute_ceildiv" in header
     assert "gemm_launch" in cpp_header([old]) + header
-    with pytest.raises(ValueError, match="expected a description of format cutedialect-kernel-2"):
+    with pytest.raises(ValueError, match="expected a description of format cutedialect-kernel-2, "):
         read_description('{"format": "cutedialect-kernel-9"}')
 
 
@@ -579,7 +579,8 @@ def test_the_server_launches_what_it_is_asked_for_and_sees_wrong_results(tmp_pat
     targets = ["--arch", "sm_90a", "--launcher", "c", "-o", str(tmp_path)]
     heads = ["?x8x?x64:f16"] * 3
     product = ["cute.gemm", "?x?:f16", "?x?:f16", "--set", "out_dtype=f32"]
-    for kernel in (product, ["cute.attention", *heads, "--set", "causal=True"]):
+    lists = ["cute.grouped_gemm", *["[?x?:f16]"] * 2, "--set", "out_dtype=f32", "--name", "grouped"]
+    for kernel in (product, lists, ["cute.attention", *heads, "--set", "causal=True"]):
         assert all(word in (server / "Makefile").read_text() for word in kernel)
         assert main(["compile", *kernel, *targets]) == 0
     sizes = "#include <cuda.h>\nconst int *stand_in_sizes(const char *kernel);\n"
@@ -591,22 +592,26 @@ def test_the_server_launches_what_it_is_asked_for_and_sees_wrong_results(tmp_pat
     run([COMPILERS[0], "-std=c99", *STRICT, f"-I{tmp_path}", *files, "-o", str(out), "-lm"])
     done = subprocess.run(
         [str(out), str(tmp_path)],
-        input="gemm 64 48 32\nattention 1 20\ngemm 64 50 30\nsum 3\n",
+        input="gemm 64 48 32\ngrouped 2 64 48 32\nattention 1 20\ngemm 64 50 30\nsum 3\n",
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 1
     told = [
-        line for line in done.stdout.splitlines() if not line.startswith(("launch", "map", "mem"))
+        line
+        for line in done.stdout.splitlines()
+        if not line.startswith(("launch", "map", "mem", "copy"))
     ]
     assert "ready: sm_90a" in told
-    assert told[-6:-2] == [
+    assert told[-8:-3] == [
         "gemm 64 48 32: WRONG, 0.0500 ms, 0.0 TFLOP/s",
+        "grouped 2 64 48 32: WRONG, 0.0500 ms, 0.0 TFLOP/s",
         next(line for line in told if line.startswith("attention 1 20: WRONG ")),
         "gemm 64 50 30: error 1: A: expected a stride divisible by 8 elements in dimension 0, "
         "got 30",
-        "expected 'gemm M N K' or 'attention B S', got sum 3",
+        "expected 'gemm M N K', 'grouped G M N K' or 'attention B S', got sum 3",
     ]
     assert done.stdout.count("\nlaunch gemm ") == 21
+    assert done.stdout.count("\nlaunch grouped ") == 21
     assert done.stdout.count("\nlaunch attention ") == 21
