@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "kernel", help="FILE.py:NAME of a @cute.kernel function, or cute.gemm or cute.attention"
+        "kernel", help="FILE.py:NAME of a @cute.kernel function, or cute.gemm and the like"
     )
     parser.add_argument("arguments", nargs="*", metavar="SPEC", help="an argument, see below")
     parser.add_argument("-o", "--out", type=Path, default=Path(), help="folder to write to")

@@ -138,7 +138,7 @@ def test_compile_writes_every_stage(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["doubling.py"], "expected FILE.py:NAME, cute.gemm, cute.attention or "
+        (["doubling.py"], "expected FILE.py:NAME, cute.gemm, cute.grouped_gemm, cute.attention or "
          "cute.attention_backward, got 'doubling.py'"),
         (["absent.py:double"], "expected a Python file, got 'absent.py'"),
         (["doubling.py:triple"], "expected a kernel 'triple'"),
