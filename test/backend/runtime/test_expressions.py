@@ -44,8 +44,9 @@ def test_expressions_have_their_values(text: str, value: object) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "a // b", "a % b", "a if b else c", "a.b.c", "f(a)", "a[0:1]", "T.size[0]", "a[1, 2]", "a and b", "'x'",
-        "(lambda: 0)()", "min()", "1 < 2 < 3", "a +", "T.shape[n]", "True", "a @ b", "[a]",
+        "a // b", "a % b", "a if b else c", "a.b.c", "f(a)", "a[0:1]", "T.size[0]", "a and b",
+        "'x'", "a[1, 2]", "(lambda: 0)()", "min()", "1 < 2 < 3", "a +", "T.shape[n]", "True", "[a]",
+        "a @ b",
         "__import__('os')", "min(a, key=b)", "9223372036854775808",
     ],
 )  # fmt: skip
