@@ -13,7 +13,7 @@ from cutedialect.choices import Epilogue, Overlap
 from cutedialect.schedule import Schedule
 
 from .attention_backward_problem import AttentionBackwardProblem
-from .need import Limits, Need
+from .need import NONE, Limits, Need
 
 # Bytes of barriers and of rows of f32 beside the tiles.
 _BESIDE_BYTES = 4096
@@ -55,9 +55,11 @@ class _Row:
         return problem.widest <= self.widest and not any(facts[name] for name in self.without)
 
     def schedule(self, problem: AttentionBackwardProblem) -> Schedule:
-        """That of warpgroups. What a loop over work items, or several loops, would hold beside has
-        no registers.
+        """Of warpgroups: what a loop over work items, or several loops, would hold beside has no
+        registers.
         """
+        if not problem.on_groups:
+            return Schedule(tile=self.tile, warps=self.warps, stages=self.stages)
         facts = vars(problem)
         is_apart = any(facts[name] for name in self.apart)
         is_uneven = problem.is_masked and not (problem.has_window or problem.is_sliced)
@@ -143,6 +145,16 @@ class AttentionBackwardSpace:
 ATTENTION_BACKWARD = AttentionBackwardSpace()
 
 
+def tuned_tiles(problem: AttentionBackwardProblem) -> list[Schedule]:
+    """The schedules of the tiles of a target that may suffice, others than heads suit among them,
+    as far as is counted.
+    """
+    listed = (row.schedule(problem) for row in _rows(problem))
+    return [
+        each for each in listed if ATTENTION_BACKWARD.need(problem, each).fits(problem.target, NONE)
+    ]
+
+
 def streamed_keys(problem: AttentionBackwardProblem, schedule: Schedule) -> int:
     """Keys of a block where rows stay: a thread holds their scores and slopes beside all columns of
     a row of the gradient.
@@ -162,9 +174,8 @@ def _room(problem: AttentionBackwardProblem, threads: int) -> float:
 
 def _candidates(problem: AttentionBackwardProblem) -> Iterator[Schedule]:
     """The rows of a target that heads fit."""
-    rows = _GROUP_ROWS if problem.on_groups else _WARP_ROWS
-    for row in rows:
-        if not row.suits(problem):
-            continue
-        by_warps = Schedule(tile=row.tile, warps=row.warps, stages=row.stages)
-        yield row.schedule(problem) if problem.on_groups else by_warps
+    return (row.schedule(problem) for row in _rows(problem) if row.suits(problem))
+
+
+def _rows(problem: AttentionBackwardProblem) -> tuple[_Row, ...]:
+    return _GROUP_ROWS if problem.on_groups else _WARP_ROWS

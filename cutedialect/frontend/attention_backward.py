@@ -4,6 +4,7 @@ programs of `library/attention_backward.py`; it touches nothing that they do not
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -78,7 +79,11 @@ class AttentionBackwardCall(AttentionCall):
 
         memory = Memory(lambda: f"attention_backward {problem.kernel_class}", target)
         prepared = partial(self._made_with, problem, backend)
-        return fitted(prepared, choice, schedule, backend, memory)
+        return fitted(prepared, choice, schedule, backend, memory, partial(_kept, self, target))
+
+    def prepared_with(self, given: Schedule | None, target: str) -> ReadyAttentionBackward:
+        """The call with the choice that has the fields of a schedule."""
+        return self._made_with(self.backward_problem(target, "auto"), "auto", given, None)
 
     def backward_problem(self, target: str, backend: str) -> AttentionBackwardProblem:
         """What the choice of a schedule depends on."""
@@ -204,21 +209,37 @@ class AttentionBackwardCall(AttentionCall):
             made["copied"] = self.shape_of("B H S E"), self.q.dtype
         return made
 
-    def program_arguments(self, ready: ReadyAttentionBackward) -> list[Any]:
-        """The arguments of the program, with specs of new results."""
+    def program_arguments(
+        self, ready: ReadyAttentionBackward, made: Callable[[Extents, DType], Any] = new_spec
+    ) -> list[Any]:
+        """The arguments of the program, with specs of new results; `made` gives what the call has
+        for itself.
+        """
         given, packing = self.given, self.packing
         outs = [
             new_spec(*self.gradients[name]) if name in self.gradients and out is None else out
             for name, out in (("dq", given.dq), ("dk", given.dk), ("dv", given.dv))
         ]
-        memory = [
-            new_spec(*ready.memory[name]) if name in ready.memory else None for name in MEMORY
-        ]
+        memory = [made(*ready.memory[name]) if name in ready.memory else None for name in MEMORY]
         lengths = None if self.lengths is None else self.lengths.value
         offsets = () if packing is None else (packing.q_offsets.value, packing.k_offsets.value)
         arrays = given.q, given.k, given.v, given.out, given.lse, given.do, given.dlse
         scales = split_scales(self.given_scales)[0]
         return ready.arguments((*arrays, *outs, *memory, lengths, *scales, *offsets))
+
+
+def _kept(call: AttentionBackwardCall, target: str) -> Schedule | None:
+    """What tuning found for calls like this one."""
+    from .attention_backward_tuning import kept_schedule
+
+    return kept_schedule(call, target)
+
+
+def tunable_attention_backward(args: tuple[Any, ...], options: dict[str, Any], timer: Any) -> Any:
+    """The call as `cute.autotune` takes it."""
+    from .attention_backward_tuning import TunableAttentionBackward
+
+    return TunableAttentionBackward(args, options, timer)
 
 
 door: Door[AttentionBackwardCall, ReadyAttentionBackward] = Door(
@@ -229,3 +250,4 @@ if TYPE_CHECKING:
     from .typed_calls import attention_backward
 else:
     attention_backward = door.function(__name__, {"split_scales": split_scales})
+    attention_backward.tunable = tunable_attention_backward

@@ -38,11 +38,11 @@ class TunableAttention:
         array, columns = columns_of(given.k, given.v)
         given.v = array if columns is None else columns
         for name in ("q", "k", "out", *_NUMBERS):
-            setattr(given, name, _held(getattr(given, name), name, timer))
+            setattr(given, name, held_array(getattr(given, name), name, timer))
         if columns is None:
-            given.v = _held(given.v, "v", timer)
+            given.v = held_array(given.v, "v", timer)
         for name in _INDICES:
-            setattr(given, name, _held_indices(getattr(given, name), name, timer))
+            setattr(given, name, held_indices(getattr(given, name), name, timer))
         self._call = AttentionCall(given)
         if given.out is None:
             # The result of each candidate is compared with the first one's.
@@ -97,7 +97,7 @@ def problem_class(call: AttentionCall) -> str:
     facts = {"left": left, "right": right, "softcap": call.softcap, "scales": call.scales.ranks}
     parts += [f"{name} {value}" for name, value in facts.items() if value not in (None, (0, 0, 0))]
     parts += ["negative"] if call.scale <= 0 else []
-    return ", ".join([*parts, *(["lse"] if call.given.return_lse else [])])
+    return ", ".join([*parts, *(["lse"] if vars(call.given).get("return_lse") else [])])
 
 
 @lru_cache(maxsize=1)
@@ -105,15 +105,15 @@ def _program_fingerprint() -> str:
     return fingerprint(program.function)
 
 
-def _held(value: Any, name: str, timer: Timer) -> Any:
+def held_array(value: Any, name: str, timer: Timer) -> Any:
     """A private copy of an array; numbers stay."""
     return value if value is None or isinstance(value, int | float) else held(value, name, timer)
 
 
-def _held_indices(value: Any, name: str, timer: Timer) -> Any:
+def held_indices(value: Any, name: str, timer: Timer) -> Any:
     """The same of arrays whose numbers matter. Raises TypeError for a spec."""
     if isinstance(value, tuple | list):
-        return tuple(_held_indices(each, f"{name}[{i}]", timer) for i, each in enumerate(value))
+        return tuple(held_indices(each, f"{name}[{i}]", timer) for i, each in enumerate(value))
     if isinstance(value, TensorSpec):
         raise TypeError(f"{name}: expected an array to tune with, got a spec")
-    return _held(value, name, timer)
+    return held_array(value, name, timer)

@@ -55,8 +55,8 @@ def autotune(
     check: bool = True,
     **options: Any,
 ) -> Any:
-    """The fastest schedule of `cute.gemm`, `cute.attention` or a `@cute.kernel` function for
-    arguments like `args`.
+    """The fastest schedule of `cute.gemm`, `cute.attention`, `cute.attention_backward` or a
+    `@cute.kernel` function for arguments like `args`.
 
     `args` and `options` are those of a call or of `cute.compile`: arrays, whose copies are timed so
     that they stay as they are, or `cute.TensorSpec`s of given extents. `configs` are schedules or

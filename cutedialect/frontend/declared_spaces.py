@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from cutedialect.backend.runtime.devices import device_name
 from cutedialect.backend.runtime.fingerprint import FingerprintError, fingerprint
-from cutedialect.backend.runtime.tunings import has_tunings, read_tuning, tuning_key
+from cutedialect.backend.runtime.tunings import best_schedule, has_tunings
 from cutedialect.choosing.choose import Rejection, choose
 from cutedialect.choosing.space import Space
 from cutedialect.schedule import Schedule
@@ -148,10 +148,8 @@ class SpacedCall:
         """The fastest that tuning found for a class of problems on this device."""
         if not has_tunings() or self._fingerprint is None:
             return None
-        key = tuning_key(self._fingerprint, problem, self.arch, device_name())
-        known = read_tuning(key)
-        best = None if known is None else known.best
-        return Schedule.parse(best.schedule) if best is not None and best.schedule else None
+        best = best_schedule(self._fingerprint, problem, self.arch, device_name())
+        return Schedule.parse(best) if best else None
 
 
 def spaced_kernel(

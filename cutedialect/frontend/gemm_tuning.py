@@ -15,7 +15,10 @@ from cutedialect.backend.runtime.devices import device_name
 from cutedialect.backend.runtime.fingerprint import FingerprintError, fingerprint
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.timing import Timer
-from cutedialect.backend.runtime.tunings import has_tunings, read_tuning, tuning_key
+from cutedialect.backend.runtime.tunings import (
+    best_schedule,
+    has_tunings,
+)
 from cutedialect.choosing.gemm_price import cycles
 from cutedialect.choosing.gemm_problem import Problem
 from cutedialect.choosing.gemm_schedules import GEMM_SPACE
@@ -25,7 +28,7 @@ from cutedialect.schedule import Schedule
 
 from .declarations import GEMM
 from .gemm import GemmCall, ReadyCall, normalized
-from .tunable import extent_class, held, tensor_class
+from .tunable import held, rough, tensor_class
 from .tuned_options import Candidate, Options
 
 # Of the list, what is not estimated to take this many times as long as the best, at most so many.
@@ -120,15 +123,14 @@ def kept_schedule(call: GemmCall, arch: str) -> Schedule | None:
         kernel = _program_fingerprint(call.activation)
     except FingerprintError:
         return None
-    found = read_tuning(tuning_key(kernel, problem_class(call), arch, device_name()))
-    best = None if found is None else found.best
-    return Schedule.parse(best.schedule) if best is not None and best.schedule else None
+    best = best_schedule(kernel, problem_class(call), arch, device_name())
+    return Schedule.parse(best) if best else None
 
 
 def problem_class(call: GemmCall, extents: bool = True) -> str:
     """Sizes (if not left out), types, majors, alignment classes and the epilogue of a call."""
-    *batch, m, n = (extent_class(extent) for extent in call.out_shape)
-    k = extent_class(call.k)
+    *batch, m, n = (rough(extent) for extent in call.out_shape)
+    k = rough(call.k)
     sizes = "x".join(str(extent) for extent in (*batch, m, n, k))
     given = {
         "a": call.a.value,

@@ -26,6 +26,7 @@ from cutedialect.backend.runtime.program import (
     program_key,
 )
 from cutedialect.backend.runtime.signature import GroupParameter, TensorParameter
+from cutedialect.backend.runtime.tunings import extent_class
 from cutedialect.backend.runtime.written_files import write_files
 from cutedialect.choices import Arch, Backend, Unproved
 from cutedialect.frontend.fitting import compiled_by_default
@@ -97,8 +98,11 @@ def compile_kernel(
     args: Sequence[object],
     options: Mapping[str, Any],
     variants: Variants | None = None,
+    takes_tuned: bool = True,
 ) -> Kernel:
-    """The kernel of a program for arrays, numbers or specs; kept in the process and on disk."""
+    """The kernel of a program for arrays, numbers or specs; kept in the process and on disk. Open
+    parameters have what tuning found, unless `takes_tuned` is off.
+    """
     args, options = program.bind(args, options)
     options = _with_schedule(options)
     if program.space is not None and program.leaves_open(options):
@@ -106,11 +110,14 @@ def compile_kernel(
 
         return spaced_kernel(program, args, options)
     specs = specs_of(program, args)
-    found = _kernel(program, specs, options, variants)
+    sized = None
+    if program.leaves_open(options):
+        sized = Sized(_with_extents(specs, args), takes_tuned)
+    found = _kernel(program, specs, options, variants, sized)
     if any(isinstance(spec, TensorSpec | GroupSpec) and _has_tail(spec) for spec in specs):
         kept = _keeping_tails(found, specs)
         if kept is not None:
-            found = _kernel(program, kept, options, variants)
+            found = _kernel(program, kept, options, variants, sized)
     return found
 
 
@@ -118,6 +125,29 @@ def specs_of(program: KernelFunction, args: Sequence[object]) -> list[Spec]:
     """What is compiled for one argument of each parameter."""
     given = [spec_of(arg, name) for arg, name in zip(args, program.parameters, strict=True)]
     return with_wide_floats(given, args)
+
+
+@dataclass(frozen=True)
+class Sized:
+    """What decides on open parameters of a call: specs with rough extents, since choices hold for a
+    class of problems, and whether it takes what tuning found.
+    """
+
+    specs: tuple[Spec, ...]
+    takes_tuned: bool
+
+
+def _with_extents(specs: Sequence[Spec], args: Sequence[object]) -> tuple[Spec, ...]:
+    """Specs with the rough extents of the arguments."""
+    sized: list[Spec] = []
+    for spec, value in zip(specs, args, strict=True):
+        array = None if isinstance(value, TensorSpec) else tensor_argument(value)
+        if isinstance(spec, TensorSpec):
+            shape = spec.shape if array is None else array.shape
+            classes = [None if each is None else extent_class(each) for each in shape]
+            spec = replace(spec, shape=classes)
+        sized.append(spec)
+    return tuple(sized)
 
 
 def compile_call(
@@ -177,7 +207,9 @@ def _kernel(
     specs: Sequence[Spec],
     options: Mapping[str, Any],
     variants: Variants | None = None,
+    sized: Sized | None = None,
 ) -> Kernel:
+    """The kernel for what is compiled for arguments, `sized` where parameters are open."""
     backend = options.get("backend") or "auto"
     asked = _Asked(
         program,
@@ -191,11 +223,11 @@ def _kernel(
     )
     known = asked.known()
     open_call = None
-    if program.leaves_open(options):
-        open_call = _open_call(asked, options)
+    if sized is not None:
+        open_call = _open_call(asked, options, sized)
         if known is not None:
-            # What tuning found is one thing for each class of problems.
-            known = (*known, tuple(open_call.parameters), open_call.problem)
+            # What is chosen is one thing for each class of problems.
+            known = (*known, tuple(open_call.parameters), open_call.extents, sized.takes_tuned)
     found = None if known is None else _kernels.get(known)
     if found is None:
         misspelled = environment.check()
@@ -204,7 +236,7 @@ def _kernel(
         check_arch(asked.arch)
         if open_call is not None:
             found = open_call.kernel(
-                asked.key(tuple(open_call.parameters)),
+                asked.key(tuple(open_call.parameters), open_call.extents),
                 lambda filled: _kernel(program, specs, {**options, **filled.call()}, variants),
             )
         else:
@@ -258,19 +290,14 @@ class _Asked:
         return program_key(self.program.function, what, self.text, self.arch)
 
 
-def _open_call(asked: _Asked, options: Mapping[str, Any]) -> OpenCall:
+def _open_call(asked: _Asked, options: Mapping[str, Any], sized: Sized) -> OpenCall:
     """A call that leaves parameters of its program open."""
-    from .open_parameters import OpenCall, has_tunings
-    from .tunable import tensor_class
+    from .open_parameters import OpenCall
 
     program = asked.program
     left = {name: values for name, values in program.open.items() if name not in options}
-    problem = ""
-    if has_tunings():
-        pairs = zip(asked.specs, program.parameters, strict=True)
-        problem = ", ".join(tensor_class(spec, name) for spec, name in pairs)
     return OpenCall(
-        program, left, problem, asked.constants, asked.schedule, asked.arch, asked.backend
+        program, left, sized, asked.constants, asked.schedule, asked.arch, asked.backend
     )
 
 

@@ -14,41 +14,50 @@ from typing import TYPE_CHECKING
 from cutedialect.backend.runtime import cache
 from cutedialect.backend.runtime.devices import device_name
 from cutedialect.backend.runtime.fingerprint import FingerprintError, fingerprint
-from cutedialect.backend.runtime.tunings import has_tunings, read_tuning, tuning_key
+from cutedialect.backend.runtime.tunings import best_schedule, has_tunings
 from cutedialect.choosing.choose import choose
 from cutedialect.choosing.need import NONE
 from cutedialect.choosing.program_space import OPEN_SPACE, OpenParameters, Options
 from cutedialect.schedule import Schedule
 
 from .fitting import Filled, runs_on_device, searched
+from .kernel import TensorSpec
 
 if TYPE_CHECKING:
     from cutedialect.backend.runtime.kernel import Kernel
 
     from .kernel import KernelFunction
+    from .launch import Sized
+
 
 # Combinations of values that are timed at most.
 MOST_LISTED = 48
 
 
 def listed(parameters: OpenParameters, given: Schedule | None = None) -> list[Options]:
-    """The values that are worth timing, as they are tried without timings."""
+    """The values that are worth timing, as the program names them."""
     return list(islice(OPEN_SPACE.ranked(parameters, given, NONE), MOST_LISTED))
 
 
 @dataclass(frozen=True)
 class OpenCall:
-    """A call that leaves parameters open: the classes of its arguments, and what it gives of
-    others, `constants`, with the first values of those that are open.
+    """A call that leaves parameters open: what decides on them, and what it gives of others,
+    `constants`, with the first values of those that are open.
     """
 
     program: KernelFunction
     parameters: Mapping[str, Sequence[object]]
-    problem: str
+    sized: Sized
     constants: Mapping[str, object]
     schedule: Schedule | None
     arch: str
     backend: str
+
+    @property
+    def extents(self) -> tuple[tuple[int | None, ...] | None, ...]:
+        """Rough extents of each argument that a kernel has; None of what is no tensor."""
+        given = (each for each in self.sized.specs if each is not None)
+        return tuple(each.shape if isinstance(each, TensorSpec) else None for each in given)
 
     def kernel(self, key: str | None, compiled: Callable[[Options], Kernel]) -> Kernel:
         """The kernel with the values that are chosen; `compiled` makes one, and `key` is that of
@@ -80,15 +89,18 @@ class OpenCall:
 
     def _tuned(self) -> Options | None:
         """The fastest that tuning found for such arguments on this device, or None."""
-        if self.schedule is not None or not runs_on_device(self.backend) or not has_tunings():
+        from .tunable import tensor_class
+
+        asks = self.sized.takes_tuned and self.schedule is None and runs_on_device(self.backend)
+        if not asks or not has_tunings():
             return None
         try:
             kernel = fingerprint(self.program.function, self.constants)
         except FingerprintError:
             return None
-        tuning = read_tuning(tuning_key(kernel, self.problem, self.arch, device_name()))
-        best = None if tuning is None else tuning.best
-        return None if best is None else self.named(best.schedule)
+        problem = ", ".join(map(tensor_class, self.sized.specs))
+        best = best_schedule(kernel, problem, self.arch, device_name())
+        return None if best is None else self.named(best)
 
     def named(self, text: str) -> Options | None:
         """The values that a record tells of, or the first ones with the schedule that it does."""

@@ -12,6 +12,7 @@ from cutedialect.backend.runtime.arrays import tensor_argument
 from cutedialect.backend.runtime.fingerprint import fingerprint
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.timing import Timer
+from cutedialect.backend.runtime.tunings import extent_class
 from cutedialect.schedule import Schedule
 
 from .declared_spaces import SpacedCall
@@ -111,7 +112,8 @@ class TunableKernel:
 
     def compiled(self, schedule: Candidate) -> Kernel:
         options = schedule.call() if isinstance(schedule, Options) else {"schedule": schedule}
-        return compile_kernel(self._program, self._held, self._options | options)
+        # The default is what is chosen without what was tuned.
+        return compile_kernel(self._program, self._held, self._options | options, takes_tuned=False)
 
     def arguments(self, schedule: Candidate) -> tuple[Any, ...]:
         return tuple(value for value in self._held if value is not None)
@@ -190,19 +192,12 @@ def tensor_class(value: object, name: str = "an argument", has_extents: bool = T
         return spec.dtype.name
     tensor = tensor_argument(value)
     shape = spec.shape if tensor is None else tensor.shape
-    extents = "x".join(str(extent_class(extent) if has_extents else "?") for extent in shape)
+    extents = "x".join(rough(extent if has_extents else None) for extent in shape)
     major = "" if spec.contiguous == len(shape) - 1 else f" contiguous {spec.contiguous}"
     align = "" if spec.align == 16 else f" align {spec.align}"
     return f"{extents} {spec.dtype.name}{major}{align}"
 
 
-def extent_class(extent: int | None) -> int | str:
-    """The nearest extent with three leading bits: problems of like size share their schedule.
-
-    >>> [extent_class(n) for n in (1, 7, 15, 4095, 4097, 4700, 14336)]
-    [1, 7, 16, 4096, 4096, 5120, 14336]
-    """
-    if extent is None:
-        return "?"
-    low = max(0, extent.bit_length() - 3)
-    return (extent + (1 << low >> 1)) >> low << low
+def rough(extent: int | None) -> str:
+    """The class of an extent, in words."""
+    return "?" if extent is None else str(extent_class(extent))

@@ -10,8 +10,9 @@ import pytest
 import cutedialect as cute
 from cutedialect.backend.runtime.arrays import TensorArgument
 from cutedialect.backend.runtime.buffers import DeviceTensor
-from cutedialect.frontend import declared_spaces, fitting
+from cutedialect.frontend import attention_backward_tuning, declared_spaces, fitting
 from cutedialect.frontend.attention import AttentionCall
+from cutedialect.frontend.attention_backward_tuning import TunableAttentionBackward
 from cutedialect.frontend.attention_tuning import TunableAttention, problem_class
 from cutedialect.frontend.attention_variants import tuned_schedules
 from cutedialect.frontend.autotune import tune
@@ -115,6 +116,43 @@ def test_calls_of_all_kinds_run_with_what_is_timed(options):
         rounds=1,
     )  # fmt: skip
     assert [timing.failure for timing in found.timings] == [None] * len(configs)
+
+
+def test_the_backward_pass_is_tuned_as_the_forward_one(monkeypatch):
+    """What is fastest is kept for a class of problems, and taken by its calls alone."""
+    lse = cute.TensorSpec(SPEC.shape[:-1], "f32")
+    specs = SPEC, SPEC, SPEC, SPEC, SPEC, lse
+    options = {"causal": True, "deterministic": True}
+    target = TunableAttentionBackward(specs, options | {"arch": "sm_90a"}, Timer(by_rows))
+    default, *listed = target.candidates()
+    assert default is None
+    assert 10 <= len(listed) <= 100
+    assert len({each.tile for each in listed if each.tile}) > 2
+    configs = ["tile = (128,128)", "tile = (64,64)"]
+    found = tune(
+        cute.attention_backward, specs, options, configs=configs, timer=Timer(by_rows), rounds=2
+    )
+    assert found.best is not None
+    assert found.best.schedule == "tile = (64,64)"
+    monkeypatch.setattr(fitting, "gpu_available", lambda: True)
+    monkeypatch.setattr(attention_backward_tuning, "device_name", lambda: Timer.device)
+    for more, tile in (({}, (64, 64)), ({"deterministic": False}, (128, 128))):
+        kernel = cute.compile(cute.attention_backward, *specs, arch="sm_90a", **(options | more))
+        assert cute.Schedule.parse(kernel.schedule).tile == tile
+
+
+@pytest.mark.parametrize("options", [
+    {"wanted": "q"}, {"lengths": np.full(2, 300, np.int32), "softcap": 20.0},
+    {"cu_seqlens": (np.array([0, 200, 512], np.int32),) * 2, "window": (100, 0)},
+])  # fmt: skip
+def test_gradients_of_all_kinds_run_with_what_is_timed(options):
+    shape = (1, 4, 512, 64) if "cu_seqlens" in options else (2, 4, 512, 64)
+    array, lse = cute.TensorSpec(shape, "bf16"), cute.TensorSpec(shape[:-1], "f32")
+    found = tune(
+        cute.attention_backward, (array,) * 5 + (lse,), options, configs=["tile = (64,32)"],
+        timer=Timer(lambda _: 1.0), rounds=1,
+    )  # fmt: skip
+    assert [timing.failure for timing in found.timings] == [None]
 
 
 def test_values_may_be_columns_of_keys():

@@ -19,7 +19,7 @@ from cutedialect.backend.runtime.driver import gpu_available
 from cutedialect.backend.runtime.errors import CompileError, PtxasNotFoundError
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.timing import DeviceLostError, NoDeviceError
-from cutedialect.backend.runtime.tunings import Timing, Tuning
+from cutedialect.backend.runtime.tunings import Timing, Tuning, extent_class
 from cutedialect.frontend import autotune as autotune_module
 from cutedialect.frontend import fitting, gemm_tuning
 from cutedialect.frontend import gemm as gemm_module
@@ -27,7 +27,7 @@ from cutedialect.frontend.autotune import tune
 from cutedialect.frontend.declarations import GEMM as DECLARED
 from cutedialect.frontend.gemm import schedule_of
 from cutedialect.frontend.gemm_tuning import TunableGemm
-from cutedialect.frontend.tunable import extent_class, extents_and_strides
+from cutedialect.frontend.tunable import extents_and_strides
 
 DEVICE = "Fake GPU"
 

@@ -8,6 +8,7 @@ import inspect
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -168,6 +169,19 @@ def test_all_values_are_timed_and_the_fastest_is_used_from_then_on(monkeypatch):
     # Another class of problems was not tuned.
     others = [cute.TensorSpec((1024, 96), "f16"), *SPECS[1:3], cute.TensorSpec((1024, 128), "f16")]
     assert cute.compile(chained, *others, arch="sm_90a").parameters["tile"] == (64, 64)
+
+
+def test_calls_on_arrays_use_what_was_tuned_for_their_extents(monkeypatch):
+    on_a_device(monkeypatch)
+    tune(chained, SPECS, {}, timer=Timer(lambda kernel: -kernel.parameters["tile"][0]), rounds=1)
+    timer = Timer(None)
+    for rows, tile in ((256, (128, 64)), (1024, (64, 64))):
+        specs = [replace(each, shape=(rows, each.shape[1])) for each in (SPECS[0], SPECS[3])]
+        arrays = [
+            timer.random(each.shape, (each.shape[1], 1), "float16", 16)
+            for each in (specs[0], *SPECS[1:3], specs[1])
+        ]
+        assert launch.compile_kernel(chained, arrays, {"arch": "sm_90a"}).parameters["tile"] == tile
 
 
 def test_autotune_gives_the_keywords_of_the_fastest(monkeypatch):

@@ -97,6 +97,15 @@ def has_tunings() -> bool:
     return environment.cache_enabled() and (cache.folder() / _KIND).is_dir()
 
 
+def best_schedule(kernel: str, problem: str, arch: str, device: str) -> str | None:
+    """The text of the fastest schedule that tuning found; None where nothing was tuned, "" where
+    nothing is faster than what is chosen.
+    """
+    found = read_tuning(tuning_key(kernel, problem, arch, device))
+    best = None if found is None else found.best
+    return None if best is None else best.schedule
+
+
 def read_tuning(key: str) -> Tuning | None:
     """The record kept under a key."""
     raw = cache.read(_KIND, key)
@@ -114,3 +123,13 @@ def keep_tuning(key: str, tuning: Tuning) -> bool:
     """Keep a record beside what was known of other schedules; returns whether it was kept."""
     merged = tuning.over(read_tuning(key))
     return cache.write(_KIND, key, json.dumps(replace(merged, kept=False).to_json()).encode())
+
+
+def extent_class(extent: int) -> int:
+    """The nearest extent with three leading bits: problems of like size share their schedule.
+
+    >>> [extent_class(n) for n in (1, 7, 15, 4095, 4097, 4700, 14336)]
+    [1, 7, 16, 4096, 4096, 5120, 14336]
+    """
+    low = max(0, extent.bit_length() - 3)
+    return (extent + (1 << low >> 1)) >> low << low
