@@ -26,7 +26,6 @@ from cutedialect.backend.runtime.program import (
     program_key,
 )
 from cutedialect.backend.runtime.signature import GroupParameter, TensorParameter
-from cutedialect.backend.runtime.tunings import extent_class
 from cutedialect.backend.runtime.written_files import write_files
 from cutedialect.choices import Arch, Backend, Unproved
 from cutedialect.frontend.fitting import compiled_by_default
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Region
 
-    from .open_parameters import OpenCall
+    from .open_parameters import Sized
 
 # The dialects of which a trace is verified.
 _DIALECTS = ("cute.", "cute_nvgpu.", "pipeline.", "ptx.")
@@ -112,7 +111,9 @@ def compile_kernel(
     specs = specs_of(program, args)
     sized = None
     if program.leaves_open(options):
-        sized = Sized(_with_extents(specs, args), takes_tuned)
+        from .open_parameters import Sized
+
+        sized = Sized.of(specs, args, takes_tuned)
     found = _kernel(program, specs, options, variants, sized)
     if any(isinstance(spec, TensorSpec | GroupSpec) and _has_tail(spec) for spec in specs):
         kept = _keeping_tails(found, specs)
@@ -125,29 +126,6 @@ def specs_of(program: KernelFunction, args: Sequence[object]) -> list[Spec]:
     """What is compiled for one argument of each parameter."""
     given = [spec_of(arg, name) for arg, name in zip(args, program.parameters, strict=True)]
     return with_wide_floats(given, args)
-
-
-@dataclass(frozen=True)
-class Sized:
-    """What decides on open parameters of a call: specs with rough extents, since choices hold for a
-    class of problems, and whether it takes what tuning found.
-    """
-
-    specs: tuple[Spec, ...]
-    takes_tuned: bool
-
-
-def _with_extents(specs: Sequence[Spec], args: Sequence[object]) -> tuple[Spec, ...]:
-    """Specs with the rough extents of the arguments."""
-    sized: list[Spec] = []
-    for spec, value in zip(specs, args, strict=True):
-        array = None if isinstance(value, TensorSpec) else tensor_argument(value)
-        if isinstance(spec, TensorSpec):
-            shape = spec.shape if array is None else array.shape
-            classes = [None if each is None else extent_class(each) for each in shape]
-            spec = replace(spec, shape=classes)
-        sized.append(spec)
-    return tuple(sized)
 
 
 def compile_call(
@@ -211,7 +189,7 @@ def _kernel(
 ) -> Kernel:
     """The kernel for what is compiled for arguments, `sized` where parameters are open."""
     backend = options.get("backend") or "auto"
-    asked = _Asked(
+    asked = Asked(
         program,
         tuple(specs),
         program.constants({k: v for k, v in options.items() if k not in OPTIONS}),
@@ -224,10 +202,12 @@ def _kernel(
     known = asked.known()
     open_call = None
     if sized is not None:
-        open_call = _open_call(asked, options, sized)
+        from .open_parameters import OpenCall
+
+        open_call = OpenCall.of(asked, options, sized)
         if known is not None:
             # What is chosen is one thing for each class of problems.
-            known = (*known, tuple(open_call.parameters), open_call.extents, sized.takes_tuned)
+            known = (*known, *open_call.known)
     found = None if known is None else _kernels.get(known)
     if found is None:
         misspelled = environment.check()
@@ -236,7 +216,7 @@ def _kernel(
         check_arch(asked.arch)
         if open_call is not None:
             found = open_call.kernel(
-                asked.key(tuple(open_call.parameters), open_call.extents),
+                asked.key(*open_call.known),
                 lambda filled: _kernel(program, specs, {**options, **filled.call()}, variants),
             )
         else:
@@ -247,7 +227,7 @@ def _kernel(
 
 
 @dataclass
-class _Asked:
+class Asked:
     """A kernel that is asked for: what is traced anew by each call of this, where it runs, and what
     is promised of it. It can be pickled if the arguments can.
     """
@@ -290,17 +270,6 @@ class _Asked:
         return program_key(self.program.function, what, self.text, self.arch)
 
 
-def _open_call(asked: _Asked, options: Mapping[str, Any], sized: Sized) -> OpenCall:
-    """A call that leaves parameters of its program open."""
-    from .open_parameters import OpenCall
-
-    program = asked.program
-    left = {name: values for name, values in program.open.items() if name not in options}
-    return OpenCall(
-        program, left, sized, asked.constants, asked.schedule, asked.arch, asked.backend
-    )
-
-
 def forget_open(program: KernelFunction) -> None:
     """Choose the open parameters of a program anew, since tuning found others."""
     if program.space is not None:
@@ -312,7 +281,7 @@ def forget_open(program: KernelFunction) -> None:
             del _kernels[key]
 
 
-def _compile(asked: _Asked, options: Mapping[str, Any], variants: Variants | None) -> Kernel:
+def _compile(asked: Asked, options: Mapping[str, Any], variants: Variants | None) -> Kernel:
     program, constants, schedule = asked.program, asked.constants, asked.schedule
 
     def lowered(chosen: Schedule | None) -> CompiledProgram:

@@ -6,28 +6,28 @@ with which the kernel compiles and has its registers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from cutedialect.backend.runtime import cache
+from cutedialect.backend.runtime.arrays import tensor_argument
 from cutedialect.backend.runtime.devices import device_name
 from cutedialect.backend.runtime.fingerprint import FingerprintError, fingerprint
-from cutedialect.backend.runtime.tunings import best_schedule, has_tunings
+from cutedialect.backend.runtime.tunings import best_schedule, extent_class, has_tunings
 from cutedialect.choosing.choose import choose
 from cutedialect.choosing.need import NONE
 from cutedialect.choosing.program_space import OPEN_SPACE, OpenParameters, Options
 from cutedialect.schedule import Schedule
 
 from .fitting import Filled, runs_on_device, searched
-from .kernel import TensorSpec
+from .kernel import Spec, TensorSpec
 
 if TYPE_CHECKING:
     from cutedialect.backend.runtime.kernel import Kernel
 
-    from .kernel import KernelFunction
-    from .launch import Sized
+    from .launch import Asked
 
 
 # Combinations of values that are timed at most.
@@ -40,24 +40,54 @@ def listed(parameters: OpenParameters, given: Schedule | None = None) -> list[Op
 
 
 @dataclass(frozen=True)
-class OpenCall:
-    """A call that leaves parameters open: what decides on them, and what it gives of others,
-    `constants`, with the first values of those that are open.
+class Sized:
+    """What decides on open parameters of a call: specs with rough extents, since choices hold for a
+    class of problems, and whether it takes what tuning found.
     """
 
-    program: KernelFunction
-    parameters: Mapping[str, Sequence[object]]
-    sized: Sized
-    constants: Mapping[str, object]
-    schedule: Schedule | None
-    arch: str
-    backend: str
+    specs: tuple[Spec, ...]
+    takes_tuned: bool
+
+    @classmethod
+    def of(cls, specs: Sequence[Spec], args: Sequence[object], takes_tuned: bool) -> Sized:
+        """That of arguments and their specs."""
+        sized: list[Spec] = []
+        for spec, value in zip(specs, args, strict=True):
+            array = None if isinstance(value, TensorSpec) else tensor_argument(value)
+            if isinstance(spec, TensorSpec):
+                shape = spec.shape if array is None else array.shape
+                classes = [None if each is None else extent_class(each) for each in shape]
+                spec = replace(spec, shape=classes)
+            sized.append(spec)
+        return cls(tuple(sized), takes_tuned)
 
     @property
     def extents(self) -> tuple[tuple[int | None, ...] | None, ...]:
         """Rough extents of each argument that a kernel has; None of what is no tensor."""
-        given = (each for each in self.sized.specs if each is not None)
+        given = (each for each in self.specs if each is not None)
         return tuple(each.shape if isinstance(each, TensorSpec) else None for each in given)
+
+
+@dataclass(frozen=True)
+class OpenCall:
+    """A call that leaves parameters open: what is asked for, with the first values of those that
+    are open, and what decides on these.
+    """
+
+    asked: Asked
+    parameters: Mapping[str, Sequence[object]]
+    sized: Sized
+
+    @classmethod
+    def of(cls, asked: Asked, given: Mapping[str, object], sized: Sized) -> OpenCall:
+        """One that gives some of the parameters."""
+        open_ = asked.program.open.items()
+        return cls(asked, {name: values for name, values in open_ if name not in given}, sized)
+
+    @property
+    def known(self) -> tuple[object, ...]:
+        """What a choice depends on beside what is asked for."""
+        return tuple(self.parameters), self.sized.extents, self.sized.takes_tuned
 
     def kernel(self, key: str | None, compiled: Callable[[Options], Kernel]) -> Kernel:
         """The kernel with the values that are chosen; `compiled` makes one, and `key` is that of
@@ -72,15 +102,15 @@ class OpenCall:
             taken.append(candidate)
             return Filled(compiled(candidate))
 
-        choice = partial(choose, OPEN_SPACE, self.parameters, self.schedule)
-        kernel = searched(choice, prepared, self.backend).kernel
+        choice = partial(choose, OPEN_SPACE, self.parameters, self.asked.schedule)
+        kernel = searched(choice, prepared, self.asked.backend).kernel
         if key is not None:
             cache.write(*self._place(key), taken[-1].text().encode())
         return kernel
 
     def _place(self, key: str) -> tuple[str, str]:
         """Where a choice is kept: registers are asked about for a device alone."""
-        return "choice", cache.key("choice", key, str(runs_on_device(self.backend)))
+        return "choice", cache.key("choice", key, str(runs_on_device(self.asked.backend)))
 
     def _kept(self, key: str | None) -> Options | None:
         """What was chosen for such a call before."""
@@ -91,20 +121,24 @@ class OpenCall:
         """The fastest that tuning found for such arguments on this device, or None."""
         from .tunable import tensor_class
 
-        asks = self.sized.takes_tuned and self.schedule is None and runs_on_device(self.backend)
+        asks = (
+            self.sized.takes_tuned
+            and self.asked.schedule is None
+            and runs_on_device(self.asked.backend)
+        )
         if not asks or not has_tunings():
             return None
         try:
-            kernel = fingerprint(self.program.function, self.constants)
+            kernel = fingerprint(self.asked.program.function, self.asked.constants)
         except FingerprintError:
             return None
         problem = ", ".join(map(tensor_class, self.sized.specs))
-        best = best_schedule(kernel, problem, self.arch, device_name())
+        best = best_schedule(kernel, problem, self.asked.arch, device_name())
         return None if best is None else self.named(best)
 
     def named(self, text: str) -> Options | None:
         """The values that a record tells of, or the first ones with the schedule that it does."""
-        known = {each.text(): each for each in listed(self.parameters, self.schedule)}
+        known = {each.text(): each for each in listed(self.parameters, self.asked.schedule)}
         if text in known:
             return known[text]
         first = next(iter(known.values()))
