@@ -13,8 +13,9 @@ from math import prod
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from cutedialect.atoms import Device, device_named, target, usual_device
 from cutedialect.backend.runtime.aliasing import Named
-from cutedialect.backend.runtime.devices import device_for
+from cutedialect.backend.runtime.driver import gpu_available
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.tracebacks import explained
 from cutedialect.choosing.choose import Rejection, choose
@@ -473,6 +474,16 @@ class GemmCall(Checked, Product):
         a, b, c, bias, aux = (x and x.value for x in (self.a, self.b, self.c, self.bias, self.aux))
         arrays = a, b, c, bias, self.result, *self.scale_values, aux
         return ready.arguments(arrays, (number, number), Scale.argument)
+
+
+def device_for(arch: str) -> Device:
+    """The current device where it has a target, else a usual one of that."""
+    if gpu_available():
+        from cutedialect.backend.runtime.devices import current_arch, device_name
+
+        if target(current_arch()).number == target(arch).number:
+            return device_named(device_name(), arch)
+    return usual_device(arch)
 
 
 def note_prices(kernel: Kernel | None, arch: str) -> None:

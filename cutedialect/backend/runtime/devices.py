@@ -7,8 +7,7 @@ from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cutedialect.atoms import Device, device_named, target, usual_device
-from cutedialect.backend.runtime.driver import MULTIPROCESSOR_COUNT, driver, gpu_available
+from cutedialect.backend.runtime.driver import MULTIPROCESSOR_COUNT, driver
 from cutedialect.backend.runtime.streams import cupy_stream
 from cutedialect.backend.runtime.target_fit import default_arch
 
@@ -26,13 +25,6 @@ def device_name() -> str:
     """The name of the current device."""
     found = driver()
     return found.device_name(found.current_device())
-
-
-def device_for(arch: str) -> Device:
-    """The current device where it has a target, else a usual one of that."""
-    if gpu_available() and target(current_arch()).number == target(arch).number:
-        return device_named(device_name(), arch)
-    return usual_device(arch)
 
 
 def processors() -> int:
