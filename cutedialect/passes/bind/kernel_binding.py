@@ -92,6 +92,8 @@ class KernelBinding:
         self.copies: dict[SSAValue, TiledCopy] = {}
         # Operands in shared memory, by the expression of their tile in memory.
         self.staged: dict[Expression, Staged] = {}
+        # Tiles in shared memory that threads read, for operands computed on their way.
+        self.read: dict[Expression, Staged] = {}
         # Operands in tensor memory: the rows that one warp of a multiply holds together.
         self.units_of_tensors: dict[cute.AllocTmemOp, int] = {}
         # Tiles as they are multiplied: by their element type, and the order of their depth.

@@ -84,6 +84,7 @@ from cutedialect.passes.analysis.mma_choice import (
     needs_transposing,
 )
 from cutedialect.passes.analysis.multiply_pairs import pair_multiplies
+from cutedialect.passes.analysis.operand_chains import is_on_its_way
 from cutedialect.passes.analysis.resource_plan import (
     registers_beside,
     registers_for_tiles,
@@ -423,6 +424,9 @@ class _Partition(StagedOperands):
             self.copy_to_smem(op.source, buffer, op)
             op.operands[0] = buffer
             op.attributes["atom"] = UniversalCopyType.get(source.element, 128)
+            return
+        if takes_copies and is_on_its_way(op):
+            self.stage_load(op)
             return
         if takes_copies and self._waits_in_smem(op):
             return

@@ -179,7 +179,23 @@ class StagedOperands(KernelBinding):
             self.staged[expression_of(tile)] = Staged(value, buffer, is_turned, place.prev_op)
         return buffer
 
-    def _turned(self, buffer: SSAValue, is_turned: bool, op: cute.GemmOp) -> SSAValue:
+    def stage_load(self, op: cute.LoadOp) -> None:
+        """Let the load of an operand that is computed on its way to a multiply read shared memory,
+        where its tile comes as it is, ahead of the trip that computes.
+        """
+        tile, type_ = op.source, cute.memref_of(op.source)
+        found = self.staged.get(expression_of(tile)) or self.read.get(expression_of(tile))
+        if found is None or block_of(found.copy).find_ancestor_op_in_block(op) is None:
+            tvs = [cute.fragment_of(op.result).bound]
+            name = f"s{tile.name_hint or ''}"
+            buffer = self.new_buffer(type_, contiguous_mode(type_), op, name, tvs=tvs)
+            self.copy_to_smem(tile, buffer, op)
+            assert op.prev_op is not None
+            found = self.read[expression_of(tile)] = Staged(tile, buffer, False, op.prev_op)
+        op.operands[0] = self._turned(found.buffer, found.is_turned, op)
+        op.attributes["atom"] = UniversalCopyType.get(type_.element, 128)
+
+    def _turned(self, buffer: SSAValue, is_turned: bool, op: Operation) -> SSAValue:
         """A buffer, or its transpose."""
         return self.insert(cute.TransposeOp(buffer), op).result if is_turned else buffer
 

@@ -1,0 +1,80 @@
+"""Operands that are computed between memory and a multiply: which loads they begin at.
+
+    for k { %w = load W[k]; %x = map %w {convert}; gemm %x, X[k], %acc }
+
+Such a load can run ahead of its trip as that of a plain operand does, as it is in memory; what is
+computed from it stays in front of the multiply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, SSAValue
+
+from cutedialect.dialects.cute import (
+    ConvertOp,
+    ExtractOp,
+    FragmentType,
+    GemmOp,
+    LoadOp,
+    MapOp,
+    TransposeOp,
+)
+
+# What computes a register tile of others, element by element or by moving elements.
+_LINKS = (MapOp, ConvertOp, ExtractOp, TransposeOp)
+
+
+def multiplies_fed(op: LoadOp) -> list[GemmOp]:
+    """The multiplies in the block of a load whose operands are computed from what it loads, where
+    nothing else is: empty where another op takes it, or what is computed from it.
+    """
+    found: dict[GemmOp, None] = {}
+    for user, value in _users(op.result):
+        if not isinstance(user, GemmOp) or user.acc is value or user.parent is not op.parent:
+            return []
+        found[user] = None
+    return [*found]
+
+
+def is_on_its_way(op: LoadOp) -> bool:
+    """Whether a load begins an operand that each trip of a loop computes anew from another tile."""
+    block = op.parent
+    loop = None if block is None else block.parent_op()
+    if not isinstance(loop, scf.ForOp) or not multiplies_fed(op):
+        return False
+    return _depends_on(op.source, block)
+
+
+def _users(tile: SSAValue) -> Iterator[tuple[Operation, SSAValue]]:
+    """What ends the chains that begin at a register tile: the users that are no link, and what they
+    use.
+    """
+    pending, seen = [tile], {tile}
+    while pending:
+        value = pending.pop()
+        for use in value.uses:
+            user = use.operation
+            if not isinstance(user, _LINKS):
+                yield user, value
+                continue
+            for result in user.results:
+                if isinstance(result.type, FragmentType) and result not in seen:
+                    seen.add(result)
+                    pending.append(result)
+
+
+def _depends_on(value: SSAValue, block: Block | None) -> bool:
+    """Whether a value is computed from an argument of a block, in it."""
+    pending, seen = [value], {value}
+    while pending:
+        owner = pending.pop().owner
+        if owner is block:
+            return True
+        if isinstance(owner, Operation) and owner.parent is block:
+            new = [operand for operand in owner.operands if operand not in seen]
+            seen.update(new)
+            pending += new
+    return False

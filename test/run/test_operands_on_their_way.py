@@ -1,0 +1,82 @@
+"""Operands that are computed between memory and a multiply: what is loaded comes ahead of its trip,
+by TMA or `cp.async`, as it is in memory.
+"""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cutedialect as cute
+
+BF16 = ml_dtypes.bfloat16
+STAGES = 3
+SCHEDULE = cute.Schedule(stages=STAGES)
+COPIES = {
+    "sm_80": "cp.async.c",
+    "sm_90a": "cp.async.bulk.tensor",
+    "sm_100a": "cp.async.bulk.tensor",
+}
+
+
+@cute.kernel
+def weights_first(W, X, Y, *, tile=(64, 16, 32)):
+    """Y = W X of integer weights: the operand that `wgmma` takes from registers."""
+    bm, bn, bk = tile
+    m, n = cute.tile_index(Y, (bm, bn))
+    w = cute.local_tile(W, (bm, bk), (m, None))
+    x = cute.local_tile(X, (bk, bn), (None, n))
+    acc = cute.zeros((bm, bn), cute.f32)
+    for k in cute.range(w.tiles):
+        cute.gemm(w[k].load().to(X.dtype), x[k], acc)
+    cute.copy(acc.to(Y.dtype), cute.local_tile(Y, (bm, bn), (m, n)))
+
+
+@cute.kernel
+def nibbles(X, W, Y, *, tile=(64, 32, 32)):
+    """Y = X W, W of 4 bits: the bytes of a row hold the two halves of the depth."""
+    bm, bn, bk = tile
+    m, n = cute.tile_index(Y, (bm, bn))
+    x = cute.local_tile(X, (bm, bk), (m, None))
+    w = cute.local_tile(W, (bk, bn), (None, n))
+    acc = cute.zeros((bm, bn), cute.f32)
+    for k in cute.range(w.tiles):
+        both = w[k].load()
+        cute.gemm(x[k], (both & 15).to(X.dtype), acc)
+        cute.gemm(x[k + w.tiles], (both >> 4).to(X.dtype), acc)
+    cute.copy(acc.to(Y.dtype), cute.local_tile(Y, (bm, bn), (m, n)))
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(35)
+
+
+@pytest.mark.parametrize("arch", COPIES)
+@pytest.mark.parametrize("type_", [np.int8, np.uint8])
+def test_integer_weights_come_ahead_of_their_trip(arch, type_, rng):
+    low, high = (0, 256) if type_ is np.uint8 else (-128, 128)
+    for trips in (0, 1, STAGES - 1, STAGES, STAGES + 1, 2 * STAGES + 1):
+        m, n, depth = (72, 24, 32 * trips) if trips % 2 else (64, 16, max(0, 32 * trips - 16))
+        w = rng.integers(low, high, (m, depth)).astype(type_)
+        x = rng.integers(-2, 3, (depth, n)).astype(BF16)
+        y = np.ones((m, n), np.float32)
+        weights_first(w, x, y, arch=arch, backend="emulator", schedule=SCHEDULE)
+        assert np.array_equal(y, w.astype(np.float32) @ x.astype(np.float32)), trips
+    kernel = cute.compile(weights_first, w, x, y, arch=arch, schedule=SCHEDULE)
+    assert COPIES[arch] in kernel.ptx
+    assert "ld.global" not in kernel.ptx
+    assert f"stages = {STAGES}" in kernel.schedule
+
+
+@pytest.mark.parametrize("arch", COPIES)
+def test_two_halves_of_a_byte_are_two_operands_of_one_load(arch, rng):
+    for m, n, depth in ((64, 32, 64), (70, 48, 192)):
+        q = rng.integers(0, 16, (depth, n)).astype(np.uint8)
+        x = rng.integers(-2, 3, (m, depth)).astype(np.float16)
+        y = np.zeros((m, n), np.float32)
+        packed = q[: depth // 2] | q[depth // 2 :] << 4
+        nibbles(x, packed, y, arch=arch, backend="emulator")
+        assert np.array_equal(y, x.astype(np.float32) @ q.astype(np.float32))
+    kernel = cute.compile(nibbles, x, packed, y, arch=arch)
+    assert COPIES[arch] in kernel.ptx
+    assert "ld.global" not in kernel.ptx
