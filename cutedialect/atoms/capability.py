@@ -69,6 +69,16 @@ class Target:
         return _FAMILY.get(self.number, self.number)
 
     @property
+    def pairs_f32(self) -> bool:
+        """Whether arithmetic on two f32 (`fma.rn.f32x2`) is one machine instruction. All of sm_100+
+        have the PTX, of which `ptxas` makes two for sm_110 and sm_120.
+
+        >>> [target(name).pairs_f32 for name in ("sm_100a", "sm_103f", "sm_120a", "sm_90a")]
+        [True, True, False, False]
+        """
+        return self.has("sm_100f")
+
+    @property
     def max_warps_per_sm(self) -> int:
         return self.max_threads_per_sm // self.warp_size
 

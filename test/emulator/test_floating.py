@@ -64,6 +64,27 @@ def same(found: np.ndarray, expected: list[float], what: str) -> None:
     assert not wrong.any(), (what, np.flatnonzero(wrong)[:4], got[wrong][:4], want[wrong][:4])
 
 
+@pytest.mark.parametrize("ftz", ["", ".ftz"])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_pair_is_two_of_f32(elementwise, mode, ftz):
+    """Subnormals, infinities and NaN among them: PTX gives either half what one number has."""
+    a, b, c = (samples("f32", s) for s in (1, 2, 3))
+    a[:6] = [np.nan, np.inf, np.inf, 1e-42, -1e-40, 3e38]
+    b[:6] = [1.0, -np.inf, 0.0, 2e-42, 1e-40, 3e38]
+    types = [np.uint64] * 4
+    code = [
+        f"add.{mode}{ftz}.{{0}} %d0, %a0, %a1;",
+        f"sub.{mode}{ftz}.{{0}} %d1, %a0, %a1;",
+        f"mul.{mode}{ftz}.{{0}} %d2, %a0, %a1;",
+        f"fma.{mode}{ftz}.{{0}} %d3, %a0, %a1, %a2;",
+    ]
+    one = elementwise(" ".join(code).format("f32"), [a, b, c], [np.float32] * 4)
+    wide = [np.ascontiguousarray(each).view(np.uint64) for each in (a, b, c)]
+    two = elementwise(" ".join(code).format("f32x2"), wide, types, "sm_100")
+    for single, pair in zip(one, two, strict=True):
+        np.testing.assert_array_equal(single.view(np.uint32), pair.view(np.uint32))
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("type", ["f32", "f64"])
 def test_add_mul_fma(elementwise, type, mode):

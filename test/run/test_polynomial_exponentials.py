@@ -61,7 +61,7 @@ def test_a_share_of_the_values_of_a_thread(share):
 
 
 @pytest.mark.some(2)
-@pytest.mark.parametrize("arch", ["sm_75", "sm_90a"])
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90a", "sm_100a"])
 @pytest.mark.parametrize("share", [16, 4])
 def test_beyond_the_range_of_floats(share, arch):
     exact = {0: 1, 1: 2, -3: 0.125, -126: 2**-126, 127: 2**127, 128: np.inf, 1e30: np.inf}
@@ -73,6 +73,13 @@ def test_beyond_the_range_of_floats(share, arch):
     assert np.abs(computed(small, (share, 3), arch=arch) - 2.0**small).max() < 2**-126
     # All but the last half of a power of two.
     assert np.isfinite(computed(drawn(127, 127.49, 4), (share, 3), arch=arch)).all()
+
+
+def test_pairs_are_as_exact_as_one_by_one():
+    x = drawn(-125, 126, 9)
+    for share in (16, 11, 4):
+        one, two = (computed(x, (share, 3), arch=arch) for arch in ("sm_90a", "sm_100a"))
+        np.testing.assert_array_equal(one, two)
 
 
 @pytest.mark.parametrize(("dtype", "degree"), [(np.float16, 4), (BF16, 3)])

@@ -1,6 +1,17 @@
 """Maps over register tiles: one unrolled region for the whole tile, whose trip handles as many
 elements as the most densely packed operand has in one register. Also register-only conversions
 between thread-value layouts.
+
+Where the target adds and multiplies two f32 at once (`fma.rn.f32x2`; PTX ISA 9.7.3), a trip handles
+neighbors in pairs: each half is rounded as the instruction on one number rounds it, so that a map
+has the same results.
+
+    %c = math.fma %a, %b, %k : f32     of elements e and e + 1
+    =>
+    fma.rn.f32x2 %rd2, %rd0, %rd1, %rdk
+
+What has no such instruction is computed for either element. A pair is packed and taken apart where
+something asks for it: registers side by side are one, which `ptxas` sees to.
 """
 
 from __future__ import annotations
@@ -11,6 +22,7 @@ from functools import lru_cache
 from operator import add
 
 from xdsl.dialects import arith
+from xdsl.dialects import math as mathd
 from xdsl.dialects.builtin import Float32Type, f32, i32
 from xdsl.ir import Operation, SSAValue
 
@@ -33,12 +45,19 @@ from .context import (
     register_class,
     register_count,
 )
+from .polynomials import polynomial, polynomial_of_pair
 from .scalar_builder import Scalar, ScalarBuilder
-from .scalars import Values, does_not_wrap, lower_scalar, polynomial
+from .scalars import Values, does_not_wrap, lower_scalar
 
 _TO_FLOAT = {arith.SIToFPOp, arith.UIToFPOp}
 # Signed comparisons, with their sides exchanged.
 _MIRRORED = {"slt": "gt", "sle": "ge", "sgt": "lt", "sge": "le", "eq": "eq", "ne": "ne"}
+_OF_PAIRS = {
+    arith.AddfOp: "add.rn.f32x2",
+    arith.SubfOp: "sub.rn.f32x2",
+    arith.MulfOp: "mul.rn.f32x2",
+    mathd.FmaOp: "fma.rn.f32x2",
+}
 
 
 @dataclass(frozen=True)
@@ -99,7 +118,9 @@ def lower_map(
     # Which exponentials are polynomials is one of the things that differ within a group.
     exponentials = [each for each in op.body.block.ops if POLYNOMIALS in each.attributes]
     shares = [polynomials_of(each)[0] for each in exponentials]
-    group = max([each.pack for each in (*inputs, result)] + [period(each) for each in shares])
+    in_pairs = _gains_in_pairs(context, op)
+    periods = [period(each) for each in shares] + [2] * in_pairs
+    group = max([each.pack for each in (*inputs, result)] + periods)
     per_trip = max(1, group // result.pack)
 
     def value(place: int) -> int:
@@ -144,16 +165,19 @@ def lower_map(
             def number(place: int | tuple[int]) -> Scalar:
                 return place[0] if isinstance(place, tuple) else args[len(sources) + place]
 
-            elements = []
-            for e in range(group):
+            def element(e: int) -> _Element:
                 values = dict(outer)
                 for arg, each, mine in zip(op.body.block.args, inputs, reads, strict=True):
                     place, part = mine[e]
                     part = None if part is None else number(part)
                     values[arg] = _element(context, each, args[place], part)
                 at = {mode: number(places[mode, e]) for mode in modes}
-                elements.append(_body(context, op, layout, values, e, at, known))
-            return _registers(context, result, elements)
+                return _Element(context, op, layout, values, e, at, known)
+
+            if in_pairs:
+                pairs = [_results_of_pair(element(e), element(e + 1)) for e in range(0, group, 2)]
+                return _registers(context, result, [each for pair in pairs for each in pair])
+            return _registers(context, result, [element(e).result() for e in range(group)])
 
         targets = [
             (array, [min(i * per_trip + r, count - 1) for i in chosen]) for r in range(per_trip)
@@ -166,66 +190,60 @@ def lower_map(
     return result
 
 
-def _known_comparisons(
-    context: Context, op: MapOp, layout: ThreadValue, coords: Sequence[Sequence[tuple[int, ...]]]
-) -> list[tuple[dict[Operation, bool], list[int]]]:
-    """Trips, of which the first thread's coordinates are given, by what comparisons of coordinates
-    with constants give in them, the same for all threads. Only the last vectors of a tile that was
-    padded need its mask; what else a kernel does that waits for memory must not wait for
-    instructions.
+def _gains_in_pairs(context: Context, op: MapOp) -> bool:
+    """Whether the target has fewer instructions for two elements of a map than for one and one."""
+    return context.builder.pairs_f32 and any(
+        _has_pairs(each) or POLYNOMIALS in each.attributes for each in op.body.block.ops
+    )
+
+
+def _has_pairs(op: Operation) -> bool:
+    return type(op) in _OF_PAIRS and op.results[0].type == f32
+
+
+class _Element:
+    """One element of a map, whose coordinates are given but for the part of the thread; of some
+    comparisons the result is known.
     """
-    compared: list[tuple[Operation, bool, int, int]] = []
-    for each in op.body.block.ops if context.is_streaming else ():
-        if isinstance(each, arith.CmpiOp) and isinstance(each.lhs.owner, CoordOp):
-            bound, mode = each.rhs.owner, each.lhs.owner.mode.value.data
-            name = arith.CMPI_COMPARISON_OPERATIONS[each.predicate.value.data]
-            if name in ("slt", "sge") and isinstance(bound, arith.ConstantOp):
-                limit = int(bound.value.value.data)  # pyright: ignore[reportAttributeAccessIssue]
-                compared.append((each, name == "slt", mode, limit))
-    reach = [
-        sum((digit.extent - 1) * digit.steps[mode] for digit in layout.threads)
-        for mode in range(len(layout.shape))
-    ]
-    found: dict[tuple[tuple[Operation, bool], ...], list[int]] = {}
-    for trip, places in enumerate(coords):
-        known: list[tuple[Operation, bool]] = []
-        for each, if_below, mode, limit in compared:
-            at = [place[mode] for place in places]
-            if max(at) + reach[mode] < limit:
-                known.append((each, if_below))
-            elif min(at) >= limit:
-                known.append((each, not if_below))
-        found.setdefault(tuple(known), []).append(trip)
-    return [(dict(known), chosen) for known, chosen in found.items()]
 
+    def __init__(
+        self,
+        context: Context,
+        op: MapOp,
+        layout: ThreadValue,
+        values: Values,
+        number: int,
+        coords: Mapping[int, Scalar],
+        known: Mapping[Operation, bool],
+    ) -> None:
+        self.context, self.op, self.layout = context, op, layout
+        self.values, self.number, self.coords, self.known = values, number, coords, known
+        # Coordinates by the part that depends on the thread and that of the element, a constant.
+        self.parts: dict[SSAValue, tuple[Scalar, Scalar]] = {}
 
-def _body(
-    context: Context,
-    op: MapOp,
-    layout: ThreadValue,
-    values: Values,
-    element: int,
-    coords: Mapping[int, Scalar],
-    known: Mapping[Operation, bool],
-) -> Scalar:
-    """One element of a map, whose coordinates are given but for the part of the thread."""
-    builder = context.builder
-    # Coordinates by the part that depends on the thread and that of the element, a constant.
-    parts: dict[SSAValue, tuple[Scalar, Scalar]] = {}
-    for inner in op.body.block.ops:
+    def result(self) -> Scalar:
+        """What the body gives."""
+        builder = self.context.builder
+        for inner in self.op.body.block.ops:
+            if type(inner) is YieldOp:
+                return self.values[inner.operands[0]]
+            builder.at(inner)
+            self.lower(inner)
+        raise fail(self.op, "expected the body to end with cute.yield")
+
+    def lower(self, inner: Operation) -> None:
+        """Compute one op of the body."""
+        builder, values, parts = self.context.builder, self.values, self.parts
         kind = type(inner)  # `isinstance` is slow of xDSL's abstract classes
-        if kind is YieldOp:
-            return values[inner.operands[0]]
-        builder.at(inner)
         if isinstance(inner, CoordOp):
             mode = inner.mode.value.data
-            thread = thread_coord(builder, layout.threads, mode, context.threads)
-            at = builder.add(thread, coords[mode])
+            thread = thread_coord(builder, self.layout.threads, mode, self.context.threads)
+            at = builder.add(thread, self.coords[mode])
             values[inner.results[0]] = builder.assume_nonnegative(at)
-            parts[inner.results[0]] = thread, coords[mode]
-        elif inner in known:
-            values[inner.results[0]] = known[inner]
-        elif type(inner) is arith.CmpiOp and (sides := _constant_side(inner, parts)):
+            parts[inner.results[0]] = thread, self.coords[mode]
+        elif inner in self.known:
+            values[inner.results[0]] = self.known[inner]
+        elif kind is arith.CmpiOp and (sides := _constant_side(inner, parts)):  # pyright: ignore[reportArgumentType]
             name, at, limit, subtracted = sides
             rest = values[limit]
             for each in subtracted:
@@ -235,14 +253,65 @@ def _body(
             values[inner.results[0]] = builder.pure(f"setp.{name}.s32", rest, at)
         elif kind in _TO_FLOAT and inner.input in parts and inner.result.type == f32:
             values[inner.result] = _sum_of_floats(builder, *parts[inner.input])
-        elif POLYNOMIALS in inner.attributes and is_polynomial(
-            (found := polynomials_of(inner))[0], element
-        ):
+        elif (degree := self.degree(inner)) is not None:
             x = values[inner.operands[0]]
-            values[inner.results[0]] = polynomial(builder, inner, x, found[1])
-        elif not lower_scalar(context, inner, values):
+            values[inner.results[0]] = polynomial(builder, inner, x, degree)
+        elif not lower_scalar(self.context, inner, values):
             raise fail(inner, "expected arith and math ops in the body of cute.map")
+
+    def degree(self, op: Operation) -> int | None:
+        """The degree of the polynomial that an exponential of this element is, if it is one."""
+        if POLYNOMIALS not in op.attributes:
+            return None
+        share, degree = polynomials_of(op)
+        return degree if is_polynomial(share, self.number) else None
+
+
+def _results_of_pair(low: _Element, high: _Element) -> tuple[Scalar, Scalar]:
+    """What the body gives for two neighbors."""
+    builder, op = low.context.builder, low.op
+    # Pairs that are in one register; those that something has asked for one by one are values too.
+    wholes: dict[SSAValue, SSAValue] = {}
+
+    def take_apart(value: SSAValue) -> None:
+        if value in wholes and value not in low.values:
+            low.values[value], high.values[value] = builder.halves(wholes[value])
+
+    def whole(value: SSAValue) -> SSAValue:
+        if value not in wholes:
+            wholes[value] = builder.paired(low.values[value], high.values[value])
+        return wholes[value]
+
+    def differs(value: SSAValue) -> bool:
+        return value not in low.values or not _is_same(low.values[value], high.values[value])
+
+    for inner in op.body.block.ops:
+        if type(inner) is YieldOp:
+            take_apart(inner.operands[0])
+            return low.values[inner.operands[0]], high.values[inner.operands[0]]
+        builder.at(inner)
+        degree = low.degree(inner)
+        if _has_pairs(inner) and any(map(differs, inner.operands)):
+            operands = [whole(each) for each in inner.operands]
+            wholes[inner.results[0]] = builder.register(_OF_PAIRS[type(inner)], *operands)  # pyright: ignore[reportArgumentType]
+            continue
+        for each in inner.operands:
+            take_apart(each)
+        if degree is not None and degree == high.degree(inner):
+            x = inner.operands[0]
+            found = polynomial_of_pair(builder, inner, (low.values[x], high.values[x]), degree)
+            low.values[inner.results[0]], high.values[inner.results[0]] = found
+            continue
+        for element in (low, high):
+            element.lower(inner)
     raise fail(op, "expected the body to end with cute.yield")
+
+
+def _is_same(low: Scalar, high: Scalar) -> bool:
+    """Whether two scalars are one value: 0 and -0 are not."""
+    if isinstance(low, SSAValue) or isinstance(high, SSAValue):
+        return low is high
+    return repr(low) == repr(high)
 
 
 def _constant_side(
@@ -281,6 +350,39 @@ def _sum_of_floats(builder: ScalarBuilder, thread: Scalar, element: Scalar) -> S
     if 0 in (one, other):
         return other if one == 0 else one
     return builder.pure("add.rn.f32", one, other)
+
+
+def _known_comparisons(
+    context: Context, op: MapOp, layout: ThreadValue, coords: Sequence[Sequence[tuple[int, ...]]]
+) -> list[tuple[dict[Operation, bool], list[int]]]:
+    """Trips, of which the first thread's coordinates are given, by what comparisons of coordinates
+    with constants give in them, the same for all threads. Only the last vectors of a tile that was
+    padded need its mask; what else a kernel does that waits for memory must not wait for
+    instructions.
+    """
+    compared: list[tuple[Operation, bool, int, int]] = []
+    for each in op.body.block.ops if context.is_streaming else ():
+        if isinstance(each, arith.CmpiOp) and isinstance(each.lhs.owner, CoordOp):
+            bound, mode = each.rhs.owner, each.lhs.owner.mode.value.data
+            name = arith.CMPI_COMPARISON_OPERATIONS[each.predicate.value.data]
+            if name in ("slt", "sge") and isinstance(bound, arith.ConstantOp):
+                limit = int(bound.value.value.data)  # pyright: ignore[reportAttributeAccessIssue]
+                compared.append((each, name == "slt", mode, limit))
+    reach = [
+        sum((digit.extent - 1) * digit.steps[mode] for digit in layout.threads)
+        for mode in range(len(layout.shape))
+    ]
+    found: dict[tuple[tuple[Operation, bool], ...], list[int]] = {}
+    for trip, places in enumerate(coords):
+        known: list[tuple[Operation, bool]] = []
+        for each, if_below, mode, limit in compared:
+            at = [place[mode] for place in places]
+            if max(at) + reach[mode] < limit:
+                known.append((each, if_below))
+            elif min(at) >= limit:
+                known.append((each, not if_below))
+        found.setdefault(tuple(known), []).append(trip)
+    return [(dict(known), chosen) for known, chosen in found.items()]
 
 
 def _element(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
+import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, lru_cache, partialmethod
@@ -23,7 +24,7 @@ Scalar = SSAValue | int | float
 """A register, or a constant (a Python number; `True` and `False` for predicates)."""
 
 _NUMBERS = (int, float)
-_BITS = {"pred": 1, "f16x2": 32, "bf16x2": 32, "e4m3x2": 16, "e5m2x2": 16}
+_BITS = {"pred": 1, "f16x2": 32, "bf16x2": 32, "f32x2": 64, "e4m3x2": 16, "e5m2x2": 16}
 
 
 @lru_cache(maxsize=512)
@@ -291,6 +292,12 @@ class ScalarBuilder:
         ]
         return self._raw(mnemonic, tuple(registers))
 
+    def register(self, mnemonic: str, *operands: Scalar) -> SSAValue:
+        """The same of an instruction that gives no known number."""
+        found = self.pure(mnemonic, *operands)
+        assert isinstance(found, SSAValue)
+        return found
+
     add = partialmethod(pure, "add.s32")
     sub = partialmethod(pure, "sub.s32")
     mul = partialmethod(pure, "mul.lo.s32")
@@ -358,6 +365,11 @@ class ScalarBuilder:
         """Whether the target has one of `capability.INSTRUCTIONS`; without a target, all."""
         return self.chip is None or self.chip.has_instruction(instruction)
 
+    @property
+    def pairs_f32(self) -> bool:
+        """Whether the target has machine instructions for two f32 at once."""
+        return self.chip is not None and self.chip.pairs_f32
+
     def pack(self, *parts: Scalar, cls: str = "b32") -> SSAValue:
         """One register of class `cls` made of 16-bit parts, low part first."""
         if len(parts) == 2 and cls == "b32":
@@ -388,16 +400,38 @@ class ScalarBuilder:
 
     def unpack(self, value: SSAValue) -> tuple[SSAValue, SSAValue]:
         """The two 16-bit halves of a 32-bit register, low half first."""
+        return self._divided(value, "unpack", "b16")
+
+    def _divided(self, value: SSAValue, how: str, cls: str) -> tuple[SSAValue, SSAValue]:
+        """Two registers of half a register's width, once."""
         at = self.level_of(value)
         known = self.levels[at].known
-        found = known.get(("unpack", value))
+        found = known.get((how, value))
         if found is None:
-            op = self.emit(ptx.UnpackOp(value, 2, "b16"), at)
-            found = known["unpack", value] = op.results[0]
+            op = self.emit(ptx.UnpackOp(value, 2, cls), at)
+            found = known[how, value] = op.results[0]
             for half in range(2):
-                self.definitions[op.results[half]] = ("unpack", value, half)
+                self.definitions[op.results[half]] = (how, value, half)
         low, high = found.owner.results  # pyright: ignore[reportAttributeAccessIssue]
         return low, high
+
+    def paired(self, low: Scalar, high: Scalar) -> SSAValue:
+        """Two f32 as one register of 64 bits, the first in the low one."""
+        if isinstance(low, _NUMBERS) and isinstance(high, _NUMBERS):
+            return self.register("mov.b64", int.from_bytes(struct.pack("<ff", low, high), "little"))
+        first, second = self.definition(low), self.definition(high)
+        if (
+            first[:1] == second[:1] == ("halves",)
+            and first[1] is second[1]
+            and (first[2], second[2]) == (0, 1)
+        ):
+            return first[1]
+        registers = tuple(self.value(part, "f32") for part in (low, high))
+        return self._shared(("paired", *registers), registers, lambda: ptx.PackOp(registers, "b64"))
+
+    def halves(self, value: SSAValue) -> tuple[SSAValue, SSAValue]:
+        """The two f32 of a register of 64 bits, the low one first."""
+        return self._divided(value, "halves", "f32")
 
     def parts(self, register: SSAValue, count: int) -> list[Scalar]:
         """The elements of a register, of 16 bits or bytes, in 16-bit registers, low part first."""

@@ -77,6 +77,33 @@ def test_float_arithmetic(run_kernel, element, op, function) -> None:
     assert np.array_equal(got, function(a, b))
 
 
+def test_two_neighbors_at_once(run_kernel, compile_ptx) -> None:
+    """What the target has for pairs of f32 is one instruction for both, with the same results;
+    what both have alike is computed once, and other types are computed one by one.
+    """
+    body = """    %k = arith.constant 3.1 : f32
+    %p = math.fma %x, %s, %y : f32
+    %q = arith.maximumf %p, %x : f32
+    %u = arith.addf %s, %k : f32
+    %d = arith.subf %q, %u : f32
+    %r = arith.mulf %d, %p : f32"""
+    a, b = (RNG.standard_normal((32, 32)).astype(np.float32) for _ in range(2))
+    factor = np.float32(1.7)
+    found = []
+    for arch in ("sm_100a", "sm_90a"):
+        c = np.zeros((32, 32), np.float32)
+        text = map_kernel("f32", "f32", body, ", %s: f32")
+        run_kernel(text, 1, [a, b, c, factor], arch=arch)
+        found.append(c)
+    np.testing.assert_array_equal(*found)
+    ptx = compile_ptx(text, "sm_100a")
+    kinds = ("fma.rn.f32x2", "sub.rn.f32x2", "mul.rn.f32x2", "max.NaN.f32", "add.rn.f32 ")
+    assert [ptx.count(kind) for kind in kinds] == [4, 4, 4, 8, 1]
+    assert "f32x2" not in compile_ptx(text, "sm_90a") + compile_ptx(text, "sm_120a")
+    halves = map_kernel("f16", "f16", "    %r = arith.addf %x, %y : f16")
+    assert "f32x2" not in compile_ptx(halves, "sm_100a")
+
+
 @pytest.mark.parametrize("element", FLOATS)
 def test_quotients_may_be_approximate(run_kernel, compile_ptx, element) -> None:
     """With `afn`, f32 is multiplied by a reciprocal; what is rounded to 16 bits stays exact."""

@@ -1,6 +1,6 @@
-"""f32 and f64 arithmetic (PTX ISA 9.7.3). f32 results that are NaN are the one NaN of the hardware,
-0x7fffffff; f64 keeps payloads. Approximate forms give the correctly rounded value, which is within
-the documented error; rounding modes are exact.
+"""Arithmetic on f32, pairs of f32 and f64 (PTX ISA 9.7.3). f32 results that are NaN are the one NaN
+of the hardware, 0x7fffffff; f64 keeps payloads. Approximate forms give the correctly rounded value,
+which is within the documented error; rounding modes are exact.
 """
 
 from __future__ import annotations
@@ -86,6 +86,25 @@ def _wide(a: Array) -> Array:
     return a.astype(np.float64)
 
 
+def _pair_op(head: str, f32: Callable[[str], Compute], count: int) -> None:
+    """Two f32 in a register of 64 bits, either rounded as one alone is (PTX ISA 9.7.3)."""
+
+    @by_type(head, "f32x2")
+    def build(ins: Instruction, machine: Machine) -> Step:
+        mods = ins.modifiers(head)
+        mode, ftz, _ = _options(mods)
+        type = mods.type("f32x2")
+        mods.done()
+        compute = finish_f32(f32(mode), ftz, False)
+
+        def run(*operands: Array) -> Array:
+            halves = (np.ascontiguousarray(each).view(np.float32) for each in operands)
+            found = np.asarray(compute(*halves), np.float32)
+            return np.ascontiguousarray(found).view(np.uint64)
+
+        return simple(ins, machine, type, run, count)
+
+
 def _add32(sign: int) -> Callable[[str], Compute]:
     def make(mode: str) -> Compute:
         if mode == "rn":
@@ -122,6 +141,12 @@ _float_op(
     "mad", lambda mode: lambda a, b, c: fma_f32(a, b, c, mode),
     lambda mode: lambda a, b, c: fma_f64(a, b, c, mode), 3,
 )  # fmt: skip
+
+
+_pair_op("add", _add32(1), 2)
+_pair_op("sub", _add32(-1), 2)
+_pair_op("mul", _mul32, 2)
+_pair_op("fma", lambda mode: lambda a, b, c: fma_f32(a, b, c, mode), 3)
 
 
 @by_type("div", "f32", "f64")
