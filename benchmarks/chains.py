@@ -48,7 +48,7 @@ def decayed(Q, K, V, G, Y, *, tile=(64, 64)):
     i, _ = cute.tile_index(Y, (bq, None))
     q = cute.local_tile(Q, (bq, 64), (i, 0))
     k, v = (cute.local_tile(X, (bk, 64), (None, 0)) for X in (K, V))
-    g = cute.load(cute.local_tile(G, (bq,), (i,)))
+    g = cute.load(cute.local_tile(G, (bq,), (i,)))[:, None]
     y = cute.zeros((bq, 64), cute.f32)
     for j in cute.range(k.tiles):
         s = cute.zeros((bq, bk), cute.f32)
@@ -65,7 +65,7 @@ def attended(Q, K, V, L, Y, *, tile=(64, 64)):
     i, _ = cute.tile_index(Y, (bq, None))
     q = cute.local_tile(Q, (bq, 64), (i, 0))
     k, v = (cute.local_tile(X, (bk, 64), (None, 0)) for X in (K, V))
-    y, total = cute.zeros((bq, 64), cute.f32), cute.zeros((bq,), cute.f32)
+    y, total = cute.zeros((bq, 64), cute.f32), cute.zeros((bq, 1), cute.f32)
     for j in cute.range(k.tiles):
         s = cute.zeros((bq, bk), cute.f32)
         cute.gemm(q, k[j].T, s)

@@ -64,7 +64,7 @@ def long_softmax(X, Y, *, tile=8192):
     """Rows of any width, read twice: the running maximum and sum, then the results."""
     i, _ = cute.tile_index(Y, (1, None))
     x, y = (cute.local_tile(v, (1, tile), (i, None)) for v in (X, Y))
-    top, total = cute.full((1,), -cute.inf), cute.zeros((1,))
+    top, total = cute.full((1, 1), -cute.inf), cute.zeros((1, 1))
     for j in cute.range(x.tiles):
         v = x[j].to(cute.f32)
         v = cute.where(cute.coord(v, 1, x) < X.shape[1], v, -cute.inf)

@@ -110,8 +110,8 @@ def attention(Q, K, V, out, scale, *, tile=(128, 64, 64), score=None, mask=None,
     q = cute.local_tile(Q, (bq, d), (b, h, i, 0))
     k = cute.local_tile(K, (bk, d), (b, h, None, 0))
     v = cute.local_tile(V, (bk, d), (b, h, None, 0))
-    o, total = cute.zeros((bq, d)), cute.zeros((bq,))
-    m = cute.full((bq,), -cute.inf)
+    o, total = cute.zeros((bq, d)), cute.zeros((bq, 1))
+    m = cute.full((bq, 1), -cute.inf)
     first = i * bq
     change = None if score is None else score(bk, h)
     row = cute.coord(total, 0, first)

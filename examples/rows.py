@@ -68,7 +68,7 @@ def cross_entropy(X, labels, losses, *, tile=8192):
     """losses = log(sum(exp(X))) - X[label] of each row, in one pass with a running maximum."""
     i = cute.tile_index(losses, (1,))
     x = cute.local_tile(X, (1, tile), (i, None))
-    top, total = cute.full((1,), -cute.inf), cute.zeros((1,))
+    top, total = cute.full((1, 1), -cute.inf), cute.zeros((1, 1))
     for j in cute.range(x.tiles):
         v = x[j].to(cute.f32)
         v = cute.where(cute.coord(v, 1, x) < X.shape[1], v, -cute.inf)

@@ -18,8 +18,8 @@ def softmax(X, Y, *, tile=(16, 128)):
     i, _ = cute.tile_index(Y, (rows, None))
     x = cute.local_tile(X, tile, (i, None))
     y = cute.local_tile(Y, tile, (i, None))
-    m = cute.full((rows,), -cute.inf, cute.f32)
-    total = cute.zeros((rows,), cute.f32)
+    m = cute.full((rows, 1), -cute.inf, cute.f32)
+    total = cute.zeros((rows, 1), cute.f32)
     for j in cute.range(x.tiles):
         value = x[j].to(cute.f32)
         inside = cute.coord(value, 1, x) < X.shape[1]

@@ -20,7 +20,7 @@ def row_sums(X, S, *, tile=(4, 1024)):
     rows, _ = tile
     i = cute.tile_index(S, (rows,))
     x = cute.local_tile(X, tile, (i, None))
-    total = cute.zeros((rows,))
+    total = cute.zeros((rows, 1))
     for j in cute.range(x.tiles):
         total.assign(total + cute.row_sum(x[j].to(cute.f32)))
     cute.copy(total.to(S.dtype), cute.local_tile(S, (rows,), (i,)))
@@ -96,7 +96,7 @@ def sums_of_runs(X, P, *, tile=8192):
     x = cute.local_tile(X.slice(0, p * length, (p + 1) * length), (tile,), (None,))
     total = cute.zeros((1,))
     for i in cute.range(length // tile):
-        total.assign(total + cute.column_sum(x[i].to(cute.f32)))
+        total.assign(total + cute.sum(x[i].to(cute.f32), mode=0))
     cute.copy(total, cute.local_tile(P, (1,), (p,)))
 
 
@@ -107,7 +107,7 @@ def sum_of_runs(P, S, *, tile=8192):
     p = cute.local_tile(P, (tile,), (None,))
     total = cute.zeros((1,))
     for i in cute.range(p.tiles):
-        total.assign(total + cute.column_sum(p[i]))
+        total.assign(total + cute.sum(p[i], mode=0))
     cute.copy(total.to(S.dtype), cute.local_tile(S, (1,), (0,)))
 
 

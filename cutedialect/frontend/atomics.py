@@ -18,6 +18,7 @@ from cutedialect.dialects.cute import (
 )
 
 from .functions import check_element
+from .modes import TileOfModes, as_stored, matrix_of_modes, of_modes, reshaped
 from .tile import Tile, View, as_matrix
 from .trace import Scope, current, error
 
@@ -30,11 +31,12 @@ class Atomic(Protocol):
     def __call__(self, tile: Tile, view: View, *, scope: str = "gpu") -> Tile: ...
 
 
-class FoundTile(Tile):
+class FoundTile(TileOfModes):
     """What an atomic found in memory, which the op is asked for once it is used."""
 
-    def __init__(self, op: AtomicOp) -> None:
+    def __init__(self, op: AtomicOp, modes: tuple[int, ...]) -> None:
         self._op: AtomicOp = op
+        self.modes = modes
         self.mutable = False
         self.scope: Scope = current().scope
 
@@ -64,13 +66,13 @@ def _fetching(op: AtomicOp) -> FetchOp:
 
 def _atomic(kind: str, sentence: str) -> Atomic:
     def function(tile: Tile, view: View, *, scope: str = "gpu") -> Tile:
-        into = _checked(function.__name__, tile, view, scope)
+        source, into = _checked(function.__name__, tile, view, scope)
         if str(tile.dtype.ir) not in ATOMICS[kind]:
             _refuse(function.__name__, kind, tile)
         check_element(tile, into)
-        op = CombineOp(kind, tile.use(), into.use(), scope)
+        op = CombineOp(kind, source.use(), into.use(), scope)
         current().insert(op)
-        return FoundTile(op)
+        return FoundTile(op, tile.shape)
 
     function.__name__ = function.__qualname__ = f"atomic_{kind}"
     floats = "floats of 16 bits or more, and " if kind == "add" else ""
@@ -84,17 +86,18 @@ def _atomic(kind: str, sentence: str) -> Atomic:
     return cast(Atomic, function)
 
 
-def _checked(name: str, tile: object, view: object, scope: str) -> View:
-    """The tile in memory, as a matrix."""
+def _checked(name: str, tile: object, view: object, scope: str) -> tuple[Tile, View]:
+    """A tile and that in memory, as matrices."""
     if not isinstance(tile, Tile) or not isinstance(view, View):
         raise error(f"expected cute.{name}(tile, view)")
-    into = as_matrix(view)
+    is_alike = len(tile.shape) == len(view.shape)
+    source, into = tile if is_alike else as_stored(tile, view.shape), as_matrix(view)
     assert isinstance(into, View)
-    if tile.shape != into.shape:
-        raise error(f"expected a tile of shape {into.shape}, got {tile.shape}", code="CD-P2")
+    if source.shape != view.shape:
+        raise error(f"expected a tile of shape {view.shape}, got {tile.shape}", code="CD-P2")
     if scope not in SCOPES:
         raise error(f"expected scope to be one of {', '.join(SCOPES)}, got {scope!r}", code="CD-P4")
-    return into
+    return matrix_of_modes(source), into
 
 
 def atomic_exchange(tile: Tile, view: View, *, scope: str = "gpu") -> Tile:
@@ -124,16 +127,18 @@ def atomic_compare_and_swap(expected: Tile, tile: Tile, view: View, *, scope: st
 
 def _fetched(kind: str, tile: Tile, expected: Tile | None, view: View, scope: str) -> Tile:
     name = "atomic_exchange" if expected is None else "atomic_compare_and_swap"
-    into = _checked(name, tile, view, scope)
+    source, into = _checked(name, tile, view, scope)
     if str(tile.dtype.ir) not in FETCHED[kind]:
         raise error(
             f"expected a tile of integers of 32 or 64 bits for cute.{name}, got {tile.dtype.name}",
             code="CD-P3",
         )
     check_element(tile, into)
-    other = None if expected is None else expected.use()
-    op = FetchOp(kind, tile.use(), into.use(), scope, other)
-    return Tile(current().insert(op).results[0])
+    other = None
+    if expected is not None:
+        other = matrix_of_modes(reshaped(expected, view.shape)).use()
+    op = FetchOp(kind, source.use(), into.use(), scope, other)
+    return reshaped(of_modes(Tile(current().insert(op).results[0]), view.shape), tile.shape)
 
 
 def _refuse(name: str, kind: str, tile: Tile) -> None:

@@ -58,6 +58,7 @@ from .modes import (
     folded,
     joined_rows,
     matrices,
+    matrix_of_modes,
     mode_within,
     of_modes,
 )
@@ -138,7 +139,7 @@ def tile_index(
 
 
 def full(shape: Sequence[int], value: float | Scalar, dtype: object = None) -> Tile:
-    """A mutable register tile with every element `value`; a shape (n,) is (n,1), one column.
+    """A mutable register tile with every element `value`, of one to five modes.
 
     What is computed from it has the value of then: `m.T`, `m.columns(...)`, `m.to(...)` and `m + 1`
     are not changed by what is assigned to `m` later. A second name for it (`old = m`) is the same
@@ -154,11 +155,9 @@ def full(shape: Sequence[int], value: float | Scalar, dtype: object = None) -> T
     extents = tuple(as_extent(extent) for extent in shape)
     if not 0 < len(extents) <= MOST_MODES:
         raise error(f"expected a tile of 1 to {MOST_MODES} modes, got {extents}", code="CD-P2")
-    if len(extents) > 2:
+    if len(extents) != 2:
         made = full(folded(extents), value, element)
         return TileOfModes(made.value, extents, mutable=True)
-    if len(extents) == 1:
-        extents = (*extents, 1)
     trace = current()
     tile = Tile(
         trace.insert(AllocFragmentOp(FragmentType.get(element.ir, extents))).results[0], True
@@ -211,11 +210,17 @@ def tile_gemm(
     if not (isinstance(acc, Tile) and acc.mutable):
         raise error("expected acc to be a tile made by cute.zeros or cute.full")
     left, right = _operand("a", a), _operand("b", b)
-    if isinstance(acc, TileOfModes):
+    if isinstance(acc, TileOfModes) and len(acc.modes) > 2:
         _gemm_of_modes(left, right, acc, {"atom": atom, "negate": negate, "tiled": tiled})
         return
     operands = left.use(), right.use()
     shapes = left.shape, right.shape, acc.shape
+    if 1 in map(len, shapes):
+        raise error(
+            f"expected a (M,K), b (K,N) and acc (M,N), got {shapes[0]}, {shapes[1]}, {shapes[2]}; "
+            "load a tile of one mode and write v[:, None] or v[None, :]",
+            code="CD-P2",
+        )
     more = SUM_COLUMNS if sums else 0
     if not (
         all(len(shape) == 2 for shape in shapes)
@@ -295,28 +300,27 @@ def copy(source: object, destination: object, mask: Tile | None = None) -> None:
         raise error(f"expected a view to copy into, got {type(destination).__name__}")
     if not isinstance(source, Tile | View):
         raise error(f"expected a tile or a view to copy, got {type(source).__name__}")
-    if isinstance(source, TileOfModes):
+    if isinstance(source, Tile) and len(source.shape) != len(destination.shape):
         source = as_stored(source, destination.shape)
+    chosen = None if mask is None else _mask(mask, destination.shape)
     if len(destination.shape) > 2 and source.shape == destination.shape:
-        chosen = None if mask is None else _mask(mask, source.shape)
         masks = [None] if chosen is None else matrices(chosen, "a mask")
         pairs = zip(matrices(source, "a source"), matrices(destination, "a view"), strict=True)
         for (one, part), mask_of in zip(pairs, itertools.cycle(masks), strict=False):
             copy(one, part, mask_of)  # pyright: ignore[reportArgumentType]
         return
+    shape, got = destination.shape, source.shape
     source, destination = as_matrix(source), as_matrix(destination)
     if source.shape != destination.shape:
-        raise error(
-            f"expected a source of shape {destination.shape}, got {source.shape}", code="CD-P2"
-        )
+        raise error(f"expected a source of shape {shape}, got {got}", code="CD-P2")
     check_element(source, destination)
     is_indexed = isinstance(source, View) and (source.is_indexed or destination.is_indexed)
     if isinstance(source, View) and (is_indexed or mask is not None):
         source = source.load()
     if isinstance(source, Tile) and source.dtype.bits < 8:
         source = source.to(source.dtype.in_memory)
-    chosen = None if mask is None else _mask(mask, source.shape).use()
-    current().insert(CopyOp(source.use(), destination.use(), mask=chosen))
+    held = None if chosen is None else chosen.use()
+    current().insert(CopyOp(source.use(), destination.use(), mask=held))
 
 
 def _mask(mask: object, shape: tuple[int, ...]) -> Tile:
@@ -324,6 +328,8 @@ def _mask(mask: object, shape: tuple[int, ...]) -> Tile:
     if not isinstance(mask, Tile) or mask.dtype.bits != 1:
         got = mask.dtype.name if isinstance(mask, Tile) else type(mask).__name__
         raise error(f"expected a mask to be a tile of conditions, got {got}", code="CD-P3")
+    if len(mask.shape) != len(shape):
+        mask = as_stored(mask, shape)
     if broadcast_shape(mask.shape, shape) != shape:
         raise error(
             f"expected a mask that broadcasts to {shape}, got one of shape {mask.shape}",
@@ -368,8 +374,8 @@ def row_vector(tensor: Tensor, index: int | Scalar, extent: int) -> Tile:
 
 
 def column_vector(tensor: Tensor, index: int | Scalar, extent: int) -> Tile:
-    """Elements `index * extent ...` of a vector as a tile (extent,), one for each row."""
-    return local_tile(tensor, (extent,), (index,)).load()
+    """Elements `index * extent ...` of a vector as a tile (extent, 1), one for each row."""
+    return local_tile(tensor, (extent,), (index,)).load()[:, None]
 
 
 @overload
@@ -436,7 +442,10 @@ def coord(tile: Tile, mode: int, origin: object = 0) -> Tile:
     `origin` is an element offset, a view (its own origin along the mode that was tiled), or a run
     of tiles inside a loop over it. Along that mode the view has as many elements as the tile.
     """
-    if isinstance(tile, TileOfModes):
+    if len(tile.shape) == 1:
+        mode_within(mode, 1)
+        return of_modes(coord(matrix_of_modes(tile), 0, origin), tile.shape)
+    if len(tile.shape) > 2:
         at = coordinate_of_modes(tile, mode)
         offset = _origin(origin, mode_within(mode, len(tile.shape)))
         return at if offset is None else at + Scalar(offset)

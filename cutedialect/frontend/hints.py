@@ -90,9 +90,9 @@ def refuse_matmul(left: object, right: object) -> NoReturn:
 
 def refuse_elements(tile: object, key: object) -> NoReturn:
     """Elements of a register tile, which its threads hold together."""
-    del key
+    del tile, key
     raise error(
-        f"expected a {type(tile).__name__} as a whole, got [...] on it; take a part with constant "
+        "expected a Tile as a whole, got [...] on it; take a part with constant "
         "bounds, t[2:6, :], a smaller tile with cute.local_tile, or choose elements with "
         "cute.where and cute.coord",
         code="CD-P1",

@@ -110,8 +110,7 @@ def _row_numbers(rows: Tile | View, count: int) -> Tile:
             f"{rows.shape}",
             code="CD-P2",
         )
-    found = as_matrix(rows)
-    numbers = _load_inside(rows) if isinstance(rows, View) else found
+    numbers = as_matrix(_load_inside(rows) if isinstance(rows, View) else rows)
     assert isinstance(numbers, Tile)
     if numbers.dtype == i64:
         numbers = where((numbers >= 0) & (numbers < _MOST_ROWS), numbers, _NO_ROW)

@@ -1,6 +1,7 @@
-"""Register tiles of three to five modes. Their elements lie as a matrix whose rows are all modes
-but the last, row-major, so that elementwise functions and whatever leaves the last mode alone are
-those of the matrix; other changes of shape go through shared memory, as `cute.take_along` does.
+"""Register tiles of one mode, and of three to five. Elements lie as a matrix: those of one mode as
+a column, others with all modes but the last as its rows, row-major, so that elementwise functions
+and whatever leaves the last mode alone are those of the matrix; other changes of shape go through
+shared memory, as `cute.take_along` does.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from math import prod
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from xdsl.ir import SSAValue
 
 from .dtypes import DType, i32
 from .scalar import Scalar
-from .tile import Tile, View, elementwise
+from .tile import Tile, View, broadcast_shape, elementwise
 from .trace import Scope, error
 
 _FunctionT = TypeVar("_FunctionT", bound=Callable[..., Any])
@@ -24,7 +25,7 @@ MOST_MODES = 5
 
 
 class TileOfModes(Tile):
-    """A register tile of more than two modes."""
+    """A register tile whose modes stand beside the matrix that its elements lie in."""
 
     def __init__(
         self,
@@ -46,7 +47,10 @@ class TileOfModes(Tile):
         return Tile(self.value, self.mutable, self.scope)
 
     @property
-    def T(self) -> NoReturn:
+    def T(self) -> Tile:
+        """Of one mode (n,) a row (1,n), as of a view; of more than two there is `.mT`."""
+        if len(self.modes) <= 2:
+            return self.matrix.T
         raise error(
             f"expected t.mT, which exchanges the last two modes, or cute.permute of a tile "
             f"{self.shape}, got .T, which is of two modes",
@@ -56,13 +60,21 @@ class TileOfModes(Tile):
     @property
     def mT(self) -> Tile:
         """The tile with its last two modes exchanged."""
+        if len(self.modes) == 1:
+            raise error(
+                f"expected v[:, None] or v[None, :] of a tile {self.shape}, got .mT, which is of "
+                "two modes or more",
+                code="CD-P2",
+            )
+        if len(self.modes) == 2:
+            return self.matrix.T
         order = tuple(range(len(self.modes)))
         return permuted(self, (*order[:-2], order[-1], order[-2]))
 
 
 def folded(shape: Sequence[int]) -> tuple[int, int]:
     """The shape of the matrix in which a tile of a shape lies."""
-    return prod(shape[:-1]), shape[-1]
+    return (shape[0], 1) if len(shape) == 1 else (prod(shape[:-1]), shape[-1])
 
 
 def matrix_of_modes(tile: Tile) -> Tile:
@@ -80,7 +92,7 @@ def of_modes(matrix: Tile, shape: Sequence[int]) -> Tile:
 def on_matrices(
     function: Callable[..., SSAValue], inputs: Sequence[Tile], shape: tuple[int, ...], dtype: DType
 ) -> Tile:
-    """An elementwise function of tiles that broadcast to a shape of more than two modes."""
+    """An elementwise function of tiles that broadcast to a shape of one mode or more than two."""
     matrices = [_stretched(tile, shape) for tile in inputs]
     return of_modes(elementwise(function, matrices, folded(shape), dtype), shape)
 
@@ -94,7 +106,9 @@ def _stretched(tile: Tile, shape: tuple[int, ...]) -> Tile:
         return matrix
     # Rows repeat in front of others, for which each row of the result takes one of the tile's.
     digits = _digits(_coordinate((folded(shape)[0], 1), 0), shape[:-1])
-    number = _number([d if n > 1 else None for d, n in zip(digits, mine, strict=False)], mine[:-1])
+    number = row_major(
+        [d if n > 1 else None for d, n in zip(digits, mine, strict=False)], mine[:-1]
+    )
     return take_along(matrix, number, 0)
 
 
@@ -104,9 +118,11 @@ def _coordinate(shape: tuple[int, int], mode: int) -> Tile:
     return coord(full(shape, 0, i32), mode)
 
 
-def coordinate_of_modes(tile: TileOfModes, mode: int) -> Tile:
+def coordinate_of_modes(tile: Tile, mode: int) -> Tile:
     """The coordinate of each element along a mode."""
     at, whole = mode_within(mode, len(tile.shape)), folded(tile.shape)
+    if len(tile.shape) == 1:
+        return of_modes(_coordinate(whole, 0), tile.shape)
     if at == len(tile.shape) - 1:
         return of_modes(_coordinate(whole, 1), tile.shape)
     return of_modes(_digits(_coordinate(whole, 0), tile.shape[:-1])[at], tile.shape)
@@ -121,7 +137,7 @@ def _digits(number: Tile, extents: Sequence[int]) -> list[Tile]:
     return [number, *reversed(found)]
 
 
-def _number(coords: Sequence[Tile | None], extents: Sequence[int]) -> Any:
+def row_major(coords: Sequence[Tile | None], extents: Sequence[int]) -> Any:
     """The row-major number of coordinates, of which None is 0."""
     total: Any = 0
     for at, extent in zip(coords, extents, strict=True):
@@ -136,8 +152,9 @@ def _gathered(
     from .places import taken_at
 
     whole = folded(shape)
-    place = [*_digits(_coordinate(whole, 0), shape[:-1]), _coordinate(whole, 1)]
-    number = _number(coords(place), tile.shape)
+    row = _coordinate(whole, 0)
+    place = [row] if len(shape) == 1 else [*_digits(row, shape[:-1]), _coordinate(whole, 1)]
+    number = row_major(coords(place), tile.shape)
     return of_modes(taken_at(matrix_of_modes(tile), number), shape)
 
 
@@ -146,9 +163,11 @@ def reshaped(tile: Tile, shape: tuple[int, ...]) -> Tile:
     matrix = matrix_of_modes(tile)
     if folded(shape) == matrix.shape:
         return of_modes(matrix, shape)
+    if 1 in matrix.shape and folded(shape) == matrix.shape[::-1]:
+        return of_modes(matrix.T, shape)
 
     def coords(place: list[Tile]) -> Sequence[Tile]:
-        return _digits(_number(place, shape), tile.shape)
+        return _digits(row_major(place, shape), tile.shape)
 
     return _gathered(tile, shape, coords)
 
@@ -163,38 +182,55 @@ def permuted(tile: Tile, modes: Sequence[int]) -> Tile:
 
 
 def part_of_modes(tile: Tile, keys: tuple[object, ...]) -> Tile:
-    """A part with constant bounds and modes of extent 1 between: `t[:, None, 2:6]`."""
+    """A part with constant bounds, places of modes, which it is without, and modes of extent 1
+    between: `t[:, None, 2:6]`, `t[0, :, -1]`.
+    """
     from .parts import bounds_of
 
-    given = [key for key in keys if key is not None]
-    if len(given) > len(tile.shape) or not all(isinstance(key, slice) for key in given):
+    rank = len(tile.shape)
+    named = [key for key in keys if key is not None]
+    if len(named) > rank or not all(isinstance(key, slice) or type(key) is int for key in named):
         raise error(
-            f"expected a slice for each mode of a tile {tile.shape} and None between, as in "
-            f"t[:, None, 2:6], got {len(given)} keys",
+            f"expected a slice or a number for each mode of a tile {tile.shape} and None between, "
+            f"as in t[:, None, 2:6], got {len(named)} keys",
             code="CD-P2",
         )
-    given += [slice(None)] * (len(tile.shape) - len(given))
-    cut = [bounds_of(key, n) for key, n in zip(given, tile.shape, strict=True)]  # pyright: ignore[reportArgumentType]
+    keys = (*keys, *[slice(None)] * (rank - len(named)))
+    bounds = [_slice_of(key) for key in keys if key is not None]
+    cut = [bounds_of(key, n) for key, n in zip(bounds, tile.shape, strict=True)]
     firsts, counts = [first for first, _ in cut], [count for _, count in cut]
-    part = tile
-    if tuple(counts[:-1]) != tile.shape[:-1]:
+    extents = iter(counts)
+    shape = [1 if key is None else next(extents) for key in keys]
+    kept = [n for key, n in zip(keys, shape, strict=True) if type(key) is not int]
+    return reshaped(_cut_out(tile, firsts, counts), checked_shape(kept))
 
-        def coords(place: list[Tile]) -> Sequence[Tile]:
-            return [at + first for at, first in zip(place, firsts, strict=True)]
 
-        part = _gathered(tile, counts, coords)
-    elif counts[-1] != tile.shape[-1]:
-        part = of_modes(matrix_of_modes(tile).columns(firsts[-1], counts[-1]), counts)
-    kept = iter(counts)
-    shape = [1 if key is None else next(kept) for key in keys]
-    return reshaped(part, checked_shape([*shape, *kept]))
+def _slice_of(key: Any) -> slice:
+    """A key of a mode as a slice."""
+    return slice(key, key + 1 or None) if type(key) is int else key
+
+
+def _cut_out(tile: Tile, firsts: Sequence[int], counts: Sequence[int]) -> Tile:
+    """The part of a tile that begins at coordinates and has extents."""
+    if tuple(counts) == tile.shape:
+        return tile
+    if len(counts) <= 2:
+        keys = [slice(first, first + n) for first, n in zip(firsts, counts, strict=True)]
+        return of_modes(matrix_of_modes(tile)[tuple(keys)], counts)
+    if tuple(counts[:-1]) == tile.shape[:-1]:
+        return of_modes(matrix_of_modes(tile).columns(firsts[-1], counts[-1]), counts)
+
+    def coords(place: list[Tile]) -> Sequence[Tile]:
+        return [at + first for at, first in zip(place, firsts, strict=True)]
+
+    return _gathered(tile, counts, coords)
 
 
 def checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    """A shape of two to five modes."""
-    if not 2 <= len(shape) <= MOST_MODES:
+    """A shape of one to five modes."""
+    if not 1 <= len(shape) <= MOST_MODES:
         raise error(
-            f"expected a shape of 2 to {MOST_MODES} modes, got {tuple(shape)}", code="CD-P2"
+            f"expected a shape of 1 to {MOST_MODES} modes, got {tuple(shape)}", code="CD-P2"
         )
     return tuple(shape)
 
@@ -206,50 +242,98 @@ def mode_within(mode: object, rank: int) -> int:
     return mode % rank
 
 
+def mode_or_last(mode: object, shape: tuple[int, ...]) -> object:
+    """A mode, or the last one of two or more."""
+    if mode is None and len(shape) == 1:
+        raise error(
+            f"expected mode=0, the only one of a tile {shape}, got no mode, which stands for 1",
+            code="CD-P4",
+        )
+    return -1 if mode is None else mode
+
+
 def of_lines(function: _FunctionT) -> _FunctionT:
-    """Let a function of matrices along a mode (its second parameter) take tiles of more modes:
-    those that are named become the rows of a matrix. Where the mode has a default of 1, that is the
-    last one.
+    """Let a function of matrices along a mode, its parameter `mode`, take tiles of one mode and of
+    more than two: those that are named become the rows of a matrix, also of the tiles beside the
+    first argument. Where the mode has a default of 1, that is the last of more than two, and of one
+    mode it has to be said.
     """
-    default = inspect.signature(function).parameters["mode"].default
+    signature = inspect.signature(function)
+    first, default = next(iter(signature.parameters)), signature.parameters["mode"].default
 
     @wraps(function)
     def run(*args: Any, **options: Any) -> Any:
-        given, *rest = args if args else (options.pop("tile"),)
-        is_several = isinstance(given, tuple | list)
-        tiles = [t.load() if isinstance(t, View) else t for t in (given if is_several else [given])]
-        if not any(isinstance(tile, TileOfModes) for tile in tiles):
-            return function(*args, **options)
-        mode = rest.pop(0) if rest else options.pop("mode", -1 if default == 1 else default)
-        drops = options.pop("keepdims", True) is False
+        given = signature.bind(*args, **options).arguments
+        given = {name: _loaded(value) for name, value in given.items()}
+        of_tiles = {name: tiles for name in given if (tiles := _tiles_in(given[name]))}
+        main = of_tiles.get(first, ())
+        if all(len(tile.shape) == 2 for tile in main):
+            return function(**given)
+        mode = given.pop("mode", None if default == 1 else default)
+        if default == 1:
+            mode = mode_or_last(mode, main[0].shape)
+        drops = given.pop("keepdims", True) is False
 
-        def called(lines: Sequence[Tile], mode: int | None) -> Any:
-            return function(lines if is_several else lines[0], mode, *rest, **options)
+        def called(matrices: Sequence[Tile], mode: int | None) -> Any:
+            lines = iter(matrices)
+            for name, tiles in of_tiles.items():
+                is_one = isinstance(given[name], Tile)
+                given[name] = next(lines) if is_one else [next(lines) for _ in tiles]
+            return function(**given, mode=mode)
 
-        return _along(called, tiles, mode, drops)
+        return _along(called, [tile for tiles in of_tiles.values() for tile in tiles], mode, drops)
 
     return run  # pyright: ignore[reportReturnType]
 
 
+def _loaded(value: Any) -> Any:
+    """An argument with the tiles of its views."""
+    if isinstance(value, tuple | list):
+        return [_loaded(one) for one in value]
+    return value.load() if isinstance(value, View) else value
+
+
+def _tiles_in(value: Any) -> Sequence[Tile]:
+    """The tiles of an argument that is one, or several."""
+    tiles = value if isinstance(value, list) else [value]
+    return tiles if all(isinstance(tile, Tile) for tile in tiles) else ()
+
+
 def _along(called: Callable[..., Any], tiles: Sequence[Tile], mode: object, drops: bool) -> Any:
     """What a function of matrices gives for tiles along modes, or of all elements without one."""
-    rank = len(tiles[0].shape)
-    if any(len(tile.shape) != rank for tile in tiles):
-        raise error("expected tiles of one rank, got several", code="CD-P2")
+    rank, shape = len(tiles[0].shape), broadcast_shape(*(tile.shape for tile in tiles))
     if mode is None:
         whole = called([matrix_of_modes(tile) for tile in tiles], None)
-        is_tile = isinstance(whole, Tile) and not drops
-        return reshaped(whole, (1,) * rank) if is_tile else whole
+        is_tile = isinstance(whole, Tile) and (rank == 1 or not drops)
+        return reshaped(whole, (*(1,) * (rank - 1), whole.shape[1])) if is_tile else whole
     numbers = mode if isinstance(mode, Sequence) else (mode,)
     modes = tuple(mode_within(number, rank) for number in numbers)
+    if rank == 1:
+        return each_of(
+            called([matrix_of_modes(tile) for tile in tiles], 0),
+            lambda made: of_modes(made, made.shape[:1]),
+        )
     others = [at for at in range(rank) if at not in modes]
     order = [*others, *modes]
-    made = called([_lines(tile, order, len(others)) for tile in tiles], 1)
-    results = [
-        _of_lines(result, tiles[0].shape, order, modes, drops)
-        for result in (made if isinstance(made, tuple) else (made,))
-    ]
-    return tuple(results) if isinstance(made, tuple) else results[0]
+    wide = [_stretched_to(tile, shape) for tile in tiles]
+    return each_of(
+        called([_lines(tile, order, len(others)) for tile in wide], 1),
+        lambda made: _of_lines(made, shape, order, modes, drops),
+    )
+
+
+def _stretched_to(tile: Tile, shape: tuple[int, ...]) -> Tile:
+    """A tile whose modes of extent 1 are repeated to a shape."""
+    if tile.shape == shape:
+        return tile
+    return elementwise(lambda value: value, (tile,), shape, tile.dtype)
+
+
+def each_of(made: Any, function: Callable[[Tile], Tile]) -> Any:
+    """A function of a tile, or of each of a tuple."""
+    return (
+        tuple(each_of(one, function) for one in made) if isinstance(made, tuple) else function(made)
+    )
 
 
 def _lines(tile: Tile, order: Sequence[int], count: int) -> Tile:
@@ -266,7 +350,7 @@ def _of_lines(
     if made.shape[1] == 1 != count or drops:
         kept = [n for at, n in enumerate(shape) if at not in modes]
         whole = [1 if at in modes else n for at, n in enumerate(shape)]
-        return reshaped(made, (*kept, *(1,) * (2 - len(kept))) if drops else tuple(whole))
+        return reshaped(made, (tuple(kept) or (1, 1)) if drops else tuple(whole))
     if made.shape[1] != count and len(modes) == 1:
         shape = tuple(made.shape[1] if at in modes else n for at, n in enumerate(shape))
     moved = reshaped(made, tuple(shape[at] for at in order))
@@ -274,16 +358,20 @@ def _of_lines(
 
 
 def joined(tiles: Sequence[Tile], mode: int) -> Tile:
-    """Tiles of more than two modes one behind the other along a mode."""
+    """Tiles of one mode, or of more than two, one behind the other along a mode."""
     from .places import concatenate
 
     rank = len(tiles[0].shape)
+    if any(len(tile.shape) != rank for tile in tiles):
+        broadcast_shape(*(tile.shape for tile in tiles))
     at = mode_within(mode, rank)
     across = [(*tile.shape[:at], *tile.shape[at + 1 :]) for tile in tiles]
     if len(set(across)) > 1:
         shown = ", ".join(str(tile.shape) for tile in tiles)
         raise error(f"expected tiles that differ along mode {at} alone, got {shown}", code="CD-P2")
     total = sum(tile.shape[at] for tile in tiles)
+    if rank == 1:
+        return of_modes(joined_rows([matrix_of_modes(tile) for tile in tiles]), (total,))
     if at == rank - 1:
         whole = concatenate([matrix_of_modes(tile) for tile in tiles], 1)
         return of_modes(whole, (*across[0], total))
@@ -331,10 +419,10 @@ def rows_of(tile: Tile, count: int) -> list[Tile]:
     return [matrix[at * height : (at + 1) * height, :] for at in range(count)]
 
 
-def as_stored(source: TileOfModes, shape: tuple[int, ...]) -> Tile:
-    """A tile as it is stored to a view of a shape, which leaves modes of extent 1 out."""
-    if source.shape == shape or len(shape) < 2:
-        return source
+def as_stored(source: Tile, shape: tuple[int, ...]) -> Tile:
+    """A tile as it is stored to a view of a shape of other modes, where those of extent 1 are left
+    out: a row or a column (n,1) to a vector (n,).
+    """
     mine, theirs = ([n for n in extents if n != 1] for extents in (source.shape, shape))
     return reshaped(source, shape) if mine == theirs else source
 

@@ -11,18 +11,21 @@ from .trace import error
 
 
 def part_of(tile: Tile, key: object) -> Tile:
-    """What brackets behind a tile mean: a part with constant bounds, `t[2:6, :]`, or a vector as a
-    column or a row, `v[:, None]` and `v[None, :]`. It is a value: later changes leave it alone.
+    """What brackets behind a tile mean: a part with constant bounds, `t[2:6, :]`, with modes of
+    extent 1, `v[:, None]` and `v[None, :]`, and without modes of which it is one place, `t[:, 0]`.
+    It is a value: later changes leave it alone.
     """
     keys = key if isinstance(key, tuple) else (key,)
-    if len(tile.shape) > 2 or (None in keys and len(keys) > 2):
+    is_matrix = len(tile.shape) == 2 and all(isinstance(k, slice) for k in keys)
+    if not is_matrix or len(keys) > 2:
+        named = [k for k in keys if k is not None]
+        is_element = None not in keys and all(type(k) is int for k in keys)
+        is_known = all(isinstance(k, slice) or type(k) is int for k in named)
+        if not is_known or (is_element and len(keys) >= len(tile.shape)):
+            refuse_elements(tile, key)
         from .modes import part_of_modes
 
         return part_of_modes(tile, keys)
-    if None in keys and len(keys) == 2:
-        return _turned(tile, keys)
-    if not 0 < len(keys) <= 2 or not all(isinstance(k, slice) for k in keys):
-        refuse_elements(tile, key)
     part = tile
     for mode, bounds in enumerate(keys):
         assert isinstance(bounds, slice)
@@ -36,23 +39,6 @@ def part_of(tile: Tile, key: object) -> Tile:
 def _kept(tile: Tile) -> Tile:
     """The value that a tile has now."""
     return tile.to(tile.dtype) if tile.mutable else tile
-
-
-def _turned(tile: Tile, keys: tuple[object, ...]) -> Tile:
-    """A vector as a column or as a row."""
-    whole = slice(None)
-    if keys not in ((whole, None), (None, whole)) or tile.shape[1] != 1:
-        raise error(
-            f"expected v[:, None] or v[None, :] of a vector (n, 1), got {_shown(keys)} on a tile "
-            f"of shape {tile.shape}",
-            code="CD-P2",
-        )
-    return _kept(tile) if keys[1] is None else tile.T
-
-
-def _shown(keys: Sequence[object]) -> str:
-    texts = [":" if isinstance(k, slice) else str(k) for k in keys]
-    return f"[{', '.join(texts)}]"
 
 
 def bounds_of(bounds: slice, extent: int) -> tuple[int, int]:

@@ -13,41 +13,61 @@ from cutedialect.dialects.cute import PutOp, TakeOp
 from .dtypes import DType, f32, i32
 from .functions import coord, full, where
 from .local_tiles import as_extent
-from .modes import checked_shape, joined, mode_within, of_lines, reshaped
-from .parts import permute
+from .modes import (
+    checked_shape,
+    joined,
+    matrix_of_modes,
+    mode_or_last,
+    mode_within,
+    of_lines,
+    of_modes,
+    reshaped,
+    row_major,
+)
+from .parts import broadcast_to, permute
 from .reductions import matrix_of
-from .tile import Tile, View, elementwise
+from .tile import Tile, View, broadcast_shape, elementwise
 from .trace import current, error
 
 
-def take_along(tile: object, indices: object, mode: int = 1) -> Tile:
+def take_along(tile: object, indices: object, mode: int | None = None) -> Tile:
     """The elements of a tile that numbers name along a mode: of (M,N) and numbers (M,K) element
     (i, `indices[i, j]`) along mode 1, (M,K); along mode 0 of numbers (K,N) element
-    (`indices[i, j]`, j). The extent across the mode may be 1 on either side.
+    (`indices[i, j]`, j). The extents across the mode may be 1 on either side. Both have as many
+    modes, one to five; where none is given, it is the last of two or more.
 
     A number that is none of a place gives 0. Threads exchange the tile through shared memory.
     """
-    source, numbers, at = matrix_of(tile), _numbers(indices), _one_mode(mode)
+    source, numbers = tile_of(tile), _numbers(indices)
+    at = _mode_of_both(source, numbers, mode)
+    if len(source.shape) > 2:
+        shape = list(broadcast_shape(_without(source, at), _without(numbers, at)))
+        shape[at] = numbers.shape[at]
+        return of_modes(taken_at(matrix_of_modes(source), _flat(source, numbers, at, shape)), shape)
+    if len(source.shape) == 1:
+        column = take_along(source[:, None], numbers[:, None], 0)
+        return of_modes(column, numbers.shape)
     source, numbers = _across(source, numbers, at)
     return _in_words(source, lambda wide: _taken(wide, numbers, at))
 
 
 def put_along(
-    tile: object, indices: object, values: object, mode: int = 1, *, add: bool = False
+    tile: object, indices: object, values: object, mode: int | None = None, *, add: bool = False
 ) -> Tile:
     """The tile with other elements where numbers name them along a mode: of (M,N), numbers (M,K)
-    and values (M,K) element (i, `indices[i, j]`) is value (i,j) along mode 1. The tile stays.
+    and values (M,K) element (i, `indices[i, j]`) is value (i,j) along mode 1. The tile stays. All
+    have as many modes, one to five; where none is given, it is the last of two or more.
 
     A number that is none of a place puts nothing. Two values for one place are an error of the
     program, which the emulator reports, unless `add` adds them to the element, in any order:
     floats are then rounded in any order, too, and of 16 bits in f32. Elements outside of the tensor
     have numbers as others do: give them -1 where they should put nothing.
     """
-    source, numbers, at = matrix_of(tile), _numbers(indices), _one_mode(mode)
-    across = 1 - at
-    if numbers.shape[across] != source.shape[across]:
+    source, numbers = tile_of(tile), _numbers(indices)
+    at = _mode_of_both(source, numbers, mode)
+    if _without(numbers, at) != _without(source, at):
         raise error(
-            f"expected numbers of {source.shape[across]} lines, as the tile {source.shape} has, "
+            f"expected numbers of as many lines along mode {at} as the tile {source.shape} has, "
             f"got {numbers.shape}",
             code="CD-P2",
         )
@@ -56,30 +76,38 @@ def put_along(
         raise error(
             f"expected a tile of at most 32 bits to add to, got {source.dtype.name}", code="CD-P3"
         )
-    word = _word(source.dtype)
+    word, shape = _word(source.dtype), source.shape
+    along = at if len(shape) <= 2 else None
+    places = numbers if along is not None else _flat(source, numbers, at, numbers.shape)
 
     def put(wide: Tile) -> Tile:
-        made = PutOp(wide.use(), numbers.use(), given.to(word).use(), at, "add" if add else None)
+        values = given.to(word).use()
+        made = PutOp(wide.use(), places.use(), values, along, "add" if add else None)
         return Tile(current().insert(made).results[0])
 
-    return _in_words(source, put)
+    return of_modes(_in_words(matrix_of_modes(source), put), shape)
 
 
 def histogram(tile: object, bins: int, mode: int | None = None) -> Tile:
     """How often each number below `bins` is an element of a tile of integers, i32: (M,N) gives
-    (1,bins), or (M,bins) of each row with mode 1, (bins,N) of each column with mode 0.
+    (1,bins), or (M,bins) of each row with mode 1, (bins,N) of each column with mode 0, and so for
+    tiles of more modes; one of one mode gives (bins,).
 
     Other numbers are not counted. Elements outside of the tensor are 0 and count: give them -1
     first, with `cute.where` on `cute.coord`.
     """
-    source = matrix_of(tile)
+    source = tile_of(tile)
     if source.dtype.kind == "f":
         raise error(
             f"expected a tile of integers to count, got {source.dtype.name}; convert it with "
             ".to(cute.i32)",
             code="CD-P3",
         )
-    count = as_extent(bins)
+    return _counted(source, as_extent(bins), mode)
+
+
+@of_lines
+def _counted(source: Tile, count: int, mode: int | None) -> Tile:
     numbers, ones = source.to(i32), full(source.shape, 1, i32)
     at = None if mode is None else _one_mode(mode)
     shape = (1, count) if at is None else (source.shape[0], count)
@@ -89,7 +117,7 @@ def histogram(tile: object, bins: int, mode: int | None = None) -> Tile:
 
 
 def reshape(tile: object, shape: Sequence[int]) -> Tile:
-    """The elements of a tile, row by row, as one of another shape of two to five modes. Where the
+    """The elements of a tile, row by row, as one of another shape of one to five modes. Where the
     last mode stays, they stay with their threads; else threads exchange them.
     """
     source = tile_of(tile)
@@ -164,7 +192,7 @@ def concatenate(tiles: Sequence[object], mode: int = 1) -> Tile:
     given = [tile_of(each) for each in tiles]
     if not given:
         raise error("expected a tile or more to concatenate, got none", code="CD-P1")
-    if any(len(tile.shape) > 2 for tile in given):
+    if any(len(tile.shape) != 2 for tile in given):
         return joined(given, mode)
     parts, at = [matrix_of(each) for each in given], _one_mode(mode)
     across = parts[0].shape[1 - at]
@@ -201,6 +229,33 @@ def _taken(tile: Tile, numbers: Tile, mode: int | None) -> Tile:
     return Tile(current().insert(TakeOp(tile.use(), numbers.use(), mode)).results[0])
 
 
+def _mode_of_both(tile: Tile, numbers: Tile, mode: object) -> int:
+    """The mode along which numbers name places of a tile that has as many modes."""
+    rank = len(tile.shape)
+    if len(numbers.shape) != rank:
+        broadcast_shape(tile.shape, numbers.shape)
+    named = mode_or_last(mode, tile.shape)
+    return _one_mode(named) if rank == 2 else mode_within(named, rank)
+
+
+def _without(tile: Tile, mode: int) -> tuple[int, ...]:
+    """The shape of a tile with an extent of 1 in a mode."""
+    return (*tile.shape[:mode], 1, *tile.shape[mode + 1 :])
+
+
+def _flat(tile: Tile, numbers: Tile, mode: int, shape: Sequence[int]) -> Tile:
+    """The row-major numbers, as a matrix, of what numbers along a mode name for places of a shape;
+    -1 where they name none.
+    """
+    wide = broadcast_to(numbers, shape)
+    places = [
+        wide if at == mode else coord(wide, at) if extent > 1 else None
+        for at, extent in enumerate(tile.shape)
+    ]
+    inside = (wide >= 0) & (wide < tile.shape[mode])
+    return matrix_of_modes(where(inside, row_major(places, tile.shape), -1))
+
+
 def _one_mode(mode: object) -> int:
     if type(mode) is not int or not -2 <= mode < 2:
         raise error(f"expected mode 0 (columns) or 1 (rows), got {mode!r}", code="CD-P4")
@@ -209,7 +264,7 @@ def _one_mode(mode: object) -> int:
 
 def _numbers(indices: object) -> Tile:
     """Numbers of places, in i32."""
-    numbers = matrix_of(indices)
+    numbers = tile_of(indices)
     if numbers.dtype.kind in ("f", "b"):
         raise error(
             f"expected a tile of integers to name places, got {numbers.dtype.name}; convert it "
@@ -222,7 +277,7 @@ def _numbers(indices: object) -> Tile:
 def _values(values: object, numbers: Tile, dtype: DType) -> Tile:
     """A value for each number."""
     if not isinstance(values, Tile) or values.shape == numbers.shape:
-        given = matrix_of(values) if not isinstance(values, int | float) else None
+        given = tile_of(values) if not isinstance(values, int | float) else None
         if given is None:
             return full(numbers.shape, values, dtype)  # pyright: ignore[reportArgumentType]
         if given.shape == numbers.shape:

@@ -11,7 +11,7 @@ from cutedialect.dialects.cute import AnyOp, ReduceOp, YieldOp
 from cutedialect.dialects.cute.reductions import FOLD, REDUCTIONS, combined_type
 
 from .dtypes import bf16, f16, f32, i32
-from .modes import of_lines
+from .modes import of_lines, reshaped
 from .scalar import Scalar
 from .tile import Tile, View
 from .trace import current, error
@@ -46,6 +46,7 @@ def reduce(
 ) -> tuple[Tile, ...]: ...
 
 
+@of_lines
 def reduce(tile: Any, mode: int, combine: Any) -> Any:
     """Combine the elements of a tile along a mode: (M,N) gives (M,1) along mode 1 (rows), (1,N)
     along mode 0 (columns).
@@ -150,8 +151,14 @@ def modes_of(mode: Modes) -> tuple[int, ...]:
 def matrix_of(tile: object) -> Tile:
     """A tile of two modes, or that of a view."""
     source = tile.load() if isinstance(tile, View) else tile
-    if not isinstance(source, Tile) or len(source.shape) != 2:
-        raise error("expected a tile of rank 2 to reduce", code="CD-P2")
+    if not isinstance(source, Tile):
+        raise error(f"expected a tile, got {type(source).__name__}", code="CD-P2")
+    if len(source.shape) != 2:
+        instead = "v[:, None] or v[None, :]" if len(source.shape) == 1 else "cute.reshape"
+        raise error(
+            f"expected a tile of two modes, got one of shape {source.shape}; write {instead}",
+            code="CD-P2",
+        )
     return source
 
 
@@ -165,7 +172,9 @@ def widened(tile: Tile) -> Tile:
 
 def shaped(result: Tile, modes: tuple[int, ...], keepdims: bool) -> Tile:
     """A result whose reduced modes have an extent of 1, or as the vector that is left of it."""
-    return result.T if not keepdims and modes == (0,) else result
+    if keepdims or len(modes) == 2:
+        return result
+    return reshaped(result, (result.shape[1 - modes[0]],))
 
 
 def along(kind: str, tile: object, mode: Modes, keepdims: bool) -> Tile:
@@ -183,8 +192,8 @@ def along(kind: str, tile: object, mode: Modes, keepdims: bool) -> Tile:
 @of_lines
 def sum_(tile: object, mode: Modes = None, *, keepdims: bool = True) -> Tile:
     """Sum along a mode: (M,N) gives (M,1) along mode 1, (1,N) along mode 0, and (1,1) of all
-    elements where no mode is given. Without `keepdims` what is left is a vector, which is a column:
-    (N,1) along mode 0.
+    elements where no mode is given. Without `keepdims` a vector is left: (N,) along mode 0. A tile
+    of one mode gives (1,).
 
     Integers of less than 32 bits and conditions are summed in i32; 16-bit floats in f32, and
     rounded once. Elements outside of the tensor are 0.

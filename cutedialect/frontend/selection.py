@@ -18,8 +18,8 @@ _FEW = 16
 @of_lines
 def argmax(tile: object, mode: int = 1, *, keepdims: bool = True) -> Tile:
     """The coordinate of the maximum along a mode, i32: (M,N) gives (M,1) along mode 1, (1,N) along
-    mode 0. The first of equal ones; a NaN counts as the largest. Without `keepdims` what is left is
-    a vector, which is a column: (N,1) along mode 0.
+    mode 0. The first of equal ones; a NaN counts as the largest. Without `keepdims` a vector
+    is left: (N,) along mode 0.
     """
     return _place("max", tile, mode, keepdims)
 
@@ -40,27 +40,29 @@ def _place(kind: str, tile: object, mode: int, keepdims: bool) -> Tile:
     return shaped(_outermost(kind, source, coord(source, number), number)[1], modes, keepdims)
 
 
-def top_k(tile: object, k: int) -> tuple[Tile, Tile]:
+@of_lines
+def top_k(tile: object, k: int, mode: int = 1) -> tuple[Tile, Tile]:
     """The `k` largest elements of each row in falling order, and their columns, i32: (M,N) gives
-    two tiles (M,k). No column is chosen twice: the first of equal ones comes first, -inf among
-    them; a NaN counts as the largest. Floats of 8 bits are given in f32.
+    two tiles (M,k), or (k,N) along mode 0. No place is chosen twice: the first of equal ones comes
+    first, -inf among them; a NaN counts as the largest. Floats of 8 bits are given in f32.
 
     For small `k` such as that of routing to experts it takes the maximum of floats `k` times, for a
     larger one it sorts the rows (`cute.sort`). Elements outside of the tensor are 0: give them -inf
     first (`cute.where` on `cute.coord`), and they are chosen where a row has fewer than `k` others
     alone.
     """
-    source = _loaded(tile)
-    rows, columns = source.shape
+    source, (at,) = _loaded(tile), modes_of((mode,))
+    columns = source.shape[at]
     if isinstance(k, bool) or not isinstance(k, int) or not 0 < k <= columns:
         raise error(f"expected k in 1..{columns}, got {k!r}", code="CD-P4")
     if source.dtype.kind != "f" or k > _FEW:
-        return largest(source, k)
-    values, places = full((rows, k), 0.0, source.dtype), full((rows, k), 0, i32)
-    rest, left = source, coord(source, 1)
+        return largest(source, k, at)
+    shape = (source.shape[0], k) if at else (k, source.shape[1])
+    values, places = full(shape, 0.0, source.dtype), full(shape, 0, i32)
+    rest, left = source, coord(source, at)
     for number in range(k):
-        top, place = _outermost("max", rest, left, 1)
-        here = coord(values, 1) == number
+        top, place = _outermost("max", rest, left, at)
+        here = coord(values, at) == number
         values.assign(where(here, top, values))
         places.assign(where(here, place, places))
         # What is chosen is -inf from here on, and has no column among others that are.

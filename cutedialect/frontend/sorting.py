@@ -76,10 +76,10 @@ def argsort(tile: object, mode: int = 1, *, descending: bool = False) -> Tile:
     return _ordered(matrix_of(tile), _one_mode(mode), descending)[1]
 
 
-def largest(tile: Tile, k: int) -> tuple[Tile, Tile]:
-    """The `k` largest elements of each row in falling order, and their columns."""
-    found, places = _ordered(tile, 1, True)
-    return found.columns(0, k), places.columns(0, k)
+def largest(tile: Tile, k: int, mode: int) -> tuple[Tile, Tile]:
+    """The `k` largest elements of each line along a mode in falling order, and their places."""
+    found, places = _ordered(tile, mode, True)
+    return _cut(found, mode, k), _cut(places, mode, k)
 
 
 def _one_mode(mode: object) -> int:

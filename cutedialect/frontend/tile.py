@@ -204,12 +204,17 @@ class View(Hinted):
         return self.value
 
     def load(self) -> Tile:
-        """Read the tile into registers; outside of the tensor it is 0. A vector is a column."""
+        """Read the tile into registers, in its modes; outside of the tensor it is 0."""
         if len(self.shape) > 2:
             from .modes import loaded_parts
 
             return loaded_parts(self)
-        return Tile(current().insert(LoadOp(as_matrix(self).use())).results[0]).to(self.dtype)
+        loaded = Tile(current().insert(LoadOp(as_matrix(self).use())).results[0]).to(self.dtype)
+        if len(self.shape) == 2:
+            return loaded
+        from .modes import of_modes
+
+        return of_modes(loaded, self.shape)
 
     def to(self, dtype: object) -> Tile:
         """Load and convert."""
@@ -301,7 +306,8 @@ def tile_origins(tile: Sequence[int], coords: Sequence[SSAValue]) -> dict[int, S
 
 
 class Tile(Hinted, Operators["Tile"]):
-    """A register tile; operators are elementwise, and shapes align from the left.
+    """A register tile; operators are elementwise, of tiles of as many modes, in which an extent of
+    1 stretches.
 
     `/` of f32 is off by at most 2 ulp (`div.full.f32`), `cute.exact.divide` rounds to nearest.
     """
@@ -335,7 +341,9 @@ class Tile(Hinted, Operators["Tile"]):
     mT = T  # noqa: N815
 
     def __getitem__(self, key: object) -> Tile:
-        """A part with constant bounds, `t[2:6, :]`; a vector as a column or row, `v[None, :]`."""
+        """A part with constant bounds, `t[2:6, :]`; with None a mode of extent 1, `v[None, :]`, and
+        with a number one place of a mode, without it, `t[:, 0]`.
+        """
         from .parts import part_of
 
         return part_of(self, key)
@@ -366,6 +374,11 @@ class Tile(Hinted, Operators["Tile"]):
         self._check_held(value)
         source = as_tile(value, self.shape, self.dtype).to(self.dtype)
         if source.shape != self.shape:
+            if broadcast_shape(self.shape, source.shape) != self.shape:
+                raise error(
+                    f"expected a value that broadcasts to {self.shape}, got one of {source.shape}",
+                    code="CD-P2",
+                )
             source = elementwise(lambda x: x, (source,), self.shape, self.dtype)
         current().insert(CopyOp(source.use(), self.use()))
 
@@ -527,7 +540,7 @@ class Tile(Hinted, Operators["Tile"]):
 
 
 def as_matrix(value: View | Tile) -> View | Tile:
-    """A vector (n,) as the column (n,1); a matrix as it is."""
+    """A vector (n,) as the column (n,1) that its elements lie in; a matrix as it is."""
     rank = len(value.shape)
     if rank not in (1, 2):
         raise error(
@@ -535,7 +548,13 @@ def as_matrix(value: View | Tile) -> View | Tile:
             "extent of 1 and take the tiles along them one by one",
             code="CD-P2",
         )
-    return value.T.T if rank == 1 else value
+    if rank == 2:
+        return value
+    if isinstance(value, View):
+        return value.T.T
+    from .modes import matrix_of_modes
+
+    return matrix_of_modes(value)
 
 
 def as_tile(value: object, shape: tuple[int, ...], dtype: DType) -> Tile:
@@ -571,7 +590,7 @@ def elementwise(
     function: Callable[..., SSAValue], inputs: Sequence[Tile], shape: tuple[int, ...], dtype: DType
 ) -> Tile:
     """One `cute.map`: `function` gets an SSA value for each input and gives the result's."""
-    if len(shape) > 2:
+    if len(shape) != 2:
         from .modes import on_matrices
 
         return on_matrices(function, inputs, shape, dtype)
@@ -586,22 +605,26 @@ def elementwise(
 
 
 def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that all broadcast to: aligned from the left, 1 stretches."""
-    rank = max(len(shape) for shape in shapes)
-    if rank > 2 and any(len(shape) != rank for shape in shapes):
+    """The shape that all broadcast to, all of one rank: 1 stretches."""
+    ranks = {len(shape) for shape in shapes}
+    if len(ranks) > 1:
         raise error(
-            f"expected tiles of one rank, got {' and '.join(map(str, shapes))}; give the other "
-            "its modes of extent 1, as in t[None, :, :]",
+            f"expected tiles of as many modes, got {' and '.join(map(str, shapes))}; "
+            + (
+                "write v[:, None] for an element in each row of the other, v[None, :] for one in "
+                "each column"
+                if 1 in ranks
+                else "give the other its modes of extent 1, as in t[None, :, :]"
+            ),
             code="CD-P2",
         )
-    padded = [shape + (1,) * (rank - len(shape)) for shape in shapes]
     result: list[int] = []
-    for extents in zip(*padded, strict=True):
+    for extents in zip(*shapes, strict=True):
         wide = {extent for extent in extents if extent != 1}
         if len(wide) > 1:
             shown = " and ".join(map(str, shapes))
             raise error(
-                f"expected tiles whose modes agree (aligned from the left), got {shown}",
+                f"expected tiles whose modes agree or have an extent of 1, got {shown}",
                 code="CD-P2",
             )
         result.append(wide.pop() if wide else 1)

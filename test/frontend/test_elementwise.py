@@ -384,7 +384,7 @@ class TestShapes:
         [
             (
                 lambda x, y: x + y,
-                r"modes agree \(aligned from the left\), got \(8, 8\) and \(8, 4\)",
+                r"modes agree or have an extent of 1, got \(8, 8\) and \(8, 4\)",
             ),
             (lambda x, y: x if x > 0 else y, "expected a Python bool, got a tile"),
             (lambda x, y: x.to(cute.i32) / 2, "expected floats for '/'"),

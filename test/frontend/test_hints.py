@@ -27,7 +27,7 @@ from cutedialect.frontend.instead import FUNCTIONS, METHODS
         ("cute.topk(x, 3)", r"expected cute.top_k\(tile, k\), got cute.topk"),
         ("cute.rwo_sum(x)", r"no attribute 'rwo_sum'; did you mean row_sum\?"),
         ("x @ x", r"CD-P11.*expected cute.gemm\(a, b, acc\) .* got a @ b"),
-        ("x[0]", r"expected a Tile as a whole, got \[...\] on it; take a part with"),
+        ("x[0, 0]", r"expected a Tile as a whole, got \[...\] on it; take a part with"),
         (
             "X.__setitem__((i, j), 3)",
             r"expected cute.copy\(tile, .* to store",

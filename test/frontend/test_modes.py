@@ -117,21 +117,79 @@ def test_products_with_batch_modes(arch):
         assert np.array_equal(y[place], want[tuple(map(slice, y[place].shape))])
 
 
+@cute.kernel
+def _places(X, Taken, Put, Counts, Tops, Places, Sorted, Moved, Welford):
+    at = (*cute.tile_index(X, TILE[:2]), 0)
+    b, i, _ = at
+    x = cute.local_tile(X, TILE, at).load()
+    numbers = cute.coord(x[:, :4], 1) * 5 - cute.coord(x[:, :4], 0)
+    taken = cute.take_along(x, numbers, mode=1) + cute.take_along(x, numbers[:, :1, :1], mode=1)
+    cute.copy(taken, cute.local_tile(Taken, (2, 4, 16), (b, i, 0)))
+    put = cute.put_along(x, numbers, taken, 1)
+    cute.copy(cute.put_along(put, numbers * 0, 1.0, 1, add=True),
+              cute.local_tile(Put, TILE, at))  # fmt: skip
+    whole = x.to(cute.i32)
+    counts = cute.histogram(whole, 4, mode=1) + cute.histogram(whole, 4).mT
+    cute.copy(counts, cute.local_tile(Counts, (2, 4, 16), (b, i, 0)))
+    for tensor, part in zip((Tops, Places), cute.top_k(x, 3, mode=1), strict=True):
+        cute.copy(part, cute.local_tile(tensor, (2, 3, 16), (b, i, 0)))
+    first, second = cute.sort(x, mode=1, values=cute.coord(x, 1))
+    for tensor, part in ((Sorted, first), (Moved, second)):
+        cute.copy(part, cute.local_tile(tensor, TILE, at))
+    mean, _ = cute.reduce((x, x * 0 + 1), 1, lambda m, n, p, q: ((m * n + p * q) / (n + q), n + q))
+    cute.copy(mean, cute.local_tile(Welford, (2, 1, 16), (b, i, 0)))
+
+
+@EVERYWHERE
+def test_places_along_modes(backend):
+    taken, welford = np.zeros((4, 8, 16), np.float32), np.zeros((4, 2, 16), np.float32)
+    put, ordered, moved = np.zeros_like(X), np.zeros_like(X), np.zeros(X.shape, np.int32)
+    counts, tops = np.zeros((4, 8, 16), np.int32), np.zeros((4, 6, 16), np.float32)
+    places = np.zeros((4, 6, 16), np.int32)
+    results = taken, put, counts, tops, places, ordered, moved, welford
+    _run(_places, *results, backend=backend)
+    numbers = np.arange(4)[None, :, None] * 5 - np.arange(2)[:, None, None]
+    inside = (numbers >= 0) & (numbers < 16)
+    for place, x in _tiles():
+        b, i = place[0].start, place[1].start // 16
+        cut = tuple(map(slice, ordered[place].shape))
+        want = np.take_along_axis(x, np.maximum(numbers, 0), 1) * inside
+        want = want + (np.take_along_axis(x, np.maximum(numbers[:, :1], 0), 1) * inside[:, :1])
+        assert np.array_equal(taken[b : b + 2, 4 * i : 4 * i + 4], want[: 4 - b])
+        new = x.copy()
+        for page, row in zip(*np.nonzero(inside[..., 0]), strict=True):
+            new[page, numbers[page, row, 0]] = want[page, row]
+        new[:, 0] += 4
+        assert np.array_equal(put[place], new[cut])
+        n = np.stack([(x.astype(int) == k).sum(1) for k in range(4)], 1)
+        n = n + np.array([(x.astype(int) == k).sum() for k in range(4)])[:, None]
+        assert np.array_equal(counts[b : b + 2, 4 * i : 4 * i + 4], n[: 4 - b])
+        order = np.argsort(-x, 1, kind="stable")[:, :3]
+        rows = slice(3 * i, 3 * i + 3)
+        assert np.array_equal(places[b : b + 2, rows], order[: 4 - b])
+        assert np.array_equal(tops[b : b + 2, rows], np.take_along_axis(x, order, 1)[: 4 - b])
+        order = np.argsort(x, 1, kind="stable")
+        assert np.array_equal(moved[place], order[cut])
+        assert np.array_equal(ordered[place], np.sort(x, 1)[cut])
+        assert np.allclose(welford[b : b + 2, i], x.mean(1)[: 4 - b], atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (lambda x: x + cute.zeros((16, 16)), r"expected tiles of one rank, .* t\[None, :, :\]"),
-        (lambda x: x + cute.zeros((16,)), r"expected tiles of one rank"),
+        (lambda x: x + cute.zeros((16, 16)), r"expected tiles of as many .* t\[None, :, :\]"),
+        (lambda x: x + cute.zeros((16,)), r"expected tiles of as many .* v\[None, :\]"),
         (lambda x: x.T, r"expected t.mT, which exchanges the last two modes"),
-        (lambda x: x[0], r"expected a slice for each mode"),
+        (lambda x: x[0, 1, 2], r"expected a Tile as a whole"),
+        (lambda x: x[:, :, :, 0], r"expected a slice or a number for each mode"),
         (lambda x: cute.sum(x, mode=3), r"expected a mode in 0..2 of 3 modes, got 3"),
         (lambda x: cute.permute(x, (0, 1)), r"expected the modes 0 to 2 in some order"),
         (lambda x: cute.split(x, 3), r"expected parts that add up to the 16 elements along mode 2"),
         (lambda x: cute.stack((x, x[:, :2])), r"expected tiles of one shape to stack"),
         (lambda x: cute.concatenate((x, x[:, :2]), 0), r"that differ along mode 0 alone"),
-        (lambda x: cute.reshape(x, (2, 2, 2, 2, 2, 16)), r"expected a shape of 2 to 5 modes"),
-        (lambda x: cute.row_sum(x), r"expected a tile of rank 2 to reduce"),
-        (lambda x: cute.take_along(x, x.to(cute.i32), 1), r"expected a tile of rank 2"),
+        (lambda x: cute.reshape(x, (2, 2, 2, 2, 2, 16)), r"expected a shape of 1 to 5 modes"),
+        (lambda x: cute.row_sum(x), r"expected a tile of two modes, got one of shape"),
+        (lambda x: cute.take_along(x, x[0].to(cute.i32), 1), r"expected tiles of as many modes"),
         (lambda x: cute.gemm(x, x[:1], cute.zeros((2, 16, 16))), r"expected a \(2, 'M', 'K'\)"),
         (lambda x: cute.broadcast_to(x, (16, 16)), r"expected a shape of 3 modes"),
     ],

@@ -64,7 +64,7 @@ def test_a_row_of_old_maxima(arch):
 
     @cute.kernel
     def program(X, Y):
-        most, out = cute.zeros((16,)), cute.zeros(SHAPE)
+        most, out = cute.zeros((16, 1)), cute.zeros(SHAPE)
         for k in cute.range(2):
             old = most.T
             new = cute.row_max(cute.local_tile(X, SHAPE, (k, 0)))

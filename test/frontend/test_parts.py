@@ -78,7 +78,7 @@ def test_vectors_as_rows_and_columns():
     x = drawn()
 
     def function(tile):
-        v, w = cute.sum(tile, mode=1), cute.sum(tile, mode=0, keepdims=False)
+        v, w = (cute.sum(tile, mode=mode, keepdims=False) for mode in (1, 0))
         return v[:, None] * 2.0 + w[None, :] + tile.mT.T
 
     want = x.sum(1)[:, None] * 2 + x.sum(0)[None, :] + x
@@ -97,13 +97,15 @@ def test_other_shapes():
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda t: t[3], r"expected a Tile as a whole, got .* t\[2:6, :\]"),
-        (lambda t: t[:, :, 1:2], "expected a Tile as a whole"),
+        (lambda t: t[3, 4], r"expected a Tile as a whole, got .* t\[2:6, :\]"),
+        (lambda t: t[:, :, 1:2], "expected a slice or a number for each mode of a tile"),
+        (lambda t: t[16], r"expected a part of one element or more, .* of 16, got 16:17"),
         (lambda t: t[::2], r"with step 1, of 16, got None:None:2"),
         (lambda t: t[5:5], "expected a part of one element or more"),
         (lambda t: t[:, 40:50], "expected a part of one element or more, .* of 32, got 40:50"),
         (lambda t: t[: cute.search(lambda n: n, 3, 1)], r"that Python knows, got Scalar; .*slice"),
-        (lambda t: t[:, None], r"of a vector \(n, 1\), got \[:, None\] on a tile of shape"),
+        (lambda t: t[cute.search(lambda n: n, 3, 1), :], "expected a Tile as a whole"),
+        (lambda t: t + t[:, None], r"expected tiles of as many modes, got .* t\[None, :, :\]"),
         (lambda t: cute.broadcast_to(t, (16, 33)), r"expected tiles whose modes agree"),
         (lambda t: cute.broadcast_to(t, (16, 1)), r"\(16, 32\) broadcasts to, got \(16, 1\)"),
         (lambda t: cute.permute(t, (0, 2)), r"the modes 0 to 1 in some order, got \(0, 2\)"),

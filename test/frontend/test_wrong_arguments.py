@@ -197,7 +197,7 @@ def normed(X, Y):
 @cute.kernel
 def in_two_passes(X, Y):
     i, _ = cute.tile_index(Y, (16, None))
-    total = cute.zeros((16,))
+    total = cute.zeros((16, 1))
     x, y = (cute.local_tile(each, TILE, (i, None)) for each in (X, Y))
     for k in cute.range(x.tiles):
         total += cute.row_sum(x[k])

@@ -42,7 +42,7 @@ def program(rng: random.Random):
                 with cute.when(cute.any(acc > 3.0, local=is_local)):
                     acc.assign(acc * 0.5)
             elif step == "sum":
-                parts = cute.zeros((64,), cute.f32)
+                parts = cute.zeros((64, 1), cute.f32)
                 for k in cute.range(a.tiles):
                     parts.assign(parts + cute.row_sum(a[k].to(cute.f32)))
                 acc.assign(acc + parts)

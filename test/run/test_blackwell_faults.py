@@ -96,8 +96,8 @@ def halves(rows=2304, keys=320, block=64, depth=32):
         i, _ = cute.tile_index(Y, (256, None))
         q = cute.local_tile(Q, (256, depth), (i, 0))
         k, v = (cute.local_tile(X, (block, depth), (None, 0)) for X in (K, V))
-        y, total = cute.zeros((256, depth)), cute.zeros((256,))
-        m = cute.full((256,), -1e30)
+        y, total = cute.zeros((256, depth)), cute.zeros((256, 1))
+        m = cute.full((256, 1), -1e30)
         for j in cute.range(k.tiles):
             s = cute.zeros((256, block))
             cute.gemm(q, k[j].T, s)

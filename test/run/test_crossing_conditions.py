@@ -21,9 +21,9 @@ PLANS = {
 def attended(Q, K, V, Y, *, rows=128, way="of sums"):
     q, out = cute.local_tile(Q, (rows, 64), (0, 0)), cute.local_tile(Y, (rows, 64), (0, 0))
     k, v = (cute.local_tile(X, (64, 64), (None, 0)) for X in (K, V))
-    o, total, m = cute.zeros((rows, 64)), cute.zeros((rows,)), cute.full((rows,), -cute.inf)
+    o, total, m = cute.zeros((rows, 64)), cute.zeros((rows, 1)), cute.full((rows, 1), -cute.inf)
     # With "kept" each trip changes a tile of conditions.
-    none = cute.full((rows,), True, "bool")
+    none = cute.full((rows, 1), True, "bool")
     row = cute.coord(total, 0)
     for j in cute.range(k.tiles):
         s = cute.zeros((rows, 64))

@@ -127,7 +127,8 @@ def multiplied(X, W, Y, *, tile, mode, turns):
         view = w
         for _ in range(count):
             view = view.T
-        y = y * (number + 2) + view.load()
+        value = view.load()
+        y = y * (number + 2) + (value if count else value[:, None])
     cute.copy(y, cute.local_tile(Y, tile, at))
 
 

@@ -22,8 +22,8 @@ def attended(Q, K, V, L, Y, *, tile=(64, 32)):
     i, _ = cute.tile_index(Y, (bq, None))
     q = cute.local_tile(Q, (bq, 64), (i, 0))
     k, v = (cute.local_tile(X, (bk, 64), (None, 0)) for X in (K, V))
-    y, total = cute.zeros((bq, 64)), cute.zeros((bq,))
-    m = cute.full((bq,), -cute.inf)
+    y, total = cute.zeros((bq, 64)), cute.zeros((bq, 1))
+    m = cute.full((bq, 1), -cute.inf)
     for j in cute.range(k.tiles):
         s = cute.zeros((bq, bk))
         cute.gemm(q, k[j].T, s)

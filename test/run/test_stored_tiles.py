@@ -36,7 +36,7 @@ def rms_norm(X, R, Y, *, tile=(4, 64)):
     rows, _ = tile
     i, _ = cute.tile_index(Y, (rows, None))
     x, r, y = (cute.local_tile(T, tile, (i, None)) for T in (X, R, Y))
-    total = cute.zeros((rows,), cute.f32)
+    total = cute.zeros((rows, 1), cute.f32)
     for j in cute.range(x.tiles):
         both = x[j].to(cute.f32) + r[j].to(cute.f32)
         cute.copy(both.to(R.dtype), r[j])
@@ -65,7 +65,7 @@ def softmax_in_place(X, *, tile=(2, 64)):
     rows, _ = tile
     i, _ = cute.tile_index(X, (rows, None))
     x = cute.local_tile(X, tile, (i, None))
-    m, total = cute.full((rows,), -cute.inf, cute.f32), cute.zeros((rows,), cute.f32)
+    m, total = cute.full((rows, 1), -cute.inf, cute.f32), cute.zeros((rows, 1), cute.f32)
     for j in cute.range(x.tiles):
         value = cute.load(x[j])
         inside = cute.coord(value, 1, x) < X.shape[1]
@@ -155,7 +155,7 @@ def replicated_sum(X, S, Y):
     s = cute.local_tile(S, (16,), (i,))
     cute.copy(cute.row_sum(x), s)
     again = cute.load(s)
-    cute.copy(x - again, cute.local_tile(Y, (16, 64), (i, 0)))
+    cute.copy(x - again[:, None], cute.local_tile(Y, (16, 64), (i, 0)))
 
 
 @pytest.mark.parametrize("arch", TARGETS)

@@ -53,7 +53,7 @@ def softmax(X, Y, S, *, tile):
 def looped_sums(X, S, *, tile):
     i = cute.tile_index(S, (tile[0],))
     x = cute.local_tile(X, tile, (i, None))
-    total = cute.zeros((tile[0],))
+    total = cute.zeros((tile[0], 1))
     for j in cute.range(x.tiles):
         total.assign(total + cute.row_sum(x[j].to(cute.f32)))
     cute.copy(total, cute.local_tile(S, (tile[0],), (i,)))

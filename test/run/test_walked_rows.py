@@ -32,7 +32,7 @@ def moments(X, S, Q, M, *, tile):
     """Three reductions of a row that is read once, in a loop of one trip."""
     i = cute.tile_index(S, (1,))
     x = cute.local_tile(X, tile, (i, None))
-    total, squares, least = cute.zeros((1,)), cute.zeros((1,)), cute.full((1,), cute.inf)
+    total, squares, least = cute.zeros((1, 1)), cute.zeros((1, 1)), cute.full((1, 1), cute.inf)
     for j in cute.range(x.tiles):
         v = x[j].to(cute.f32)
         v = cute.where(cute.coord(v, 1, x) < X.shape[1], v, 0.0)

@@ -102,7 +102,7 @@ def test_validation_writes_the_module():
 @cute.kernel
 def softmax(X, D, *, tile=(32, 64)):
     i, j = cute.tile_index(D, tile)
-    total = cute.zeros((32,), cute.f32)
+    total = cute.zeros((32, 1), cute.f32)
     for k in cute.range(4):
         x = cute.local_tile(X, (32, 64), (i, k)).load()
         total.assign(total * 2.0 + cute.row_sum(x))

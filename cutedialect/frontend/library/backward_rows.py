@@ -51,7 +51,7 @@ def prepare_rows(
     assert of_sums is not None
     bq = rows
     at = (*work.head, work.i)
-    total = cute.zeros((bq,))
+    total = cute.zeros((bq, 1))
     if dO is not None:
         g = local_tile(dO, (bq, dims[1]), (*at, 0)).load()
         rows_of_out = local_tile(o, (bq, dims[1]), (*at, 0)).load()
@@ -62,8 +62,8 @@ def prepare_rows(
         zeros = cute.zeros((bq, dims[1]), copied.dtype)
         cute.copy(zeros, local_tile(copied, (bq, dims[1]), (*at, 0)))
     if dlse is not None:
-        total.assign(total - local_tile(dlse, (bq,), at).load())
-    log = local_tile(of_sums, (bq,), at).load()
+        total.assign(total - local_tile(dlse, (bq,), at).load()[:, None])
+    log = local_tile(of_sums, (bq,), at).load()[:, None]
     row = cute.coord(log, 0, work.i * bq)
     is_row = row < of_sums.dim(of_sums.rank - 1)
     log = cute.where(is_row & (log != -cute.inf), log * _LOG2_E, cute.inf)

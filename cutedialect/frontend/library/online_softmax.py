@@ -158,7 +158,7 @@ class Weights:
         whole, cut = self.packed
         if whole == cut:
             return self.sums(p, rounded, whole, local=True)
-        own = cute.zeros((p.shape[0],))
+        own = cute.zeros((p.shape[0], 1))
         for most in self.packings(is_cut):
             own.assign(self.sums(p, rounded, most, local=True))
         return own
@@ -169,8 +169,8 @@ class OnlineSoftmax:
 
     def __init__(self, tile: tuple[int, int], columns: int, scores: Scores, p: Weights) -> None:
         self.tile, self.columns, self.scores, self.weights = tile, columns, scores, p
-        rows = tile[:1]
-        self.o = cute.zeros((*rows, columns + (_SUM_COLUMNS if p.by_multiply else 0)))
+        rows = tile[0], 1
+        self.o = cute.zeros((tile[0], columns + (_SUM_COLUMNS if p.by_multiply else 0)))
         self.total, self.m = cute.zeros(rows), cute.full(rows, -cute.inf)
         self.begin()
         # The logarithms are those of sums before rounding.
@@ -258,7 +258,7 @@ class Lazy(OnlineSoftmax):
     def weigh(self, s: Tile, trip: Scalar, first: Block, is_cut: Scalar) -> Tile:
         o, m, dtype = self.o, self.m, self.weights.dtype
         new = self.largest(s)
-        r = cute.full((self.tile[0],), 1.0)
+        r = cute.full((self.tile[0], 1), 1.0)
         slack = _SLACK.get(dtype.name)
         # The other rows of a warp keep their m.
         grown = ~(new <= m) if slack is None else self.exceeds(new, slack)
@@ -281,7 +281,7 @@ class Guessed(OnlineSoftmax):
     """
 
     def weigh(self, s: Tile, trip: Scalar, first: Block, is_cut: Scalar) -> Tile:
-        rounded, r = cute.zeros(self.tile, self.weights.dtype), cute.zeros((self.tile[0],))
+        rounded, r = cute.zeros(self.tile, self.weights.dtype), cute.zeros((self.tile[0], 1))
         with when(trip == first):
             self.settle(s, self.largest(s), rounded, is_cut, r)
         with otherwise():
@@ -331,10 +331,10 @@ class Wary(OnlineSoftmax):
     def begin(self) -> None:
         # No other policy has such a tile: a role plan that splits what warps do would take it for
         # a part of that.
-        self.looks = cute.full(self.tile[:1], True, i1)
+        self.looks = cute.full((self.tile[0], 1), True, i1)
 
     def weigh(self, s: Tile, trip: Scalar, first: Block, is_cut: Scalar) -> Tile:
-        rounded, r = cute.zeros(self.tile, self.weights.dtype), cute.full((self.tile[0],), 1.0)
+        rounded, r = cute.zeros(self.tile, self.weights.dtype), cute.full((self.tile[0], 1), 1.0)
         with when(cute.any_(self.looks, local=True)):
             self._look(s, trip, first, r)
             p = self.exponentials(s, cute.maximum(self.m, _LOWEST))
@@ -348,7 +348,7 @@ class Wary(OnlineSoftmax):
                 # Both are there before the branch, which then holds no exponentials.
                 sums.append(cute.row_sum(p, local=True))
             with when(cute.any_(~self._hold(sums, _HINT), local=True)):
-                self.looks.assign(cute.full((self.tile[0],), True, i1))
+                self.looks.assign(cute.full((self.tile[0], 1), True, i1))
                 with when(cute.any_(~self._hold(sums, _MOST_LEFT), local=True)):
                     new = self.largest(s)
                     new = cute.where(self.exceeds(new, _FAR), new, self.m)

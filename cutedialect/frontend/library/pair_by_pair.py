@@ -78,7 +78,7 @@ def _pair(
     """Weights and slopes of the places of Q, K, dO and V, of which one is a single row."""
     q, k, g, v = places
     s, dp = _products(q, k, rows, dims[0]), _products(g, v, rows, dims[1])
-    logarithms, delta = (view.load() for view in by_rows)
+    logarithms, delta = (view.load()[:, None] for view in by_rows)
     tangents = slopes.weigh(s, logarithms)
     slopes.slope(dp, s, tangents, delta)
     return s, dp

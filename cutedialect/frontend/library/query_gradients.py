@@ -65,7 +65,9 @@ def query_gradients(
     q, g = local_tile(Q, (bq, dims[0]), (*at, 0)), local_tile(dO, (bq, dims[1]), (*at, 0))
     k = local_tile(K, (bk, dims[0]), (*head, None, 0))
     v = local_tile(V, (bk, dims[1]), (*head, None, 0))
-    log, part = (local_tile(each, (bq,), work.place).load() for each in (logarithms, delta))
+    log, part = (
+        local_tile(each, (bq,), work.place).load()[:, None] for each in (logarithms, delta)
+    )
     seen = SeenKeys.of(Q, K, bq, work.i, left, right, None)
     # The last tiles of a packed sequence may lie behind it.
     seen.end = cute.where(work.i * bq < Q.dim(Q.rank - 2), seen.end, 0)

@@ -85,9 +85,9 @@ class SeenKeys:
     def _aligned(self) -> Tile:
         """The key that each row is aligned with."""
         if self.queries is None:
-            return cute.coord(cute.zeros((self.bq,)), 0, self.diagonal)
+            return cute.coord(cute.zeros((self.bq, 1)), 0, self.diagonal)
         return (
-            cute.coord(cute.zeros((self.bq,)), 0, self.i * self.bq) % self.queries + self.diagonal
+            cute.coord(cute.zeros((self.bq, 1)), 0, self.i * self.bq) % self.queries + self.diagonal
         )
 
     def is_not_behind(self, s: Tile, at: Scalar) -> Tile:

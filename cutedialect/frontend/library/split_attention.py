@@ -61,18 +61,18 @@ def combine(
         numbers = [step * _AT_ONCE + number for number in range(_AT_ONCE)]
         return [(cute.minimum(each, count - 1), each < count) for each in numbers]
 
-    top = cute.full((_ROWS,), -cute.inf)
+    top = cute.full((_ROWS, 1), -cute.inf)
     for step in range_(steps):
-        found = [local_tile(logs, (_ROWS,), (*batch, s, i)).load() for s, _ in places(step)]
-        for each in found:
-            top.assign(cute.maximum(top, each))
+        views = [local_tile(logs, (_ROWS,), (*batch, s, i)) for s, _ in places(step)]
+        for log in [view.load()[:, None] for view in views]:
+            top.assign(cute.maximum(top, log))
     # Of a row that no part has seen keys of, the largest is -inf: subtract 0 from it.
     base = cute.where(top == -cute.inf, 0.0, top)
-    total, merged = cute.zeros((_ROWS,)), cute.zeros((_ROWS, width))
+    total, merged = cute.zeros((_ROWS, 1)), cute.zeros((_ROWS, width))
     for step in range_(steps):
         at = places(step)
         found = [
-            (local_tile(logs, (_ROWS,), (*batch, s, i)).load(),
+            (local_tile(logs, (_ROWS,), (*batch, s, i)).load()[:, None],
              local_tile(parts, (_ROWS, width), (*batch, s, i, 0)).load())
             for s, _ in at
         ]  # fmt: skip

@@ -18,7 +18,7 @@ def decayed(Q, K, V, G, Y, *, tile=(64, 64)):
     i, _ = cute.tile_index(Y, (bq, None))
     q = cute.local_tile(Q, (bq, 64), (i, 0))
     k, v = (cute.local_tile(X, (bk, 64), (None, 0)) for X in (K, V))
-    g = cute.load(cute.local_tile(G, (bq,), (i,)))
+    g = cute.load(cute.local_tile(G, (bq,), (i,)))[:, None]
     o = cute.zeros((bq, 64), cute.f32)
     for j in cute.range(k.tiles):
         s = cute.zeros((bq, bk), cute.f32)
