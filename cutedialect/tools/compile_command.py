@@ -17,7 +17,14 @@ from typing import Any
 
 from cutedialect.backend.runtime.description import described
 from cutedialect.backend.runtime.errors import CompileError, PtxasNotFoundError
-from cutedialect.backend.runtime.launchers import Image, c_header, cpp_header
+from cutedialect.backend.runtime.launchers import (
+    Alternative,
+    Image,
+    c_dispatcher,
+    c_header,
+    cpp_dispatcher,
+    cpp_header,
+)
 from cutedialect.backend.runtime.ptx_text import short_path, with_short_paths
 from cutedialect.backend.runtime.ptxas import assemble
 from cutedialect.backend.runtime.written_files import Owner, owners, write_files
@@ -25,6 +32,7 @@ from cutedialect.frontend.described_calls import described_call
 from cutedialect.frontend.launch import PLAIN_STAGE, is_stage, with_name
 from cutedialect.schedule import Schedule
 
+from .compiled_variants import VARIANTS, Words, manifest, variants_of
 from .kernel_arguments import ARGUMENTS, argument, kernel_named, placed_errors, settings
 
 
@@ -33,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m cutedialect compile",
         description="Write a kernel's PTX, machine code, JSON description and stages.",
-        epilog=ARGUMENTS,
+        epilog=f"{ARGUMENTS}\n{VARIANTS}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
@@ -66,6 +74,12 @@ def main(arguments: Sequence[str]) -> int:
         metavar="NAME=VALUE",
         help="a keyword argument, such as tile=(64,64), out_dtype=f32 or bias=?:f32",
     )
+    parser.add_argument(
+        "--variant",
+        action="append",
+        metavar="'NAME: SPEC ...'",
+        help="a kernel of the same call for other types or alignments; several are one launcher's",
+    )
     parser.add_argument("--json", action="store_true", help="print files and description as JSON")
     options = parser.parse_args(arguments)
     if options.embed and options.launcher is None:
@@ -73,28 +87,52 @@ def main(arguments: Sequence[str]) -> int:
     targets: list[str] = options.arch or ["sm_80"]
     if len(set(targets)) < len(targets):
         raise ValueError(f"--arch: expected each target once, got {', '.join(targets)}")
-    compiled = [_compiled(options, arch, len(targets) > 1) for arch in targets]
-    name = compiled[0].name
+    variants = variants_of(options)
+    name = options.name
+    if options.variant:
+        name = name or options.kernel.rpartition(":")[2].removeprefix("cute.")
+    compiled = [
+        [_compiled(options.kernel, words, _kernel_name(name, words), arch, len(targets) > 1)
+         for arch in targets]
+        for words in variants
+    ]  # fmt: skip
+    name = name or compiled[0][0].name
     owner = Owner(name, _source(options))
     prefix = _prefix(options.out, owner, options.name is not None)
     written: dict[str, bytes] = {}
-    for part in compiled:
+    for part in (part for parts in compiled for part in parts):
         written |= part.files
-        before = f"{part.stem}-" if len(targets) > 1 else prefix
+        before = f"{part.stem}-" if len(targets) > 1 or options.variant else prefix
         for number, (stage, text) in enumerate(part.stages.items()):
             written[f"{before}{number:02}-{stage}.mlir"] = text.encode()
     if options.launcher is not None:
-        written |= _launcher(options, compiled)
+        for parts in compiled:
+            written |= _launcher(options, parts)
+    if options.variant:
+        if options.launcher is not None:
+            written |= _dispatcher(options, name, variants, compiled)
+        targeted = [[_target(part) for part in parts] for parts in compiled]
+        pairs = list(zip(variants, targeted, strict=True))
+        written[f"{name}.manifest.json"] = manifest(name, options.kernel, pairs)
     paths = write_files(options.out, written, is_stage, owner, force=options.force)
     files = [str(path) for path in paths]
-    kernels = [part.description for part in compiled]
+    kernels = [part.description for parts in compiled for part in parts]
     shown = {"files": files, "kernel": kernels[0]}
-    if len(targets) > 1:
+    if len(kernels) > 1:
         shown["kernels"] = kernels
     print(json.dumps(shown) if options.json else "\n".join(files))
-    for part in compiled:
-        print(f"{name} for {part.arch}: {part.said}", file=sys.stderr)
+    for part in (part for parts in compiled for part in parts):
+        print(f"{part.name} for {part.arch}: {part.said}", file=sys.stderr)
     return 0
+
+
+def _kernel_name(name: str | None, words: Words) -> str | None:
+    return name if words.name is None else f"{name}_{words.name}"
+
+
+def _target(part: _Compiled) -> dict[str, Any]:
+    """What a manifest says of a kernel for one target."""
+    return {"arch": part.arch, "files": sorted(part.files)}
 
 
 @dataclass(frozen=True)
@@ -107,19 +145,22 @@ class _Compiled:
     files: dict[str, bytes]
     images: tuple[Image, ...]
     description: dict[str, Any] | None
+    refusal: CompileError | None
     stages: Mapping[str, str]
     said: str
 
 
-def _compiled(options: argparse.Namespace, arch: str, is_one_of_several: bool) -> _Compiled:
+def _compiled(
+    named: str, words: Words, name: str | None, arch: str, is_one_of_several: bool
+) -> _Compiled:
     cute: Any = import_module("cutedialect")
-    program = kernel_named(options.kernel)
-    given = [argument(text) for text in options.arguments]
-    keywords = settings(options.set) | {"arch": arch, "schedule": options.schedule}
+    program = kernel_named(named)
+    given = [argument(text) for text in words.arguments]
+    keywords = settings(words.settings) | {"arch": arch, "schedule": words.schedule}
     with placed_errors():
         kernel = cute.compile(program, *given, **keywords)
-    if options.name is not None:
-        kernel = with_name(kernel, options.name)
+    if name is not None:
+        kernel = with_name(kernel, name)
     stem = f"{kernel.name}.{arch}" if is_one_of_several else kernel.name
     ptx = with_short_paths(kernel.ptx)
     images = [Image(arch, f"{stem}.ptx", ptx.encode())]
@@ -136,29 +177,53 @@ def _compiled(options: argparse.Namespace, arch: str, is_one_of_several: bool) -
     except PtxasNotFoundError as error:
         said = f"no cubin: {error.message}"
     files = {image.file: image.data for image in reversed(images)}
-    description = None
+    description = refusal = None
     try:
         call = described_call(program, given, keywords)
         description = described(kernel.program, assembly, call)
         files[f"{stem}.json"] = (json.dumps(description, indent=1) + "\n").encode()
     except CompileError as error:
-        if options.launcher is not None:
-            raise
+        refusal = error
         said += f"; no description: {error.message}"
     return _Compiled(
-        kernel.name, arch, stem, files, tuple(images), description, kernel.stages, said
+        kernel.name, arch, stem, files, tuple(images), description, refusal, kernel.stages, said
     )
 
 
 def _launcher(options: argparse.Namespace, compiled: Sequence[_Compiled]) -> dict[str, bytes]:
     """The headers of a kernel."""
-    descriptions = [part.description for part in compiled if part.description is not None]
+    descriptions = [_description(part) for part in compiled]
     images = [image for part in compiled for image in part.images]
     name = compiled[0].name
     made = {f"{name}.h": c_header(descriptions, images, embed=options.embed)}
     if options.launcher == "cpp":
         made[f"{name}.hpp"] = cpp_header(descriptions, embed=options.embed)
     return {file: text.encode() for file, text in made.items()}
+
+
+def _dispatcher(
+    options: argparse.Namespace,
+    name: str,
+    variants: Sequence[Words],
+    compiled: Sequence[Sequence[_Compiled]],
+) -> dict[str, bytes]:
+    """The headers of all variants together."""
+    alternatives = [
+        Alternative(str(words.name), _description(parts[0]))
+        for words, parts in zip(variants, compiled, strict=True)
+    ]
+    made = {f"{name}.h": c_dispatcher(name, alternatives, embed=options.embed)}
+    if options.launcher == "cpp":
+        made[f"{name}.hpp"] = cpp_dispatcher(name, embed=options.embed)
+    return {file: text.encode() for file, text in made.items()}
+
+
+def _description(part: _Compiled) -> dict[str, Any]:
+    """What a launcher is written from; raises CompileError where there are no words for it."""
+    if part.refusal is not None:
+        raise part.refusal
+    assert part.description is not None
+    return part.description
 
 
 def _source(options: argparse.Namespace) -> str:
@@ -168,6 +233,7 @@ def _source(options: argparse.Namespace) -> str:
     given = [kernel, *options.arguments]
     given += [word for arch in options.arch or ["sm_80"] for word in ("--arch", arch)]
     given += [word for text in options.set for word in ("--set", text)]
+    given += [word for text in options.variant or () for word in ("--variant", text)]
     if options.schedule is not None:
         given += ["--schedule", str(Schedule.parse(options.schedule).text())]
     return " ".join(shlex.join(given).split())

@@ -26,13 +26,15 @@ ARGUMENTS = """arguments, in the order of the kernel's parameters:
   ?x?:f16          a tensor with run-time extents, last dimension contiguous
   1024x?:bf16      a given extent only steers the choice of the schedule
   ?x?:f16:1,?      strides in elements, ? for run-time ones
+  ?x?:f16@4        address and strides of multiples of 4 bytes, where it is not 16
   1024:f32:1       one dimension of a given extent (without the stride it is a scalar)
   0.5:f32 7:i32    a scalar
   [?x?:f16]        a list of tensors that are all like this, of cute.grouped_gemm
   none             an optional argument that is not given
 """
 _TENSOR = re.compile(
-    r"(?P<shape>(?:\?|\d+)(?:x(?:\?|\d+))*):(?P<dtype>[a-z]\w*)(?::(?P<strides>.*))?"
+    r"(?P<shape>(?:\?|\d+)(?:x(?:\?|\d+))*):(?P<dtype>[a-z]\w*)(?:@(?P<align>\d+))?"
+    r"(?::(?P<strides>.*))?"
 )
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _SCALARS = {
@@ -124,6 +126,7 @@ def argument(text: str) -> Any:
         and match["dtype"] in _SCALARS
         and text.partition(":")[0].isdigit()
         and match["strides"] is None
+        and match["align"] is None
     ):
         return np.dtype(_SCALARS[match["dtype"]]).type(int(match["shape"]))
     if match is not None:
@@ -161,10 +164,11 @@ def _tensor(match: re.Match[str]) -> Any:
     from cutedialect.frontend.kernel import TensorSpec
 
     shape = tuple(None if extent == "?" else int(extent) for extent in match["shape"].split("x"))
+    align = int(match["align"] or 16)
     if match["strides"] is None:
-        return TensorSpec(shape, match["dtype"])
+        return TensorSpec(shape, match["dtype"], align=align)
     parts = match["strides"].split(",")
     if not all(part == "?" or part.isdigit() for part in parts):
         raise ValueError(f"expected strides such as ?,1 in elements, got '{match['strides']}'")
     strides = tuple(None if part == "?" else int(part) for part in parts)
-    return TensorSpec(shape, match["dtype"], strides)
+    return TensorSpec(shape, match["dtype"], strides, align)

@@ -4,7 +4,8 @@ C99 header on the CUDA driver API alone, and a C++17 one on top of it.
 
 from __future__ import annotations
 
+from .c_dispatch import Alternative, c_dispatcher
 from .c_header import Image, c_header
-from .cpp_header import cpp_header
+from .cpp_header import cpp_dispatcher, cpp_header
 
-__all__ = ["Image", "c_header", "cpp_header"]
+__all__ = ["Alternative", "Image", "c_dispatcher", "c_header", "cpp_dispatcher", "cpp_header"]

@@ -105,16 +105,7 @@ def _head(name: str, descriptions: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _arguments(name: str, description: Mapping[str, Any]) -> str:
-    lines = [f"typedef struct {name}_arguments {{"]
-    for each in call_arguments(description):
-        if each["kind"] != "scalar":
-            shape = ", ".join("any" if extent is None else str(extent) for extent in each["shape"])
-            kind = "cute_tensor " if each["kind"] == "tensor" else "const cute_tensor *"
-            lines.append(f"  {kind}{field(each['name'])}; /* {each['dtype']}, ({shape}) */")
-        else:
-            lines.append(f"  {_scalar(each)} {field(each['name'])}; /* {each['type']} */")
-    if "tables" in description:
-        lines.append("  int64_t count; /* of the tensors of each list */")
+    lines = [f"typedef struct {name}_arguments {{", *argument_fields(description)]
     kernels = max(len(description["launches"]), 1)
     lines += [
         f"}} {name}_arguments;",
@@ -130,6 +121,20 @@ def _arguments(name: str, description: Mapping[str, Any]) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def argument_fields(description: Mapping[str, Any], *, with_types: bool = True) -> Iterator[str]:
+    """The fields of a struct of the call's arguments, each with what it has to be."""
+    for each in call_arguments(description):
+        if each["kind"] != "scalar":
+            shape = ", ".join("any" if extent is None else str(extent) for extent in each["shape"])
+            kind = "cute_tensor " if each["kind"] == "tensor" else "const cute_tensor *"
+            about = f"{each['dtype']}, ({shape})" if with_types else f"{len(each['shape'])} modes"
+            yield f"  {kind}{field(each['name'])}; /* {about} */"
+        else:
+            yield f"  {_scalar(each)} {field(each['name'])}; /* {each['type']} */"
+    if "tables" in description:
+        yield "  int64_t count; /* of the tensors of each list */"
 
 
 def _scalar(argument: Mapping[str, Any]) -> str:

@@ -20,11 +20,7 @@ class {name} {{
     cute_error told;
     check({name}_load_files(&kernel_, folder, &told), told);
   }}
-  {name}(const cute_image *images, std::size_t count) {{
-    cute_error told;
-    check({name}_load(&kernel_, images, count, &told), told);
-  }}
-{embedded}  ~{name}() {{ {name}_unload(&kernel_); }}
+{images}{embedded}  ~{name}() {{ {name}_unload(&kernel_); }}
   {name}(const {name} &) = delete;
   {name} &operator=(const {name} &) = delete;
   {name}({name} &&other) noexcept : kernel_(other.kernel_) {{ other.kernel_ = {name}_kernel{{}}; }}
@@ -50,9 +46,7 @@ class {name} {{
     cute_error told;
     check({name}_launch(&kernel_, &given, workspace, bytes, stream, &told), told);
   }}
-  // The target that the device runs.
-  const char *target() const {{ return {name}_targets[kernel_.variant]; }}
-
+{told}
  private:
   {name}_kernel kernel_{{}};
 }};
@@ -67,12 +61,42 @@ _EMBEDDED = """\
 """
 
 
+_IMAGES = """\
+  {name}(const cute_image *images, std::size_t count) {{
+    cute_error told;
+    check({name}_load(&kernel_, images, count, &told), told);
+  }}
+"""
+_TARGET = """\
+  // The target that the device runs.
+  const char *target() const {{ return {name}_targets[kernel_.variant]; }}
+"""
+_VARIANT = """\
+  // The name of the variant that takes some arguments.
+  const char *variant(const arguments &given) {{
+    cute_error told;
+    int number = 0;
+    check({name}_variant(&kernel_, &given, &number, &told), told);
+    return {name}_variants[number];
+  }}
+"""
+
+
 def cpp_header(descriptions: Sequence[Mapping[str, Any]], *, embed: bool = False) -> str:
     """The header NAME.hpp of the kernel whose NAME.h stands beside it."""
-    name = str(descriptions[0]["name"])
+    return _header(str(descriptions[0]["name"]), embed, _IMAGES, _TARGET)
+
+
+def cpp_dispatcher(name: str, *, embed: bool = False) -> str:
+    """The header NAME.hpp of several variants, whose NAME.h stands beside it."""
+    return _header(name, embed, "", _VARIANT)
+
+
+def _header(name: str, embed: bool, images: str, told: str) -> str:
     folder = files("cutedialect.backend.runtime.launchers")
     shared = (folder / "shared.hpp").read_text(encoding="utf-8")
-    embedded = _EMBEDDED.format(name=name) if embed else ""
+    parts = {"embedded": _EMBEDDED if embed else "", "images": images, "told": told}
+    parts = {key: text.format(name=name) for key, text in parts.items()}
     guard = f"CUTEDIALECT_{name.upper()}_HPP"
     return "\n".join(
         [
@@ -86,7 +110,7 @@ def cpp_header(descriptions: Sequence[Mapping[str, Any]], *, embed: bool = False
             f'#include "{name}.h"',
             "",
             shared,
-            _CLASS.format(name=name, embedded=embedded),
+            _CLASS.format(name=name, **parts),
             f"#endif  // {guard}",
             "",
         ]
