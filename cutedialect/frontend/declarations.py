@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from math import prod
+from typing import Any
 
 from . import attention_operands, gemm_operands
 from . import signature as kinds
 from .dtypes import f32
-from .signature import REQUIRED, Call, Output, Parameter
+from .signature import BATCH, REQUIRED, Call, Output, Parameter, Part
 
 _OF_THE_CALL = "that of the call of the kernel"
 _LAUNCH = (
@@ -79,6 +82,20 @@ factor, array_a, array_b = alpha, None, None
 if is_scaled:
     factor, array_a, array_b = fold_numbers(alpha, scale_a, scale_b)
 """
+
+
+def _has_whole_scales(given: Mapping[str, Any]) -> bool:
+    """Whether no scale lies along rows, columns or blocks."""
+    scales = (given.get(name) for name in ("scale_a", "scale_b"))
+    return all(prod(getattr(scale, "shape", ())) == 1 for scale in scales if scale is not None)
+
+
+def _is_sum(given: Mapping[str, Any]) -> bool:
+    """Whether a product is the sum of products of parts of K."""
+    adds = given.get("bias") is not None or (given.get("c") is not None and given.get("beta"))
+    return _has_whole_scales(given) and not adds and given.get("activation") is None
+
+
 GEMM = Call(
     "gemm",
     """activation(alpha A B + beta C + bias) of a (..., M, K) and b (..., K, N), as numpy.matmul.
@@ -132,6 +149,12 @@ if tiled is not None or atom is not None or negate is not None or sums:
     outputs=(Output("out", "... M N"),),
     rules=gemm_operands.RULES,
     fits=gemm_operands.FITS,
+    parts=(
+        Part(("M",), _has_whole_scales),
+        Part(("N",), _has_whole_scales),
+        Part((BATCH,), _has_whole_scales),
+        Part(("K",), _is_sum),
+    ),
 )
 
 # The arrays of `GEMM` as lists, and what one problem is not asked for.
@@ -204,6 +227,24 @@ _OF_ATTENTION = (
     Parameter("out_dtype", kinds.DTYPE, None, _OUT_DTYPE),
     *_LAUNCH,
 )  # fmt: skip
+
+
+def _is_apart(given: Mapping[str, Any]) -> bool:
+    """Whether batch entries and heads have nothing in common."""
+    joint = ("q_offsets", "k_offsets", "block_table", "scale_q", "scale_k", "scale_v")
+    return all(given.get(name) is None for name in joint)
+
+
+def _is_unmasked(given: Mapping[str, Any]) -> bool:
+    """Whether no mask counts the rows of queries."""
+    return _is_apart(given) and not given.get("causal") and given.get("window") is None
+
+
+_PARTS_OF_ATTENTION = (
+    Part(("B",), _is_apart),
+    Part(("H", "Hk"), _is_apart),
+    Part(("S",), _is_unmasked),
+)
 ATTENTION = Call(
     "attention",
     """softmax(scale Q K^T) V for each head: q (B, H, Sq, D), k (B, Hk, Sk, D), v (B, Hk, Sk, Dv).
@@ -245,6 +286,7 @@ arrays, factors = split_scales((scale_q, scale_k, scale_v))
     outputs=(Output("out", "B H S E"), Output("lse", "B H S", "return_lse", f32)),
     rules=attention_operands.RULES,
     fits=attention_operands.FITS,
+    parts=_PARTS_OF_ATTENTION,
 )
 
 _NOT_OF_BACKWARD = ("q", "k", "v", "return_lse", "out", "out_dtype")
@@ -300,6 +342,7 @@ arrays, factors = split_scales((scale_q, scale_k, scale_v))
     leads_with_arrays=False,
     rules=attention_operands.BACKWARD_RULES,
     fits=attention_operands.BACKWARD_FITS,
+    parts=_PARTS_OF_ATTENTION,
     libraries=(),
 )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import inspect
 import linecache
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import SimpleNamespace
@@ -105,6 +105,17 @@ class Output:
     dtype: DType | None = None
 
 
+@dataclass(frozen=True)
+class Part:
+    """Modes that devices may part: each computes its share of them, by the same call. Of several
+    modes, such as heads of queries and of keys, each device has whole shares. Results that lack the
+    modes are sums to be added. `holds` says of the arguments by name whether that is so.
+    """
+
+    modes: tuple[str, ...]
+    holds: Callable[[Mapping[str, Any]], bool] = lambda given: True
+
+
 def operator_names(row: Parameter) -> tuple[str, ...]:
     """What an argument is called in an operator of torch, and in a call of XLA."""
     if row.kind is OFFSETS:
@@ -168,6 +179,8 @@ class Call:
     leads_with_arrays: bool = True
     # The libraries that have a function of their own for it.
     libraries: tuple[str, ...] = ("torch", "jax")
+    # What several devices may part.
+    parts: tuple[Part, ...] = field(default=(), repr=False, compare=False)
 
     @cached_property
     def by_name(self) -> dict[str, Parameter]:

@@ -102,6 +102,8 @@ def _remember(
     for name in scales:
         if getattr(given, name).requires_grad:
             raise ValueError(f"{name}: expected no gradient through it, got one; take .detach()")
+    # Zeros in the place of a gradient that nobody has would be no DTensor.
+    ctx.set_materialize_grads(False)
     given.out, given.lse = output
     given.q_offsets, given.k_offsets = given.cu_seqlens or (None, None)
     tensors = {name: getattr(given, name) for name in (*_TENSORS, "q_offsets", "k_offsets")}
@@ -119,7 +121,7 @@ def _backward(operator: Operator, suffix: str, ctx: Any, *slopes: Any) -> tuple[
     tensors = dict(zip(ctx.names, ctx.saved_tensors, strict=True))
     wants = dict(zip(operator.names, ctx.needs_input_grad, strict=False))
     wanted = "".join(name for name in "qkv" if wants.get(name))
-    if not wanted:
+    if not wanted or (do is None and dlse is None):
         return operator.gradients()
     given = _DEFAULTS | {"do": do, **tensors, **ctx.options, "dlse": dlse, "wanted": wanted}
     run = _TRANSFORMABLE.apply if is_transformed() else getattr(torch.ops.cutedialect, _NAME)

@@ -1,8 +1,8 @@
 """What DTensor may do with the operators: which dimensions of tensors and results are parted alike,
-so that each rank computes its part, and torch's own communication brings what is elsewhere.
-Products are parted by rows, columns, batch and K (whose parts are sums to be added), attention by
-batch, heads and, where no mask counts rows, by rows of queries. `torch.distributed.tensor` is
-imported by whoever has a DTensor; the rules are registered at the first one.
+so that each rank computes its part, and torch's own communication brings what is elsewhere. That
+follows from the declarations: their modes, and which of these devices may part.
+`torch.distributed.tensor` is imported by whoever has a DTensor; the rules are registered at the
+first one.
 """
 
 # torch is no requirement of the tools that check this file.
@@ -10,14 +10,25 @@ imported by whoever has a DTensor; the rules are registered at the first one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import torch
 
+from cutedialect.frontend.declarations import ATTENTION, ATTENTION_BACKWARD, GEMM
+from cutedialect.frontend.signature import BATCH, Call, Part
+
 # A placement of each result, and one of each argument, by name; None stands for whole.
 Rule = tuple[Sequence[Any], Mapping[str, Any]]
+# Operators with the call of each, and the arrays that are its results.
+_OPERATORS = {
+    "gemm": (GEMM, ("out",)),
+    "gemm_aux": (GEMM, ("out", "aux")),
+    "attention": (ATTENTION, ("out",)),
+    "attention_lse": (ATTENTION, ("out", "lse")),
+    "attention_backward": (ATTENTION_BACKWARD, ("dq", "dk", "dv")),
+}
 
 
 def holds_dtensor(tensors: Iterable[Any]) -> bool:
@@ -30,15 +41,14 @@ def register() -> None:
     """Give DTensor the rules of all operators; raises ImportError where torch has no such part."""
     from torch.distributed.tensor.experimental import register_sharding
 
-    for name, rules in _RULES.items():
+    for name, (call, results) in _OPERATORS.items():
         operator = getattr(torch.ops.cutedialect, name).default
         names = [argument.name for argument in operator._schema.arguments]
-        outputs = len(operator._schema.returns)
-        register_sharding(operator)(_strategy(names, outputs, rules))
+        register_sharding(operator)(_strategy(names, call, results))
 
 
 def _strategy(
-    names: Sequence[str], outputs: int, rules: Callable[[Mapping[str, Any]], list[Rule]]
+    names: Sequence[str], call: Call, results: Sequence[str]
 ) -> Callable[..., list[tuple[list[Any], list[Any]]]]:
     """The function that DTensor asks: acceptable placements of results and arguments."""
 
@@ -47,87 +57,105 @@ def _strategy(
 
         given = dict(zip(names, values, strict=False)) | more
         found: list[tuple[list[Any], list[Any]]] = []
-        for results, placed in [([None] * outputs, {}), *rules(given)]:
+        for made, placed in [([None] * len(results), {}), *rules(call, results, given)]:
             arguments = [
                 (placed.get(name) or Replicate()) if hasattr(value, "shape") else None
                 for name, value in zip(names, values, strict=False)
             ]
-            found.append(([each or Replicate() for each in results[:outputs]], arguments))
+            found.append(([each or Replicate() for each in made], arguments))
         return found
 
     return acceptable
 
 
-def _of_product(given: Mapping[str, Any]) -> list[Rule]:
-    """Of gemm: a (..., M, K), b (..., K, N), c (..., M, N), bias (N,)."""
-    from torch.distributed.tensor import Partial, Shard
-
-    a, b, c = given["a"], given["b"], given.get("c")
-    scales = [given.get(name) for name in ("scale_a", "scale_b")]
-    if any(scale is not None and _size(scale) != 1 for scale in scales):
-        return []  # they lie along rows, columns or blocks of K
-    left, right = len(a.shape), len(b.shape)
-    rank = max(left, right)
-
-    def of_c(mode: int) -> Any:
-        """The placement of c where a mode of the result, from its end, is parted."""
-        place = -1 if c is None else len(c.shape) + mode
-        return Shard(place) if c is not None and place >= 0 and c.shape[mode] != 1 else None
-
-    rules: list[Rule] = [
-        ([Shard(rank - 2)] * 2, {"a": Shard(left - 2), "c": of_c(-2)}),
-        (
-            [Shard(rank - 1)] * 2,
-            {"b": Shard(right - 1), "c": of_c(-1), "bias": Shard(0)},
-        ),
-    ]
-    for mode in range(-rank, -2):
-        parted = {
-            name: Shard(len(x.shape) + mode)
-            for name, x in (("a", a), ("b", b))
-            if len(x.shape) + mode >= 0 and x.shape[mode] != 1
-        }
-        rules.append(([Shard(rank + mode)] * 2, parted | {"c": of_c(mode)}))
-    adds = given.get("bias") is not None or (c is not None and given.get("beta"))
-    if not adds and given.get("activation") is None:
-        rules.append(([Partial()] * 2, {"a": Shard(left - 1), "b": Shard(right - 2)}))
-    return rules
+def rules(call: Call, results: Sequence[str], given: Mapping[str, Any]) -> Iterator[Rule]:
+    """The placements of a call with some arguments, for each part of it that holds."""
+    arrays = {
+        each.name: (tuple(given[each.name].shape), each.modes.split())
+        for each in call.arrays
+        if each.modes and hasattr(given.get(each.name), "shape")
+    }
+    modes = {each.name: each.modes.split() for each in (*call.arrays, *call.outputs)}
+    extents = _extents(arrays.values())
+    rank = max(len(shape) for shape, _ in arrays.values())
+    ranks = {count for value in given.values() for count in _mesh(value)}
+    for part in call.parts:
+        if not part.holds(given) or not _is_shared(part, extents, ranks):
+            continue
+        for wanted in range(-rank, 0) if BATCH in part.modes else (None,):
+            placed = {
+                name: _shard(shape, named, part, wanted, extents)
+                for name, (shape, named) in arrays.items()
+            }
+            if not any(placed.values()):
+                continue
+            made = [
+                _result(modes[name], part, wanted, rank) if _is_wanted(name, given) else None
+                for name in results
+            ]
+            yield made, placed
 
 
-def _of_attention(given: Mapping[str, Any]) -> list[Rule]:
-    """Of attention: q (B, H, Sq, D), k and v (B, Hk, Sk, D), results (B, H, Sq, ...)."""
+def _extents(arrays: Iterable[tuple[tuple[int, ...], list[str]]]) -> dict[str, int]:
+    """The extent of each mode; an array that has 1 in its place is broadcast."""
+    extents: dict[str, int] = {}
+    for shape, named in arrays:
+        own = [mode for mode in named if mode != BATCH]
+        for mode, extent in zip(own, shape[len(shape) - len(own) :], strict=True):
+            extents[mode] = max(extent, extents.get(mode, extent))
+    return extents
+
+
+def _is_shared(part: Part, extents: Mapping[str, int], ranks: Iterable[int]) -> bool:
+    """Whether ranks have whole shares of several modes: as many heads of either kind."""
+    if len(part.modes) == 1:
+        return True
+    return all(extents.get(mode, 0) % count == 0 for mode in part.modes for count in ranks)
+
+
+def _shard(
+    shape: tuple[int, ...],
+    named: list[str],
+    part: Part,
+    wanted: int | None,
+    extents: Mapping[str, int],
+) -> Any:
+    """How an argument is placed where a part is shared, None for whole: `wanted` is the place of a
+    batch mode from the end of the result.
+    """
     from torch.distributed.tensor import Shard
 
-    packed = ("q_offsets", "k_offsets", "block_table", "scale_q", "scale_k", "scale_v")
-    if any(given.get(name) is not None for name in packed):
-        return []
-    heads, shared = given["q"].shape[1], given["k"].shape[1]
-    batch = {name: Shard(0) for name in ("q", "k", "v", "lengths")}
-    rules: list[Rule] = [([Shard(0)] * 2, batch)]
-    # Ranks have whole groups of heads that share keys: as many of either kind.
-    ranks = _ranks(given["q"])
-    if all(heads % count == 0 and shared % count == 0 for count in ranks):
-        rules.append(([Shard(1)] * 2, {name: Shard(1) for name in ("q", "k", "v")}))
-    if not given.get("causal") and given.get("window") is None:
-        rules.append(([Shard(2)] * 2, {"q": Shard(2)}))
-    return rules
+    own = len(named) - (BATCH in named)
+    if wanted is not None:
+        place = len(shape) + wanted
+        is_batch = BATCH in named and 0 <= place < len(shape) - own
+        return Shard(place) if is_batch and shape[place] != 1 else None
+    for mode in part.modes:
+        if mode in named:
+            place = len(shape) - len(named) + named.index(mode)
+            return None if shape[place] == 1 != extents[mode] else Shard(place)
+    return None
 
 
-def _size(tensor: Any) -> int:
-    size = 1
-    for extent in tensor.shape:
-        size *= extent
-    return size
+def _result(named: list[str], part: Part, wanted: int | None, rank: int) -> Any:
+    """How a result is placed: one that lacks what is parted is a sum."""
+    from torch.distributed.tensor import Partial, Shard
+
+    own = len(named) - (BATCH in named)
+    if wanted is not None:
+        return Shard(rank + wanted)
+    for mode in part.modes:
+        if mode in named:
+            return Shard((rank if BATCH in named else len(named)) - len(named) + named.index(mode))
+    return Partial() if own else None
 
 
-def _ranks(tensor: Any) -> tuple[int, ...]:
+def _is_wanted(name: str, given: Mapping[str, Any]) -> bool:
+    """Whether a result has elements: of gradients only those that are asked for."""
+    wanted = given.get("wanted")
+    return wanted is None or name.removeprefix("d") in wanted
+
+
+def _mesh(value: Any) -> tuple[int, ...]:
     """The extents of the mesh that a tensor is on."""
-    return tuple(tensor.mesh.shape)
-
-
-_RULES = {
-    "gemm": _of_product,
-    "gemm_aux": _of_product,
-    "attention": _of_attention,
-    "attention_lse": _of_attention,
-}
+    return tuple(value.mesh.shape) if hasattr(value, "mesh") else ()

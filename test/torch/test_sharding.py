@@ -79,6 +79,29 @@ CASES = {
         result = ct.attention(parted(q, 1), parted(shared), parted(shared))
         assert torch.equal(result.full_tensor(), ct.attention(q, shared, shared))
     """,
+    "gradients of attention": """
+        given = [torch.randn(2, heads, 16, 32).half() for heads in (4, 2, 2)]
+
+        def slopes(tensors, **options):
+            leaves = [each.detach().requires_grad_() for each in tensors]
+            out, lse = ct.attention(*leaves, return_lse=True, **options)
+            (out.float().square().sum() + lse.sum()).backward()
+            return [leaf.grad for leaf in leaves]
+
+        for mode, options in ((0, {"causal": True}), (1, {"causal": True}), (2, {})):
+            modes = (mode, None, None) if mode == 2 else (mode,) * 3
+            parts = [parted(each, at) for each, at in zip(given, modes, strict=True)]
+            for at, mine, theirs in zip(
+                modes, slopes(parts, **options), slopes(given, **options), strict=True
+            ):
+                # Of parted rows each rank has its part of the sums over rows.
+                assert mine.placements == ((Partial(),) if at is None else (Shard(at),))
+                torch.testing.assert_close(mine.full_tensor(), theirs, rtol=1e-2, atol=2e-2)
+        q, k, v = (parted(each, 1) for each in given)
+        q.requires_grad_()
+        ct.attention(q, k, v).float().square().sum().backward()
+        assert q.grad.placements == (Shard(1),) and k.grad is None
+    """,
     "gradients": """
         x, weight, bias = small(16, 32), small(32, 24), small(24)
         whole = [each.clone().requires_grad_() for each in (x, weight, bias)]
