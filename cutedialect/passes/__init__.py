@@ -30,6 +30,7 @@ OURS = {
     "cute-split-loops": "schedule.split_loops",
     "cute-unroll-loops": "schedule.unroll_loops",
     "cute-expand-rings": "synchronize.expand_rings",
+    "cute-expand-roles": "synchronize.expand_roles",
     "cute-check-protocol": "protocol.check_protocol",
     "convert-to-ptx": "lower.convert_to_ptx",
     "cute-to-ptx": "cute_to_ptx",

@@ -22,6 +22,7 @@ def pipeline(
     from cutedialect.passes.schedule.split_loops import SplitLoopsPass
     from cutedialect.passes.schedule.unroll_loops import UnrollLoopsPass
     from cutedialect.passes.synchronize.expand_rings import ExpandRingsPass
+    from cutedialect.passes.synchronize.expand_roles import ExpandRolesPass
     from cutedialect.passes.synchronize.synchronize import SynchronizePass
     from cutedialect.passes.tile.fuse import FusePass
     from cutedialect.passes.tile.structure_exits import StructureExitsPass
@@ -39,6 +40,7 @@ def pipeline(
         SplitLoopsPass(),
         UnrollLoopsPass(),
         ExpandRingsPass(),
+        ExpandRolesPass(),
         CheckProtocolPass(protocol=protocol),
         ConvertToPtxPass(arch=arch),
     )

@@ -20,8 +20,9 @@ STAGES = [
     "09-cute-split-loops.mlir",
     "10-cute-unroll-loops.mlir",
     "11-cute-expand-rings.mlir",
-    "12-cute-check-protocol.mlir",
-    "13-convert-to-ptx.mlir",
+    "12-cute-expand-roles.mlir",
+    "13-cute-check-protocol.mlir",
+    "14-convert-to-ptx.mlir",
 ]
 
 

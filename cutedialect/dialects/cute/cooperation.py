@@ -13,6 +13,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     prop_def,
     result_def,
     traits_def,
@@ -75,26 +76,32 @@ class ClusterSumOp(IRDLOperation):
     The CTA of rank 0 has the sum and gets true; the others' tiles are as before.
 
     Every CTA of the cluster comes here equally often. The parts travel through distributed shared
-    memory (`st.async`, PTX ISA 9.7.9.12), of which the first CTA has room for `count - 1` tiles.
+    memory (`st.async`, PTX ISA 9.7.9.12), of which the first CTA has room for `count - 1` tiles;
+    the barriers by which they do are those of the exchange.
 
     Example:
 
         cute.kernel @k() {
           %acc = cute.alloc_fragment : !cute.fragment<f32, "(64,8)">
           %first = cute.cluster_sum %acc of 2 : !cute.fragment<f32, "(64,8)">
+          %x = pipeline.exchange {readers = 1 : i32} : !pipeline.exchange
+          %again = cute.cluster_sum %acc of 2 via %x : !pipeline.exchange : !cute.fragment<f32, "(64,8)">
         }
     """
 
     name = "cute.cluster_sum"
     acc = operand_def(FragmentType)
+    exchange = opt_operand_def()
     count = prop_def(IntegerAttr[I64])
     result = result_def(i1)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    assembly_format = "$acc `of` $count attr-dict `:` type($acc)"
+    assembly_format = (
+        "$acc `of` $count (`via` $exchange^ `:` type($exchange))? attr-dict `:` type($acc)"
+    )
 
     def __init__(self, acc: SSAValue, count: int) -> None:
         super().__init__(
-            operands=[acc], result_types=[i1], properties={"count": IntegerAttr(count, 64)}
+            operands=[acc, None], result_types=[i1], properties={"count": IntegerAttr(count, 64)}
         )
 
     @property
@@ -122,7 +129,8 @@ class ClusterScatterOp(IRDLOperation):
     number of its rank.
 
     Every CTA of the cluster comes here equally often. The parts travel through distributed shared
-    memory (`st.async`, PTX ISA 9.7.9.12), of which each CTA has room for a tile.
+    memory (`st.async`, PTX ISA 9.7.9.12), of which each CTA has room for a tile; the barriers by
+    which they do are those of the exchange.
 
     Example:
 
@@ -134,17 +142,21 @@ class ClusterScatterOp(IRDLOperation):
 
     name = "cute.cluster_scatter"
     acc = operand_def(FragmentType)
+    exchange = opt_operand_def()
     count = prop_def(IntegerAttr[I64])
     result = result_def(FragmentType)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    assembly_format = "$acc `of` $count attr-dict `:` type($acc) `->` type($result)"
+    assembly_format = (
+        "$acc `of` $count (`via` $exchange^ `:` type($exchange))? attr-dict"
+        " `:` type($acc) `->` type($result)"
+    )
 
     def __init__(self, acc: SSAValue, count: int) -> None:
         type_ = acc.type
         assert isinstance(type_, FragmentType)
         rows, columns = type_.shape
         super().__init__(
-            operands=[acc],
+            operands=[acc, None],
             result_types=[FragmentType.get(type_.element, (rows, columns // count))],
             properties={"count": IntegerAttr(count, 64)},
         )
@@ -209,7 +221,7 @@ class ClusterReduceOp(IRDLOperation):
     their ranks; all of them get the result.
 
     Every CTA of the cluster comes here equally often. The elements travel through distributed
-    shared memory (`st.async`, PTX ISA 9.7.9.12).
+    shared memory (`st.async`, PTX ISA 9.7.9.12), counted by the barrier of the exchange.
 
     Example:
 
@@ -222,14 +234,18 @@ class ClusterReduceOp(IRDLOperation):
     name = "cute.cluster_reduce"
     kind = prop_def(StringAttr)
     source = operand_def(FragmentType)
+    exchange = opt_operand_def()
     count = prop_def(IntegerAttr[I64])
     result = result_def(FragmentType)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    assembly_format = "$kind `,` $source `of` $count attr-dict `:` type($source) `->` type($result)"
+    assembly_format = (
+        "$kind `,` $source `of` $count (`via` $exchange^ `:` type($exchange))? attr-dict"
+        " `:` type($source) `->` type($result)"
+    )
 
     def __init__(self, kind: str, source: SSAValue, count: int) -> None:
         super().__init__(
-            operands=[source],
+            operands=[source, None],
             result_types=[source.type],
             properties={"kind": StringAttr(kind), "count": IntegerAttr(count, 64)},
         )

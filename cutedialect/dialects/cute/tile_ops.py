@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     DenseArrayBase,
     IntegerAttr,
     StringAttr,
@@ -639,23 +640,48 @@ class CoordOp(IRDLOperation):
 class BarrierOp(IRDLOperation):
     """All threads of the CTA, or of the role, meet and see each other's writes to shared memory.
 
-    With `warps`, every so many neighboring warps meet among themselves.
+    With `warps`, every so many neighboring warps meet among themselves; with `roles` the threads of
+    the roles of these names; with `cluster` those of all CTAs of the cluster that have not ended
+    (PTX ISA 9.7.13.3).
 
     Example:
 
-        cute.kernel @k() {
+        cute.kernel @k() attributes {cluster = 2 : i32} {
           cute.barrier
           cute.barrier {warps = 4 : i32}
+          cute.barrier {cluster}
+          cute.barrier {roles = ["main", "stats"]}
         }
     """
 
     name = "cute.barrier"
     warps = opt_prop_def(IntegerAttr)
+    roles = opt_prop_def(ArrayAttr[StringAttr])
+    cluster = opt_prop_def(UnitAttr)
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "attr-dict"
 
-    def __init__(self, warps: int | None = None) -> None:
-        super().__init__(properties={"warps": None if warps is None else IntegerAttr(warps, i32)})
+    def __init__(
+        self, warps: int | None = None, roles: Sequence[str] = (), cluster: bool = False
+    ) -> None:
+        super().__init__(
+            properties={
+                "warps": None if warps is None else IntegerAttr(warps, i32),
+                "roles": ArrayAttr(map(StringAttr, roles)) if roles else None,
+                "cluster": UnitAttr() if cluster else None,
+            }
+        )
+
+    @property
+    def role_names(self) -> tuple[str, ...]:
+        """The roles that meet, where it is not one alone."""
+        return () if self.roles is None else tuple(role.data for role in self.roles)
 
     def effects(self) -> Effects:
         return Effects(meets=ALL if self.warps is None else self.warps.value.data)
+
+    def verify_(self) -> None:
+        said = [
+            name for name in ("warps", "roles", "cluster") if self.properties.get(name) is not None
+        ]
+        check(len(said) < 2, f"expected one of warps, roles and cluster, got {' and '.join(said)}")

@@ -3,8 +3,9 @@ the ops that bracket asynchronous ones.
 
 An atom's facts (layouts, registers, targets) are data in `cutedialect.atoms`; a type here names one
 entry of it, in the spelling of NVIDIA's CuTe IR where that has one. `copy_atoms.py`: what threads
-copy with; `mma_atoms.py`: multiplies; `tma.py`: the tensor memory accelerator; `bulk.py`: copies
-of contiguous tiles without a tensor map; `cp_async.py`: groups of asynchronous copies.
+copy with; `mma_atoms.py`: multiplies; `tensor_memory.py`: taking its columns; `tma.py`: the tensor
+memory accelerator; `bulk.py`: copies of contiguous tiles without a tensor map; `cp_async.py`: groups
+of asynchronous copies.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ from .mma_atoms import (
     WgmmaCommitOp,
     WgmmaFenceOp,
     WgmmaWaitOp,
+    WriteOnesOp,
 )
+from .tensor_memory import TmemAddressOp, TmemAllocOp, TmemDeallocOp
 from .tma import (
     FenceTensorMapsOp,
     MakeTmaDescriptorOp,
@@ -68,7 +71,11 @@ CuteNvgpu = Dialect(
             WgmmaFenceOp,
             WgmmaCommitOp,
             WgmmaWaitOp,
+            WriteOnesOp,
             Tcgen05FenceOp,
+            TmemAllocOp,
+            TmemAddressOp,
+            TmemDeallocOp,
         ]
     ),
     [
@@ -123,6 +130,9 @@ __all__ = [
     "TmaStoreCommitOp",
     "TmaStoreType",
     "TmaStoreWaitOp",
+    "TmemAddressOp",
+    "TmemAllocOp",
+    "TmemDeallocOp",
     "TmemLoadType",
     "TmemStoreType",
     "TransposeCopyType",
@@ -131,4 +141,5 @@ __all__ = [
     "WgmmaFenceOp",
     "WgmmaWaitOp",
     "WidenCopyType",
+    "WriteOnesOp",
 ]

@@ -14,6 +14,7 @@ from xdsl.irdl import (
     ParsePropInAttrDict,
     irdl_attr_definition,
     irdl_op_definition,
+    operand_def,
     prop_def,
     traits_def,
     var_operand_def,
@@ -415,6 +416,40 @@ class WgmmaFenceOp(IRDLOperation):
 
     def effects(self) -> Effects:
         return Effects(orders=True, fences=True, team=4)
+
+
+@irdl_op_definition
+class WriteOnesOp(IRDLOperation):
+    """Threads of the CTA write ones to a tile of shared memory, from which multiplies with `sums`
+    of elements of its type read columns that add up the rows of A. A proxy fence and a meeting of
+    all come between this op and the first of them.
+
+    Example:
+
+        cute.kernel @k() {
+          %ones = cute.alloc_smem : !cute.memref<f16, smem, align<128>, "(1024):(1)">
+          cute_nvgpu.write_ones %ones : !cute.memref<f16, smem, align<128>, "(1024):(1)">
+          cute_nvgpu.fence_proxy_async
+          pipeline.start
+        }
+    """
+
+    name = "cute_nvgpu.write_ones"
+    tile = operand_def()
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$tile attr-dict `:` type($tile)"
+
+    def __init__(self, tile: SSAValue) -> None:
+        super().__init__(operands=[tile])
+
+    def effects(self) -> Effects:
+        return Effects(writes=(self.tile,))
+
+    def verify_(self) -> None:
+        check(
+            getattr(self.tile.type, "space", None) == "smem",
+            f"expected a tile of shared memory, got {self.tile.type}",
+        )
 
 
 @irdl_op_definition

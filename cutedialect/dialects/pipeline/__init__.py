@@ -2,8 +2,9 @@
 the roles that warps play.
 
 A ring is named, not stored: what a verb becomes (commit groups, mbarriers) follows from its kind.
-`rings.py` holds rings, their states and what producer and consumer say, `roles.py` the
-roles, `turns.py` the order of a role's instances, `messages.py` numbers that roles tell each other.
+`rings.py` holds rings, their states and what producer and consumer say, `starts.py` what comes before
+the roles, `roles.py` the roles, `turns.py` the order of a role's instances, `messages.py` numbers that
+roles tell each other.
 """
 
 from __future__ import annotations
@@ -32,6 +33,14 @@ from .rings import (
     StateType,
 )
 from .roles import RoleOp
+from .starts import (
+    ExchangeDrainOp,
+    ExchangeOp,
+    ExchangeType,
+    StartArriveOp,
+    StartOp,
+    StartWaitOp,
+)
 from .turns import InstanceOp, TurnPassOp, TurnWaitOp
 
 Pipeline = Dialect(
@@ -51,6 +60,11 @@ Pipeline = Dialect(
             ForwardOp,
             DrainOp,
             CompleteOp,
+            ExchangeOp,
+            ExchangeDrainOp,
+            StartOp,
+            StartArriveOp,
+            StartWaitOp,
             RoleOp,
             InstanceOp,
             TurnWaitOp,
@@ -61,7 +75,7 @@ Pipeline = Dialect(
             ResponseOp,
         ]
     ),
-    [RingType, StateType, BarrierType],
+    [RingType, StateType, BarrierType, ExchangeType],
 )
 
 __all__ = [
@@ -74,6 +88,9 @@ __all__ = [
     "ConsumerWaitOp",
     "CreateOp",
     "DrainOp",
+    "ExchangeDrainOp",
+    "ExchangeOp",
+    "ExchangeType",
     "ExpectOp",
     "ForwardOp",
     "IndexOp",
@@ -87,6 +104,9 @@ __all__ = [
     "RingType",
     "RoleOp",
     "SendOp",
+    "StartArriveOp",
+    "StartOp",
+    "StartWaitOp",
     "StateOp",
     "StateType",
     "TurnPassOp",

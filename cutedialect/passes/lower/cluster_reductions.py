@@ -21,22 +21,19 @@ twice, and a CTA ends behind its last wait, when it has got all that others send
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 
 from xdsl.ir import Operation, SSAValue
 
-from cutedialect.dialects import cute, ptx
-from cutedialect.dialects.pipeline import RoleOp
-from cutedialect.dialects.walks import ops_of
-from cutedialect.passes.anchors import anchored
+from cutedialect.dialects import cute, pipeline, ptx
 
 from .addresses import Address, memory_op
-from .context import Context, array_class, number_name
+from .context import array_class, number_name
 from .elementwise import Fragment, convert
 from .lowering import Handler, KernelLowering
 from .reductions import combiner
-from .scalar_builder import Scalar, array_type
+from .scalar_builder import Scalar, ScalarBuilder, array_type
 
 _BARRIER_BYTES = 8
 # `st.async` moves four registers at once (PTX ISA 9.7.9.12).
@@ -47,80 +44,86 @@ _SLOT = _VECTOR * _WORD
 _AT_ONCE = 32
 
 
-SumOp = cute.ClusterSumOp | cute.ClusterScatterOp
-
-
 @dataclass(frozen=True)
-class ClusterSum:
-    """The offsets of a sum's two barriers, the CTAs that arrive at the second one, and the register
-    with the parity of their phase.
+class Exchange:
+    """The offsets of an exchange's barriers and of its room, the CTAs that arrive at the second
+    barrier, and the register with the parity of their phase, which one without readers lacks.
     """
 
     full: int
     empty: int
+    room: int
     readers: int
-    phase: SSAValue
+    phase: SSAValue | None
 
     @property
     def barriers(self) -> tuple[tuple[int, int], ...]:
         """The offsets of the barriers, with how many threads arrive at each."""
-        return (self.full, 1), (self.empty, self.readers)
+        full = self.full, 1
+        return (full, (self.empty, self.readers)) if self.readers else (full,)
+
+    def number(self, builder: ScalarBuilder) -> SSAValue:
+        """The parity of the phase that this exchange waits for next."""
+        return builder.value(0, "b32") if self.phase is None else builder.get(self.phase, 0)
+
+    def move_on(self, builder: ScalarBuilder, number: SSAValue) -> None:
+        assert self.phase is not None
+        builder.set(self.phase, 0, builder.pure("xor.b32", number, 1))
 
 
-@dataclass
-class ClusterReductions:
-    """The offsets of each reduction's barrier and of its room; whether the CTAs have met."""
-
-    places: dict[cute.ClusterReduceOp, tuple[int, int]] = field(default_factory=dict)
-    have_met: bool = False
-
-
-@anchored(cute.ClusterSumOp, cute.ClusterScatterOp, otherwise=dict)
-def prepare_sums(kernel: Operation, context: Context) -> dict[SumOp, ClusterSum]:
-    """Take memory for the barriers of every sum of a kernel."""
-    found: dict[SumOp, ClusterSum] = {}
-    for op in ops_of(kernel, cute.ClusterSumOp, cute.ClusterScatterOp):
-        full = context.smem.take(2 * _BARRIER_BYTES, _BARRIER_BYTES)
+def _exchange(self: KernelLowering, op: pipeline.ExchangeOp) -> None:
+    """Take memory for the barriers, and for the room of one that takes place once."""
+    context, readers = self.context, op.readers.value.data
+    full = context.smem.take((2 if readers else 1) * _BARRIER_BYTES, _BARRIER_BYTES)
+    room = 0 if op.bytes is None else context.smem.take(op.bytes.value.data, _SLOT)
+    phase = None
+    if readers:
         phase = context.registers("b32", 1)
         context.fill(phase, 0)
-        readers = op.count.value.data if isinstance(op, cute.ClusterScatterOp) else 1
-        found[op] = ClusterSum(full, full + _BARRIER_BYTES, readers, phase)
-    return found
+    made = Exchange(full, full + _BARRIER_BYTES, room, readers, phase)
+    self.exchanges[op.exchange] = made
+    self.unmade.append(made)
 
 
-@anchored(cute.ClusterReduceOp)
-def prepare_reductions(kernel: Operation, context: Context) -> ClusterReductions:
-    """Make the barriers of a kernel's reductions over clusters, and tell the cluster."""
-    builder, found = context.builder, ClusterReductions()
-    for op in ops_of(kernel, cute.ClusterReduceOp):
-        full = context.smem.take(_BARRIER_BYTES, _BARRIER_BYTES)
-        found.places[op] = full, context.smem.take(_SLOT * op.count.value.data, _SLOT)
-    if not found.places:
-        return found
+def _start_arrive(self: KernelLowering, _op: pipeline.StartArriveOp) -> None:
+    """Make the barriers of exchanges, and tell the cluster."""
+    context, builder = self.context, self.builder
+    barriers = [barrier for each in self.unmade for barrier in each.barriers]
+    self.unmade.clear()
 
     def make() -> None:
         base = builder.smem_base()
-        for full, _ in found.places.values():
-            builder.emit(ptx.MbarrierInitOp(base, 1, full))
+        for offset, count in barriers:
+            builder.emit(ptx.MbarrierInitOp(base, count, offset))
         builder.emit(ptx.FenceOp("mbarrier_init.release.cluster"))
 
     context.by_one_thread(make)
     # The fence has released the barriers, so the arrival need not (PTX ISA 9.7.13.5).
     builder.emit(ptx.ClusterArriveOp("relaxed.aligned"))
-    return found
 
 
-@anchored(cute.ClusterScatterOp)
-def leave(role: RoleOp, self: KernelLowering) -> None:
-    """At a role's end: the others have read what was sent, and arrive here no more."""
-    for op in ops_of(role, cute.ClusterScatterOp):
-        self.builder.at(op)
-        _wait_until_read(self, self.sums[op])
+def _start_wait(self: KernelLowering, _op: pipeline.StartWaitOp) -> None:
+    self.builder.emit(ptx.ClusterWaitOp("aligned"))
 
 
-def _wait_until_read(self: KernelLowering, made: ClusterSum) -> None:
+def _drain(self: KernelLowering, op: pipeline.ExchangeDrainOp) -> None:
+    """The others have read what was sent, and arrive here no more."""
+    _wait_until_read(self, self.exchanges[op.exchange])
+
+
+def _exchange_of(
+    self: KernelLowering, op: cute.ClusterSumOp | cute.ClusterScatterOp | cute.ClusterReduceOp
+) -> Exchange:
+    made = None if op.exchange is None else self.exchanges.get(op.exchange)
+    if made is None:
+        raise ValueError("expected the exchange by which CTAs do it (cute-expand-roles), got none")
+    return made
+
+
+def _wait_until_read(self: KernelLowering, made: Exchange) -> None:
     """All have read what was sent the last time, if anything was."""
     builder = self.builder
+    assert made.phase is not None
     before = builder.value(builder.pure("xor.b32", builder.get(made.phase, 0), 1), "b32")
     builder.emit(ptx.MbarrierWaitOp(builder.smem_base(), before, made.empty))
 
@@ -146,7 +149,7 @@ def _send(
     builder.emit(ptx.StAsyncOp(array, at, there, room, full, stride))
 
 
-def _tell(self: KernelLowering, made: ClusterSum, first: int, count: int) -> None:
+def _tell(self: KernelLowering, made: Exchange, first: int, count: int) -> None:
     """All threads have read their parts: tell so many CTAs, from rank `first` on."""
     builder = self.builder
     self.context.barrier()
@@ -162,7 +165,7 @@ def _tell(self: KernelLowering, made: ClusterSum, first: int, count: int) -> Non
 
 
 def _cluster_scatter(self: KernelLowering, op: cute.ClusterScatterOp) -> None:
-    builder, context, made = self.builder, self.context, self.sums[op]
+    builder, context, made = self.builder, self.context, _exchange_of(self, op)
     tile, type_ = self.fragment(op, op.acc), op.result.type
     count, (_, columns) = op.count.value.data, type_.shape
     base, rank = builder.smem_base(), builder.special("cluster_ctarank")
@@ -177,25 +180,25 @@ def _cluster_scatter(self: KernelLowering, op: cute.ClusterScatterOp) -> None:
     place = builder.total([builder.mul(rank, size), mine])
     for other, part in enumerate(parts):
         _send(self, part, other, [place], room, made.full, stride)
-    phase = builder.get(made.phase, 0)
+    phase = made.number(builder)
     builder.emit(ptx.MbarrierWaitOp(base, phase, made.full))
     total = context.registers(array_class(parts[0]), values)
     rooms = [room + other * size for other in range(count)]
     _add_parts(self, total, builder.smem(mine), rooms, stride, keeps=False)
     _tell(self, made, 0, count)
-    builder.set(made.phase, 0, builder.pure("xor.b32", phase, 1))
+    made.move_on(builder, phase)
     self.fragments[op.result] = Fragment(type_, total)
 
 
 def _cluster_sum(self: KernelLowering, op: cute.ClusterSumOp) -> None:
-    builder, context, made = self.builder, self.context, self.sums[op]
+    builder, context, made = self.builder, self.context, _exchange_of(self, op)
     array, others = self.fragment(op, op.acc).array, op.count.value.data - 1
     stride = _SLOT * context.threads
     size = stride * (_values(array) // _VECTOR)
     room = context.smem.take(others * size, 128)
     base, rank = builder.smem_base(), builder.special("cluster_ctarank")
     mine = builder.mul(builder.thread_index(), _SLOT)
-    phase = builder.get(made.phase, 0)
+    phase = made.number(builder)
     is_first = builder.equal(rank, 0)
 
     def add() -> None:
@@ -212,7 +215,7 @@ def _cluster_sum(self: KernelLowering, op: cute.ClusterSumOp) -> None:
         builder.emit(ptx.MbarrierWaitOp(base, phase, made.empty))
 
     context.when(is_first, add, send)
-    builder.set(made.phase, 0, builder.pure("xor.b32", phase, 1))
+    made.move_on(builder, phase)
     self.scalars[op.result] = is_first
 
 
@@ -256,14 +259,9 @@ def _values(array: SSAValue) -> int:
 def _cluster_reduce(self: KernelLowering, op: cute.ClusterReduceOp) -> None:
     if not isinstance(op.parent_op(), cute.KernelOp):
         raise ValueError("expected a reduction over a cluster outside of loops, branches and roles")
-    builder, context, made = self.builder, self.context, self.reductions
-    assert made is not None
-    if not made.have_met:
-        # What is loaded is on its way while the other CTAs of the cluster begin.
-        builder.emit(ptx.ClusterWaitOp("aligned"))
-        made.have_met = True
+    builder, context, made = self.builder, self.context, _exchange_of(self, op)
     source, count = self.fragment(op, op.source), op.count.value.data
-    (full, room), cls = made.places[op], array_class(source.array)
+    full, room, cls = made.full, made.room, array_class(source.array)
     element = context.registers(cls, _VECTOR)
     context.move(source.array, [0] * _VECTOR, element, range(_VECTOR))
     base = builder.smem_base()
@@ -272,7 +270,7 @@ def _cluster_reduce(self: KernelLowering, op: cute.ClusterReduceOp) -> None:
     thread = builder.thread_index()
     sends = builder.pure("setp.lt.u32", thread, count)
     context.when(sends, lambda: _send(self, element, thread, [mine], room, full))
-    builder.emit(ptx.MbarrierWaitOp(base, builder.value(0, "b32"), full))
+    builder.emit(ptx.MbarrierWaitOp(base, made.number(builder), full))
     parts = context.registers(cls, count)
     places = [Address(base, room + _SLOT * rank) for rank in range(count)]
     memory_op(context, ptx.LdOp, f"shared.{cls}", parts, places, range(count))
@@ -293,6 +291,10 @@ def _cluster_rank(self: KernelLowering, op: cute.ClusterRankOp) -> None:
 
 
 HANDLERS: dict[type[Operation], Handler] = {
+    pipeline.ExchangeOp: _exchange,
+    pipeline.ExchangeDrainOp: _drain,
+    pipeline.StartArriveOp: _start_arrive,
+    pipeline.StartWaitOp: _start_wait,
     cute.ClusterSumOp: _cluster_sum,
     cute.ClusterScatterOp: _cluster_scatter,
     cute.ClusterReduceOp: _cluster_reduce,

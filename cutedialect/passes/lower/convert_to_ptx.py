@@ -23,7 +23,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.atoms import Target, target
 from cutedialect.dialects import cute, ptx
-from cutedialect.dialects.cute_nvgpu import TmaDescriptorType
+from cutedialect.dialects.cute_nvgpu import TmaDescriptorType, WriteOnesOp
 from cutedialect.dialects.walks import holds, ops_of
 from cutedialect.layout import Dyn, flatten
 from cutedialect.passes.analysis.resource_plan import scratch_bytes
@@ -135,14 +135,13 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
     buffers = [each for each in op.body.block.ops if isinstance(each, cute.AllocSmemOp)]
     places = [place for each in buffers if (place := each.place) is not None]
     context.smem.used = max((place.stop for place in places), default=0)
-    unplaced = [each for each in buffers if each.place is None]
-    has_ones = any(each.sums is not None for each in ops_of(op, cute.GemmOp))
+    ones = [each.tile.owner for each in ops_of(op, WriteOnesOp)]
+    unplaced = [each for each in buffers if each.place is None and each not in ones]
     beside = max(_BARRIER_BYTES, _LEAST_BARRIER_BYTES + scratch_bytes(op))
-    if has_ones or _has_gaps(unplaced, chip.smem_per_cta - context.smem.used, beside):
-        # A tile of ones, barriers and what warps exchange leave no room for gaps.
+    if ones or _has_gaps(unplaced, chip.smem_per_cta - context.smem.used, beside):
+        # Tiles of ones, barriers and what warps exchange leave no room for gaps.
         for each in sorted(unplaced, key=lambda op: (-op.result.type.alignment, -op.bytes)):
             lowering.places[each] = context.smem.take(each.bytes, each.result.type.alignment)
-    lowering.reductions = cluster_reductions.prepare_reductions(op, context)
     lowering.run(op.body.block)
     smem, limit = context.smem.used, chip.smem_per_cta
     if smem > limit:

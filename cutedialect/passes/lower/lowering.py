@@ -14,8 +14,21 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.dialects import cute
-from cutedialect.dialects.cute_nvgpu import TmaDescriptorType, WgmmaWaitOp
-from cutedialect.dialects.pipeline import CreateOp, RoleOp
+from cutedialect.dialects.cute_nvgpu import (
+    ProxyFenceOp,
+    TmaDescriptorType,
+    TmemAddressOp,
+    TmemAllocOp,
+    WgmmaWaitOp,
+    WriteOnesOp,
+)
+from cutedialect.dialects.pipeline import (
+    CreateOp,
+    ExchangeOp,
+    RoleOp,
+    StartArriveOp,
+    StartOp,
+)
 
 from .context import Context, fail, register_class, register_count, scalar_class
 from .elementwise import Fragment
@@ -24,33 +37,31 @@ from .scalars import lower_scalar
 from .views import View, memref_view
 
 if TYPE_CHECKING:
-    from .cluster_reductions import ClusterReductions, ClusterSum, SumOp
+    from .cluster_reductions import Exchange
     from .indexed_tiles import IndexedTile
     from .rings import Ring, State
     from .tile_views import JoinedTile
     from .wgmma import FreshAccumulator
 
-_SETS_UP = (cute.AllocSmemOp, cute.AllocTmemOp, CreateOp, RoleOp)
+_SETS_UP = (
+    cute.AllocSmemOp, cute.AllocTmemOp, CreateOp, RoleOp, ExchangeOp, StartOp, StartArriveOp,
+    TmemAllocOp, TmemAddressOp, WriteOnesOp, ProxyFenceOp,
+)  # fmt: skip
 Handler = Callable[["KernelLowering", Any], object]
 """Lowers one op; what it has become is kept in the lowering."""
 
 
 @dataclass
 class TensorPlan:
-    """Columns of tensor memory that are taken, by how many CTAs together, the first one of each
-    buffer, the place in shared memory where the address of the kernel's first one is, that address,
-    and the addresses of tiles in it; the roles that load from it, and the named barrier at which
-    they meet if they are several.
+    """Columns of tensor memory that buffers take, the first one of each, the place in shared memory
+    where the address of the kernel's first one is, that address, and the addresses of tiles in it.
     """
 
     used: int = 0
-    group: int = 1
     offsets: dict[SSAValue, int] = field(default_factory=dict)
     slot: int = 0
     base: Scalar = 0
     tiles: dict[SSAValue, Scalar] = field(default_factory=dict)
-    readers: list[RoleOp] = field(default_factory=list)
-    barrier: int = 0
 
 
 @dataclass(frozen=True)
@@ -83,8 +94,11 @@ class KernelLowering:
         self.rings: dict[SSAValue, Ring] = {}
         self.states: dict[SSAValue, State] = {}
         self.barriers: dict[SSAValue, tuple[SSAValue, int]] = {}
-        self.sums: dict[SumOp, ClusterSum] = {}
-        self.reductions: ClusterReductions | None = None
+        self.exchanges: dict[SSAValue, Exchange] = {}
+        # Those whose barriers no thread has made yet.
+        self.unmade: list[Exchange] = []
+        # The named barriers at which several roles meet, by their names.
+        self.meetings: dict[tuple[str, ...], int] = {}
         # Whether a thread has an element of a tile of conditions that holds, where that is known
         # without the tile.
         self.tests: dict[SSAValue, Scalar] = {}

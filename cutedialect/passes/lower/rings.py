@@ -61,17 +61,12 @@ class State:
         builder.emit(ptx.MbarrierWaitOp(address, builder.value(phase, "b32"), first))
 
 
-def initialize(
-    self: KernelLowering,
-    maps: Sequence[SSAValue],
-    others: Sequence[tuple[int, int]] = (),
-    publishes: bool = False,
-) -> None:
-    """One thread makes all barriers, then every thread that may use them knows, and, if that
-    `publishes` more, what others have written to shared memory. The `others` are offsets, each with
-    how many threads arrive there, maybe of other CTAs.
-    """
+def _start(self: KernelLowering, op: pipeline.StartOp) -> None:
+    """One thread makes all barriers, then every thread that may use them knows."""
     builder, rings = self.builder, self.rings.values()
+    maps = [map_ for arg, map_ in self.maps.items() if arg.first_use is not None]
+    others = [barrier for each in self.unmade for barrier in each.barriers]
+    self.unmade.clear()
 
     def make() -> None:
         for map_ in maps:
@@ -88,9 +83,9 @@ def initialize(
         builder.emit(ptx.FenceOp("mbarrier_init.release.cluster"))
 
     self.context.by_one_thread(make)
-    if others or any(ring.op.is_shared for ring in rings):
+    if op.cluster is not None:
         # The fence has released the barriers, so the arrival need not (PTX ISA 9.7.13.5).
-        builder.emit(ptx.ClusterArriveOp("aligned" if publishes else "relaxed.aligned"))
+        builder.emit(ptx.ClusterArriveOp("aligned" if op.shows else "relaxed.aligned"))
         builder.emit(ptx.ClusterWaitOp("aligned"))
     else:
         builder.emit(ptx.BarSyncOp())
@@ -336,6 +331,7 @@ def _peer(builder: ScalarBuilder, lane: Scalar, peers: Sequence[tuple[int, int]]
 
 
 HANDLERS: dict[type[Operation], Handler] = {
+    pipeline.StartOp: _start,
     pipeline.CreateOp: _create,
     pipeline.StateOp: _state,
     pipeline.IndexOp: _index,

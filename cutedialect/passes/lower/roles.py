@@ -1,8 +1,7 @@
-"""Roles and the life of barriers: which warps run which part, with which registers, that every
-mbarrier exists before its first use and until its last, and where threads meet, take turns or wait
-for their copies and multiplies. Scalar code and views that only what follows a loop of a role needs
-move behind it: there they overlap with multiplies that are still at work, where before the loop
-everything would wait for them.
+"""Roles: which warps run which part, with which registers, and where threads meet, take turns or
+wait for their copies and multiplies. Scalar code and views that only what follows a loop of a role
+needs move behind it: there they overlap with multiplies that are still at work, where before the
+loop everything would wait for them.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from cutedialect.atoms import REGISTER_FILE, WARP_SIZE, target
 from cutedialect.dialects import cute, cute_nvgpu, pipeline, ptx
 from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.pipeline import RoleOp
+from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.rewriting import block_of
 
-from . import cluster_reductions, tensor_memory
 from .addresses import Address, memory_op
 from .context import Team
 from .lowering import Handler, KernelLowering
-from .rings import initialize, is_even_cta
+from .rings import is_even_cta
 from .scalar_builder import Scalar, ScalarBuilder, array_type
 from .wgmma import write_ones
 
@@ -33,20 +32,13 @@ _MOST_TIED = 8
 
 
 def _role(self: KernelLowering, op: RoleOp) -> None:
-    """The first role lowers all of them, side by side; the barriers are made before."""
+    """The first role lowers all of them, side by side."""
     context, builder = self.context, self.builder
     roles = [each for each in block_of(op).ops if isinstance(each, RoleOp)]
     self.done.update(roles)
-    used = [map_ for arg, map_ in self.maps.items() if arg.first_use is not None]
-    self.tensor.group = 2 if any(role.pair is not None for role in roles) else 1
-    if self.tensor.used:
-        tensor_memory.begin(self, roles)
-    self.sums = cluster_reductions.prepare_sums(self.kernel, context)
-    others = [barrier for each in self.sums.values() for barrier in each.barriers]
-    write_ones(self.kernel, context)
-    initialize(self, used, others, publishes=bool(context.ones))
-    if self.tensor.used:
-        tensor_memory.ready(self)
+    for each in ops_of(self.kernel, cute.BarrierOp):
+        if each.roles is not None:
+            _meeting_of(self, each)
     context.wait_for_launch()
     # What ptxas gives a kernel of this block size to start with (PTX ISA 9.7.19.5).
     entry = min(255, REGISTER_FILE // (context.threads * context.resident)) // 8 * 8
@@ -141,9 +133,6 @@ def _play(self: KernelLowering, role: RoleOp) -> None:
     block = role.body.block
     sink_past_loops(block)
     self.run(block)
-    cluster_reductions.leave(role, self)
-    if role in self.tensor.readers:
-        tensor_memory.end(self, role)
 
 
 def sink_past_loops(block: Block) -> None:
@@ -181,7 +170,24 @@ def _number(attribute: IntegerAttr | None) -> int | None:
 
 
 def _barrier(self: KernelLowering, op: cute.BarrierOp) -> None:
-    self.context.barrier(_number(op.warps))
+    context, builder = self.context, self.builder
+    if op.cluster is not None:
+        # Threads that have ended count as arrived (PTX ISA 9.7.13.3).
+        builder.emit(ptx.ClusterArriveOp())
+        builder.emit(ptx.ClusterWaitOp())
+    elif op.roles is not None:
+        builder.emit(ptx.BarSyncOp(*_meeting_of(self, op)))
+    else:
+        context.barrier(_number(op.warps))
+
+
+def _meeting_of(self: KernelLowering, op: cute.BarrierOp) -> tuple[int, int]:
+    """The named barrier at which roles meet, and how many threads do."""
+    names, roles = op.role_names, ops_of(self.kernel, RoleOp)
+    if names not in self.meetings:
+        self.meetings[names] = self.context.take_barriers(1)
+    warps = sum(len(role.warp_range) for role in roles if role.role.data in names)
+    return self.meetings[names], WARP_SIZE * warps
 
 
 def _instance(self: KernelLowering, op: pipeline.InstanceOp) -> None:
@@ -221,6 +227,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     pipeline.TurnWaitOp: _turn,
     pipeline.TurnPassOp: _turn,
     cute.BarrierOp: _barrier,
+    cute_nvgpu.WriteOnesOp: write_ones,
     cute_nvgpu.WgmmaFenceOp: _emits(lambda op: ptx.WgmmaFenceOp()),
     cute_nvgpu.WgmmaCommitOp: _emits(lambda op: ptx.WgmmaCommitOp()),
     cute_nvgpu.WgmmaWaitOp: _wgmma_wait,

@@ -1,5 +1,5 @@
-"""Tensor memory: its plan and allocation, `tcgen05.mma`, loads and stores. One warp takes all
-columns before the roles part, and one of the role that reads them gives them back at its end.
+"""Tensor memory: its plan, one warp that takes all columns before the roles part and one that gives
+them back, `tcgen05.mma`, loads and stores.
 """
 
 from __future__ import annotations
@@ -10,10 +10,16 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from cutedialect.atoms import WARP_SIZE
 from cutedialect.atoms.tmem_copy_atoms import unit_places
-from cutedialect.atoms.tmem_layouts import COLUMNS, LANE, WARP_LANES, allocation
-from cutedialect.dialects import cute, pipeline, ptx
-from cutedialect.dialects.cute_nvgpu import Sm100MmaType, TmemLoadType, TmemStoreType
-from cutedialect.dialects.walks import ops_of
+from cutedialect.atoms.tmem_layouts import COLUMNS, LANE, WARP_LANES
+from cutedialect.dialects import cute, ptx
+from cutedialect.dialects.cute_nvgpu import (
+    Sm100MmaType,
+    TmemAddressOp,
+    TmemAllocOp,
+    TmemDeallocOp,
+    TmemLoadType,
+    TmemStoreType,
+)
 from cutedialect.layout import flatten
 
 from .elementwise import Fragment
@@ -37,28 +43,29 @@ def _alloc(self: KernelLowering, op: cute.AllocTmemOp) -> None:
         raise ValueError(f"expected at most {COLUMNS} columns of tensor memory, got {plan.used}")
 
 
-def begin(self: KernelLowering, roles: Sequence[pipeline.RoleOp]) -> None:
-    """The first warp takes the columns; a barrier has to follow before `ready`."""
+def _take(self: KernelLowering, op: TmemAllocOp) -> None:
+    """The first warp takes the columns."""
     plan, builder = self.tensor, self.builder
-    plan.readers = [
-        role
-        for role in roles
-        if any(isinstance(op.atom, TmemLoadType) for op in ops_of(role, cute.CopyOp))
-    ]
-    if len(plan.readers) > 1:
-        plan.barrier = self.context.take_barriers(1)
+    columns, group = op.columns.value.data, _ctas(op)
+    if columns < plan.used:
+        raise ValueError(f"expected at least the {plan.used} columns of all buffers, got {columns}")
     plan.slot = self.context.smem.take(4, 4)
 
     def take() -> None:
         base = builder.smem_base()
-        builder.emit(ptx.TmemAllocOp(base, allocation(plan.used), plan.group, plan.slot))
-        builder.emit(ptx.TmemRelinquishOp(plan.group))
+        builder.emit(ptx.TmemAllocOp(base, columns, group, plan.slot))
+        builder.emit(ptx.TmemRelinquishOp(group))
 
     self.context.when(builder.equal(builder.warp_index(), 0), take)
 
 
-def ready(self: KernelLowering) -> None:
-    """Behind the barrier every thread reads where the columns are."""
+def _ctas(op: TmemAllocOp | TmemDeallocOp) -> int:
+    """How many CTAs take or give back columns together."""
+    return 1 if op.pair is None else 2
+
+
+def _find(self: KernelLowering, _op: TmemAddressOp) -> None:
+    """Every thread reads where the columns are."""
     plan, builder = self.tensor, self.builder
     load = ptx.LdScalarOp("shared.b32", builder.smem_base(), plan.slot, "b32")
     plan.base = builder.uniform(builder.result(load))
@@ -73,26 +80,11 @@ def _word(type_: cute.MemRefType, offset: int) -> int:
     return lane * LANE + column // packed
 
 
-def end(self: KernelLowering, role: pipeline.RoleOp) -> None:
-    """When all roles that read what was multiplied have done so, one gives the columns back."""
-    plan, builder = self.tensor, self.builder
-    builder.emit(ptx.Tcgen05FenceOp("before_thread_sync"))
-    if plan.barrier:
-        threads = WARP_SIZE * sum(len(each.warp_range) for each in plan.readers)
-        builder.emit(ptx.BarSyncOp(plan.barrier, threads))
-        if role is not plan.readers[0]:
-            return
-    if plan.group == 2:
-        # A pair gives its columns back together, so that the other CTA has read them too; threads
-        # that have exited count as arrived (PTX ISA 9.7.13.3).
-        builder.emit(ptx.ClusterArriveOp())
-        builder.emit(ptx.ClusterWaitOp())
-    elif not plan.barrier:
-        self.context.barrier()
-    builder.emit(ptx.Tcgen05FenceOp("after_thread_sync"))
-
-    base = builder.value(plan.base, "b32")
-    give_back = ptx.TmemDeallocOp(base, allocation(plan.used), plan.group)
+def _give_back(self: KernelLowering, op: TmemDeallocOp) -> None:
+    """The first warp of the role gives the columns back."""
+    builder = self.builder
+    base = builder.value(self.tensor.base, "b32")
+    give_back = ptx.TmemDeallocOp(base, op.columns.value.data, _ctas(op))
     is_first = builder.equal(self.context.warp_index(), 0)
     self.context.when(is_first, lambda: builder.emit(give_back))
 
@@ -267,4 +259,9 @@ def _groups(fragment: Fragment) -> list[tuple[int, int, int]]:
     return found
 
 
-HANDLERS: dict[type[Operation], Handler] = {cute.AllocTmemOp: _alloc}
+HANDLERS: dict[type[Operation], Handler] = {
+    cute.AllocTmemOp: _alloc,
+    TmemAllocOp: _take,
+    TmemAddressOp: _find,
+    TmemDeallocOp: _give_back,
+}

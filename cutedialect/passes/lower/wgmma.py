@@ -12,7 +12,7 @@ the descriptor's leading offset leads from each step of the depth.
 
     start of step k of B + leading offset(k) = the tile of ones
 
-Threads write it before the roles begin, and nobody does later.
+Threads write it before the roles begin (`cute_nvgpu.write_ones`), and nobody does later.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import BFloat16Type, Float16Type
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from cutedialect.allocation import ONES_BYTES
 from cutedialect.atoms.matrix_descriptor import (
     MatrixDescriptor,
     matrix_descriptor,
@@ -33,12 +33,11 @@ from cutedialect.atoms.matrix_descriptor import (
 )
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects import ptx
-from cutedialect.dialects.cute import FillOp, GemmOp, element_of, memref_of
-from cutedialect.dialects.cute_nvgpu import Sm90MmaType, WgmmaFenceOp
-from cutedialect.dialects.walks import ops_ahead, ops_of
+from cutedialect.dialects.cute import FillOp, GemmOp, memref_of
+from cutedialect.dialects.cute_nvgpu import Sm90MmaType, WgmmaFenceOp, WriteOnesOp
+from cutedialect.dialects.walks import ops_ahead
 from cutedialect.layout import Layout, coalesce
 from cutedialect.passes.analysis.smem_layouts import in_order
-from cutedialect.passes.anchors import anchored
 from cutedialect.passes.rewriting import block_of
 
 from .addresses import Address, memory_op, tile_address
@@ -47,14 +46,15 @@ from .elementwise import Fragment, as_operand
 from .scalar_builder import Scalar
 from .views import View
 
+if TYPE_CHECKING:
+    from .lowering import KernelLowering
+
 _ADDRESS_BITS = 0x3FFF
 # Lanes that hold a row of A together.
 _QUAD = 4
 # Two ones in a register.
 _PAIRS = {BFloat16Type: 0x3F803F80, Float16Type: 0x3C003C00}
 _VECTOR, _WORDS = 16, 4
-# Any lines do: a swizzle exchanges vectors of a line.
-_LINE = 128
 # Where the leading offset stands in a descriptor, and its bits.
 _LEADING, _BITS = 16, 0x3FFF
 
@@ -206,32 +206,35 @@ def _operand(
     return found, described.major, addends
 
 
-@anchored(marks=("sums",))
-def write_ones(kernel: Operation, context: Context) -> None:
-    """Take memory behind all buffers for the ones of a kernel's multiplies, and write them."""
-    gemms = [op for op in ops_of(kernel, GemmOp) if op.sums is not None]
-    builder = context.builder
-    for element in dict.fromkeys(element_of(op.a.type) for op in gemms):
-        place = context.smem.take(ONES_BYTES, _LINE)
-        context.ones[element] = place
-        thread = builder.special("tid.x")
-        ones = context.registers("b32", _WORDS)
-        context.fill(ones, _PAIRS[type(element)])
-        at = Address(builder.smem(builder.mul(thread, _VECTOR)), place)
+def write_ones(self: KernelLowering, op: WriteOnesOp) -> None:
+    """Write the ones of multiplies of a type of elements."""
+    context, builder, type_ = self.context, self.builder, memref_of(op.tile)
+    place = self.view(op, op.tile).root
+    assert isinstance(place, int)
+    context.ones[type_.element] = place
+    thread = builder.special("tid.x")
+    ones = context.registers("b32", _WORDS)
+    context.fill(ones, _PAIRS[type(type_.element)])
+    at = Address(builder.smem(builder.mul(thread, _VECTOR)), place)
 
-        def write(ones: SSAValue = ones, at: Address = at) -> None:
-            memory_op(context, ptx.StOp, "shared.v4.b32", ones, [at], range(_WORDS))
-            builder.emit(ptx.FenceOp("proxy.async.shared::cta"))
+    def write() -> None:
+        memory_op(context, ptx.StOp, "shared.v4.b32", ones, [at], range(_WORDS))
 
-        context.when(builder.pure("setp.lt.u32", thread, ONES_BYTES // _VECTOR), write)
+    size = type_.layout.size() * type_.bits // 8
+    context.when(builder.pure("setp.lt.u32", thread, size // _VECTOR), write)
 
 
 def _beside_ones(
     context: Context, element: Attribute, chunk: Scalar, described: MatrixDescriptor
 ) -> SSAValue:
     """The descriptor of B with ones behind its columns, for a start in units of 16 bytes."""
-    builder = context.builder
-    base = builder.total([builder.smem_base(), context.ones[element]])
+    builder, place = context.builder, context.ones.get(element)
+    if place is None:
+        raise ValueError(
+            f"expected cute_nvgpu.write_ones of elements of {element} in front of a multiply with "
+            "sums, got none"
+        )
+    base = builder.total([builder.smem_base(), place])
     ones = builder.pure("shr.u32", base, _VECTOR.bit_length() - 1)
     leading = builder.pure("and.b32", builder.sub(ones, chunk), _BITS)
     low = builder.pure("or.b32", builder.pure("shl.b32", leading, _LEADING), chunk)

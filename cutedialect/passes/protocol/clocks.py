@@ -3,7 +3,7 @@ of a buffer that compares them.
 
 A clock is a list: how far its team knows each column, and then how far it knows them through the
 async proxy. A column is a team, the tensor core or the `cp.async` of a team, the accesses of its
-threads to tensor memory, or the bulk loads of a ring.
+threads to tensor memory, the bulk loads of a ring, or what all threads do in front of the roles.
 """
 
 from __future__ import annotations
@@ -60,6 +60,9 @@ class Team:
         self.unfenced: dict[int, Event] = {}
         self.multiplies = 0
         self.copies = 0
+        # Whether its mbarriers are made; and by exchange what other CTAs have not told it yet.
+        self.has_started = False
+        self.sent: dict[int, Event] = {}
         self.waits_for: Event | None = None
 
     def step(self) -> int:

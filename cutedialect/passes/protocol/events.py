@@ -71,6 +71,16 @@ class Does(Enum):
     CLAIM = "claim"
     GATHER = "gather"
     """All threads meet, with those of other CTAs; one of the CTAs goes on in a way of its own."""
+    LEAVE = "leave"
+    """Waits until other CTAs have read what this one sent."""
+    START = "start"
+    """Makes mbarriers; all threads of the CTA or cluster meet."""
+    TAKE = "take"
+    """Takes columns of tensor memory."""
+    FIND = "find"
+    """Finds where they are."""
+    GIVE_BACK = "give back"
+    """Gives them back."""
 
     __hash__ = object.__hash__
 
@@ -170,10 +180,19 @@ ROWS: dict[type[Operation], Row] = {
     cute_nvgpu.ProxyFenceOp: Row("9.7.13.4", does=Does.PROXY_FENCE),
     cute_nvgpu.Tcgen05FenceOp: Row("9.7.16.6.3", does=Does.TENSOR_FENCE),
     cute_nvgpu.FenceTensorMapsOp: Row("9.7.13.14"),
+    cute_nvgpu.WriteOnesOp: Row("9.7.9.11", writes=("tile",)),
+    cute_nvgpu.TmemAllocOp: Row("9.7.16.7.1", does=Does.TAKE),
+    cute_nvgpu.TmemAddressOp: Row("9.7.9.8", does=Does.FIND),
+    cute_nvgpu.TmemDeallocOp: Row("9.7.16.7.1", does=Does.GIVE_BACK),
     cute.BarrierOp: Row("9.7.13.1", does=Does.BARRIER),
     # Rings of mbarriers.
     pipeline.CreateOp: Row("9.7.13.15", does=Does.MAKES),
     pipeline.StateOp: _MAKES,
+    pipeline.StartOp: Row("9.7.13.15", does=Does.START),
+    pipeline.StartArriveOp: Row("9.7.13.3"),
+    pipeline.StartWaitOp: Row("9.7.13.3", does=Does.START),
+    pipeline.ExchangeOp: Row("9.7.13.15", does=Does.MAKES),
+    pipeline.ExchangeDrainOp: Row("9.7.13.15", does=Does.LEAVE),
     pipeline.AdvanceOp: Row("", does=Does.ADVANCE),
     pipeline.ProducerAcquireOp: Row("9.7.13.15", does=Does.ACQUIRE),
     pipeline.ExpectOp: Row("9.7.13.15", does=Does.EXPECT),

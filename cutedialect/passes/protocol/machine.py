@@ -70,7 +70,10 @@ class Machine:
     def __post_init__(self) -> None:
         skeleton = self.skeleton
         count = len(skeleton.teams)
-        columns = 4 * count + len(skeleton.rings)
+        columns = 4 * count + len(skeleton.rings) + 1
+        # What threads do in front of the roles, whichever they have then: its column, how much that
+        # is, and how much of it a proxy fence has followed.
+        self.entry, self.entered_with, self.fenced_with = columns - 1, 0, 0
         slots: list[Any] = [0] * skeleton.slots
         for slot, constant in skeleton.constants.items():
             slots[slot] = constant
@@ -87,6 +90,8 @@ class Machine:
             for name, is_tensor_memory in skeleton.arenas
         ]
         self.sent: dict[tuple[int, int], Any] = {}
+        # What has taken tensor memory that nobody has given back.
+        self.taken: Event | None = None
         self.meetings: dict[Any, Clock] = {}
         self.tokens: dict[Any, list[Clock]] = {}
         self.blocked: dict[int, Event] = {}
@@ -145,6 +150,8 @@ class Machine:
                 if node.pred >= 0 and not number(slots[node.pred]):
                     self.absent(team, node)
                     continue
+                if node.is_of_cta and team.column:
+                    continue  # All threads of the CTA do it, once.
                 if self.trace is not None:
                     self.trace(team, node)
                 perform = PERFORM[node.does]
@@ -284,6 +291,13 @@ class Machine:
                         f"role '{team.name}' ends while its {engine.value} is at work: expected a "
                         "wait for its group in front of the end",
                     )
+            for event in team.sent.values():
+                self.report(
+                    findings.PENDING,
+                    event,
+                    f"role '{team.name}' ends while other CTAs read what it sent, and tell a CTA "
+                    "that may have ended: expected pipeline.exchange_drain at its end",
+                )
             for waits in team.forwards.values():
                 for event in waits.values():
                     self.report(
@@ -292,6 +306,13 @@ class Machine:
                         f"role '{team.name}' of the other CTA of the pair waits for ever: expected "
                         "pipeline.forward behind this wait",
                     )
+        if self.taken is not None:
+            self.report(
+                findings.PENDING,
+                self.taken,
+                "takes tensor memory that no role gives back: expected cute_nvgpu.tmem_dealloc at "
+                "the end of one that loads from it",
+            )
         for ring in self.rings:
             self.left_over(ring)
 

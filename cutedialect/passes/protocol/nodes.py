@@ -73,7 +73,8 @@ def place_of(touch: Touch, slots: list[Any], number: Callable[[Any], int]) -> in
 class Event:
     """What an op does: accesses, registers (by number) that asynchronous multiplies use, and how it
     synchronizes. Its `coordinates` say where its role is: the slots of its states of each ring, by
-    its number, and of the trip of each loop around it, by that slot's number below zero.
+    its number, and of the trip of each loop around it, by that slot's number below zero. What comes
+    in front of the roles `is_of_cta`: all threads of the CTA do it, whatever role they have then.
     """
 
     op: Operation
@@ -89,6 +90,10 @@ class Event:
     warps: int = 0
     is_read: bool = False
     is_before: bool = False
+    is_of_cta: bool = False
+    shows: bool = True
+    exchange: int = -1
+    role_names: tuple[str, ...] = ()
     value: int = -1
     result: int = -1
     coordinates: tuple[tuple[int, tuple[int, ...]], ...] = ()

@@ -4,8 +4,8 @@ messages and turns. What says False cannot go on yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from . import findings
 from .clocks import Access, Clock, Team
@@ -25,7 +25,11 @@ def perform_accesses(machine: Machine, team: Team, event: Event) -> bool:
         case Engine.THREADS:
             if event.reads or event.writes:
                 machine.registers(team, event)
-            if event.touches:
+            if event.is_of_cta:
+                team.step()
+                machine.entered_with += 1
+                machine.touch(team, event, True, machine.entry, machine.entered_with)
+            elif event.touches:
                 machine.touch(team, event, True, team.column, team.step())
         case Engine.CP_ASYNC:
             team.copies += 1
@@ -115,6 +119,8 @@ def _is_shut(barrier: MBarrier, rounds: int) -> bool:
 def _await(machine: Machine, team: Team, event: Event, barrier: MBarrier, rounds: int) -> bool:
     """Wait until `rounds` phases are complete, by the parity of the last of them."""
     ring = machine.rings[event.ring]
+    if not team.has_started:
+        _report_unmade(machine, event, ring.name)
     if _is_shut(barrier, rounds):
         machine.blocked[team.column] = event
         return False
@@ -130,6 +136,14 @@ def _await(machine: Machine, team: Team, event: Event, barrier: MBarrier, rounds
     if barrier.clock is not None:
         team.learn(barrier.clock)
     return True
+
+
+def _report_unmade(machine: Machine, event: Event, name: str) -> None:
+    machine.report(
+        findings.STUCK,
+        event,
+        f"waits at a barrier of {name} that no thread has made: expected pipeline.start in front",
+    )
 
 
 def _acquire(machine: Machine, team: Team, event: Event) -> bool:
@@ -249,6 +263,14 @@ def _advance(machine: Machine, team: Team, event: Event) -> bool:
 
 
 def _barrier(machine: Machine, team: Team, event: Event) -> bool:
+    if event.role_names:
+        roles = machine.skeleton.roles
+        others = [
+            other
+            for other in machine.teams
+            if other.role >= 0 and roles[other.role].role.data in event.role_names
+        ]
+        return _meet(machine, team, event, event.role_names, others)
     others = [
         other
         for other in machine.teams
@@ -257,21 +279,64 @@ def _barrier(machine: Machine, team: Team, event: Event) -> bool:
     if len(others) == 1 or (event.warps and event.warps <= team.warps):
         team.meet(event.warps)
         return True
-    # Teams that take turns meet as one role, each time anew.
-    key = team.role, team.instance
-    if not team.counts.get("meets"):
-        team.counts["meets"] = 1
-        team.counts["met"] = team.counts.get("met", 0) + 1
-        team.meet(0)
-        machine.meetings[key, team.counts["met"], team.column] = team.published()
-    places = [(key, team.counts["met"], other.column) for other in others]
+    # Teams that take turns meet as one role.
+    return _meet(machine, team, event, (team.role, team.instance), others)
+
+
+def _meet(machine: Machine, team: Team, event: Event, key: Any, others: Sequence[Team]) -> bool:
+    """Teams meet at a barrier, each time anew; where that `shows` it, they see what all wrote."""
+    counts = team.counts
+    if not counts.get(("meets", key)):
+        _come(machine, team, event, key)
+    places = [(key, counts["met", key], other.column) for other in others]
     if not all(place in machine.meetings for place in places):
         machine.blocked[team.column] = event
         return False
-    team.counts["meets"] = 0
+    counts["meets", key] = 0
     team.step()
-    for place in places:
+    for place in places if event.shows else ():
         team.learn(machine.meetings[place])
+    return True
+
+
+def _come(machine: Machine, team: Team, event: Event, key: Any) -> None:
+    """A team comes to a barrier."""
+    counts = team.counts
+    counts["meets", key] = 1
+    counts["met", key] = counts.get(("met", key), 0) + 1
+    if event.shows:
+        team.meet(0)
+    machine.meetings[key, counts["met", key], team.column] = team.published()
+
+
+def _start(machine: Machine, team: Team, event: Event) -> bool:
+    if not team.has_started:
+        # Roles begin in their order, whichever comes last.
+        team.has_started = True
+        _come(machine, team, event, "start")
+        machine.blocked[team.column] = event
+        return False
+    if not _meet(machine, team, event, "start", machine.teams):
+        return False
+    if event.shows:
+        team.clock[machine.entry] = machine.entered_with
+        fenced = team.columns + machine.entry
+        team.clock[fenced] = max(team.clock[fenced], machine.fenced_with)
+    return True
+
+
+def _take(machine: Machine, team: Team, event: Event) -> bool:
+    machine.taken = event
+    return perform_accesses(machine, team, event)
+
+
+def _give_back(machine: Machine, team: Team, event: Event) -> bool:
+    machine.taken = None
+    return perform_accesses(machine, team, event)
+
+
+def _leave(machine: Machine, team: Team, event: Event) -> bool:
+    team.sent.pop(event.exchange, None)
     return True
 
 
@@ -282,14 +347,20 @@ def _gather(machine: Machine, team: Team, event: Event) -> bool:
         # Who is alone is the last one, and meets nobody.
         team.slots[event.result] = 1
         return True
+    if event.exchange >= 0 and not team.has_started:
+        _report_unmade(machine, event, "an exchange")
     if not _barrier(machine, team, event):
         return False
+    if event.count:
+        team.sent[event.exchange] = event
     if event.result >= 0:
         team.slots[event.result] = ("condition", event.op.name)
     return True
 
 
 def _fence(machine: Machine, team: Team, event: Event) -> bool:
+    if not team.has_started:
+        machine.fenced_with = machine.entered_with
     team.fence()
     return True
 
@@ -417,6 +488,11 @@ PERFORM: dict[Does, Callable[[Machine, Team, Event], bool]] = {
     Does.TURN_PASS: _turn_pass,
     Does.CLAIM: _claim,
     Does.GATHER: _gather,
+    Does.LEAVE: _leave,
+    Does.START: _start,
+    Does.TAKE: _take,
+    Does.FIND: perform_accesses,
+    Does.GIVE_BACK: _give_back,
     Does.PROXY_FENCE: _fence,
     Does.GROUP_COMMIT: _close,
     Does.GROUP_WAIT: _close_wait,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from xdsl.dialects import scf
-from xdsl.ir import Block, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from cutedialect.dialects import cute, cute_nvgpu, pipeline
 from cutedialect.dialects.cute import FragmentType, MemRefType
@@ -113,6 +113,12 @@ class _Extraction:
         self.states: dict[SSAValue, tuple[int, int]] = {}
         self.stages: dict[SSAValue, Stage] = {}
         self.barriers: dict[SSAValue, tuple[int, int]] = {}
+        self.exchanges: dict[SSAValue, int] = {}
+        # Tiles of ones by the type of their elements.
+        self.ones: dict[Attribute, View] = {}
+        # The arena of the word that says where tensor memory is.
+        self.address = -1
+        self.has_roles = False
         self.registers: dict[SSAValue, int] = {}
         self.needed: set[SSAValue] = set()
         # Coordinates of the place that is looked at: states by their rings, and loops around it.
@@ -128,6 +134,7 @@ class _Extraction:
         ops = list(walk(self.kernel.body))
         self._find_registers(ops)
         self._find_arenas(ops)
+        self.has_roles = any(type(op) is pipeline.RoleOp for op in ops)
         self.needed = needed_in(ops)
         self.found.units = units_of(ops)
         self.found.varied = varied_in(ops)
@@ -202,6 +209,11 @@ class _Extraction:
                 at = self._arena(op) if under is None else under
                 granules = Granules(type_.bits, type_.bits, True)
                 self.views[op.result] = View(at, type_.layout, granules, 0, ())
+            elif type(op) is cute_nvgpu.TmemAllocOp:
+                self.address = len(self.found.arenas)
+                self.found.arenas.append(("the address of tensor memory", False))
+            elif type(op) is cute_nvgpu.WriteOnesOp and op.tile in self.views:
+                self.ones[_type(op.tile).element] = self.views[op.tile]
 
     def _find_item_stages(self, ops: Sequence[Operation]) -> None:
         """How many stages the rings have that move on by one for each work item, or for some."""
@@ -352,6 +364,9 @@ class _Extraction:
             self.rings[op.ring] = len(self.found.rings)
             self.found.rings.append(plan_of(op, self.found.cluster))
             return None
+        if isinstance(op, pipeline.ExchangeOp):
+            self.exchanges[op.exchange] = len(self.exchanges)
+            return None
         assert isinstance(op, pipeline.StateOp)
         slot = self.slot(op.state)
         ring = self.rings[op.ring]
@@ -432,17 +447,43 @@ class _Extraction:
             for value in values
             if (touch := self._touch(op, row, value, writes)) is not None
         )
+        event.touches += self._beside(op, row)
         if event.touches:
             event.coordinates = (
                 *((ring, tuple(slots)) for ring, slots in self.positions.items()),
                 *self.loops,
             )
+            event.is_of_cta = self.has_roles and self.role < 0
             self.touching.append(event)
         if event.does in (Does.NOTHING, Does.GIVES) and not (
             event.touches or event.reads or event.writes
         ):
             return None
         return event
+
+    def _beside(self, op: Operation, row: Row) -> tuple[Touch, ...]:
+        """What an op touches that is no operand of it: the ones that add up rows, the address of
+        tensor memory, and, where that is given back, all of it.
+        """
+        if isinstance(op, cute.GemmOp) and op.sums is not None and row.engine is Engine.WGMMA:
+            ones = self.ones.get(cute.element_of(op.a.type))
+            if ones is None:
+                raise Undecided(op, "the tile of ones that it reads is not known")
+            mask = regions.whole(ones.layout, ones.granules)
+            return (Touch(ones.arena, mask, None, ones.start, (), False),)
+        if row.does in (Does.TAKE, Does.FIND):
+            if self.address < 0:
+                raise Undecided(op, "nothing takes tensor memory")
+            return (Touch(self.address, 1, None, 0, (), row.does is Does.TAKE),)
+        if row.does is not Does.GIVE_BACK:
+            return ()
+        masks: dict[int, int] = {}
+        for view in self.views.values():
+            if self.found.arenas[view.arena][1] and not view.terms:
+                mask = regions.whole(view.layout, view.granules) << view.start
+                masks[view.arena] = masks.get(view.arena, 0) | mask
+        idle = (0,) * (self.warps - 1)
+        return tuple(Touch(at, mask, (mask, *idle), 0, (), True) for at, mask in masks.items())
 
     def _in_registers(self, values: Sequence[Any]) -> tuple[int, ...]:
         if not self.registers:
@@ -478,6 +519,16 @@ class _Extraction:
                 event.is_read = op.commits is not None
             case cute_nvgpu.Tcgen05FenceOp():
                 event.is_before = op.is_before
+            case pipeline.StartOp():
+                event.shows = op.shows
+            case cute.BarrierOp():
+                event.role_names = op.role_names
+            case pipeline.ExchangeDrainOp():
+                event.exchange = self.exchanges.get(op.exchange, -1)
+            case cute.ClusterSumOp() | cute.ClusterScatterOp():
+                event.exchange = -1 if op.exchange is None else self.exchanges[op.exchange]
+                # The others tell this CTA later that they have read what it sent.
+                event.count = int(isinstance(op, cute.ClusterScatterOp))
             case cute_nvgpu.WgmmaWaitOp() | cute_nvgpu.CpAsyncWaitOp():
                 event.count = op.pending.value.data
             case cute_nvgpu.TmaStoreWaitOp():

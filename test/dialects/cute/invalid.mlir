@@ -433,3 +433,10 @@ cute.kernel @inline_8(%a: i32) {
   // expected-error @+1 {{'cute.inline_ptx': expected the bits of a float, got 0f3FF0000000000000}}
   %r = cute.inline_ptx "add.f32 $0, $1, 0f3FF0000000000000" (%a) : (i32) -> i32
 }
+
+// -----
+
+cute.kernel @barrier_of_two_kinds() {
+  // expected-error @+1 {{expected one of warps, roles and cluster, got warps and cluster}}
+  cute.barrier {warps = 4 : i32, cluster}
+}

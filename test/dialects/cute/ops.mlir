@@ -386,9 +386,15 @@ cute.kernel @k(%a: !cute.memref<f32, gmem, align<4>, "(64,1):(1,64)">, %x: f32) 
 // cute.barrier
 // CHECK: cute.kernel @k() {
 // CHECK-NEXT:   cute.barrier
+// CHECK-NEXT:   cute.barrier {warps = 4 : i32}
+// CHECK-NEXT:   cute.barrier {cluster}
+// CHECK-NEXT:   cute.barrier {roles = ["main", "more"]}
 // CHECK-NEXT: }
 cute.kernel @k() {
   cute.barrier
+  cute.barrier {warps = 4 : i32}
+  cute.barrier {cluster}
+  cute.barrier {roles = ["main", "more"]}
 }
 
 // -----

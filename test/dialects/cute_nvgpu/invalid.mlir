@@ -251,3 +251,17 @@ func.func private @two_addresses(!cute_nvgpu.atom.tmem_load<f32, 16x32bx2>)
 
 // expected-error @+1 {{expected elements of 16 or 32 bits in registers, got f64}}
 func.func private @wide_elements(!cute_nvgpu.atom.tmem_store<f64, 32x32b>)
+
+// -----
+
+cute.kernel @odd_columns() {
+  // expected-error @+1 {{expected a number of columns of 32, 64, 128, 256, 512, got 96}}
+  cute_nvgpu.tmem_alloc {columns = 96 : i32}
+}
+
+// -----
+
+cute.kernel @ones_in_global_memory(%a: !cute.memref<f16, gmem, align<128>, "(1024):(1)">) {
+  // expected-error @+1 {{expected a tile of shared memory, got !cute.memref<f16, gmem}}
+  cute_nvgpu.write_ones %a : !cute.memref<f16, gmem, align<128>, "(1024):(1)">
+}

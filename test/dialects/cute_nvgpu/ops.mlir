@@ -171,3 +171,29 @@ cute.kernel @k() {
   cute_nvgpu.tcgen05_fence "before"
   cute_nvgpu.tcgen05_fence "after"
 }
+
+// -----
+
+// cute_nvgpu.write_ones
+// CHECK: cute.kernel @k() {
+// CHECK-NEXT:   %ones = cute.alloc_smem : !cute.memref<f16, smem, align<128>, "(1024):(1)">
+// CHECK-NEXT:   cute_nvgpu.write_ones %ones : !cute.memref<f16, smem, align<128>, "(1024):(1)">
+// CHECK-NEXT: }
+cute.kernel @k() {
+  %ones = cute.alloc_smem : !cute.memref<f16, smem, align<128>, "(1024):(1)">
+  cute_nvgpu.write_ones %ones : !cute.memref<f16, smem, align<128>, "(1024):(1)">
+}
+
+// -----
+
+// cute_nvgpu.tmem_alloc, cute_nvgpu.tmem_address, cute_nvgpu.tmem_dealloc
+// CHECK: cute.kernel @k() {
+// CHECK-NEXT:   cute_nvgpu.tmem_alloc {columns = 256 : i32}
+// CHECK-NEXT:   cute_nvgpu.tmem_address
+// CHECK-NEXT:   cute_nvgpu.tmem_dealloc {columns = 256 : i32, pair}
+// CHECK-NEXT: }
+cute.kernel @k() {
+  cute_nvgpu.tmem_alloc {columns = 256 : i32}
+  cute_nvgpu.tmem_address
+  cute_nvgpu.tmem_dealloc {columns = 256 : i32, pair}
+}

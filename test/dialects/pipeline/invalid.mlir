@@ -184,3 +184,25 @@ cute.kernel @led_by_threads() {
   // expected-error @+1 {{expected kind tma, no pair and no peers of a ring that is led}}
   %q = pipeline.create {kind = "threads", producers = 1 : i32, consumers = 8 : i32, led} : !pipeline.ring<2>
 }
+
+// -----
+
+cute.kernel @fewer_than_no_readers() {
+  // expected-error @+1 {{expected 0 readers or more, got -1}}
+  %x = pipeline.exchange {readers = -1 : i32} : !pipeline.exchange
+}
+
+// -----
+
+cute.kernel @drained_without_readers() {
+  %x = pipeline.exchange {readers = 0 : i32, bytes = 32 : i32} : !pipeline.exchange
+  // expected-error @+1 {{expected an exchange with readers, got one without}}
+  pipeline.exchange_drain %x : !pipeline.exchange
+}
+
+// -----
+
+cute.kernel @published_to_nobody() {
+  // expected-error @+1 {{expected publishes with cluster, got it without}}
+  pipeline.start {publishes}
+}

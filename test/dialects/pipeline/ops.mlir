@@ -295,3 +295,33 @@ cute.kernel @k() {
   pipeline.forward %q at %s : !pipeline.ring<4>, !pipeline.state<4>
   pipeline.consumer_release %q at %s : !pipeline.ring<4>, !pipeline.state<4>
 }
+
+// -----
+
+// pipeline.exchange, pipeline.exchange_drain, pipeline.start
+// CHECK: cute.kernel @k() attributes {cluster = 2 : i32} {
+// CHECK-NEXT:   %x = pipeline.exchange {readers = 2 : i32} : !pipeline.exchange
+// CHECK-NEXT:   %y = pipeline.exchange {readers = 0 : i32, bytes = 32 : i32} : !pipeline.exchange
+// CHECK-NEXT:   pipeline.start {cluster, publishes}
+// CHECK-NEXT:   pipeline.exchange_drain %x : !pipeline.exchange
+// CHECK-NEXT: }
+cute.kernel @k() attributes {cluster = 2 : i32} {
+  %x = pipeline.exchange {readers = 2 : i32} : !pipeline.exchange
+  %y = pipeline.exchange {readers = 0 : i32, bytes = 32 : i32} : !pipeline.exchange
+  pipeline.start {cluster, publishes}
+  pipeline.exchange_drain %x : !pipeline.exchange
+}
+
+// -----
+
+// pipeline.start_arrive, pipeline.start_wait
+// CHECK: cute.kernel @k() {
+// CHECK-NEXT:   pipeline.start_arrive
+// CHECK-NEXT:   pipeline.start_wait
+// CHECK-NEXT:   pipeline.start
+// CHECK-NEXT: }
+cute.kernel @k() {
+  pipeline.start_arrive
+  pipeline.start_wait
+  pipeline.start
+}

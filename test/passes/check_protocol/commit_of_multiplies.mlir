@@ -13,6 +13,7 @@ builtin.module attributes {cute.arch = "sm_100a"} {
     %acc = cute.alloc_tmem : !cute.memref<f32, tmem, align<4>, "(128,64,2):(65536,1,64)">
     %tiles = pipeline.create {kind = "threads", producers = 4 : i32, consumers = 1 : i32} : !pipeline.ring<2>
     %products = pipeline.create {kind = "tcgen05", producers = 1 : i32, consumers = 4 : i32} : !pipeline.ring<2>
+    pipeline.start
     pipeline.role "mma" attributes {first = 1 : i32, warps = 1 : i32, elect} {
       %from = pipeline.state "consumer" %tiles : !pipeline.ring<2> -> !pipeline.state<2>
       %to = pipeline.state "producer" %products : !pipeline.ring<2> -> !pipeline.state<2>

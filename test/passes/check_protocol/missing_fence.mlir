@@ -7,6 +7,7 @@ builtin.module attributes {cute.arch = "sm_90a"} {
     %0 = cute.alloc_smem {scratch} : !cute.memref<f32, smem, align<1024>, S<3,4,3>, "((32,2),1):((1,32),32)">
     %1 = cute.alloc_smem {operand} : !cute.memref<f16, smem, align<512>, S<2,4,3>, "(64,32):(32,1)">
     %sO = cute.alloc_smem : !cute.memref<f16, smem, align<512>, S<2,4,3>, "(64,32):(32,1)">
+    pipeline.start
     pipeline.role "main" attributes {first = 0 : i32, warps = 4 : i32, registers = 248 : i32} {
       %2 = arith.constant 0 : i32
       %3 = arith.constant 0 : i32

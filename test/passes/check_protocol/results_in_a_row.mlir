@@ -9,6 +9,7 @@ builtin.module attributes {cute.arch = "sm_90a"} {
   cute.kernel @program(%Y: !cute.memref<f32, gmem, align<16>, "(?,?):(?{i64 div=4},1)">, %tY: !cute_nvgpu.tma_descriptor<f32, (64,32), S<3,4,3>>) attributes {threads = 256 : i32} {
     %s = cute.alloc_smem : !cute.memref<f32, smem, align<1024>, S<3,4,3>, "(64,32,2):(32,1,2048)">
     %ring = pipeline.create {kind = "threads", producers = 4 : i32, consumers = 1 : i32} : !pipeline.ring<2>
+    pipeline.start
     pipeline.role "epilogue" attributes {first = 0 : i32, warps = 1 : i32, elect} {
       %from = pipeline.state "consumer" %ring : !pipeline.ring<2> -> !pipeline.state<2>
       %zero = arith.constant 0 : i32

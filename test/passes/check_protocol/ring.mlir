@@ -5,8 +5,10 @@
 // changes nothing; the trace shows each role's times, and what it knows of the others'.
 
 // CHECK:      @gemm, one tile of each extent
-// CHECK:      load 1: pipeline.producer_acquire at {{.*}}; knows nothing of others
-// CHECK:      main {{[0-9]+}}: pipeline.consumer_wait at {{.*}}; knows nothing of others
+// CHECK:      load {{[0-9]+}}: pipeline.start at {{.*}}; knows nothing of others
+// CHECK:      main {{[0-9]+}}: pipeline.start at {{.*}}; knows nothing of others
+// CHECK:      load {{[0-9]+}}: pipeline.producer_acquire at {{.*}}; knows main {{[0-9]+}}
+// CHECK:      main {{[0-9]+}}: pipeline.consumer_wait at {{.*}}; knows load {{[0-9]+}}
 // CHECK:      main {{[0-9]+}}: cute.gemm at {{.*}}; knows load {{[0-9]+}}
 // SAME:       pipeline.consumer_release
 
@@ -18,6 +20,7 @@ builtin.module attributes {cute.arch = "sm_90a"} {
     %sB = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64,2):(64,1,4096)">
     %sC = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64):(64,1)">
     %ring = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 4 : i32, bytes = 16384 : i32} : !pipeline.ring<2>
+    pipeline.start
     pipeline.role "load" attributes {first = 0 : i32, warps = 1 : i32, elect} {
       %to = pipeline.state "producer" %ring : !pipeline.ring<2> -> !pipeline.state<2>
       scf.for %k = %zero to %n step %one : i32 {

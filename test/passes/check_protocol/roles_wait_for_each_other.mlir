@@ -1,4 +1,4 @@
-// RUN: cute-opt %s --cute-expand-rings --cute-check-protocol --verify-diagnostics -o /dev/null
+// RUN: cute-opt %s --cute-expand-rings --cute-expand-roles --cute-check-protocol --verify-diagnostics -o /dev/null
 
 // The multiply's operands come from the role that waits for its result first: neither goes on.
 

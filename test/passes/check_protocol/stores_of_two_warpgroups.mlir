@@ -10,6 +10,7 @@ builtin.module attributes {cute.arch = "sm_90a"} {
     %sY = cute.alloc_smem : !cute.memref<f32, smem, align<1024>, S<3,4,3>, "(128,(32,2)):(32,(1,4096))">
     %sZ = cute.alloc_smem : !cute.memref<f32, smem, align<512>, S<2,4,3>, "(128,16,2):(16,1,2048)">
     %0 = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 24576 : i32} : !pipeline.ring<7>
+    pipeline.start
     pipeline.role "load" attributes {first = 0 : i32, warps = 1 : i32, registers = 40 : i32, elect} {
       %1 = pipeline.state "producer" %0 : !pipeline.ring<7> -> !pipeline.state<7>
       %2 = arith.constant 0 : i32

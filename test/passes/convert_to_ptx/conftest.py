@@ -20,6 +20,7 @@ from cutedialect.backend.ptx.printer import print_ptx
 from cutedialect.dialects import all_dialects
 from cutedialect.passes.lower.convert_to_ptx import ConvertToPtxPass
 from cutedialect.passes.synchronize.expand_rings import ExpandRingsPass
+from cutedialect.passes.synchronize.expand_roles import ExpandRolesPass
 
 
 def _module(text: str, arch: str):
@@ -29,6 +30,7 @@ def _module(text: str, arch: str):
     module = Parser(context, text).parse_module()
     module.verify()
     ExpandRingsPass().apply(context, module)
+    ExpandRolesPass().apply(context, module)
     ConvertToPtxPass(arch=arch).apply(context, module)
     module.verify()
     return module

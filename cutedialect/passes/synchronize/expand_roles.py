@@ -1,0 +1,191 @@
+"""`cute-expand-roles`: what a kernel does beside what stands in its roles becomes ops, so that what
+is checked behind this pass is all that is printed.
+
+    alloc_tmem; create; role "mma" {...}; role "main" {...}
+    =>
+    alloc_tmem; create; tmem_alloc; start; tmem_address; role "mma" {...};
+    role "main" {...; tcgen05_fence before; barrier; tcgen05_fence after; tmem_dealloc}
+
+In front of the roles one warp takes the columns of tensor memory, threads write the ones by which
+multiplies add up rows, and one thread makes the barriers of rings and exchanges before all meet.
+At their ends roles wait for those that read what they sent to other CTAs, and when all that load
+from tensor memory have done so, one gives its columns back. A kernel without roles makes the
+barriers of its reductions over a cluster when it begins, and waits for the other CTAs at the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Operation
+
+from cutedialect.allocation import ONES_BYTES
+from cutedialect.atoms.tmem_layouts import COLUMNS, allocation
+from cutedialect.dialects.cute import (
+    AllocSmemOp,
+    AllocTmemOp,
+    BarrierOp,
+    ClusterReduceOp,
+    ClusterScatterOp,
+    ClusterSumOp,
+    CopyOp,
+    GemmOp,
+    KernelOp,
+    MemRefType,
+    element_bits,
+    element_of,
+)
+from cutedialect.dialects.cute_nvgpu import (
+    ProxyFenceOp,
+    Tcgen05FenceOp,
+    TmemAddressOp,
+    TmemAllocOp,
+    TmemDeallocOp,
+    TmemLoadType,
+    WriteOnesOp,
+)
+from cutedialect.dialects.pipeline import (
+    CreateOp,
+    ExchangeDrainOp,
+    ExchangeOp,
+    RoleOp,
+    StartArriveOp,
+    StartOp,
+    StartWaitOp,
+)
+from cutedialect.dialects.walks import ops_of
+from cutedialect.layout import Layout
+from cutedialect.passes.anchors import Anchors, KernelPass, anchored
+from cutedialect.passes.rewriting import insert_before
+
+# A tile of ones begins where lines of shared memory do: a swizzle exchanges vectors of a line.
+_LINE_BYTES = 128
+# What a thread sends of an element at once (PTX ISA 9.7.9.12).
+_SLOT_BYTES = 16
+Exchanging = ClusterReduceOp | ClusterScatterOp | ClusterSumOp
+
+
+@dataclass(frozen=True)
+class ExpandRolesPass(KernelPass):
+    """Say by ops what roles ask for; a kernel that says it stays as it is."""
+
+    name = "cute-expand-roles"
+    anchors = Anchors(ops=(RoleOp, ClusterReduceOp))
+
+    def run(self, kernel: KernelOp) -> None:
+        if ops_of(kernel, StartOp, StartArriveOp):
+            return
+        _begin_reductions(kernel)
+        roles = [op for op in kernel.body.block.ops if isinstance(op, RoleOp)]
+        if roles:
+            _begin(kernel, roles)
+            _end(kernel, roles)
+
+
+def _exchange(op: Exchanging, made: ExchangeOp) -> None:
+    """Name to an op the exchange that its CTAs take."""
+    op.operands = [op.operands[0], made.exchange]
+
+
+@anchored(ClusterReduceOp)
+def _begin_reductions(kernel: KernelOp) -> None:
+    """Make the barriers of reductions over the cluster first, and meet at the first of them: what
+    is loaded in between is on its way while the other CTAs begin.
+    """
+    reductions = ops_of(kernel, ClusterReduceOp)
+    exchanges = [ExchangeOp(0, _SLOT_BYTES * op.count.value.data) for op in reductions]
+    for op, made in zip(reductions, exchanges, strict=True):
+        _exchange(op, made)
+    block = kernel.body.block
+    first = block.first_op
+    assert first is not None
+    insert_before(reductions[0], StartWaitOp())
+    for op in (*exchanges, StartArriveOp()):
+        op.location = kernel.location
+        block.insert_op_before(op, first)
+
+
+def _begin(kernel: KernelOp, roles: Sequence[RoleOp]) -> None:
+    """What comes in front of the roles."""
+    before: list[Operation] = []
+    behind: list[Operation] = []
+    columns = _columns(kernel)
+    if columns:
+        before.append(TmemAllocOp(columns, _is_paired(roles)))
+        behind.append(TmemAddressOp())
+    sums = ops_of(kernel, ClusterSumOp, ClusterScatterOp)
+    for op in sums:
+        readers = op.count.value.data if isinstance(op, ClusterScatterOp) else 1
+        made = ExchangeOp(readers)
+        _exchange(op, made)
+        before.append(made)
+    ones = _ones(kernel)
+    cluster = bool(sums) or any(ring.is_shared for ring in ops_of(kernel, CreateOp))
+    # Behind a relaxed arrival nobody has to see what is written in front of it.
+    start = StartOp(cluster, cluster and bool(ones or columns))
+    insert_before(roles[0], *before, *ones, start, *behind)
+
+
+def _columns(kernel: KernelOp) -> int:
+    """The columns of tensor memory that all buffers take."""
+    used = sum(op.columns for op in ops_of(kernel, AllocTmemOp) if op.over is None)
+    # Who asks for more is told so at the buffer that is too much.
+    return allocation(min(used, COLUMNS)) if used else 0
+
+
+def _is_paired(roles: Sequence[RoleOp]) -> bool:
+    return any(role.pair is not None for role in roles)
+
+
+@anchored(marks=("sums",), otherwise=list)
+def _ones(kernel: KernelOp) -> list[Operation]:
+    """A tile of ones for each type of elements whose rows multiplies add up."""
+    made: list[Operation] = []
+    elements = [element_of(op.a.type) for op in ops_of(kernel, GemmOp) if op.sums is not None]
+    for element in dict.fromkeys(elements):
+        layout = Layout((ONES_BYTES * 8 // element_bits(element),), (1,))
+        tile = AllocSmemOp(MemRefType.get(element, "smem", _LINE_BYTES, layout))
+        made += [tile, WriteOnesOp(tile.result)]
+    return [*made, ProxyFenceOp()]
+
+
+def _end(kernel: KernelOp, roles: Sequence[RoleOp]) -> None:
+    """What comes at the ends of roles."""
+    columns, readers = _columns(kernel), [role for role in roles if _loads(role)]
+    for role in roles:
+        ends: list[Operation] = []
+        for op in ops_of(role, ClusterScatterOp):
+            assert op.exchange is not None
+            ends.append(ExchangeDrainOp(op.exchange))
+            ends[-1].location = op.location
+        if columns and role in readers:
+            ends += _given_back(role, readers, columns, _is_paired(roles))
+        for op in ends:
+            role.body.block.add_op(op)
+
+
+def _loads(role: RoleOp) -> bool:
+    """Whether a role loads from tensor memory."""
+    return any(isinstance(op.atom, TmemLoadType) for op in ops_of(role, CopyOp))
+
+
+def _given_back(
+    role: RoleOp, readers: Sequence[RoleOp], columns: int, is_paired: bool
+) -> list[Operation]:
+    """What a role that loads from tensor memory does at its end: meet the others, and, the first of
+    them, give the columns back.
+    """
+    ends: list[Operation] = [Tcgen05FenceOp("before")]
+    if len(readers) > 1:
+        ends.append(BarrierOp(roles=[each.role.data for each in readers]))
+    if role is readers[0]:
+        if is_paired:
+            # So the other CTA has read them, too: both give them back together.
+            ends.append(BarrierOp(cluster=True))
+        elif len(readers) == 1:
+            ends.append(BarrierOp())
+        ends += [Tcgen05FenceOp("after"), TmemDeallocOp(columns, is_paired)]
+    for op in ends:
+        op.location = role.location
+    return ends
