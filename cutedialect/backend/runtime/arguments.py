@@ -5,6 +5,7 @@ strides, type and alignment is checked once; the warm call is a dictionary look-
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -178,6 +179,12 @@ def check_tensor(parameter: TensorParameter, tensor: TensorArgument) -> tuple[in
             f"{name}: expected memory aligned to {parameter.alignment} bytes, got address "
             f"{tensor.pointer:#x}"
         )
+    if parameter.written and not empty and _is_repeated(tensor):
+        raise ValueError(
+            f"{name}: expected an array whose elements do not overlap, as the kernel writes "
+            f"it, got strides {tensor.strides} of shape {tensor.shape}; write to an array of its "
+            "own, and add up what overlaps behind it"
+        )
     if parameter.written and not tensor.writeable:
         raise ValueError(f"{name}: expected a writable array, got a read-only one")
     return tensor.strides if strides == tensor.strides else strides
@@ -235,11 +242,16 @@ def _check_stride(
             f"{name}: expected a stride divisible by {divisor} elements in dimension {mode}, "
             f"got strides {tensor.strides} of shape {tensor.shape}"
         )
-    if stride == 0 and parameter.written:
-        raise ValueError(
-            f"{name}: expected an array whose elements do not overlap, as the kernel writes "
-            f"it, got strides {tensor.strides} of shape {tensor.shape}"
-        )
+
+
+def _is_repeated(tensor: TensorArgument) -> bool:
+    """Whether a step along one mode is none or as many of another one, within its extent."""
+    modes = zip(tensor.strides, tensor.shape, strict=True)
+    steps = sorted((stride, extent) for stride, extent in modes if extent > 1)
+    return any(stride == 0 for stride, _ in steps) or any(
+        long % short == 0 and long // short < extent
+        for (short, extent), (long, _) in itertools.combinations(steps, 2)
+    )
 
 
 def _check_rows(parameter: TensorParameter, tensor: TensorArgument) -> None:
