@@ -205,7 +205,8 @@ def _check_extents(parameter: TensorParameter, tensor: TensorArgument) -> None:
             )
         if extent >= _EXTENT_LIMIT:
             raise ValueError(
-                f"{name}: expected extents below 2**31, got {extent} in dimension {mode}"
+                f"{name}: expected extents below 2**31, got {extent} in dimension {mode}; see it "
+                "with one more mode, as x.reshape(-1, 65536) does"
             )
 
 
