@@ -22,13 +22,18 @@ from .modes import TileOfModes, as_stored, matrix_of_modes, of_modes, reshaped
 from .tile import Tile, View, as_matrix
 from .trace import Scope, current, error
 
+# What PTX has beside it.
+_ORDERS = ("acquire", "release", "acq_rel", "sc")
+
 
 class Atomic(Protocol):
     """A function that combines a tile into memory."""
 
     __name__: str
 
-    def __call__(self, tile: Tile, view: View, *, scope: str = "gpu") -> Tile: ...
+    def __call__(
+        self, tile: Tile, view: View, *, scope: str = "gpu", order: str = "relaxed"
+    ) -> Tile: ...
 
 
 class FoundTile(TileOfModes):
@@ -65,8 +70,8 @@ def _fetching(op: AtomicOp) -> FetchOp:
 
 
 def _atomic(kind: str, sentence: str) -> Atomic:
-    def function(tile: Tile, view: View, *, scope: str = "gpu") -> Tile:
-        source, into = _checked(function.__name__, tile, view, scope)
+    def function(tile: Tile, view: View, *, scope: str = "gpu", order: str = "relaxed") -> Tile:
+        source, into = _checked(function.__name__, tile, view, scope, order)
         if str(tile.dtype.ir) not in ATOMICS[kind]:
             _refuse(function.__name__, kind, tile)
         check_element(tile, into)
@@ -80,13 +85,14 @@ def _atomic(kind: str, sentence: str) -> Atomic:
         f"{sentence}, atomically and element by element, of {floats}integers of 32 or 64 bits. "
         "Elements outside of the tensor are left out. `scope` says among whose accesses each is "
         'one: those of the "cta", "cluster" (sm_90), "gpu" or "sys". In no order with other '
-        "accesses (PTX ISA 9.7.13.6, `red.relaxed`). It gives the tile that was there, 0 outside "
-        "of the tensor, of elements of 32 or 64 bits, by an `atom` where that is used."
+        'accesses: `order` is "relaxed" (PTX ISA 9.7.13.6, `red.relaxed`). It gives the tile that '
+        "was there, 0 outside of the tensor, of elements of 32 or 64 bits, by an `atom` where that "
+        "is used."
     )
     return cast(Atomic, function)
 
 
-def _checked(name: str, tile: object, view: object, scope: str) -> tuple[Tile, View]:
+def _checked(name: str, tile: object, view: object, scope: str, order: str) -> tuple[Tile, View]:
     """A tile and that in memory, as matrices."""
     if not isinstance(tile, Tile) or not isinstance(view, View):
         raise error(f"expected cute.{name}(tile, view)")
@@ -97,18 +103,29 @@ def _checked(name: str, tile: object, view: object, scope: str) -> tuple[Tile, V
         raise error(f"expected a tile of shape {view.shape}, got {tile.shape}", code="CD-P2")
     if scope not in SCOPES:
         raise error(f"expected scope to be one of {', '.join(SCOPES)}, got {scope!r}", code="CD-P4")
+    if order in _ORDERS:
+        raise error(
+            f'order: expected "relaxed", got {order!r}; loads of a program may go ahead of an '
+            "atomic in front of them. What others shall see is written by one kernel and read by "
+            "the next one that is launched, as in a cute.host program",
+            code="CD-P4",
+        )
+    if order != "relaxed":
+        raise error(f'order: expected "relaxed", got {order!r}', code="CD-P4")
     return matrix_of_modes(source), into
 
 
-def atomic_exchange(tile: Tile, view: View, *, scope: str = "gpu") -> Tile:
+def atomic_exchange(tile: Tile, view: View, *, scope: str = "gpu", order: str = "relaxed") -> Tile:
     """Leave a tile in memory and give what was there, atomically and element by element, of
-    integers of 32 or 64 bits. Elements outside of the tensor give 0; `scope` is that of
-    `cute.atomic_add`.
+    integers of 32 or 64 bits. Elements outside of the tensor give 0; `scope` and `order`
+    are those of `cute.atomic_add`.
     """
-    return _fetched("exchange", tile, None, view, scope)
+    return _fetched("exchange", tile, None, view, scope, order)
 
 
-def atomic_compare_and_swap(expected: Tile, tile: Tile, view: View, *, scope: str = "gpu") -> Tile:
+def atomic_compare_and_swap(
+    expected: Tile, tile: Tile, view: View, *, scope: str = "gpu", order: str = "relaxed"
+) -> Tile:
     """Leave the elements of a tile in memory where those of `expected` are there, and give what was
     there: where it is the expected one, this call wrote. Of integers of 32 or 64 bits, atomically
     and element by element, with the scopes of `cute.atomic_add`. Elements outside of the tensor
@@ -122,12 +139,14 @@ def atomic_compare_and_swap(expected: Tile, tile: Tile, view: View, *, scope: st
             f"of {expected.dtype.name} and {expected.shape}",
             code="CD-P2",
         )
-    return _fetched("compare", tile, expected, view, scope)
+    return _fetched("compare", tile, expected, view, scope, order)
 
 
-def _fetched(kind: str, tile: Tile, expected: Tile | None, view: View, scope: str) -> Tile:
+def _fetched(
+    kind: str, tile: Tile, expected: Tile | None, view: View, scope: str, order: str
+) -> Tile:
     name = "atomic_exchange" if expected is None else "atomic_compare_and_swap"
-    source, into = _checked(name, tile, view, scope)
+    source, into = _checked(name, tile, view, scope, order)
     if str(tile.dtype.ir) not in FETCHED[kind]:
         raise error(
             f"expected a tile of integers of 32 or 64 bits for cute.{name}, got {tile.dtype.name}",
