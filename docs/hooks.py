@@ -93,6 +93,8 @@ def on_files(files: Any, config: Any) -> Any:
         with contextlib.suppress(KeyError, ValueError):
             files.remove(files.src_uris[path])
         files.append(File.generated(config, path, content=text))
+    packed: bytes = load(ROOT / "docs" / "playground_archive.py").archive()
+    files.append(File.generated(config, "playground.zip", content=packed))
     return files
 
 

@@ -4,12 +4,9 @@ debugging pipe. Without a Chromium it says so; `test_explore_command.py` has wha
 
 from __future__ import annotations
 
+import importlib.util
 import json
-import os
-import shutil
-import subprocess
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -18,70 +15,22 @@ from cutedialect.tools.explore_runs import Runs
 from cutedialect.tools.explore_server import ExploreServer
 
 PROGRAM = (Path(__file__).parent / "explored_kernel.py").read_text()
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
+
+
+def load(path: Path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+tools = load(Path(__file__).parents[2] / ".ci" / "browser.py")
+Browser, CHROMIUM = tools.Browser, tools.CHROMIUM
 pytestmark = [
     pytest.mark.long,
     pytest.mark.timeout(600),
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed: the page is not tried"),
 ]
-MOST_SECONDS = 120
-
-
-class Browser:
-    """A page of a headless Chromium, which reads commands at descriptor 3 and answers at 4."""
-
-    def __init__(self, folder) -> None:
-        theirs_in, self._out = os.pipe()
-        self._in, theirs_out = os.pipe()
-        command = (
-            f'exec "{CHROMIUM}" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage '
-            f'--user-data-dir="{folder}" --remote-debugging-pipe 3<&{theirs_in} 4>&{theirs_out}'
-        )
-        self._process = subprocess.Popen(
-            ["bash", "-c", command], pass_fds=(theirs_in, theirs_out), stderr=subprocess.DEVNULL
-        )
-        os.close(theirs_in)
-        os.close(theirs_out)
-        self._rest, self._number, self._session = b"", 0, None
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
-        self._session = attached["sessionId"]
-
-    def call(self, method: str, **given):
-        self._number += 1
-        asked = {"id": self._number, "method": method, "params": given}
-        if self._session:
-            asked["sessionId"] = self._session
-        os.write(self._out, json.dumps(asked).encode() + b"\0")
-        while True:
-            while b"\0" not in self._rest:
-                got = os.read(self._in, 1 << 16)
-                assert got, "the browser ended"
-                self._rest += got
-            message, _, self._rest = self._rest.partition(b"\0")
-            answer = json.loads(message)
-            if answer.get("id") == self._number:
-                assert "error" not in answer, answer
-                return answer["result"]
-
-    def value(self, expression: str):
-        found = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
-        assert "exceptionDetails" not in found, found
-        return found["result"].get("value")
-
-    def wait(self, expression: str) -> None:
-        end = time.monotonic() + MOST_SECONDS
-        while not self.value(expression):
-            assert time.monotonic() < end, (expression, self.value("document.body.innerText"))
-            time.sleep(0.05)
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        os.close(self._in)
-        os.close(self._out)
 
 
 @pytest.fixture(scope="module")
