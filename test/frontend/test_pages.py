@@ -101,10 +101,42 @@ def test_every_page_is_a_copy_of_its_own(arch):
 
 
 @cute.kernel
-def loads(K, out, table):
-    b = cute.tile_index(out, (1, 64))[0]
-    tile = cute.local_tile(K.paged(1, table, 16), (64, 64), (b, 0, 0))
-    cute.copy(tile.load(), cute.local_tile(out, (64, 64), (b, 0, 0)))
+def loads(K, out, turned, scores, table, *, size):
+    """Pages in registers, transposed and copied on, beside a multiply that reads them, too."""
+    b, _ = cute.tile_index(out, (1, 64))[:2]
+    paged = K.paged(1, table, size)
+    for j in cute.range(2):
+        tile = cute.local_tile(paged, (32, 64), (b, j, 0))
+        acc = cute.zeros((32, 32))
+        cute.gemm(tile, tile.T, acc)
+        cute.copy(
+            acc + cute.row_sum(tile.to(cute.f32)), cute.local_tile(scores, (32, 32), (b, j, 0))
+        )
+        cute.copy(tile.T.load() * 2, cute.local_tile(turned, (64, 32), (b, 0, j)))
+        cute.copy(tile, cute.local_tile(out, (32, 64), (b, j, 0)))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
+@pytest.mark.parametrize(("dtype", "size"), [(np.float16, 8), (np.float32, 16)])
+def test_pages_in_registers(dtype, size, arch):
+    """A thread finds the elements of a tile of several pages where shared memory has them together;
+    of f32, which multiplies round, all bits.
+    """
+    data, table = pages(size, [64, 64], 8)
+    data = data.astype(dtype)
+    if dtype is np.float32:
+        data += np.float32(2**-20)  # Of what is multiplied, tf32 has no such bits.
+    out, turned = np.zeros((2, 64, 64), dtype), np.zeros((2, 64, 64), dtype)
+    scores = np.zeros((2, 64, 32), np.float32)
+    loads(data, out, turned, scores, table, size=size, arch=arch, backend="emulator")
+    for entry in range(2):
+        k = gathered(data, table, entry, 64)
+        np.testing.assert_array_equal(out[entry], k)
+        np.testing.assert_array_equal(turned[entry], 2 * k.T)
+        wide = k.astype(np.float64).reshape(2, 32, 64)
+        wanted = wide @ wide.transpose(0, 2, 1) + wide.sum(axis=2, keepdims=True)
+        tolerance = 1e-3 if dtype is np.float16 else 5e-2
+        np.testing.assert_allclose(scores[entry].reshape(2, 32, 32), wanted, tolerance, 0.2)
 
 
 @cute.kernel
@@ -148,7 +180,6 @@ def several_entries(K, out, table):
 
 
 REFUSED = {
-    loads: "expected a tile of several parts (pages) as an operand of cute.gemm only",
     odd_page: "expected a page size that is a power of two from 8 on, got 24",
     odd_tile: "expected tiles of K that are whole pages of 16 rows or divide one, got 24 rows",
     one_element: "expected tiles of the paged K, got single elements of it",

@@ -40,8 +40,8 @@ def concat_type(part: MemRefType, count: int, mode: int) -> MemRefType:
 class ConcatOp(IRDLOperation):
     """A tile of several of one type, one after the other along a mode; each may lie anywhere.
 
-    It is an operand of `cute.gemm`: copied to shared memory, it is whole. The strides of its type
-    are those inside of each part.
+    Copied to shared memory, as operands of `cute.gemm` are, it is whole; what threads load of it
+    comes through there, too. The strides of its type are those inside of each part.
 
     Example:
 

@@ -409,7 +409,10 @@ class _Partition(StagedOperands):
     # Loads and copies
 
     def _bind_load(self, op: LoadOp) -> None:
-        _check_whole(op)
+        if is_joined(op.source):
+            # Its parts lie anywhere: a thread finds its elements where they are put together.
+            self.stage_load(op, is_multiplied=False)
+            return
         source = memref_of(op.source)
         is_stored = self.dependences.reads_stored(op, op.source)
         is_indexed = isinstance(op.source.owner, IndexedTileOp)
@@ -484,7 +487,6 @@ class _Partition(StagedOperands):
             op.operands[0] = self.converted(op.source, destination.bound, op)
             return
         assert isinstance(source, MemRefType)
-        _check_whole(op)
         op.properties["atom"] = UniversalCopyType.get(source.element, vector_bytes(source) * 8)
         if isinstance(destination, MemRefType):
             named = named_copy(op.source) or named_copy(op.destination)
@@ -495,6 +497,9 @@ class _Partition(StagedOperands):
             load = self.insert(LoadOp(op.source, fragment, TiledCopyAttr(copy)), op)
             load.attributes["atom"] = op.properties["atom"]
             op.operands[0] = load.result
+            if is_joined(load.source):
+                load.tiled = None
+                self.stage_load(load, is_multiplied=False)
 
 
 def _first_user(value: SSAValue) -> Operation | None:
@@ -504,15 +509,6 @@ def _first_user(value: SSAValue) -> Operation | None:
     if block is None or any(user.parent is not block for user in users):
         return None
     return min(users, key=block.get_operation_index, default=None)
-
-
-def _check_whole(op: LoadOp | CopyOp) -> None:
-    if is_joined(op.source):
-        raise PassFailedException(
-            op,
-            "expected a tile of several parts (pages) as an operand of cute.gemm only, got it "
-            "loaded to registers; take tiles of one page",
-        )
 
 
 def _is_store(op: CopyOp) -> bool:

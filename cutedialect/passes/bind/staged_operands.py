@@ -147,14 +147,7 @@ class StagedOperands(KernelBinding):
         if not (isinstance(type_, cute.MemRefType) and type_.space == "gmem"):
             return value
         tile, is_turned = untransposed(value)
-        is_stored = self.dependences.reads_stored(op, value)
-        if is_stored and self.is_specialized:
-            raise PassFailedException(
-                op,
-                "expected operands that the kernel does not store itself in the role plan "
-                f"'{self.schedule.roles}', whose loading warps run ahead of the stores; take "
-                "roles = uniform",
-            )
+        is_stored = self._reads_stored(op, value)
         if not is_stored:
             found = self.staged.get(expression_of(tile))
             if found is not None and (found.value is value or self._serves(found, op, is_turned)):
@@ -179,21 +172,38 @@ class StagedOperands(KernelBinding):
             self.staged[expression_of(tile)] = Staged(value, buffer, is_turned, place.prev_op)
         return buffer
 
-    def stage_load(self, op: cute.LoadOp) -> None:
+    def stage_load(self, op: cute.LoadOp, is_multiplied: bool = True) -> None:
         """Let the load of an operand that is computed on its way to a multiply read shared memory,
-        where its tile comes as it is, ahead of the trip that computes.
+        where its tile comes as it is, ahead of the trip that computes; or that of another tile,
+        which `is_multiplied` by nothing.
         """
         tile, type_ = op.source, cute.memref_of(op.source)
-        found = self.staged.get(expression_of(tile)) or self.read.get(expression_of(tile))
+        # What is multiplied may have been rounded on its way.
+        is_exact = is_multiplied or not isinstance(type_.element, Float32Type)
+        found = None
+        if not self._reads_stored(op, tile) and is_exact:
+            found = self.staged.get(expression_of(tile)) or self.read.get(expression_of(tile))
         if found is None or block_of(found.copy).find_ancestor_op_in_block(op) is None:
             tvs = [cute.fragment_of(op.result).bound]
             name = f"s{tile.name_hint or ''}"
             buffer = self.new_buffer(type_, contiguous_mode(type_), op, name, tvs=tvs)
-            self.copy_to_smem(tile, buffer, op)
+            self.copy_to_smem(tile, buffer, op, is_multiplied)
             assert op.prev_op is not None
             found = self.read[expression_of(tile)] = Staged(tile, buffer, False, op.prev_op)
         op.operands[0] = self._turned(found.buffer, found.is_turned, op)
         op.attributes["atom"] = UniversalCopyType.get(type_.element, 128)
+
+    def _reads_stored(self, op: Operation, value: SSAValue) -> bool:
+        """Whether an op reads from memory what the kernel stores there itself."""
+        is_stored = self.dependences.reads_stored(op, value)
+        if is_stored and self.is_specialized:
+            raise PassFailedException(
+                op,
+                "expected operands that the kernel does not store itself in the role plan "
+                f"'{self.schedule.roles}', whose loading warps run ahead of the stores; take "
+                "roles = uniform",
+            )
+        return is_stored
 
     def _turned(self, buffer: SSAValue, is_turned: bool, op: Operation) -> SSAValue:
         """A buffer, or its transpose."""
@@ -347,11 +357,14 @@ class StagedOperands(KernelBinding):
         # TMA writes whole boxes, from a line of 128 bytes on (PTX ISA 5.5).
         return self.smem_buffer(element, staged, like, name, 128 if self.is_specialized else 1)
 
-    def copy_to_smem(self, source: SSAValue, buffer: SSAValue, before: Operation) -> None:
+    def copy_to_smem(
+        self, source: SSAValue, buffer: SSAValue, before: Operation, is_multiplied: bool = True
+    ) -> None:
         type_ = part_of(source)
         is_f32 = isinstance(type_.element, Float32Type)
         # Tensor cores would cut f32 operands off where loads can round them.
-        rounded = FloatTF32Type() if self.is_specialized and self.atoms and is_f32 else None
+        rounds = is_f32 and is_multiplied and self.is_specialized and bool(self.atoms)
+        rounded = FloatTF32Type() if rounds else None
         chooses = self.is_specialized and cute.named_copy(source) is None
         if chooses and self.load_by_tma(source, buffer, before, rounded):
             return
