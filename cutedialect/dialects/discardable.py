@@ -28,6 +28,7 @@ _HOLDERS = {
     "order": _SCHEDULED,
     "pair": ("cute.alloc_smem",),
     "reads": _SCHEDULED,
+    "reads_earlier": _SCHEDULED,
     "reads_early": _SCHEDULED,
     "reduce": ("cute.copy",),
     "role": _SCHEDULED,

@@ -37,8 +37,10 @@ from cutedialect.plans import MAIN
 FILLS = "fills"
 READS = "reads"
 """The attributes of ops that fill a ring, and of those that read some: their numbers."""
-READS_EARLY = "reads_early"
-"""The same of ops behind which others still read the trip's stage, while the next trip runs."""
+READS_EARLY = ("reads_early", "reads_earlier")
+"""The same of ops behind which others still read the trip's stage, one or two trips later."""
+GUARDED = "guarded"
+"""The attribute of a branch that holds what a trip does for an earlier one, if there is one."""
 _COMPUTED_STAGES = 2
 # Of edges that take turns: one stage is read by a group at work while the next is waited for.
 _LEAST_STAGES = 2
@@ -384,14 +386,17 @@ def numbers_of(op: Operation, name: str = READS) -> tuple[int, ...]:
     return tuple(each for each in values if isinstance(each, int))
 
 
-def read_early(op: Operation, numbers: set[int]) -> None:
-    """Say of some rings that an op reads them while others of its trip are still to read them."""
+def read_early(op: Operation, later: Sequence[set[int]]) -> None:
+    """Say of some rings that an op reads them while others of its trip are still to read them:
+    those of each number of trips later.
+    """
     mine = numbers_of(op)
-    if numbers & {*mine}:
-        rest = [each for each in mine if each not in numbers]
-        early = [each for each in mine if each in numbers]
-        op.attributes[READS] = DenseArrayBase.from_list(i64, rest)
-        op.attributes[READS_EARLY] = DenseArrayBase.from_list(i64, early)
+    counts = {each: sum(each in numbers for numbers in later) for each in mine}
+    if not any(counts.values()):
+        return
+    for count, name in enumerate((READS, *READS_EARLY)):
+        numbers = [each for each in mine if counts[each] == count]
+        op.attributes[name] = DenseArrayBase.from_list(i64, numbers)
 
 
 def sites_of(block: Block, number: int, name: str = READS) -> list[list[Operation]]:

@@ -1,5 +1,5 @@
 """A step of `cute-synchronize`: a role's loop of which some ops have stage 1 becomes one whose
-trips hold those of the trip before.
+trips hold those of the trip before; those of stage 2 come another trip later.
 
     for j { s = a; x = f(s); o += x {stage = 1} }
     =>
@@ -9,7 +9,16 @@ trips hold those of the trip before.
         o += kept x
     }
 
-Ops stand in the order of their numbers, but that in the first trip, where nothing else is at work,
+    for j { s = a; x = f(s) {stage = 1}; o += x {stage = 2} }
+    =>
+    if there is a trip {
+        s = a
+        for j behind first { if j is behind the second { o += x of j - 2 }; x = f(s); s = a }
+        if there was another trip { o += x of the one before the last }; x = f(s); o += x
+    }
+
+A branch in the loop takes less code than trips of their own for what it begins with. Ops of stage 2
+take no register tile of their trip. Ops stand in the order of their numbers, but that in the first trip, where nothing else is at work,
 a completion stands behind its issue. A register tile that a later stage reads has a second version,
 the one that the trip before left: written at once where all that reads it is done by then, else at
 the end of the trip. Numbers are computed again. Where warpgroups take turns, one issues the
@@ -21,17 +30,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import UnitAttr
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute import AllocFragmentOp, CopyOp, GemmOp, fragment_of
+from cutedialect.dialects.cute.storage import AHEAD
 from cutedialect.dialects.cute_nvgpu import WgmmaCommitOp, WgmmaFenceOp, WgmmaWaitOp
 from cutedialect.dialects.effects import is_pure, used_by
 from cutedialect.dialects.pipeline import CompleteOp, RoleOp, TurnPassOp, TurnWaitOp
 from cutedialect.dialects.walks import ops_of
-from cutedialect.passes.analysis.ring_edges import READS, numbers_of, read_early
+from cutedialect.passes.analysis.ring_edges import GUARDED, READS, numbers_of, read_early
 from cutedialect.passes.analysis.trips import (
     CROWDED,
     ORDER,
@@ -50,6 +60,8 @@ from cutedialect.passes.rewriting import ScalarBuilder, cloned, erase, insert_af
 from cutedialect.passes.schedule.multiply_chains import TURNS
 
 _GROUP = 4
+_LAST = 2
+"""The stage of ops that run two trips later than those of stage 0."""
 # What a loop says of its trips, in whatever order they are.
 _KEPT = (TURNS, CROWDED)
 
@@ -83,8 +95,17 @@ def _reorder(loop: scf.ForOp) -> None:
 def _check(trip: Sequence[Operation]) -> None:
     """Refuse stages and orders with which an op would run before what it depends on."""
     for op in trip:
-        if stage_of(op) not in (0, 1):
-            raise PassFailedException(op, f"expected stage = 0 or 1, got {stage_of(op)}")
+        if stage_of(op) not in (0, 1, 2):
+            raise PassFailedException(op, f"expected stage = 0, 1 or 2, got {stage_of(op)}")
+    last = [op for op in trip if stage_of(op) == _LAST]
+    _, tiles = producers_of(last, trip)
+    taken = used_by(*last)
+    if tiles or any(tile in taken for tile in versions_of(trip)):
+        raise PassFailedException(
+            last[0],
+            f"expected an op of stage = {_LAST} that takes no register tile of its trip, which has "
+            "no version for two trips, got one",
+        )
     wrong, orders = wrong_order(trip), orders_of(trip)
     if wrong is not None:
         raise PassFailedException(
@@ -108,9 +129,13 @@ class _Expansion:
         self.orders = orders_of(trip)
         self.trip = sorted(trip, key=self.orders.__getitem__)
         self.late = [op for op in trip if stage_of(op)]
-        late = {number for op in self.late for number in numbers_of(op)}
-        for op in {*first, *trip} - {*self.late}:
-            read_early(op, late)
+        self.last = [op for op in trip if stage_of(op) == _LAST]
+        by_stage = [
+            {n for op in self.late if stage_of(op) == stage for n in numbers_of(op)}
+            for stage in range(1, _LAST + 1)
+        ]
+        for op in {*first, *trip} - {*self.last}:
+            read_early(op, by_stage[stage_of(op) :])
         self.numbers, _ = producers_of(self.late, trip)
         self.kept = {tile: AllocFragmentOp(fragment_of(tile)) for tile in versions_of(trip)}
         self.at_once = {
@@ -151,19 +176,50 @@ class _Expansion:
         inner = ScalarBuilder(InsertPoint.at_end(body), loop)
         # A trip with the late ops of the one before; then those of the last one.
         before = self._before(body, lambda: inner.sub(body.args[0], loop.step))
-        self._clone(self.trip, body, {self.index: body.args[0]}, before)
+        guarded = None
+        if self.last:
+            is_later = inner.compare("ne", body.args[0], second)
+            guarded = self._guarded(inner, is_later, before[self.index])
+        self._clone(self.trip, body, {self.index: body.args[0]}, before, guarded)
         inner.insert(scf.YieldOp())
         last = self._before(then, lambda: self._last_index(build))
-        then.add_ops(cloned(op, last) for op in self.late)
+        guarded = None
+        if self.last:
+            is_later = build.compare("ne", last[self.index], loop.lb)
+            guarded = self._guarded(build, is_later, last[self.index])
+        for op in self.late:
+            if guarded is not None and self.orders[op] > self.orders[self.last[0]]:
+                then.add_op(guarded)
+                guarded = None
+            then.add_op(cloned(op, last))
         build.insert(scf.YieldOp())
         erase(loop)
+
+    def _guarded(self, build: ScalarBuilder, is_later: SSAValue, index: SSAValue) -> Operation:
+        """What the last stage does for the trip before that of an index, where there is one. Stages
+        of rings are told apart by how many trips ahead they are used.
+        """
+        values: dict[SSAValue, SSAValue] = {self.index: build.sub(index, self.loop.step)}
+        numbers, _ = producers_of(self.last, [op for op in self.trip if op not in self.last])
+        block = Block()
+        for op in (*numbers, *self.last):
+            made = cloned(op, values)
+            ahead = made.attributes.get(AHEAD)
+            if isinstance(ahead, IntegerAttr):
+                made.attributes[AHEAD] = IntegerAttr(ahead.value.data - 1, i32)
+            block.add_op(made)
+        block.add_op(scf.YieldOp())
+        branch = scf.IfOp(is_later, [], Region(block), Region(Block([scf.YieldOp()])))
+        branch.attributes[GUARDED] = UnitAttr()
+        branch.location = self.last[0].location
+        return branch
 
     def _before(self, into: Block, index: Callable[[], SSAValue]) -> dict[SSAValue, SSAValue]:
         """The values of the trip before: versions of tiles, and numbers, which are computed again,
         out of the index of that trip where they or late ops ask for it.
         """
         values: dict[SSAValue, SSAValue] = {t: kept.result for t, kept in self.kept.items()}
-        if self.index in used_by(*self.numbers, *self.late):
+        if self.last or self.index in used_by(*self.numbers, *self.late):
             values[self.index] = index()
         into.add_ops(cloned(op, values) for op in self.numbers)
         return values
@@ -183,9 +239,17 @@ class _Expansion:
         into: Block,
         values: dict[SSAValue, SSAValue],
         before: dict[SSAValue, SSAValue],
+        guarded: Operation | None = None,
     ) -> None:
-        """Copies of ops, the late ones with the values of the trip before; then the versions."""
+        """Copies of ops, the late ones with the values of the trip before, and those of the last
+        stage as they are `guarded`; then the versions.
+        """
         for op in ops:
+            if op in self.last:
+                if guarded is not None:
+                    into.add_op(guarded)
+                    guarded = None
+                continue
             into.add_op(cloned(op, before if stage_of(op) else values))
             for result in [each for each in op.results if each in self.at_once]:
                 self._keep(into, result, values)

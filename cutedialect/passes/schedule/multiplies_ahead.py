@@ -16,12 +16,15 @@ later, so that a trip begins with its scores and ends with the next one's issue:
 The accumulator is one of all trips: what reads the scores stands in front of the next issue. A trip
 waits for them before any other multiply, since the assembler serializes multiplies of which some
 cross the back edge while others are waited for (`multiply_groups.py`).
+
+The last multiply of a trip comes another trip later where it can (`late_multiplies.py`): beside
+what is computed behind the multiplies that stand between.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import UnitAttr
@@ -43,23 +46,27 @@ from cutedialect.passes.analysis.trips import (
     wrong_order,
 )
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.rewriting import insert_before
+from cutedialect.passes.rewriting import erase, insert_before
+from cutedialect.passes.schedule.late_multiplies import LateMultiply, late_multiply
 
 # The order of a trip: what the first multiply's result is not asked for, its completion, the
-# multiplies that stood between, all up to the last one, the next trip's first one, the rest.
-_OPENING, _COMPLETE, _DELAYED, _UP_TO_LAST, _NEXT, _REST = range(6)
+# multiplies that stood between, the last one of the trip before, all up to the last one else, the
+# next trip's first one, the rest.
+_OPENING, _COMPLETE, _DELAYED, _LATE, _UP_TO_LAST, _NEXT, _REST = range(7)
 
 
 @dataclass(frozen=True)
 class _Trip:
-    """The ops of a trip in program order, the multiplies into its first accumulator, and the op
-    that asks for their result first.
+    """The ops of a trip in program order, the multiplies into its first accumulator, the last one
+    of its own, the op that asks for the result of the first ones first, and a multiply that comes
+    another trip later.
     """
 
     ops: Sequence[Operation]
     firsts: Sequence[GemmOp]
     last: GemmOp
     asks: Operation
+    late: LateMultiply | None
 
 
 def schedule_multiplies_ahead(kernel: KernelOp, stages: int) -> None:
@@ -80,7 +87,21 @@ def schedule_multiplies_ahead(kernel: KernelOp, stages: int) -> None:
                 "one stage holds no trip but one",
             )
             continue
-        _place(loop, trip)
+        wrong = _place(loop, trip)
+        if wrong is not None and trip.late is not None:
+            trip = replace(trip, last=trip.late.gemm, late=None)
+            wrong = _place(loop, trip)
+        if wrong is not None:
+            remark(
+                "cute-schedule-loops",
+                wrong[1],
+                "the next trip's first multiply does not work beside what follows the last one: "
+                f"{wrong[1].name} depends on a {wrong[0].name} that would come behind it",
+            )
+            continue
+        loop.attributes[CROWDED] = UnitAttr()
+        if trip.late is not None:
+            trip.late.take()
 
 
 def _trip(loop: scf.ForOp) -> _Trip | None:
@@ -89,6 +110,9 @@ def _trip(loop: scf.ForOp) -> _Trip | None:
     gemms = [op for op in ops if isinstance(op, GemmOp) and is_warpgroup_multiply(op)]
     if ops != opening or not gemms or is_work_loop(loop) or _has_ops_of_others(ops, gemms[0]):
         return None
+    late = late_multiply(loop, ops)
+    if late is not None and late.gemm is gemms[-1]:
+        gemms = gemms[:-1]
     acc, last = gemms[0].acc, gemms[-1]
     firsts = [op for op in gemms if op.acc is acc]
     is_made = isinstance(acc.owner, AllocFragmentOp) and acc.owner in ops
@@ -97,7 +121,9 @@ def _trip(loop: scf.ForOp) -> _Trip | None:
     if all(is_pure(op) for op in ops[ops.index(last) + 1 :]):
         return None
     asks = next((op for op in ops[ops.index(firsts[-1]) + 1 :] if acc in used_by(op)), None)
-    return _Trip(ops, firsts, last, asks) if asks and _is_loaded(loop, ops, firsts) else None
+    if asks is None or not _is_loaded(loop, ops, firsts):
+        return None
+    return _Trip(ops, firsts, last, asks, late)
 
 
 def _has_ops_of_others(ops: Sequence[Operation], mine: GemmOp) -> bool:
@@ -118,13 +144,14 @@ def _is_loaded(loop: scf.ForOp, ops: Sequence[Operation], firsts: Sequence[GemmO
     return taken & filled <= roots_of(used_by(*rest))
 
 
-def _place(loop: scf.ForOp, trip: _Trip) -> None:
-    """Write the places, unless an op would run before what it depends on."""
+def _place(loop: scf.ForOp, trip: _Trip) -> tuple[Operation, Operation] | None:
+    """Write the places, unless an op would run before what it depends on: these two."""
     ops, acc = trip.ops, trip.firsts[0].acc
     made, asks = acc.owner, trip.asks
     assert isinstance(made, AllocFragmentOp)
-    made.detach()
-    insert_before(loop, made)
+    if made.parent is loop.body.block:
+        made.detach()
+        insert_before(loop, made)
     complete = asks
     if not isinstance(asks, CompleteOp):
         complete = CompleteOp([acc])
@@ -135,7 +162,9 @@ def _place(loop: scf.ForOp, trip: _Trip) -> None:
     for at, op in enumerate(ops):
         if op in (made, complete):
             continue
-        if op in trip.firsts or (at < first and isinstance(op, FillOp) and op.fragment is acc):
+        if trip.late is not None and op is trip.late.gemm:
+            set_place(op, 2, _LATE)
+        elif op in trip.firsts or (at < first and isinstance(op, FillOp) and op.fragment is acc):
             set_place(op, 0, _NEXT)
         elif at < asked:
             starts = isinstance(op, GemmOp)
@@ -143,14 +172,9 @@ def _place(loop: scf.ForOp, trip: _Trip) -> None:
         else:
             set_place(op, 1, _UP_TO_LAST if at <= last else _REST)
     wrong = wrong_order(own_ops(trip_of(loop, False)))
-    if wrong is None:
-        loop.attributes[CROWDED] = UnitAttr()
-        return
-    for op in (*ops, complete):
-        clear_place(op)
-    remark(
-        "cute-schedule-loops",
-        wrong[1],
-        "the next trip's first multiply does not work beside what follows the last one: "
-        f"{wrong[1].name} depends on a {wrong[0].name} that would come behind it",
-    )
+    if wrong is not None:
+        for op in (*ops, complete):
+            clear_place(op)
+        if complete is not asks:
+            erase(complete)
+    return wrong

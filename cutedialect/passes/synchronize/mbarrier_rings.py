@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import UnitAttr
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
@@ -64,6 +64,7 @@ from cutedialect.passes.analysis.multiply_pairs import half_type
 from cutedialect.passes.analysis.resource_plan import Buffer, buffer_bytes
 from cutedialect.passes.analysis.ring_edges import (
     FILLS,
+    GUARDED,
     READS,
     READS_EARLY,
     Ring,
@@ -112,7 +113,7 @@ def insert_rings(
         _insert_ring(kernel, ring, {role.name: role for role in roles}, parts, groups)
     _drop_repeated_fences(kernel)
     for op in walk(kernel.body.block):
-        for name in (FILLS, READS, READS_EARLY):
+        for name in (FILLS, READS, *READS_EARLY, GUARDED):
             op.attributes.pop(name, None)
 
 
@@ -171,18 +172,20 @@ def _insert_ring(
         _use_in_turns(turns, consumer, groups, commits)
     else:
         for use in [(site, stored[e]) for e in ring.edges for site in sites_of(reading, e)]:
-            if not commits and groups.end_of(use[0]) in groups.trailing:
+            if _guard_of(use) is not None:
+                _use_guarded(use, consumer, groups)
+            elif not commits and groups.end_of(use[0]) in groups.trailing:
                 _use_while_next_works(use, consumer, groups)
             else:
                 _use_in_turns([use], consumer, groups, commits)
-    early = sites_of(reading, number, READS_EARLY)
-    if early:
-        # It goes ahead of the one that releases.
-        ahead = RingEnd(create, StateOp("consumer", create.ring))
-        insert_after(consumer.state, ahead.state)
-        for site in early:
-            _wait_in_front(_place_of_wait((site, stored[number])), (site, stored[number]), ahead)
-            insert_after(groups.end_of(site), *ahead.goes_on())
+    for name in READS_EARLY:
+        early = sites_of(reading, number, name)
+        if early:
+            # It goes ahead of the one that releases.
+            ahead = RingEnd(create, StateOp("consumer", create.ring))
+            insert_after(consumer.state, ahead.state)
+            for site in early:
+                _use_early((site, stored[number]), ahead, consumer, groups)
     erase(*(alloc for each in ring.edges.values() for alloc in each.buffers))
 
 
@@ -273,6 +276,43 @@ def _use_in_turns(
                 turns[turn][0][0], f"expected at most {end.ring.stages} tiles in use at one time"
             )
         _wait_in_front(starts[turn], turns[turn], end)
+
+
+def _guard_of(use: _Use) -> scf.IfOp | None:
+    """The branch that readers stand in where a trip does something for the one before."""
+    branch = use[0][0].parent_op()
+    return branch if isinstance(branch, scf.IfOp) and GUARDED in branch.attributes else None
+
+
+def _use_guarded(use: _Use, end: RingEnd, groups: MultiplyGroups) -> None:
+    """Let the readers of a branch wait for their stage, and release it where they are done, behind
+    the branch, if it was taken.
+    """
+    branch = _guard_of(use)
+    assert branch is not None
+    _wait_in_front(_place_of_wait(use), use, end)
+    one, none = (arith.ConstantOp(IntegerAttr(each, i32)) for each in (1, 0))
+    count = arith.SelectOp(branch.cond, one, none)
+    release = ConsumerReleaseOp(*end.operands, branch.cond)
+    advance = AdvanceOp(end.state.state, count.result)
+    insert_after(groups.end_of(use[0]), release, one, none, count, advance)
+
+
+def _use_early(use: _Use, ahead: RingEnd, end: RingEnd, groups: MultiplyGroups) -> None:
+    """Let readers wait for a stage that others of their trip release later, at another end of the
+    ring: what threads read is fenced in front of that, or where the block ends.
+    """
+    _wait_in_front(_place_of_wait(use), use, ahead)
+    done = groups.end_of(use[0])
+    insert_after(done, *ahead.goes_on())
+    fences = _fences_behind(use, ahead)
+    if fences:
+        behind = list(ops_behind(done))
+        releases = (op for op in behind if isinstance(op, ConsumerReleaseOp) and op.pred is None)
+        of_mine = (op for op in releases if op.state is end.state.state)
+        for fence in fences:
+            fence.attributes[_OF_READS] = UnitAttr()
+        insert_before(next(of_mine, behind[-1]), *fences)
 
 
 def _place_of_wait(use: _Use) -> Operation:

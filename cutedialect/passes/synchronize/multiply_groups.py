@@ -34,7 +34,7 @@ from cutedialect.dialects.walks import ops_ahead, ops_behind, ops_of, walk
 from cutedialect.passes.analysis.memory_views import root_of, roots_of
 from cutedialect.passes.analysis.mma_choice import is_warpgroup_multiply
 from cutedialect.passes.analysis.resource_plan import Buffer
-from cutedialect.passes.analysis.ring_edges import numbers_of
+from cutedialect.passes.analysis.ring_edges import GUARDED, numbers_of
 from cutedialect.passes.rewriting import block_of, erase, insert_after, insert_before
 
 # Groups at work when another one starts: each holds accumulators and A in registers, and one beside
@@ -46,10 +46,12 @@ _FEW = 8
 
 @dataclass
 class _Group:
-    """Multiplies that are committed together."""
+    """Multiplies that are committed together, and what begins them: a fence, or a branch around
+    it.
+    """
 
     gemms: list[GemmOp]
-    fence: Operation
+    begin: Operation
     commit: WgmmaCommitOp
 
 
@@ -73,7 +75,8 @@ class MultiplyGroups:
         are done when a multiply that takes these has been issued: an arrival may overtake loads,
         and what it lets another role write comes through another proxy.
         """
-        return max(map(self._end_of, readers), key=block_of(readers[0]).get_operation_index)
+        ends = list(dict.fromkeys(map(self._end_of, readers)))
+        return max(ends, key=block_of(ends[0]).get_operation_index)
 
     def _end_of(self, reader: Operation) -> Operation:
         if isinstance(reader, CopyOp) and isinstance(reader.destination.type, FragmentType):
@@ -97,8 +100,8 @@ def group_multiplies(part: Block, found: MultiplyGroups) -> None:
     for run in runs:
         loop = _accumulating_loop(run, found.staged)
         if loop is None:
-            parts = _by_accumulator(run, found.turns)
-            blocks.setdefault(block_of(run[0]), []).extend(map(_group, parts))
+            groups = [_group(part) for part in _by_accumulator(run, found.turns)]
+            blocks.setdefault(block_of(groups[0].commit), []).extend(groups)
             continue
         wait = WgmmaWaitOp(1)
         insert_after(_group(run).commit, wait)
@@ -132,17 +135,24 @@ def _by_accumulator(run: Sequence[GemmOp], turns: Mapping[Buffer, int]) -> list[
 
 
 def _group(gemms: list[GemmOp]) -> _Group:
-    """Multiplies between a fence and a commit."""
+    """Multiplies between a fence and a commit. Those of a guarded branch are a group without any
+    where the branch is not taken, so that as many groups are at work in either case; the assembler
+    wants a fence in front of a commit of none, too (C7519).
+    """
     fence, commit = WgmmaFenceOp(), WgmmaCommitOp()
     insert_before(gemms[0], fence)
-    insert_after(gemms[-1], commit)
-    return _Group(gemms, fence, commit)
+    branch = gemms[0].parent_op()
+    if branch is None or GUARDED not in branch.attributes:
+        insert_after(gemms[-1], commit)
+        return _Group(gemms, fence, commit)
+    insert_after(branch, WgmmaFenceOp(), commit)
+    return _Group(gemms, branch, commit)
 
 
 def _insert_waits(block: Block, groups: Sequence[_Group], found: MultiplyGroups) -> None:
     """Wait for each group of a block in front of the first op that needs it, or at the end."""
     begins: dict[Operation, _Group] = {group.commit: group for group in groups}
-    fences = {group.fence for group in groups}
+    begun = {group.begin for group in groups}
     working: list[_Group] = []
     carried = _carried(block, groups)
 
@@ -155,7 +165,7 @@ def _insert_waits(block: Block, groups: Sequence[_Group], found: MultiplyGroups)
 
     for op in list(block.ops):
         needed = [at for at, group in enumerate(working) if _needs(op, group)]
-        if op in fences and len(working) >= _MOST_AT_WORK:
+        if op in begun and len(working) >= _MOST_AT_WORK:
             needed.append(len(working) - _MOST_AT_WORK)
         if needed:
             pins = _computed_before(op) if isinstance(op, CompleteOp) else ()
@@ -227,6 +237,8 @@ def _needs(op: Operation, group: _Group) -> bool:
     """Whether an op has to come behind the end of a group: it touches the registers of the group,
     accumulators or A (PTX ISA 9.7.15.7.1), writes memory that the group reads, or is a loop.
     """
+    if GUARDED in op.attributes:
+        return any(_needs(inner, group) for inner in walk(op) if inner is not op)
     holds_multiplies = op.regions and any(map(is_warpgroup_multiply, walk(op)))
     if holds_multiplies or isinstance(op, scf.ForOp | scf.WhileOp):
         return True

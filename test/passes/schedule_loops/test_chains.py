@@ -162,7 +162,12 @@ def test_an_order_that_breaks_a_dependence_is_refused():
     assert code == 1
     assert "on which cute.map depends" in err or "behind those of" in err
     code, _, err = scheduled(
+        gated, gated_specs(), lambda text: text.replace("stage = 1 : i32", "stage = 3 : i32")
+    )
+    assert code == 1
+    assert "expected stage = 0, 1 or 2, got 3" in err
+    code, _, err = scheduled(
         gated, gated_specs(), lambda text: text.replace("stage = 1 : i32", "stage = 2 : i32")
     )
     assert code == 1
-    assert "expected stage = 0 or 1, got 2" in err
+    assert "expected an op of stage = 2 that takes no register tile of its trip" in err
