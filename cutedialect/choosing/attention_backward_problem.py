@@ -19,6 +19,18 @@ class AttentionBackwardProblem(AttentionFacts):
     has_scales: bool = False
     adds: bool = True
 
+    @property
+    def keeps_more(self) -> bool:
+        """Whether a loop holds more than a causal mask's bounds beside: a window's other side, those
+        of a slice, a cap, the heads that share keys.
+        """
+        return self.has_window or self.is_sliced or self.is_capped or self.group != 1
+
+    @property
+    def is_odd(self) -> bool:
+        """Whether four warps cannot share the columns of a gradient of queries."""
+        return self.dims[0] % 32 != 0
+
     def _derived(self) -> dict[str, object]:
         # How many heads share keys is told at run time.
         return {"group": 0, "shares": self.group != 1}

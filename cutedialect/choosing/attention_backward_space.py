@@ -19,8 +19,9 @@ from .need import NONE, Limits, Need
 _BESIDE_BYTES = 4096
 # Registers of a thread for addresses, bounds and coordinates.
 _BESIDE = 24
-# Registers of a thread of warps that multiply alone, of which 8 compute.
-_MOST_REGISTERS, _WARPS = 255, 8
+_MOST_REGISTERS = 255
+# Keys that a warp multiplies at once.
+_KEYS_OF_WARP = 16
 # Keys of a block where rows stay, and of heads wider than this.
 _STREAMED_KEYS, _FEW_STREAMED_KEYS, _WIDE = 64, 32, 192
 _THREADS_OF_GROUP = 128
@@ -36,14 +37,13 @@ _CAPPED = 1
 @dataclass(frozen=True)
 class _Row:
     """A tile (keys, rows) for heads of up to so many dimensions, and the warps that compute over
-    (keys, rows); None leaves them to the passes. Of problems with one of the facts `without` it is
-    no tile: its threads have no registers for them. With one of the facts `apart` they have none
-    for the scores of the next trip. `overlap`, `epilogue` and `stages` are those of the schedule.
+    (keys, rows). Of problems with one of the facts `without` it is no tile: its threads have no
+    registers for them. With one of the facts `apart` they have none for the scores of the next trip. `overlap`, `epilogue` and `stages` are those of the schedule.
     """
 
     widest: int
     tile: tuple[int, int]
-    warps: tuple[int, int] | None = None
+    warps: tuple[int, int]
     without: tuple[str, ...] = ()
     apart: tuple[str, ...] = ("is_sliced",)
     overlap: Overlap | None = None
@@ -51,8 +51,8 @@ class _Row:
     stages: int | None = None
 
     def suits(self, problem: AttentionBackwardProblem) -> bool:
-        facts = vars(problem)
-        return problem.widest <= self.widest and not any(facts[name] for name in self.without)
+        lacks = any(getattr(problem, name) for name in self.without)
+        return problem.widest <= self.widest and not lacks
 
     def schedule(self, problem: AttentionBackwardProblem) -> Schedule:
         """Of warpgroups: what a loop over work items, or several loops, would hold beside has no
@@ -60,8 +60,7 @@ class _Row:
         """
         if not problem.on_groups:
             return Schedule(tile=self.tile, warps=self.warps, stages=self.stages)
-        facts = vars(problem)
-        is_apart = any(facts[name] for name in self.apart)
+        is_apart = any(getattr(problem, name) for name in self.apart)
         is_uneven = problem.is_masked and not (problem.has_window or problem.is_sliced)
         in_sections = is_uneven and problem.widest <= _WIDEST_IN_SECTIONS
         return Schedule(
@@ -90,9 +89,13 @@ _GROUP_ROWS = (
     _Row(256, (64, 32), (4, 2)),
 )
 # Of warps alone, whose operands pass through registers: more stages would take some for addresses.
+# Where a loop keeps more, and of the widest heads, two warps share the columns of 16 keys.
 _WARP_ROWS = (
-    _Row(64, (64, 64), stages=2),
-    _Row(128, (64, 32), stages=2),
+    _Row(64, (64, 64), (4, 1), without=("keeps_more",), stages=2),
+    _Row(112, (64, 32), (4, 1), without=("keeps_more",), stages=2),
+    _Row(96, (64, 64), (4, 2), stages=2),
+    _Row(128, (64, 32), (4, 2), without=("is_odd",), stages=2),
+    _Row(128, (32, 32), (2, 2), stages=2),
     _Row(256, (64, 16), (4, 2)),
     _Row(256, (32, 16), (2, 2)),
 )
@@ -125,7 +128,7 @@ class AttentionBackwardSpace:
         """
         assert schedule.tile is not None
         keys, rows = schedule.tile
-        warps = schedule.warps or (_WARPS, 1)
+        warps = schedule.warps or (keys // _KEYS_OF_WARP, 1)
         threads = WARP_SIZE * warps[0] * warps[1]
         depth, width = problem.dims
         # Both gradients, and scores with their slopes.
@@ -136,8 +139,11 @@ class AttentionBackwardSpace:
         values += keys * (depth + width)
         stages = schedule.stages or 2
         size = _ELEMENT_BYTES * (depth + width)
-        smem = size * (keys + stages * rows) + _ELEMENT_BYTES * rows * keys + _BESIDE_BYTES
-        if problem.adds:
+        # Warpgroups keep weights in registers, and add up through shared memory.
+        exchanged = 1 if problem.on_groups else 2
+        smem = size * (keys + stages * rows) + exchanged * _ELEMENT_BYTES * rows * keys
+        smem += _BESIDE_BYTES
+        if problem.adds and problem.on_groups:
             smem += 4 * rows * depth
         return Need(values / threads + _BESIDE, _room(problem, threads), smem, threads=threads)
 

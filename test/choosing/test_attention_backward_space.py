@@ -36,6 +36,25 @@ def test_tiles_of_warpgroups(facts, tile, warps):
     assert (schedule.tile, schedule.warps) == (tile, warps)
 
 
+@pytest.mark.parametrize(
+    ("facts", "tile", "warps"),
+    [
+        ({"d": 64}, (64, 64), (4, 1)),
+        ({"d": 64, "is_sliced": True}, (64, 64), (4, 2)),
+        ({"d": 96}, (64, 32), (4, 1)),
+        ({"d": 80, "has_window": True}, (64, 64), (4, 2)),
+        ({"d": 112, "group": 2}, (32, 32), (2, 2)),
+        ({"d": 128}, (64, 32), (4, 2)),
+        ({"d": 128, "is_sliced": True, "group": 8}, (64, 32), (4, 2)),
+    ],
+)
+def test_tiles_of_warps_alone(facts, tile, warps):
+    """What a loop keeps beside, slices, say, takes the registers of one warp for 16 keys."""
+    for arch in ("sm_80", "sm_89", "sm_100a", "sm_120a"):
+        schedule = chosen(arch=arch, **facts)
+        assert (schedule.tile, schedule.warps) == (tile, warps)
+
+
 def test_fields_of_a_schedule_are_kept():
     schedule = Schedule(tile=(64, 64))
     problem = AttentionBackwardProblem((128, 128))

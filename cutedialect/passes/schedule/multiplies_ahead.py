@@ -47,7 +47,7 @@ from cutedialect.passes.analysis.trips import (
 )
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import erase, insert_before
-from cutedialect.passes.schedule.late_multiplies import LateMultiply, late_multiply
+from cutedialect.passes.schedule.late_multiplies import STAGES_IN_USE, LateMultiply, late_multiply
 
 # The order of a trip: what the first multiply's result is not asked for, its completion, the
 # multiplies that stood between, the last one of the trip before, all up to the last one else, the
@@ -76,7 +76,7 @@ def schedule_multiplies_ahead(kernel: KernelOp, stages: int) -> None:
     for loop in ops_of(kernel, scf.ForOp):
         if loop.iter_args or any(order_of(op) is not None for op in loop.body.block.ops):
             continue
-        trip = _trip(loop)
+        trip = _trip(loop, stages)
         if trip is None:
             continue
         if stages < 2:
@@ -104,13 +104,15 @@ def schedule_multiplies_ahead(kernel: KernelOp, stages: int) -> None:
             trip.late.take()
 
 
-def _trip(loop: scf.ForOp) -> _Trip | None:
-    """What there is to say of a loop's trips; None where their first multiply stays."""
+def _trip(loop: scf.ForOp, stages: int) -> _Trip | None:
+    """What there is to say of a loop's trips, whose loads have so many stages; None where their
+    first multiply stays.
+    """
     ops, opening = (own_ops(trip_of(loop, at)) for at in (False, True))
     gemms = [op for op in ops if isinstance(op, GemmOp) and is_warpgroup_multiply(op)]
     if ops != opening or not gemms or is_work_loop(loop) or _has_ops_of_others(ops, gemms[0]):
         return None
-    late = late_multiply(loop, ops)
+    late = late_multiply(loop, ops) if stages >= STAGES_IN_USE else None
     if late is not None and late.gemm is gemms[-1]:
         gemms = gemms[:-1]
     acc, last = gemms[0].acc, gemms[-1]

@@ -28,7 +28,7 @@ def gradients(Q, K, X, Y, *, tile=(64, 64)):
 
 ROWS = cute.TensorSpec((None, 64), cute.f16)
 WIDE = cute.TensorSpec((None, 64), cute.f32)
-SCHEDULE = "scheduler = single, overlap = yes"
+SCHEDULE = "scheduler = single, overlap = yes, stages = 3"
 
 
 def test_trips_around_the_stages():
@@ -59,7 +59,7 @@ def test_it_is_issued_beside_what_is_computed_for_the_next_trip():
     assert kernel.assembly.messages == ()
 
 
-@pytest.mark.parametrize("schedule", ["overlap = no", "overlap = yes, stages = 1"])
+@pytest.mark.parametrize("schedule", ["overlap = no, stages = 3", "overlap = yes, stages = 2"])
 def test_other_schedules_keep_the_order(schedule):
     kernel = cute.compile(
         gradients, ROWS, ROWS, WIDE, WIDE, arch="sm_90a", schedule=f"scheduler = single, {schedule}"
