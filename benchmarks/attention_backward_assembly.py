@@ -1,13 +1,13 @@
-"""What the assembler says of the default kernels of `cute.attention_backward`, for problems drawn by
+"""What assemblers say of the default kernels of `cute.attention_backward`, for problems drawn by
 lot: shared heads, masks, caps, padded and packed sequences, values narrower than keys, results that
 are not asked for, sums in order.
 
     python -m benchmarks.attention_backward_assembly [--count N] [--seed S] [--only NUMBER]
                                                      [--target NAME] [--ptxas PATH] [--jobs N]
 
-What no pass takes counts like a loss. Each problem is compiled for each target, and assembled by the newest ptxas of each CUDA from 12.9 on
-that is found, and by those that `--ptxas` names. A row is printed for what spills, loses speed
-(C75xx) or has a warning, and the exit status is 1 then.
+What no pass takes counts like a loss. Each problem is compiled for each target, and assembled by
+the newest ptxas of each CUDA from 12.9 on that is found, and by those that `--ptxas` names. A row
+is printed for what spills, loses speed (C75xx) or has a warning, and the exit status is 1 then.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ class AttentionBackwardProblem(AttentionFacts):
 
     @property
     def keeps_more(self) -> bool:
-        """Whether a loop holds more than a causal mask's bounds beside: a window's other side, those
-        of a slice, a cap, the heads that share keys.
+        """Whether a loop holds more than a causal mask's bounds beside: a window's other side,
+        those of a slice, a cap, the heads that share keys.
         """
         return self.has_window or self.is_sliced or self.is_capped or self.group != 1
 

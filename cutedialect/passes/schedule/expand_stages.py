@@ -18,11 +18,11 @@ trips hold those of the trip before; those of stage 2 come another trip later.
     }
 
 A branch in the loop takes less code than trips of their own for what it begins with. Ops of stage 2
-take no register tile of their trip. Ops stand in the order of their numbers, but that in the first trip, where nothing else is at work,
-a completion stands behind its issue. A register tile that a later stage reads has a second version,
-the one that the trip before left: written at once where all that reads it is done by then, else at
-the end of the trip. Numbers are computed again. Where warpgroups take turns, one issues the
-multiplies of a trip and then lets the next one do so.
+take no register tile of their trip. Ops stand in the order of their numbers, but that in the first
+trip, where nothing else is at work, a completion stands behind its issue. A register tile that a
+later stage reads has a second version, the one that the trip before left: written at once where all
+that reads it is done by then, else at the end of the trip. Numbers are computed again. Where
+warpgroups take turns, one issues the multiplies of a trip and then lets the next one do so.
 """
 
 from __future__ import annotations
