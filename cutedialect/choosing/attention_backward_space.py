@@ -38,7 +38,8 @@ _CAPPED = 1
 class _Row:
     """A tile (keys, rows) for heads of up to so many dimensions, and the warps that compute over
     (keys, rows). Of problems with one of the facts `without` it is no tile: its threads have no
-    registers for them. With one of the facts `apart` they have none for the scores of the next trip. `overlap`, `epilogue` and `stages` are those of the schedule.
+    registers for them. With one of the facts `apart` they have none for the scores of the next
+    trip. `overlap`, `epilogue` and `stages` are those of the schedule.
     """
 
     widest: int
@@ -83,6 +84,7 @@ class _Row:
 _GROUP_ROWS = (
     _Row(64, (128, 128), (8, 1), without=("has_window",), overlap="no", stages=2),
     _Row(128, (128, 64), (8, 1)),
+    _Row(128, (128, 64), (8, 1), without=("is_sliced",), epilogue="direct", stages=3),
     _Row(128, (64, 64), (4, 1), apart=("is_sliced", "is_capped")),
     _Row(192, (64, 64), (4, 2)),
     _Row(256, (64, 64), (4, 2), epilogue="direct"),
