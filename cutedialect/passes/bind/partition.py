@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from xdsl.context import Context
-from xdsl.dialects import arith
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import Float32Type, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -74,7 +74,7 @@ from cutedialect.passes.analysis.layout_inference import (
     tiled_copy_of,
     vector_bytes,
 )
-from cutedialect.passes.analysis.memory_views import root_of
+from cutedialect.passes.analysis.memory_views import is_work_loop, root_of
 from cutedialect.passes.analysis.mma_choice import (
     BoundMma,
     MmaChoice,
@@ -201,7 +201,7 @@ class _Partition(StagedOperands):
                     stores.append(op)
                 case CopyOp() if op.atom is None:
                     self._bind_copy(op)
-                case AtomicOp() if self.schedule.epilogue == "tma" and reduces_by_tma(op):
+                case AtomicOp() if self._leaves_by_tma(op) and reduces_by_tma(op):
                     stores.append(as_store(op))
                     self.insert(stores[-1], op)
                     erase(op)
@@ -215,6 +215,16 @@ class _Partition(StagedOperands):
             self.leave_tensor_memory()
         if self.schedule.polynomials is not None:
             share_exponentials(self.kernel, self.schedule.polynomials)
+
+    def _leaves_by_tma(self, op: AtomicOp) -> bool:
+        """Whether TMA is to add a tile, as results are stored, or where the trips of a loop that
+        others load for add one each: these are no part of what follows the loop.
+        """
+        loop = op.parent_op()
+        in_trips = isinstance(loop, scf.ForOp) and not is_work_loop(loop)
+        by_groups = any(isinstance(bound.atom, WgmmaAtom) for bound in self.atoms.values())
+        adds = in_trips and by_groups and self.is_specialized
+        return self.schedule.epilogue == "tma" or adds
 
     def _check_reads(self) -> None:
         """Refuse scalars of a tensor that the kernel stores to: they are read once, early."""

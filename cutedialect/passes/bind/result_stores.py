@@ -23,6 +23,7 @@ from cutedialect.allocation import MOST_STAGES_OF_ALL, stages_that_fit
 from cutedialect.atoms import WARP_SIZE, MmaAtom, target
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
+from cutedialect.choices import Epilogue
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import (
     AlignedStoreType,
@@ -152,10 +153,16 @@ class ResultStores:
             Schedule(roles="uniform"), binding.threads, sums
         )
 
+    def _way(self, op: cute.CopyOp) -> Epilogue | None:
+        """How a tile leaves: what TMA adds up by TMA, even where results behind the loop go another
+        way.
+        """
+        return "tma" if reduction_of(op) is not None else self.binding.schedule.epilogue
+
     def _bind_group(self, ops: Sequence[cute.CopyOp]) -> None:
-        schedule = self.binding.schedule
-        in_columns = schedule.epilogue == "tma" or (
-            schedule.epilogue in ("direct", "smem")
+        way = self._way(ops[0])
+        in_columns = way == "tma" or (
+            way in ("direct", "smem")
             and (
                 self.binding.is_specialized
                 or self._follows_reduction(ops)
@@ -170,7 +177,7 @@ class ResultStores:
         )
         if in_columns and is_plain and self._store_in_columns(ops):
             return
-        if schedule.epilogue == "tma":
+        if way == "tma":
             remark(
                 "cute-partition",
                 ops[0],
@@ -302,7 +309,7 @@ class ResultStores:
             if not has_places(found, ops):
                 chunk //= 2
                 continue
-            beside = self.binding.schedule.epilogue != "tma"
+            beside = self._way(ops[0]) != "tma"
             # Where there is no map, threads store, each to addresses of its own.
             maps = {op: why_no_map(op.destination.type) for op in ops if self._is_tensor()}  # pyright: ignore[reportArgumentType]
             by_threads = [op for op, why in maps.items() if why]
@@ -389,7 +396,7 @@ class ResultStores:
             return
         if binding.schedule.epilogue == "smem" and contiguous == 1:
             store.is_reordered = True
-        if contiguous is None or binding.schedule.epilogue != "tma" or is_exception(op):
+        if contiguous is None or self._way(op) != "tma" or is_exception(op):
             return
         if root_of(op.destination) in binding.dependences.tensors:
             # Threads load the tile again, and would have to wait until TMA has stored it.

@@ -19,7 +19,11 @@ from xdsl.rewriter import InsertPoint
 
 from cutedialect.dialects.cute import AllocSmemOp, CopyOp, GemmOp, KernelOp, StageOp
 from cutedialect.passes.analysis.memory_views import uses_of
-from cutedialect.passes.analysis.resource_plan import buffer_bytes, room, stages_of_results
+from cutedialect.passes.analysis.resource_plan import (
+    buffer_bytes,
+    shared_use,
+    stages_of_results,
+)
 from cutedialect.passes.analysis.ring_edges import depth, edges_of, planned_stages
 from cutedialect.passes.analysis.smem_layouts import OPERAND
 from cutedialect.passes.analysis.trips import order_of
@@ -39,8 +43,9 @@ def stage_operands(kernel: KernelOp, written: Sequence[AllocSmemOp], stages: int
         depths = {edge: depth(edge.block) for edge in edges_of(kernel)}
         rings = planned_stages(depths, stages)
         filled = [(buffer, count) for edge, count in rings.items() for buffer in edge.buffers]
-        left = room(kernel, [*stages_of_results(kernel).items(), *filled])
-        if left >= buffer_bytes(alloc):
+        staged = [*stages_of_results(kernel).items(), *filled]
+        use = shared_use(kernel, staged, signaled=len(rings))
+        if use is not None and use.left(stages) >= buffer_bytes(alloc):
             _alternate(alloc, writer)
 
 
