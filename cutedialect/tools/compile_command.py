@@ -25,6 +25,7 @@ from cutedialect.backend.runtime.launchers import (
     cpp_dispatcher,
     cpp_header,
 )
+from cutedialect.backend.runtime.progress_line import ProgressLine
 from cutedialect.backend.runtime.ptx_text import short_path, with_short_paths
 from cutedialect.backend.runtime.ptxas import assemble
 from cutedialect.backend.runtime.written_files import Owner, owners, write_files
@@ -91,11 +92,7 @@ def main(arguments: Sequence[str]) -> int:
     name = options.name
     if options.variant:
         name = name or options.kernel.rpartition(":")[2].removeprefix("cute.")
-    compiled = [
-        [_compiled(options.kernel, words, _kernel_name(name, words), arch, len(targets) > 1)
-         for arch in targets]
-        for words in variants
-    ]  # fmt: skip
+    compiled = _compiled_all(options, name, variants, targets)
     name = name or compiled[0][0].name
     owner = Owner(name, _source(options))
     prefix = _prefix(options.out, owner, options.name is not None)
@@ -124,6 +121,29 @@ def main(arguments: Sequence[str]) -> int:
     for part in (part for parts in compiled for part in parts):
         print(f"{part.name} for {part.arch}: {part.said}", file=sys.stderr)
     return 0
+
+
+def _compiled_all(
+    options: argparse.Namespace,
+    name: str | None,
+    variants: Sequence[Words],
+    targets: Sequence[str],
+) -> list[list[_Compiled]]:
+    """The kernels of each variant for each target; a terminal is shown how far that is."""
+    line, count = ProgressLine(), len(variants) * len(targets)
+    made: list[list[_Compiled]] = []
+    try:
+        for words in variants:
+            made.append([])
+            for arch in targets:
+                number = sum(map(len, made)) + 1
+                what = options.kernel if words.name is None else words.name
+                line.show(f"compiling {what} for {arch}: {number} of {count}")
+                kernel = _kernel_name(name, words)
+                made[-1].append(_compiled(options.kernel, words, kernel, arch, len(targets) > 1))
+    finally:
+        line.clear()
+    return made
 
 
 def _kernel_name(name: str | None, words: Words) -> str | None:

@@ -24,6 +24,7 @@ from xdsl.utils.target import Target
 
 import cutedialect
 from cutedialect import environment
+from cutedialect.backend.runtime.progress_line import ProgressLine
 from cutedialect.backend.runtime.written_files import write_whole
 from cutedialect.dialects import all_dialects
 from cutedialect.passes import all_passes
@@ -209,7 +210,9 @@ class CuteOpt:
             raise ReportedError(
                 Diagnostic("expected an input that fails, got none", Position(name, 1, 1), width=0)
             )
-        reduction = reducer.Reduction(part, is_kept)
+        # The command's own stderr may be a text that a test reads.
+        line = ProgressLine(self.stderr)
+        reduction = reducer.Reduction(part, is_kept, line.show)
 
         def parse(one: str) -> ModuleOp:
             return chunk(one).parse()
@@ -225,6 +228,7 @@ class CuteOpt:
             reducer.reduce_module(reduction, parse, options.style.text)
         else:
             reducer.reduce_text(reduction)
+        line.clear()
         self._write_output(options.output, reduction.text.rstrip("\n") + "\n")
         lines = [one.strip().count("\n") + 1 for one in (reduction.text, part)]
         self.stderr.write(

@@ -46,10 +46,13 @@ def failure_of(message: str) -> str:
 
 @dataclass
 class Reduction:
-    """The smallest text so far that is interesting; `runs` counts those that were tried."""
+    """The smallest text so far that is interesting; `runs` counts those that were tried. `show` is
+    told how far that is.
+    """
 
     text: str
     is_interesting: Callable[[str], bool]
+    show: Callable[[str], None] = lambda text: None
     runs: int = 0
     _known: dict[str, bool] = field(default_factory=dict[str, bool])
 
@@ -59,6 +62,8 @@ class Reduction:
             return False
         if text not in self._known:
             self.runs += 1
+            lines = self.text.count("\n")
+            self.show(f"reducing: {self.runs} inputs tried, {lines} lines are left")
             self._known[text] = self.is_interesting(text)
         if self._known[text]:
             self.text = text

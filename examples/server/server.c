@@ -2,7 +2,7 @@
  * compiled before, reads requests, a line each, and answers each with what it computed, held against the
  * same in double on the host, and with the time of a launch.
  *
- *   gemm M N K           f16 times f16 into f32
+ *   gemm M N K           f16 times f16 into f32, by the first of two variants that takes the rows
  *   grouped G M N K      G products in a launch, with M, 2 M, ... G M rows
  *   attention B S        causal, B batch entries of 8 heads of S queries and keys of 64 columns
  *
@@ -131,6 +131,7 @@ static int serve_gemm(gemm_kernel *kernel, int64_t m, int64_t n, int64_t k) {
   cute_error error;
   double milliseconds = -1;
   int64_t wrong = 0;
+  int variant = 0;
   if (got == NULL) exit(1);
   need(cuMemAlloc(&out, (size_t)(m * n) * sizeof *got), "cuMemAlloc");
   memset(&request, 0, sizeof request);
@@ -139,7 +140,8 @@ static int serve_gemm(gemm_kernel *kernel, int64_t m, int64_t n, int64_t k) {
   request.arguments.b = cute_packed(b.device, CUTE_FLOAT16, 2, of_b);
   request.arguments.out = cute_packed(out, CUTE_FLOAT32, 2, of_out);
   request.arguments.alpha = 1;
-  if (gemm_workspace(kernel, &request.arguments, &request.bytes, &error) == CUTE_OK) {
+  if (gemm_variant(kernel, &request.arguments, &variant, &error) == CUTE_OK &&
+      gemm_workspace(kernel, &request.arguments, &request.bytes, &error) == CUTE_OK) {
     if (request.bytes != 0) need(cuMemAlloc(&request.workspace, request.bytes), "cuMemAlloc");
     if (gemm_clear(kernel, &request.arguments, request.workspace, request.bytes, stream, &error) ==
         CUTE_OK)
@@ -151,8 +153,8 @@ static int serve_gemm(gemm_kernel *kernel, int64_t m, int64_t n, int64_t k) {
   } else {
     need(cuMemcpyDtoH(got, out, (size_t)(m * n) * sizeof *got), "cuMemcpyDtoH");
     wrong = wrong_results(&a, &b, got, m, n, k);
-    printf("gemm %lld %lld %lld: %s, %.4f ms, %.1f TFLOP/s\n", (long long)m, (long long)n,
-           (long long)k, wrong > 0 ? "WRONG" : "exact", milliseconds,
+    printf("gemm %lld %lld %lld: %s (%s), %.4f ms, %.1f TFLOP/s\n", (long long)m, (long long)n,
+           (long long)k, wrong > 0 ? "WRONG" : "exact", gemm_variants[variant], milliseconds,
            2e-9 * (double)m * (double)n * (double)k / milliseconds);
   }
   if (request.workspace != 0) cuMemFree(request.workspace);
@@ -328,7 +330,7 @@ int main(int count, char **words) {
     fprintf(stderr, "%s\n", error.text);
     return 1;
   }
-  printf("ready: %s\n", gemm_targets[gemm.variant]);
+  printf("ready: %s\n", grouped_targets[grouped.variant]);
   while (fgets(line, sizeof line, stdin) != NULL) {
     long long count_of, m, n, k;
     if (sscanf(line, "gemm %lld %lld %lld", &m, &n, &k) == 3 && m > 0 && n > 0 && k > 0)

@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
+from cutedialect.__main__ import main
 from cutedialect.backend.runtime import emulated, progress_line
 from cutedialect.backend.runtime.progress_line import ProgressLine
+from cutedialect.tools.reducer import Reduction, reduce_text
 
 
 class Terminal(io.StringIO):
@@ -55,6 +57,30 @@ def test_a_log_gets_no_line(clock):
     stream = io.StringIO()
     ProgressLine(stream).show("text")
     assert stream.getvalue() == ""
+
+
+def test_a_set_of_kernels_says_which_one_is_compiled(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(progress_line, "_INTERVAL", 0)
+    stream = Terminal()
+    variants = [f"--variant={name}: ?x?:{name} ?x?:{name}" for name in ("f16", "bf16")]
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", stream)
+        command = ["compile", "cute.gemm", *variants, "--schedule", "tile = (64,64,32)"]
+        assert main([*command, "-o", str(tmp_path)]) == 0
+    assert "gemm.manifest.json" in capsys.readouterr().out
+    said = stream.getvalue()
+    assert "\r\x1b[Kcompiling f16 for sm_80: 1 of 2\r\x1b[Kcompiling bf16 for sm_80: 2 of 2" in said
+    assert said.index("2 of 2\r\x1b[Kgemm_f16 for sm_80: ") > 0  # wiped before anything is said
+
+
+def test_a_reduction_says_how_far_it_is():
+    said: list[str] = []
+    reduction = Reduction("a\nb\nc\n", lambda text: "b" in text, said.append)
+    reduce_text(reduction)
+    assert reduction.text.strip() == "b"
+    assert said[0] == "reducing: 1 inputs tried, 3 lines are left"
+    assert len(said) == reduction.runs
 
 
 @cute.kernel
