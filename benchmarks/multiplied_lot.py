@@ -62,6 +62,7 @@ class _Lot(LotOfSpecials):
             frozenset({*self.features, f"class {family.name}"}),
             schedule,
             self.must_be_refused,
+            self.may_be_refused,
         )
 
     def special(self, name: str) -> None:

@@ -17,7 +17,7 @@ from .program_refusals import lacks, schedule_that_works
 from .tile_program import Program
 
 TARGETS = ("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
-KINDS = ("right", "misfit", "refused", "refusable", "helpless", "wrong", "broken")
+KINDS = ("right", "misfit", "declined", "refused", "refusable", "helpless", "wrong", "broken")
 # What is a fault of the compiler; a program that is refused with a remedy is none.
 FAULTS = ("refusable", "helpless", "wrong", "broken")
 _ATTEMPTS = 100
@@ -62,6 +62,8 @@ def judged(
         return Outcome("helpless", f"{got.reason}\n  lacks {lacking}")
     if program.must_be_refused:
         return Outcome("right")
+    if program.may_be_refused and program.may_be_refused in got.reason:
+        return replace(got, kind="declined")
     if program.schedule:
         say("the default")
         plain = replace(program, schedule="")
@@ -107,10 +109,11 @@ def report(found: Sequence[tuple[Program, dict[str, Outcome]]], targets: Sequenc
                 print(f"{name:16} {target:8} " + " ".join(f"{row[kind]:9}" for kind in KINDS))
     total = sum(counts.values(), Counter())
     print(f"{'all':25} " + " ".join(f"{total[kind]:9}" for kind in KINDS))
-    judged = total.total() - total["misfit"]
+    judged = total.total() - total["misfit"] - total["declined"]
     print(
         f"{100 * total['refused'] / max(1, judged):.1f} % refused of {judged} programs; "
-        f"{total['misfit']} others only with the schedule that was drawn for them"
+        f"{total['misfit']} others only with the schedule that was drawn for them, "
+        f"{total['declined']} whose arrays overlap as no call takes them"
     )
     for kind in KINDS[1:]:
         for (of, target, pattern), programs in sorted(

@@ -30,6 +30,7 @@ class LotOfSpecials(LotOfOperands):
 
     left_over: int = 0
     must_be_refused: bool = False
+    may_be_refused: str = ""
     out_shape: Shape = (0, 0)
 
     def fresh(self, shape: Shape | None = None) -> Value:
@@ -147,7 +148,13 @@ class LotOfSpecials(LotOfOperands):
         self.say(f"cute.gemm({left}, {right}, {acc.name}, {options.replace('acc_', acc.name)})")
         return acc
 
+    def is_no_argument(self) -> None:
+        """A call here has to be refused, unless a loop of Python without a trip does not say it."""
+        self.must_be_refused |= all(loop.trips or loop.at_run_time for loop in self.loops)
+
     def negated(self) -> None:
+        if self.operand == "i8":
+            self.is_no_argument()  # The instructions negate floats alone.
         self.call(f'negate="{self.lot.choice(("a", "b", "ab"))}"')
 
     def summed(self) -> None:
@@ -165,12 +172,16 @@ class LotOfSpecials(LotOfOperands):
         self.store(self.add(total, (x, 1), self.total))
 
     def scaled_call(self) -> None:
-        """Arguments that change no exact result, or are refused."""
-        self.call(self.lot.choice(('precision="tf32"', "fast_accum=False", "fast_accum=True")))
+        """Arguments that change no exact result, or are refused: tiles of f32 alone have another
+        precision, and sums of a multiply are those of its accumulator.
+        """
+        option = self.lot.choice(('precision="tf32"', "fast_accum=False", "fast_accum=True"))
+        if option == "fast_accum=False" or (option[0] == "p" and self.operand != "f32"):
+            self.is_no_argument()
+        self.call(option)
 
     def foreign_argument(self) -> None:
-        # A loop of Python without a trip does not say it.
-        self.must_be_refused |= all(loop.trips or loop.at_run_time for loop in self.loops)
+        self.is_no_argument()
         self.call(self.lot.choice(_FOREIGN))
 
     # Places of maxima
@@ -259,6 +270,9 @@ class LotOfSpecials(LotOfOperands):
         self.arguments[self.arguments.index(source)] = plain
         out = replace(plain, name=f"{plain.name}_", alias=plain.name, shift=shift)
         self.arguments.append(out)
+        if shift or self.loops:
+            # What a later trip reads, an earlier one has stored; tensors are taken apart.
+            self.may_be_refused = "memory of its own"
         at = ", ".join(name if name in self.coords else "0" for name in "ij")
         return plain, out, at
 

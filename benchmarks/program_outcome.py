@@ -27,9 +27,10 @@ _REGISTER = re.compile(r"%\w+")
 class Outcome:
     """What became of a program on a target, and why: `right`, `refused`, `wrong` or `broken`; of
     one of several multiplies also `refusable`, where a default refuses what `schedule` makes right,
-    `misfit`, where the schedule that was drawn is refused and the default is right, and `helpless`,
-    a refusal without a place or a remedy. Where it was asked for, `check` is what
-    `cute-check-protocol` says, and `what` its first finding.
+    `misfit`, where the schedule that was drawn is refused and the default is right, `declined`,
+    where it is drawn as what no call takes, and `helpless`, a refusal without a place or a remedy.
+    Where it was asked for, `check` is what `cute-check-protocol` says, and `what` its first
+    finding.
     """
 
     kind: str

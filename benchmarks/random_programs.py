@@ -19,8 +19,9 @@ With `--multiplied` they are programs of two to five multiplies, of which each c
 (`multiplied_family`) has a row; without `--class` every class has its turn. What a default refuses
 is tried with a list of schedules: a program that one of them makes right is `refusable`, a refusal
 without a line or a remedy `helpless`, and both are faults too. One that its drawn schedule alone
-refuses is a `misfit`, counted beside the share of refusals. `--one-target` runs each program on
-one of the targets in turn.
+refuses is a `misfit`, and one whose arrays overlap as no call takes them is `declined`; both are
+counted beside the share of refusals. `--one-target` runs each program on one of the targets in
+turn.
 
 With `--protocol` each is asked of `cute-check-protocol` too, and what it says is counted against
 the emulator: a program that is proved and wrong, one that is right and refused, and more than 2 %

@@ -99,9 +99,11 @@ class Program:
     arguments: tuple[Argument, ...]
     lines: tuple[str, ...]
     features: frozenset[str]
-    # The schedule that it is called with, and whether every target has to refuse it.
+    # The schedule that it is called with, and whether every target has to refuse it; and what a
+    # refusal says that is as right as a result: arrays that the language takes for different ones.
     schedule: str = ""
     must_be_refused: bool = False
+    may_be_refused: str = ""
 
     def make(self) -> list[np.ndarray | int]:
         """The arrays and numbers that it is called with."""

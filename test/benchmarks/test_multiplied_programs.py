@@ -132,6 +132,39 @@ def test_a_schedule_that_does_not_fit_is_told_apart(capsys) -> None:
     assert "0.0 % refused of 1 programs; 1 others only with the schedule" in told
 
 
+@pytest.mark.parametrize(("special", "operand"), [("negated", "i8"), ("scaled_call", "f16")])
+def test_a_call_of_what_is_no_argument_has_to_be_refused(special, operand) -> None:
+    """Integers are not negated; tiles of f16 have one precision, and no sums of their own."""
+    found = set()
+    for seed in range(8):
+        lot = _Lot(Random(seed), 0, LARGE)
+        lot.family, lot.sides, lot.operand = FAMILIES["calls"], [16, 16, 16], operand
+        getattr(lot, special)()
+        (call,) = [line for line in lot.lines if "cute.gemm" in line]
+        found.add((call.rstrip(")").split(", ")[-1].split("=")[0], lot.must_be_refused))
+    wanted = {("negate", True)} if special == "negated" else {
+        ("precision", True), ("fast_accum", True), ("fast_accum", False),
+    }  # fmt: skip
+    assert found == wanted
+
+
+def test_arrays_that_overlap_may_be_declined(capsys) -> None:
+    """What is read again behind a store to an array over it; refused otherwise, it is refused."""
+    given = program(
+        "for t in cute.range(2):",
+        "    x = cute.local_tile(X, (64, 64), (0, 0)).load()",
+        "    cute.copy(x * 2, cute.local_tile(X_, (64, 64), (0, 0)))",
+        X=replace(MATRIX, dtype="f32"), X_=replace(MATRIX, dtype="f32", alias="X"),
+    )  # fmt: skip
+    given = replace(given, features=frozenset({"class aliases"}))
+    assert judged(given, "sm_80").kind == "refused"
+    found = judged(replace(given, may_be_refused="memory of its own"), "sm_80")
+    assert found.kind == "declined"
+    assert judged(replace(given, may_be_refused="something else"), "sm_80").kind == "refused"
+    multiplied_programs.report([(given, {"sm_80": found, "sm_89": Outcome("right")})], TARGETS[:2])
+    assert "0.0 % refused of 1 programs; 0 others" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_program_is_right(target) -> None:
     given = program(
@@ -241,7 +274,7 @@ def test_the_command(capsys) -> None:
     given = ("--multiplied", "--class", "straight", "--count", "2", "--target", "sm_80")
     assert main(given) == 0
     text = capsys.readouterr().out
-    assert "class            target       right    misfit   refused refusable  helpless" in text
+    assert "class            target       right    misfit  declined   refused refusable" in text
     assert "straight         sm_80            2         0" in text
 
 
