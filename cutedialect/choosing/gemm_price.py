@@ -156,7 +156,7 @@ def knows(problem: Problem) -> bool:
     return problem.batch == 1 and problem.k > 0 and is_narrow and is_loaded
 
 
-def _norm(exponent: float, *parts: Counts) -> Counts:
+def norm(exponent: float, *parts: Counts) -> Counts:
     """More than the largest of some times, and less than their sum."""
     largest = np.maximum.reduce(np.broadcast_arrays(*parts, _LEAST_CYCLES))
     total: Counts = 0.0
@@ -195,7 +195,7 @@ def estimated(tiling: Tiling, problems: Sequence[Problem], price: GemmPrice) -> 
     hides_stores = tiling.teams | problems[0].in_tensor_memory
     walk += np.where(hides_stores, price.last_value * tiling.values, 0.0)
     walk *= np.where(size > 1, price.cluster, 1.0) * price.factor(tiling)
-    return np.round(price.launch + _norm(price.memory_norm, walk, memory), _DECIMALS)
+    return np.round(price.launch + norm(price.memory_norm, walk, memory), _DECIMALS)
 
 
 def _shared(tiling: Tiling, price: GemmPrice) -> Counts:
@@ -222,7 +222,7 @@ def _tile_cycles(tiling: Tiling, problem: Problem, price: GemmPrice, active: Cou
     shared = np.where(scatters(tiling), tiling.parts, 1)
     whole = steps + (price.tile + (end - price.tile) / shared)
     # Of two that take turns one stores while the other multiplies.
-    return np.where(tiling.teams, _norm(price.teams_norm, steps, whole / 2), whole)
+    return np.where(tiling.teams, norm(price.teams_norm, steps, whole / 2), whole)
 
 
 def _step(tiling: Tiling, problem: Problem, price: GemmPrice, active: Counts) -> Counts:
@@ -241,7 +241,7 @@ def _step(tiling: Tiling, problem: Problem, price: GemmPrice, active: Counts) ->
     byte, step = price.copies[alignment]
     apart = np.where(shifts_apart(tiling, problem), price.shifted_apart, 1.0)
     read = _read(tiling, problem, price) * line
-    cycles = _norm(
+    cycles = norm(
         price.step_norm, multiplied, shared, read / price.l2_bytes, read * active / price.l2_all,
         byte * apart * loaded + step,
     )  # fmt: skip

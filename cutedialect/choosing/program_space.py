@@ -4,13 +4,14 @@ schedules whose own choices no pass has made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 
 from cutedialect.schedule import Schedule
 
 from .need import Limits, Need
+from .space import in_order
 
 # Of each schedule: registers of a thread that it leaves over, and shared memory that it takes,
 # compared with what the passes choose. Results that leave from registers take no shared memory.
@@ -44,8 +45,22 @@ class Options:
         return made if self.schedule is None else made | {"schedule": self.schedule}
 
 
-# Values of each open parameter by its name, that of the least price first.
+# Values of each open parameter by its name, those of the least price first where none is known.
 OpenParameters = Mapping[str, Sequence[object]]
+MOST_LISTED = 48
+"""Combinations of values that are compared, or timed, at most."""
+# What comes later has to be so many times as fast to come before what a program names first.
+_MARGIN = 1.03
+
+
+@dataclass(frozen=True)
+class OpenProblem:
+    """A call that leaves parameters open: `price` has the time and the need of a combination of
+    values, in any unit; without one they come as the program names them.
+    """
+
+    parameters: OpenParameters
+    price: Callable[[Options], tuple[float, Need]] | None = None
 
 
 class ProgramSpace:
@@ -90,20 +105,32 @@ class OpenSpace:
     name = "a program with open parameters"
 
     def ranked(
-        self, problem: OpenParameters, given: Schedule | None, limits: Limits
+        self, problem: OpenProblem, given: Schedule | None, limits: Limits
     ) -> Iterator[Options]:
-        """All values, those that differ least from the first ones first; a schedule that is given
-        goes with each.
+        """The values that take the least time of those that differ least from the first ones, those
+        without the registers that they need behind all others; a schedule that is given goes with
+        each.
         """
-        # What a value needs is known once it is compiled: another is tried whatever was lacking.
-        places = product(*(range(len(values)) for values in problem.values()))
-        for numbers in sorted(places, key=sum):
-            named = zip(problem.items(), numbers, strict=True)
-            yield Options(tuple((name, values[number]) for (name, values), number in named), given)
+        listed = islice(_combinations(problem.parameters, given), MOST_LISTED)
+        if problem.price is None:
+            yield from listed
+            return
+        priced = [(problem.price(each), each) for each in listed]
+        fits = [(time, each) for (time, need), each in priced if need.leaves(limits)]
+        yield from in_order(fits, _MARGIN)
+        yield from (each for (_, need), each in priced if not need.leaves(limits))
 
-    def need(self, problem: OpenParameters, schedule: Options) -> Need:
-        """Nothing is known ahead."""
-        return Need()
+    def need(self, problem: OpenProblem, schedule: Options) -> Need:
+        """What is known ahead."""
+        return Need() if problem.price is None else problem.price(schedule)[1]
+
+
+def _combinations(parameters: OpenParameters, given: Schedule | None) -> Iterator[Options]:
+    """All values, those that differ least from the first ones first."""
+    places = product(*(range(len(values)) for values in parameters.values()))
+    for numbers in sorted(places, key=sum):
+        named = zip(parameters.items(), numbers, strict=True)
+        yield Options(tuple((name, values[number]) for (name, values), number in named), given)
 
 
 PROGRAM_SPACE = ProgramSpace()

@@ -145,8 +145,9 @@ def one_of(*values: object) -> Any:
     """Declare a compile-time parameter of a kernel open, with the values that it may have.
 
     It stands where a default does. A call that gives the parameter gets what it gives; else the
-    value is that which `cute.autotune` found for such arguments, or the first with which passes
-    take the kernel and its registers do not spill, of no more than three that are tried:
+    value is that which `cute.autotune` found for such arguments, or what is estimated to be fastest
+    for their extents of what passes take and whose registers do not spill, of no more than three
+    that are tried; the first ones where that is not known, or takes no more:
 
         @cute.kernel
         def scale(X, Y, *, tile=cute.one_of((4, 1024), (1, 4096))): ...

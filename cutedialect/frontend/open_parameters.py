@@ -1,14 +1,14 @@
 """Open compile-time parameters: a program declares the values that one may have, and a call that
-gives none gets what is chosen: what tuning found for its class of problems, else the first value
-with which the kernel compiles and has its registers.
+gives none gets what is chosen: what tuning found for its class of problems, else what has the least
+price (`choosing/program_price.py`) of what compiles and has its registers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import islice
+from functools import cached_property, lru_cache, partial
+from math import inf
 from typing import TYPE_CHECKING
 
 from cutedialect.backend.runtime import cache
@@ -17,26 +17,24 @@ from cutedialect.backend.runtime.devices import device_name
 from cutedialect.backend.runtime.fingerprint import FingerprintError, fingerprint
 from cutedialect.backend.runtime.tunings import best_schedule, extent_class, has_tunings
 from cutedialect.choosing.choose import choose
-from cutedialect.choosing.need import NONE
-from cutedialect.choosing.program_space import OPEN_SPACE, OpenParameters, Options
+from cutedialect.choosing.need import NONE, Need
+from cutedialect.choosing.program_price import estimated, need
+from cutedialect.choosing.program_space import OPEN_SPACE, OpenParameters, OpenProblem, Options
 from cutedialect.schedule import Schedule
 
 from .fitting import Filled, runs_on_device, searched
 from .kernel import Spec, TensorSpec
 
 if TYPE_CHECKING:
+    from cutedialect.atoms import Device
     from cutedialect.backend.runtime.kernel import Kernel
 
     from .launch import Asked
 
 
-# Combinations of values that are timed at most.
-MOST_LISTED = 48
-
-
 def listed(parameters: OpenParameters, given: Schedule | None = None) -> list[Options]:
     """The values that are worth timing, as the program names them."""
-    return list(islice(OPEN_SPACE.ranked(parameters, given, NONE), MOST_LISTED))
+    return list(OPEN_SPACE.ranked(OpenProblem(parameters), given, NONE))
 
 
 @dataclass(frozen=True)
@@ -102,15 +100,37 @@ class OpenCall:
             taken.append(candidate)
             return Filled(compiled(candidate))
 
-        choice = partial(choose, OPEN_SPACE, self.parameters, self.asked.schedule)
+        problem = OpenProblem(self.parameters, lru_cache(self._price))
+        choice = partial(choose, OPEN_SPACE, problem, self.asked.schedule)
         kernel = searched(choice, prepared, self.asked.backend).kernel
         if key is not None:
             cache.write(*self._place(key), taken[-1].text().encode())
         return kernel
 
+    def _price(self, filled: Options) -> tuple[float, Need]:
+        """Cycles and registers of a combination of values, from its trace; the same for all where
+        trips are known at run time alone, and more than any where there is no trace.
+        """
+        from cutedialect.passes.analysis.program_work import work_of
+
+        constants = {**self.asked.constants, **dict(filled.parameters)}
+        try:
+            module = replace(self.asked, constants=constants)()
+            works = work_of(module, self.sized.extents)
+        except Exception:  # What it is shows where it is compiled.
+            return inf, Need()
+        return (0.0, Need()) if works is None else (estimated(works, self._device), need(works))
+
+    @cached_property
+    def _device(self) -> Device:
+        from .gemm import device_for
+
+        return device_for(self.asked.arch)
+
     def _place(self, key: str) -> tuple[str, str]:
         """Where a choice is kept: registers are asked about for a device alone."""
-        return "choice", cache.key("choice", key, str(runs_on_device(self.asked.backend)))
+        asks = str(runs_on_device(self.asked.backend))
+        return "choice", cache.key("choice", key, asks, self._device.name)
 
     def _kept(self, key: str | None) -> Options | None:
         """What was chosen for such a call before."""
