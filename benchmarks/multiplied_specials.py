@@ -125,7 +125,7 @@ class LotOfSpecials(LotOfOperands):
     def old_row(self) -> None:
         """The maxima so far as a row, beside new ones (an online softmax)."""
         side = self.lot.choice(self.sides)
-        most = self.add(f"cute.zeros(({side},))", None, "f32").name
+        most = self.add(f"cute.zeros(({side}, 1))", None, "f32").name
         total = self.add(f"cute.zeros(({side}, {side}))", (side, side), "seen")
         self.values = [v for v in self.values if v.name not in (most, total.name)]
         with self.loop("loop"):

@@ -103,9 +103,10 @@ class NumpyLines(NumpyTiles):
     def histogram(self, tile: Tile, bins: int, mode: int | None = None) -> Tile:
         equal = tile.values[..., None] == np.arange(bins)
         if mode is None:
-            counts = equal.sum((0, 1))[None]
+            whole = (1,) * (tile.values.ndim - 1)
+            counts = equal.reshape(-1, bins).sum(0).reshape(*whole, bins)
         else:
-            counts = equal.sum(0).T if mode == 0 else equal.sum(1)
+            counts = np.moveaxis(equal.sum(mode % tile.values.ndim), -1, mode)
         return Tile(counts.astype(_I32), self)
 
     def flip(self, tile: Tile, mode: int = 1) -> Tile:

@@ -98,8 +98,7 @@ class NumpyTiles(NumpyControl):
         return View(tensor, starts, extents, batch)
 
     def full(self, shape: Sequence[int], value: Any, dtype: Any = _F32) -> Tile:
-        extents = (*shape, 1) if len(shape) == 1 else tuple(shape)
-        return Tile(np.full(extents, value).astype(dtype), self, mutable=True)
+        return Tile(np.full(tuple(shape), value).astype(dtype), self, mutable=True)
 
     def zeros(self, shape: Sequence[int], dtype: Any = _F32) -> Tile:
         return self.full(shape, 0, dtype)
@@ -125,13 +124,14 @@ class NumpyTiles(NumpyControl):
     def load(self, view: View, mask: Tile | None = None, other: Any = 0) -> Tile:
         values = view.read()
         if mask is not None:
-            spread = np.broadcast_to(mask.values, values.shape)
+            spread = np.broadcast_to(_beside(mask.values, values), values.shape)
             values = np.where(spread, values, np.array(other).astype(values.dtype))
         return Tile(values, self)
 
     def copy(self, source: Tile | View, view: View, mask: Tile | None = None) -> None:
         if self.active[-1]:
-            view.write(_values(source), None if mask is None else mask.values)
+            values = _values(source)
+            view.write(values, None if mask is None else _beside(mask.values, values))
 
     def atomic_add(self, tile: Tile, view: View) -> Tile:
         return self._atomic(np.add, tile, view)
@@ -159,17 +159,17 @@ class NumpyTiles(NumpyControl):
         return self._atomic(np.bitwise_xor, tile, view)
 
     def _atomic(self, by: Any, tile: Tile, view: View) -> Tile:
-        old = Tile(view.read(), self)
+        old = _beside(view.read(), tile.values)
         if self.active[-1]:
-            made = by(wide_values(view.read()), wide_values(tile.values))
+            made = by(wide_values(old), wide_values(tile.values))
             view.write(held_values(made, tile.dtype))
-        return old
+        return Tile(old, self)
 
     def row_vector(self, tensor: Tensor, index: int, extent: int) -> Tile:
         return self.local_tile(tensor, (extent,), (index,)).T.load()
 
     def column_vector(self, tensor: Tensor, index: int, extent: int) -> Tile:
-        return self.local_tile(tensor, (extent,), (index,)).load()
+        return self.local_tile(tensor, (extent,), (index,)).load()[:, None]
 
     def row_sum(self, tile: Tile) -> Tile:
         return self._reduced(tile, np.add, 1)
@@ -209,10 +209,11 @@ class NumpyTiles(NumpyControl):
         found = wide_values(tile.values).argmax(mode, keepdims=True)
         return Tile(found.astype(np.int32), self)
 
-    def top_k(self, tile: Tile, k: int) -> tuple[Tile, Tile]:
+    def top_k(self, tile: Tile, k: int, mode: int = 1) -> tuple[Tile, Tile]:
         # The first of equal ones comes first.
-        places = np.argsort(-wide_values(tile.values), axis=1, kind="stable")[:, :k]
-        values = np.take_along_axis(tile.values, places, axis=1)
+        places = np.argsort(-wide_values(tile.values), axis=mode, kind="stable")
+        places = places.take(np.arange(k), mode)
+        values = np.take_along_axis(tile.values, places, axis=mode)
         return Tile(values, self), Tile(places.astype(np.int32), self)
 
     def _reduced(self, tile: Tile, by: Any, mode: int | None) -> Tile:
@@ -420,7 +421,8 @@ class View:
 
     def _matrix(self, values: np.ndarray) -> np.ndarray:
         kept = values.reshape([self.extents[mode] for mode in self._kept()])
-        kept = kept.reshape(-1, 1) if kept.ndim == 1 else kept
+        if self.turned and kept.ndim == 1:
+            return kept[None, :]
         return kept.T if self.turned else kept
 
     def read(self) -> np.ndarray:
@@ -486,7 +488,7 @@ class Tile:
 
     @property
     def T(self) -> Tile:
-        return Tile(self.values.T, self.names)
+        return Tile(np.atleast_2d(self.values.T), self.names)
 
     @property
     def mT(self) -> Tile:
@@ -557,6 +559,7 @@ def _binary(by: Any, left: Any, right: Any) -> Any:
         return by(left, right)
     dtype = tiles[0].dtype
     for each in tiles[1:]:
+        assert each.values.ndim == tiles[0].values.ndim
         dtype = _promoted(dtype, each.dtype)
     if dtype == np.bool_ and by not in _LOGIC:
         dtype = np.dtype(np.int32)
@@ -583,6 +586,11 @@ def _promoted(one: np.dtype, other: np.dtype) -> np.dtype:
 
 def is_float(dtype: np.dtype) -> bool:
     return NAMES[dtype] in _EXACT
+
+
+def _beside(values: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Values in the modes of others: a vector may stand for a column, and a column for a vector."""
+    return values if values.ndim == others.ndim else values.reshape(others.shape)
 
 
 def _values(source: Tile | View) -> np.ndarray:

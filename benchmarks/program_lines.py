@@ -56,11 +56,13 @@ class LotOfLines(LotOfMultiplies):
                 self.add(f"cute.argsort({name}, {how})", value.shape, "i32")
             case _:
                 assert value.shape is not None
-                k = lot.choice((1, max(1, value.shape[1] // 2), value.shape[1]))
+                extent = value.shape[int(how[0])]
+                k = lot.choice((1, max(1, extent // 2), extent)) if how[0] == "1" else extent
                 dtype = "f32" if value.dtype in ("e4m3", "e5m2") else value.dtype
                 place = lot.choice((0, 1))
-                shape = value.shape[0], k
-                self.add(f"cute.top_k({name}, {k})[{place}]", shape, "i32" if place else dtype)
+                shape = (value.shape[0], k) if how[0] == "1" else value.shape
+                text = f"cute.top_k({name}, {k}, {how[0]})[{place}]"
+                self.add(text, shape, "i32" if place else dtype)
 
     def places(self) -> None:
         """Elements that are gathered, scattered or counted within a tile."""
@@ -121,9 +123,12 @@ class LotOfLines(LotOfMultiplies):
         mode = lot.choice((*range(rank), -1))
         cube = self.name("u")
         self.say(f"{cube} = cute.reshape({value.name}, {tuple(shape)})")
-        kind = lot.choice(("permute", "reduce", "scan", "stack", "part", "turn"))
+        kind = lot.choice(("permute", "reduce", "scan", "stack", "part", "turn", *5 * ("places",)))
         dtype = value.dtype
         match kind:
+            case "places":
+                self.features.add("places in tiles of more modes")
+                text, dtype = self.placed(cube, shape[mode], mode, dtype)
             case "permute":
                 order = list(range(rank))
                 lot.shuffle(order)
@@ -147,6 +152,69 @@ class LotOfLines(LotOfMultiplies):
                 if rank == 4:
                     text = f"{cube}[:, : {shape[1]}]"
         self.add(f"cute.reshape({text}, {value.shape})", value.shape, dtype)
+
+    def placed(self, tile: str, extent: int, mode: int, dtype: str) -> tuple[str, str]:
+        """A function of the places along a mode of a tile of any modes, in its shape, and the type
+        that it gives.
+        """
+        lot = self.lot
+        at = f"cute.coord({tile}, {mode})"
+        wide = "f32" if dtype in ("e4m3", "e5m2") else dtype
+        match lot.choice(("take", "put", "top", "sort", "count")):
+            case "take":
+                numbers = lot.choice((f"{at} * 2 - 1", f"{extent} - {at}"))
+                return f"cute.take_along({tile}, {numbers}, {mode})", dtype
+            case "put":
+                given = f"cute.minimum({tile}, 1)"
+                return f"cute.put_along({tile}, {extent} - {at}, {given}, {mode})", dtype
+            case "top":
+                place = lot.choice((0, 1))
+                text = f"cute.top_k(({tile} + 0), {extent}, {mode})[{place}]"
+                return text, "i32" if place else wide
+            case "sort":
+                turned = lot.choice(("", ", descending=True"))
+                return f"cute.sort(({tile} + 0), {mode}{turned}, values={tile})[1]", dtype
+            case _:
+                numbers = f"cute.clamp({tile}, -1, {min(extent, 9)}).to(cute.i32)"
+                return f"cute.histogram({numbers}, {extent}, {mode})", "i32"
+
+    def vectors(self) -> None:
+        """A row or a column as a tile of one mode, and what comes of it beside the tile again."""
+        lot = self.lot
+        value = lot.choice(self.tiles())
+        assert value.shape is not None
+        self.features.add("tiles of one mode")
+        mode = lot.choice((0, 1))
+        count, place = value.shape[mode], lot.randrange(value.shape[1 - mode])
+        vector = self.name("w")
+        self.say(f"{vector} = {value.name}[{f':, {place}' if mode == 0 else place}]")
+        dtype = value.dtype
+        match lot.choice(("place", "place", "scan", "reduce", "where", "shape", "part")):
+            case "place":
+                text, dtype = self.placed(vector, count, 0, dtype)
+            case "scan":
+                text = f"cute.cummax({vector}, mode=0)"
+                dtype = {"i8": "i32", "u8": "i32", "e4m3": "f32", "e5m2": "f32"}.get(dtype, dtype)
+            case "reduce":
+                text = (
+                    f"cute.minimum({vector}, cute.{lot.choice(('max', 'min'))}({vector}, mode=0))"
+                )
+            case "where":
+                text = f"cute.where(cute.coord({vector}, 0) % 3 == 1, {vector}, 1)"
+            case "shape":
+                parts = [n for n in (2, 4, 3, 1) if count % n == 0]
+                shape = lot.choice(parts[:2]), 0
+                shape = shape[0], count // shape[0]
+                text = f"cute.reshape(cute.reshape({vector}, {shape}) + 0, ({count},))"
+            case _:
+                text = (
+                    f"cute.concatenate(({vector}, {vector}), 0)[{count // 2}:{count // 2 + count}]"
+                )
+        made = self.name("w")
+        self.say(f"{made} = {text}")
+        line = f"{made}[:, None]" if mode == 0 else f"{made}[None, :]"
+        shape = (count, 1) if mode == 0 else (1, count)
+        self.add(f"{line} + 0" if self.chance(0.2) else line, shape, dtype)
 
     def alike(self, value: Value) -> Value:
         """A tile of the same shape, perhaps this one."""

@@ -84,7 +84,8 @@ class _Lot(LotOfLines):
             (1.2, self.scan),
             (0.7, self.sort),
             (0.8, self.places),
-            (0.7, self.ranks),
+            (0.9, self.ranks),
+            (0.9, self.vectors),
             (0.8, self.reread),
             (0.5, self.stencil),
             (0.8, self.read_element),
@@ -548,7 +549,7 @@ class _Lot(LotOfLines):
             self.store()
         view, shape, dtype = self.lot.choice(self.stored)
         self.features.add("stored and read again")
-        self.add(f"{view}.load()", shape, dtype)
+        self.add(self.loaded(view), shape, dtype)
 
     def view_copy(self) -> None:
         self.features.add("copies of views")

@@ -77,7 +77,7 @@ class LotOfMultiplies(LotOfViews):
             self.features.add("work beside a multiply")
             extra, _ = self.view(("m", "n"), total)
             if self.chance(0.5):
-                self.say(f"{acc.name} += {extra}.load()")
+                self.say(f"{acc.name} += {self.loaded(extra)}")
             else:
                 self.say(f"{acc.name}.assign(cute.minimum({acc.name}, 9))")
         self.indent -= 1

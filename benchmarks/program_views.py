@@ -4,6 +4,7 @@ modes, coordinates that lie outside, slices.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
@@ -242,10 +243,15 @@ class LotOfViews:
             coord = f"cute.coord(cute.zeros({shape}), {self.lot.randrange(2)})"
             mask = f"{coord} < {self.lot.randrange(9)}"
             other = self.lot.choice(("", "", ", 1", ", other=2"))
-            self.add(f"cute.load({view}, {mask}{other})", shape, dtype)
+            column = "[:, None]" * is_of_one_mode(text)
+            self.add(f"cute.load({view}, {mask}{other}){column}", shape, dtype)
             return
+        self.add(self.loaded(text), shape, dtype)
+
+    def loaded(self, view: str) -> str:
+        """The text of the tile of a view, that of a vector as a column."""
         form = self.lot.choice(("cute.load({})", "{}.load()"))
-        self.add(form.format(text), shape, dtype)
+        return form.format(view) + "[:, None]" * is_of_one_mode(view)
 
     def arguments_of(self, text: str) -> Argument:
         """The tensor that a view's text starts with."""
@@ -256,3 +262,8 @@ class LotOfViews:
         """Mostly a type that is there."""
         known = [v.dtype for v in self.tiles()]
         return self.lot.choice(known) if known and self.chance(0.6) else self.lot.choice(ELEMENTS)
+
+
+def is_of_one_mode(view: str) -> bool:
+    """Whether the text of a view is one of a vector as it lies in its tensor."""
+    return re.search(r", \(\d+,\), \(", view) is not None and not view.endswith(".T")
