@@ -23,7 +23,7 @@ from operator import add
 
 from xdsl.dialects import arith
 from xdsl.dialects import math as mathd
-from xdsl.dialects.builtin import Float32Type, f32, i32
+from xdsl.dialects.builtin import Float32Type, IntegerType, f32, i32
 from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects.cute import CoordOp, FragmentType, MapOp, YieldOp
@@ -45,6 +45,7 @@ from .context import (
     register_class,
     register_count,
 )
+from .packed_bytes import ELEMENTS, PackedBytes, left_of
 from .polynomials import polynomial, polynomial_of_pair
 from .scalar_builder import Scalar, ScalarBuilder
 from .scalars import Values, does_not_wrap, lower_scalar
@@ -130,6 +131,8 @@ def lower_map(
         register, part = divmod(place, result.pack)
         return min(min(register, count - 1) * result.pack + part, result.values - 1)
 
+    in_fours = _in_fours(op, inputs, tables, group)
+    packed = PackedBytes(op, in_fours) if in_fours else None
     trips = [[value(first + e) for e in range(group)] for first in range(0, result.values, group)]
     coords = layout.value_coords()
 
@@ -165,14 +168,28 @@ def lower_map(
             def number(place: int | tuple[int]) -> Scalar:
                 return place[0] if isinstance(place, tuple) else args[len(sources) + place]
 
+            ops, wanted = [*op.body.block.ops], {*op.body.block.args}
+            fours: list[dict[SSAValue, list[Scalar]]] = []
+            if packed is not None:
+                fours = [
+                    packed.elements(context.builder, [args[mine[e][0]] for mine in reads])
+                    for e in range(0, group, ELEMENTS)
+                ]
+                ops, wanted = left_of(op, fours[0])
+
             def element(e: int) -> _Element:
                 values = dict(outer)
+                if fours:
+                    four = fours[e // ELEMENTS].items()
+                    values.update({value: elements[e % ELEMENTS] for value, elements in four})
                 for arg, each, mine in zip(op.body.block.args, inputs, reads, strict=True):
+                    if arg not in wanted:
+                        continue
                     place, part = mine[e]
                     part = None if part is None else number(part)
                     values[arg] = _element(context, each, args[place], part)
                 at = {mode: number(places[mode, e]) for mode in modes}
-                return _Element(context, op, layout, values, e, at, known)
+                return _Element(context, op, layout, values, e, at, known, ops)
 
             if in_pairs:
                 pairs = [_results_of_pair(element(e), element(e + 1)) for e in range(0, group, 2)]
@@ -203,7 +220,7 @@ def _has_pairs(op: Operation) -> bool:
 
 class _Element:
     """One element of a map, whose coordinates are given but for the part of the thread; of some
-    comparisons the result is known.
+    comparisons the result is known, and `ops` of the body are not computed yet.
     """
 
     def __init__(
@@ -215,8 +232,9 @@ class _Element:
         number: int,
         coords: Mapping[int, Scalar],
         known: Mapping[Operation, bool],
+        ops: Sequence[Operation],
     ) -> None:
-        self.context, self.op, self.layout = context, op, layout
+        self.context, self.op, self.layout, self.ops = context, op, layout, ops
         self.values, self.number, self.coords, self.known = values, number, coords, known
         # Coordinates by the part that depends on the thread and that of the element, a constant.
         self.parts: dict[SSAValue, tuple[Scalar, Scalar]] = {}
@@ -224,7 +242,7 @@ class _Element:
     def result(self) -> Scalar:
         """What the body gives."""
         builder = self.context.builder
-        for inner in self.op.body.block.ops:
+        for inner in self.ops:
             if type(inner) is YieldOp:
                 return self.values[inner.operands[0]]
             builder.at(inner)
@@ -285,7 +303,7 @@ def _results_of_pair(low: _Element, high: _Element) -> tuple[Scalar, Scalar]:
     def differs(value: SSAValue) -> bool:
         return value not in low.values or not _is_same(low.values[value], high.values[value])
 
-    for inner in op.body.block.ops:
+    for inner in low.ops:
         if type(inner) is YieldOp:
             take_apart(inner.operands[0])
             return low.values[inner.operands[0]], high.values[inner.operands[0]]
@@ -350,6 +368,26 @@ def _sum_of_floats(builder: ScalarBuilder, thread: Scalar, element: Scalar) -> S
     if 0 in (one, other):
         return other if one == 0 else one
     return builder.pure("add.rn.f32", one, other)
+
+
+def _in_fours(
+    op: MapOp, inputs: Sequence[Fragment], tables: Sequence[Sequence[int]], group: int
+) -> list[SSAValue]:
+    """The inputs of bytes of which each register has elements that a trip takes together."""
+    values = len(tables[0]) if tables else 0
+    if group % ELEMENTS or values % ELEMENTS:
+        return []
+    return [
+        arg
+        for arg, each, table in zip(op.body.block.args, inputs, tables, strict=True)
+        if isinstance(each.type.element, IntegerType)
+        and each.pack == ELEMENTS
+        and all(
+            table[v] % ELEMENTS == 0 and table[v + e] == table[v] + e
+            for v in range(0, values, ELEMENTS)
+            for e in range(ELEMENTS)
+        )
+    ]
 
 
 def _known_comparisons(
