@@ -88,8 +88,11 @@ def schedule_text(schedule: Schedule | str | None) -> str | None:
 
 
 def spec(array: Any, name: str) -> TensorSpec:
-    """A JAX array as what a kernel is compiled for."""
-    return TensorSpec(tuple(array.shape), element_type(array, name))
+    """A JAX array as what a kernel is compiled for; extents of `jax.export` that are symbols are
+    run-time values.
+    """
+    shape = tuple(extent if isinstance(extent, int) else None for extent in array.shape)
+    return TensorSpec(shape, element_type(array, name))
 
 
 def element_type(array: Any, name: str) -> DType:
