@@ -6,6 +6,8 @@ what they miss. The same timings give the same file, bit by bit.
     python -m benchmarks.fit --space gemm --device b200 --predict --minutes 25 [--seed S]
     python -m benchmarks.fit --space gemm --device h200 --pack
 
+`--space program` does the same for tiles of programs (`program_tiles.py`), with constants alone.
+
 Timings are kept in `--timings` (benchmarks/timings), as `fit_timings.py` says: of each problem some
 schedules, those that may be the best. `--measure` draws problems and appends what the device at
 hand takes for them to SPACE-DEVICE.SEED.jsonl, a problem at a time, until the minutes are over: a
@@ -47,6 +49,7 @@ from cutedialect.choosing.gemm_problem import Problem, Tiling, tiling_of
 from cutedialect.choosing.gemm_schedules import raster_for
 from cutedialect.schedule import Schedule
 
+from . import program_tiles
 from .fit_timings import KEPT, Record, measured, minutes_of, pack, problem_of, read
 from .predicted import predicted
 from .supervisor import NoDeviceError
@@ -81,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--space", choices=("gemm",), required=True)
+    parser.add_argument("--space", choices=("gemm", "program"), required=True)
     parser.add_argument("--device", required=True, help="as in the file's name: h100, h200")
     parser.add_argument("--write", action="store_true", help="the file of prices to the package")
     parser.add_argument("--measure", action="store_true", help="add timings of the device at hand")
@@ -96,6 +99,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stem = f"{options.space}-{options.device}"
     if options.measure or options.predict:
         source = measured if options.measure else partial(predicted, _device(options.device))
+        if options.space == "program":
+            source = program_tiles.measured
         timed = partial(source, options.seed, options.minutes)
         return _measure(options.timings, stem, options.seed, timed)
     records = read(options.timings, stem)
@@ -110,9 +115,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         path = pack(options.timings, stem)
         print(f"{len(records)} timings, {path.stat().st_size} bytes: {path}")
         return 0
-    text = fitted_file(
-        options.space, options.device, records, options.trees, print, options.constants
-    )
+    if options.space == "program":
+        device = _device(options.device)
+        text = program_tiles.fitted_file(device, records, print, minutes_of(records))
+    else:
+        text = fitted_file(
+            options.space, options.device, records, options.trees, print, options.constants
+        )
     if options.write:
         target = price.FOLDER / f"{options.space}-{options.device}.json"
         target.write_text(text, "utf-8")
@@ -161,6 +170,8 @@ def fitted_file(
     )
     # What a fit began with stays, so that it can be made again.
     start = data.get("start", data["constants"])
+    if data["device"] != device:
+        start = _scaled(start, _device(data["device"]), _device(device))
     timings = Timings(records, gemm_price.constants_of(start), _device(device))
     say(f"{len(timings.times)} timings of {timings.problems} problems")
     say(f"by the constants that were there: {timings.longer(timings.estimates):.4f} of the best")
@@ -192,6 +203,12 @@ def fitted_file(
 def _known(space: str, device: str) -> str:
     """A device whose file a fit begins with: its own, or that of an H100."""
     return device if (price.FOLDER / f"{space}-{device}.json").exists() else "h100"
+
+
+def _scaled(constants: Mapping[str, Any], of: Device, device: Device) -> dict[str, Any]:
+    """The constants of one device for another, as a file has them."""
+    scaled = vars(gemm_price.constants_of(constants).scaled(of, device))
+    return json.loads(json.dumps({name: scaled[name] for name in constants}))
 
 
 def _device(name: str) -> Device:

@@ -87,16 +87,17 @@ def _price(device: Device) -> SimpleNamespace:
     return SimpleNamespace(**named(load("program", nearest("program", device).file).constants))
 
 
-def estimated(works: Sequence[Work], device: Device) -> float:
+def estimated(works: Sequence[Work], device: Device, price: SimpleNamespace | None = None) -> float:
     """Clock cycles that kernels are estimated to take one after the other; none of those without a
-    multiply, of which nothing was timed.
+    multiply, of which nothing was timed. `price` has other constants than the device's.
     """
-    return sum(_cycles(work, device) for work in works if work.multiplies)
+    price = price or _price(device)
+    return sum(_cycles(work, device, price) for work in works if work.multiplies)
 
 
-def _cycles(work: Work, device: Device) -> float:
+def _cycles(work: Work, device: Device, price: SimpleNamespace) -> float:
     """Those of one kernel."""
-    price, of_products = _price(device), gemm_price(device)
+    of_products = gemm_price(device)
     alone, processors, read = work.groups == 1, of_products.processors, work.loaded
     atoms = [each.times * each.rows / _ROWS * each.line / _DEPTH_BYTES for each in work.multiplies]
     multiplied = sum(

@@ -49,8 +49,8 @@ class Options:
 OpenParameters = Mapping[str, Sequence[object]]
 MOST_LISTED = 48
 """Combinations of values that are compared, or timed, at most."""
-# What comes later has to be so many times as fast to come before what a program names first.
-_MARGIN = 1.03
+MARGIN = 1.03
+"""What comes later has to be so many times as fast to come before what a program names first."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class OpenSpace:
             return
         priced = [(problem.price(each), each) for each in listed]
         fits = [(time, each) for (time, need), each in priced if need.leaves(limits)]
-        yield from in_order(fits, _MARGIN)
+        yield from in_order(fits, MARGIN)
         yield from (each for (_, need), each in priced if not need.leaves(limits))
 
     def need(self, problem: OpenProblem, schedule: Options) -> Need:
