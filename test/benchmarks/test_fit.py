@@ -100,6 +100,16 @@ def test_the_same_timings_give_the_same_file_that_the_package_reads(monkeypatch,
     assert any(read.trees.sums(facts))
 
 
+def test_a_new_device_begins_with_what_is_scaled_for_it(monkeypatch):
+    monkeypatch.setattr(fit, "_places", lambda constants: [])
+    made = json.loads(fit.fitted_file("gemm", "h200", CLUSTERS[:240], 1, lambda told: None, False))
+    known = price.load("gemm", "h100").constants
+    grown = made["start"]["memory_bytes"] / known["memory_bytes"]
+    assert grown == pytest.approx(4.8 / 3.35, rel=1e-3)
+    assert made["start"].keys() == known.keys()
+    assert made["start"]["column"] == known["column"]
+
+
 @pytest.mark.long
 def test_the_shipped_file_follows_from_what_is_kept():
     """`python -m benchmarks.fit --space gemm --device b200 --constants --write` makes it anew."""
