@@ -17,6 +17,8 @@ the release names a stage so many steps back.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import takewhile
 
 from xdsl.dialects import arith, scf
@@ -109,84 +111,141 @@ def insert_rings(
     for part in parts.values():
         group_multiplies(part.body.block, groups)
         complete_stores(kernel, part.body.block, results)
+    by_name = {role.name: role for role in roles}
     for ring in rings:
-        _insert_ring(kernel, ring, {role.name: role for role in roles}, parts, groups)
+        _Insertion.of(ring, by_name, parts, groups).run(kernel)
     _drop_repeated_fences(kernel)
     for op in walk(kernel.body.block):
         for name in (FILLS, READS, *READS_EARLY, GUARDED):
             op.attributes.pop(name, None)
 
 
-def _insert_ring(
-    kernel: KernelOp,
-    ring: Ring,
-    roles: Mapping[str, Role],
-    parts: Mapping[str, RoleOp],
-    groups: MultiplyGroups,
-) -> None:
-    number, edge = next(iter(ring.edges.items()))
-    loader, reader = roles[edge.producer], roles[edge.consumer]
-    filling, reading = parts[loader.name].body.block, parts[reader.name].body.block
-    writers = _writers(filling, number)
-    atoms = [writer.atom for writer in writers if isinstance(writer.atom, TmaLoadType)]
-    peers = widest_groups(a.multicast for a in atoms if a.multicast is not None)
-    released = sharing_ctas(peers)
-    # The ways in which the loading warps fill a stage, and the arrivals that each makes.
-    used = {_WAYS.get(type(writer.atom), "threads") for writer in writers}
-    arrivals = {"tma": 1, "cp_async": 32 * loader.warps, "threads": loader.warps}
-    # A warp whose threads store to shared and to tensor memory arrives once for both.
-    arrivals["tmem"] = 0 if "threads" in used else loader.warps
-    filled = {kind: count for kind, count in arrivals.items() if kind in used}
-    sites = sites_of(reading, number)
-    multiplies = [op for site in sites for reader in site for op in ops_of(reader, GemmOp)]
-    pairs = any(op.is_paired for op in multiplies)
-    total = sum(
-        buffer_bytes(alloc)
-        for alloc, writer in zip(edge.buffers, writers, strict=True)
-        if isinstance(writer.atom, TmaLoadType)
-    ) * (2 if pairs else 1)
-    # Of instances that take turns with work items, one reads a stage.
-    consumers = reader.warps // (reader.instances if ring.depth else 1) * released
-    kinds, producers = "+".join(filled), sum(filled.values())
-    create = CreateOp(kinds, ring.stages, producers, consumers, total or None, peers, pairs)
-    buffers: list[SSAValue] = []
-    for alloc in edge.buffers:
-        type_ = alloc.result.type
-        if is_paired(alloc):
-            assert isinstance(type_, MemRefType)
-            type_ = half_type(type_)
-        buffers.append(ring_of(alloc, ring.stages, type_).result)
-    insert_ring(kernel, create, writers[0])
-    producer = RingEnd.at_start(filling, create, "producer")
-    consumer = RingEnd.at_start(reading, create, "consumer")
-    is_async = any(map(is_read_by_multiplies, sites))
-    commits = any(effects_of(op).unit is Unit.TCGEN05 for op in multiplies)
-    stored: dict[int, dict[SSAValue, SSAValue]] = {}
-    for each, other in ring.edges.items():
-        results: list[SSAValue] = [alloc.result for alloc in other.buffers]
-        stored[each] = dict(zip(results, buffers, strict=True))
-    for each, rings in stored.items():
-        _load(_writers(filling, each), producer, rings, is_async)
-    if _takes_turns(ring):
-        turns = [(sites_of(reading, each)[0], rings) for each, rings in stored.items()]
-        _use_in_turns(turns, consumer, groups, commits)
-    else:
-        for use in [(site, stored[e]) for e in ring.edges for site in sites_of(reading, e)]:
+@dataclass(frozen=True)
+class _Insertion:
+    """A ring on its way into the roles that fill and read it. What its barriers count follows from
+    its first edge, whose `number` this is; other edges take turns in its stages.
+    """
+
+    ring: Ring
+    number: int
+    loader: Role
+    reader: Role
+    filling: Block
+    reading: Block
+    groups: MultiplyGroups
+
+    @classmethod
+    def of(
+        cls,
+        ring: Ring,
+        roles: Mapping[str, Role],
+        parts: Mapping[str, RoleOp],
+        groups: MultiplyGroups,
+    ) -> _Insertion:
+        """A ring between the parts of a kernel that its roles play."""
+        number, edge = next(iter(ring.edges.items()))
+        loader, reader = roles[edge.producer], roles[edge.consumer]
+        filling, reading = (parts[role.name].body.block for role in (loader, reader))
+        return cls(ring, number, loader, reader, filling, reading, groups)
+
+    @cached_property
+    def writers(self) -> list[CopyOp]:
+        """The copies that fill a stage."""
+        return _writers(self.filling, self.number)
+
+    @cached_property
+    def sites(self) -> Sequence[Sequence[Operation]]:
+        """Where readers of a stage stand, those of one block together."""
+        return sites_of(self.reading, self.number)
+
+    @cached_property
+    def multiplies(self) -> list[GemmOp]:
+        """The multiplies among the readers."""
+        return [op for site in self.sites for reader in site for op in ops_of(reader, GemmOp)]
+
+    @property
+    def commits(self) -> bool:
+        """Whether the tensor core says that a stage was read."""
+        return any(effects_of(op).unit is Unit.TCGEN05 for op in self.multiplies)
+
+    @property
+    def arrivals(self) -> dict[str, int]:
+        """The ways in which the loading warps fill a stage, and the arrivals that each makes."""
+        used = {_WAYS.get(type(writer.atom), "threads") for writer in self.writers}
+        warps = self.loader.warps
+        # A warp whose threads store to shared and to tensor memory arrives once for both.
+        tmem = 0 if "threads" in used else warps
+        arrivals = {"tma": 1, "cp_async": 32 * warps, "threads": warps, "tmem": tmem}
+        return {kind: count for kind, count in arrivals.items() if kind in used}
+
+    def created(self) -> CreateOp:
+        """The ring with what its barriers count."""
+        by_tma = [writer.atom for writer in self.writers if isinstance(writer.atom, TmaLoadType)]
+        peers = widest_groups(atom.multicast for atom in by_tma if atom.multicast is not None)
+        pairs = any(op.is_paired for op in self.multiplies)
+        edge = self.ring.edges[self.number]
+        total = sum(
+            buffer_bytes(alloc)
+            for alloc, writer in zip(edge.buffers, self.writers, strict=True)
+            if isinstance(writer.atom, TmaLoadType)
+        ) * (2 if pairs else 1)
+        # Of instances that take turns with work items, one reads a stage.
+        instances = self.reader.instances if self.ring.depth else 1
+        consumers = self.reader.warps // instances * sharing_ctas(peers)
+        kinds, producers = "+".join(self.arrivals), sum(self.arrivals.values())
+        return CreateOp(kinds, self.ring.stages, producers, consumers, total or None, peers, pairs)
+
+    def buffers(self) -> dict[int, dict[SSAValue, SSAValue]]:
+        """The stages that each edge's buffers become, by its number: those of the first one."""
+        stages: list[SSAValue] = []
+        for alloc in self.ring.edges[self.number].buffers:
+            type_ = alloc.result.type
+            if is_paired(alloc):
+                assert isinstance(type_, MemRefType)
+                type_ = half_type(type_)
+            stages.append(ring_of(alloc, self.ring.stages, type_).result)
+        results = {n: [a.result for a in edge.buffers] for n, edge in self.ring.edges.items()}
+        return {n: dict(zip(of_edge, stages, strict=True)) for n, of_edge in results.items()}
+
+    def run(self, kernel: KernelOp) -> None:
+        """Put the ring into the kernel and its verbs into both roles."""
+        create, stored = self.created(), self.buffers()
+        insert_ring(kernel, create, self.writers[0])
+        producer = RingEnd.at_start(self.filling, create, "producer")
+        consumer = RingEnd.at_start(self.reading, create, "consumer")
+        is_async = any(map(is_read_by_multiplies, self.sites))
+        for number, buffers in stored.items():
+            _load(_writers(self.filling, number), producer, buffers, is_async)
+        self.read(consumer, stored)
+        self.read_early(create, consumer, stored[self.number])
+        erase(*(alloc for edge in self.ring.edges.values() for alloc in edge.buffers))
+
+    def read(self, end: RingEnd, stored: Mapping[int, Mapping[SSAValue, SSAValue]]) -> None:
+        """Let readers wait for their stages and release them."""
+        reading, groups, commits = self.reading, self.groups, self.commits
+        if _takes_turns(self.ring):
+            turns = [(sites_of(reading, n)[0], buffers) for n, buffers in stored.items()]
+            _use_in_turns(turns, end, groups, commits)
+            return
+        for use in [(site, stored[n]) for n in stored for site in sites_of(reading, n)]:
             if _guard_of(use) is not None:
-                _use_guarded(use, consumer, groups)
+                _use_guarded(use, end, groups)
             elif not commits and groups.end_of(use[0]) in groups.trailing:
-                _use_while_next_works(use, consumer, groups)
+                _use_while_next_works(use, end, groups)
             else:
-                _use_in_turns([use], consumer, groups, commits)
-    for name in READS_EARLY:
-        early = sites_of(reading, number, name)
-        if early:
-            # It goes ahead of the one that releases.
-            ahead = RingEnd(create, StateOp("consumer", create.ring))
-            insert_after(consumer.state, ahead.state)
-            for site in early:
-                _use_early((site, stored[number]), ahead, consumer, groups)
-    erase(*(alloc for each in ring.edges.values() for alloc in each.buffers))
+                _use_in_turns([use], end, groups, commits)
+
+    def read_early(
+        self, create: CreateOp, end: RingEnd, buffers: Mapping[SSAValue, SSAValue]
+    ) -> None:
+        """Let readers that go ahead of those that release wait at a place of their own."""
+        for name in READS_EARLY:
+            sites = sites_of(self.reading, self.number, name)
+            if sites:
+                ahead = RingEnd(create, StateOp("consumer", create.ring))
+                insert_after(end.state, ahead.state)
+                for site in sites:
+                    _use_early((site, buffers), ahead, end, self.groups)
 
 
 def _takes_turns(ring: Ring) -> bool:
