@@ -11,6 +11,7 @@ from typing import Any
 
 import cutedialect as cute
 
+from .streaming_functions import FUNCTIONS
 from .streaming_lines import LINES
 from .streaming_workloads import EPS, Shape, Workload
 
@@ -476,4 +477,4 @@ OTHERS: dict[str, Other] = {
         40000,
     ),
 }
-OTHERS |= {name: Other(*entry) for name, entry in LINES.items()}
+OTHERS |= {name: Other(*entry) for name, entry in (LINES | FUNCTIONS).items()}

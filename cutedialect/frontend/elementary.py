@@ -28,7 +28,7 @@ from .elementwise import (
     sqrt,
     trunc,
 )
-from .functions import where
+from .functions import reciprocal, where
 from .scalar import Scalar
 from .tile import Tile, as_tile
 from .trace import current
@@ -135,7 +135,7 @@ def _of_f32(of_number: Callable[..., float], function: Callable[..., Number]) ->
     return called
 
 
-def _gamma_of_number(x: float) -> float:
+def gamma_of_number(x: float) -> float:
     if x <= 0 and x == math.floor(x):
         return _INFINITE
     return math.lgamma(x)
@@ -419,11 +419,11 @@ def pow_(x: Number, y: Number) -> Number:
     return where(is_one, 1.0, result)
 
 
-@of_f32(_gamma_of_number)
+@of_f32(gamma_of_number)
 def lgamma(x: Number) -> Number:
     """The logarithm of the size of the gamma function, to 0.51 ulp where x is positive; elsewhere
     to 0.51 ulp or, near its zeros, an absolute error of 2^-34. At 0 and at negative whole numbers
-    it is infinite.
+    it is infinite. In f64: `cute.fast.lgamma` takes a third of the time.
     """
     wide = x.to(f64)
     size = abs_(wide)
@@ -436,7 +436,10 @@ def lgamma(x: Number) -> Number:
     more = where(place == 4.0, (3.0 + d) * (2.0 + d), where(place == 3.0, 2.0 + d, 1.0))
     logged = logarithm(where(is_large, size, where(place <= 1.0, factors, more)))
     near = where(place <= 1.0, near - logged, near + logged)
-    inverse = quotient(1.0, where(is_large, size, 4.0))
+    # To 2^-46, which is enough for what is a forty-eighth of it at most.
+    base = where(is_large, size, 4.0)
+    inverse = reciprocal(base.to(f32)).to(f64)
+    inverse = inverse * (2.0 - base * inverse)
     tail = inverse * polynomial(inverse * inverse, _STIRLING)
     far = fma(size - 0.5, logged, (0.5 * math.log(2 * math.pi) - size) + tail)
     right = where(is_large, far, near)

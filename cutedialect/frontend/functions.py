@@ -214,29 +214,27 @@ def tile_gemm(
         _gemm_of_modes(left, right, acc, {"atom": atom, "negate": negate, "tiled": tiled})
         return
     operands = left.use(), right.use()
-    shapes = left.shape, right.shape, acc.shape
-    if 1 in map(len, shapes):
-        raise error(
-            f"expected a (M,K), b (K,N) and acc (M,N), got {shapes[0]}, {shapes[1]}, {shapes[2]}; "
-            "load a tile of one mode and write v[:, None] or v[None, :]",
-            code="CD-P2",
-        )
-    more = SUM_COLUMNS if sums else 0
-    if not (
-        all(len(shape) == 2 for shape in shapes)
-        and shapes[0] == (shapes[2][0], shapes[1][0])
-        and shapes[1][1] + more == shapes[2][1]
-    ):
-        wide = f"N+{more}" if sums else "N"
-        raise error(
-            f"expected a (M,K), b (K,N) and acc (M,{wide}), got {shapes[0]}, {shapes[1]}, "
-            f"{shapes[2]}",
-            code="CD-P2",
-        )
+    _check_products((left.shape, right.shape, acc.shape), SUM_COLUMNS if sums else 0)
     if sums and negate is not None:
         raise error(f"negate: expected None with sums, got {negate!r}", code="CD-P4")
     turned = current().insert(TransposeOp(operands[1])).results[0]
     current().insert(GemmOp(operands[0], turned, acc.use(), named, negate, sums=sums))
+
+
+def _check_products(shapes: Sequence[tuple[int, ...]], more: int) -> None:
+    """Refuse shapes that do not multiply; `more` columns of the last one are sums of rows."""
+    is_known = all(len(shape) == 2 for shape in shapes)
+    if is_known:
+        (m, k), (depth, n), whole = shapes
+        if k == depth and whole == (m, n + more):
+            return
+    wide = f"N+{more}" if more else "N"
+    instead = "; load a tile of one mode and write v[:, None] or v[None, :]"
+    raise error(
+        f"expected a (M,K), b (K,N) and acc (M,{wide}), got {', '.join(map(str, shapes))}"
+        f"{instead if 1 in map(len, shapes) else ''}",
+        code="CD-P2",
+    )
 
 
 def _gemm_of_modes(

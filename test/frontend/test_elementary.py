@@ -191,6 +191,22 @@ def test_instructions_that_approximate():
     assert {"sin.approx.f32", "cos.approx.f32"} <= set(ptx.split())
 
 
+def test_lgamma_that_approximates():
+    rng = np.random.default_rng(8)
+    left = -(2.0 ** rng.uniform(-40, 20, 900))
+    x = np.concatenate([rng.uniform(-9, 9, 3000), 2.0 ** rng.uniform(-126, 120, 999), left])
+    x = np.append(x, [0.0, -0.0, -3.0, np.inf, 1.0, 2.0, 4.0]).astype(np.float32)
+    want = gamma(x.astype(np.float64))
+    got = computed(cute.fast.lgamma, x)
+    finite = np.isfinite(want)
+    error = np.abs(got[finite] - want[finite]) / np.maximum(1, np.abs(want[finite]))
+    assert error.max() <= 2.0**-18
+    assert (got[~finite] == np.inf).all()
+    assert np.isnan(computed(cute.fast.lgamma, np.full(4, np.nan, np.float32))).all()
+    assert cute.fast.lgamma(5.0) == pytest.approx(math.log(24))
+    assert "2^-18" in cute.fast.lgamma.__doc__
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_scalars_narrow_floats_and_numbers(arch):
     names = [name for name in FUNCTIONS if name not in ("acos", "asin", "acosh", "atanh")]
