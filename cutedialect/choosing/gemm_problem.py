@@ -40,7 +40,8 @@ class Problem:
     and of the output begin at multiples. pitches: the same, up to 128, of A and B. takes_clusters:
     whether the CTAs of a cluster can share tiles. is_plain: whether sums are stored as they are, or
     after what takes no registers. may_shift: whether warps may have fewer registers so that others
-    do nothing but shift operands. device: that it is computed on.
+    do nothing but shift operands. only_swapped: whether the transposed product serves, if there is
+    one, whose first operand is computed in registers. device: that it is computed on.
     """
 
     m: int
@@ -59,6 +60,7 @@ class Problem:
     takes_clusters: bool = True
     is_plain: bool = True
     may_shift: bool = True
+    only_swapped: bool = False
     device: Device = H100
 
     def takes(self, tiling: Tiling, registers: float = 0.0) -> Counts:

@@ -279,7 +279,10 @@ def _candidates(
         ]
         count = len(tables[0].rows)
     tilings = Tiling.joined(*tables)
-    return tilings, np.arange(len(tilings.rows)) >= count
+    is_fitted = np.arange(len(tilings.rows)) >= count
+    if widest.only_swapped and tilings.swapped.any():
+        return tilings.taken(tilings.swapped), is_fitted[tilings.swapped]
+    return tilings, is_fitted
 
 
 def _in_clusters(tilings: Tiling, problem: Problem, price: GemmPrice) -> Tiling:
@@ -304,7 +307,7 @@ def _may_swap(problem: Problem) -> bool:
     along either mode, and would be along the wrong one.
     """
     is_wide = problem.m <= _MOST_SWAPPED and problem.m < problem.n
-    return (is_wide or problem.turns) and problem.k >= 2
+    return (is_wide or problem.turns or problem.only_swapped) and problem.k >= 2
 
 
 def _in_parts(tilings: Tiling, problem: Problem, price: GemmPrice) -> Tiling:
@@ -397,7 +400,7 @@ def _may_swap_fitted(problem: Problem) -> bool:
     along either mode, and would be along the wrong one. Kernels of square products take their
     operands as they are, and scales of blocks take more registers: wide problems alone.
     """
-    is_square = problem.m == problem.n and not problem.turns
+    is_square = problem.m == problem.n and not (problem.turns or problem.only_swapped)
     if min(problem.n, problem.k) <= 1 or is_square:
         return False
     return not any(problem.blocks) or problem.m < problem.n

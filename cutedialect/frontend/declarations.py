@@ -105,10 +105,11 @@ GEMM = Call(
     (`cute.atoms.mma()` lists them), and `negate` the operands ("a", "b", "ab") that count with the
     other sign; with `sums` acc has 8 columns more than b, which add up the rows of a. Batch
     dimensions broadcast. bias is (N,). Types: f16, bf16, f32 (as tf32), f64, e4m3 and e5m2, and
-    8-bit integers (into int32). Default `out_dtype` is a's type, bf16 for fp8 and for scaled
-    integers, int32 for 8-bit integers; e4m3 and e5m2 outputs saturate and keep NaN. Integer results
-    take no alpha, beta or gelu: only with an `out_dtype` of floats are sums of integers multiplied,
-    in f32. K = 0 gives beta C + bias; an empty output launches nothing.
+    8-bit integers (into int32); beside f16 or bf16 of a, b may have 8-bit integers, weights that
+    become such on their way to the tensor cores. Default `out_dtype` is a's type, bf16 for fp8 and
+    for scaled integers, int32 for 8-bit integers; e4m3 and e5m2 outputs saturate and keep NaN.
+    Integer results take no alpha, beta or gelu: only with an `out_dtype` of floats are sums of
+    integers multiplied, in f32. K = 0 gives beta C + bias; an empty output launches nothing.
 
     `scale_a` multiplies a and `scale_b` multiplies b before the product: a host number, or an f32
     array where the operands live. Of one element it scales the whole operand. (M,) or (M, 1) scale

@@ -38,6 +38,7 @@ from .gemm_operands import (
     expanded,
     has_tcgen05,
     has_wgmma,
+    is_widened,
     pitch_of,
     refuse_array,
     transposed,
@@ -339,6 +340,7 @@ class GemmCall(Checked, Product):
             takes_clusters=self.acc_dtype.bits == _SUMMED_BITS,
             is_plain=self.c is self.bias is self.aux is None
             and not self.is_scaled and self.activation in (None, "relu"),
+            only_swapped=is_widened(self.a.dtype, self.b.dtype),
             device=device_for(arch),
         )  # fmt: skip
         if self.splits:
@@ -370,6 +372,9 @@ class GemmCall(Checked, Product):
             return False
         if self.splits:
             return True
+        if is_widened(self.a.dtype, self.b.dtype) and self.k in (0, 1):
+            # The transposed product takes b from registers; one row may count as a column.
+            return False
         # Elements of other than 16 bits have to be contiguous along K (PTX ISA 9.7.15.5.1). They
         # become so in shared memory, or words of A in registers; bytes that begin at less than 4,
         # and f32 that TMA does not round, leave few registers on their way there.

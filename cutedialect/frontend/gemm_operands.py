@@ -42,6 +42,7 @@ ACCUMULATORS = {
 }
 INTEGERS = (i8, u8)
 EIGHT_BIT_FLOATS = (e4m3, e5m2)
+_WIDE = (f16, bf16)
 # Types of 16 bits, the ones to take where a target does not multiply another.
 _FLOATS = ("f16", "bf16")
 # Bytes of a line of the cache, and to which rows are aligned where no less is said of them.
@@ -56,9 +57,17 @@ def result_dtype(a: DType, is_scaled: bool) -> DType:
     return bf16 if a in INTEGERS or a in EIGHT_BIT_FLOATS else a
 
 
+def is_widened(a: DType, b: DType) -> bool:
+    """Whether elements of b become those of a on their way to the multiply: integers of 8 bits
+    beside floats of 16.
+    """
+    return a in _WIDE and b in INTEGERS
+
+
 def multiplied_names(a: DType, b: DType, acc: DType) -> tuple[str, str, str]:
     """What the registry of atoms calls the types of two operands and of their sums."""
-    return mma_type(a), mma_type(b), "s32" if acc.name == "i32" else acc.name
+    multiplied = a if is_widened(a, b) else b
+    return mma_type(a), mma_type(multiplied), "s32" if acc.name == "i32" else acc.name
 
 
 def has_wgmma(a: DType, b: DType, acc: DType, arch: str) -> bool:
@@ -81,7 +90,7 @@ def has_tcgen05(a: DType, b: DType, acc: DType, arch: str) -> bool:
 
 def check_types(a: Operand, b: Operand, arch: str) -> None:
     """Refuse operands of types that the tensor cores of a target do not multiply."""
-    first = first_target(mma_type(a.dtype), mma_type(b.dtype))
+    first = first_target(*multiplied_names(a.dtype, b.dtype, f32)[:2])
     if first is None or target(arch).number >= first.number:
         return
     kinds = " by ".join(dict.fromkeys((a.dtype.name, b.dtype.name)))
@@ -233,6 +242,8 @@ def _accumulators(call: Any) -> tuple[DType, ...]:
 def _differs(call: Any) -> bool:
     """Whether the operands have types that are not multiplied by each other."""
     types = {call.a.dtype, call.b.dtype}
+    if is_widened(call.a.dtype, call.b.dtype):
+        return False
     return len(types) > 1 and not (types <= {*INTEGERS} or types <= {*EIGHT_BIT_FLOATS})
 
 

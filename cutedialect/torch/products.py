@@ -21,6 +21,8 @@ from .operators import element_type
 # Activations whose derivative is known from the result; others need what stands before them.
 _FROM_RESULT = (None, "relu")
 _DIFFERENTIABLE = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+# Weights, through which gradients go to a.
+_WEIGHTS = (torch.int8, torch.uint8)
 
 
 def _lists(operator: Operator, *values: Any) -> list[Any]:
@@ -39,13 +41,15 @@ def _remember(
     as_, bs, c, bias = _lists(operator, *tensors_of)
     for tensors in zip(as_, bs, strict=True):
         for name, tensor in zip(("a", "b"), tensors, strict=True):
-            if tensor.dtype not in _DIFFERENTIABLE:
+            is_weight = name == "b" and tensor.dtype in _WEIGHTS
+            if tensor.dtype not in _DIFFERENTIABLE and not is_weight:
                 raise TypeError(
                     f"{name}: expected f16, bf16, f32 or f64 where a gradient is required, got "
                     f"{element_type(tensor.dtype, name).name}; take torch.no_grad(), or 16-bit "
                     "operands"
                 )
-    if given.is_scaled:
+    scales = _scales_of_weights(operator, given, bs)
+    if given.is_scaled and not scales:
         raise ValueError(
             "scale_a, scale_b: expected None where a gradient is required, got a scale; multiply "
             "a or b by it in torch, or use alpha for one number"
@@ -67,19 +71,34 @@ def _remember(
     ctx.c = None if c is None else [(each.shape, each.dtype) for each in c]
     ctx.bias = None if bias is None else [each.dtype for each in bias]
     befores = [output[1]] if suffix else _lists(operator, output)[0] if ctx.activation else []
-    ctx.save_for_backward(*as_, *bs, *befores)
+    ctx.scales = len(scales)
+    ctx.save_for_backward(*as_, *bs, *scales, *befores)
+
+
+def _scales_of_weights(operator: Operator, given: Any, bs: Sequence[Any]) -> list[Any]:
+    """The scale of each column of weights, or one for all, which the slopes of sums are multiplied
+    by before they go through the weights; none of other operands.
+    """
+    scale = getattr(given, "scale_b", None)
+    if operator.call.is_of_lists or scale is None or given.scale_a is not None:
+        return []
+    is_of_columns = scale.numel() == 1 or (scale.shape[-1] == bs[0].shape[-1] == scale.numel())
+    is_plain = bs[0].dtype in _WEIGHTS and is_of_columns and not scale.requires_grad
+    return [scale.reshape(-1)] if is_plain else []
 
 
 def _backward(operator: Operator, suffix: str, ctx: Any, *outputs: Any) -> tuple[Any, ...]:
     saved, count = ctx.saved_tensors, ctx.count
-    as_, bs, befores = saved[:count], saved[count : 2 * count], saved[2 * count :]
+    as_, bs = saved[:count], saved[count : 2 * count]
+    scales, befores = saved[2 * count :][: ctx.scales], saved[2 * count + ctx.scales :]
     gradients = _through(operator, ctx, outputs[0], as_, bs, befores)
     if suffix and outputs[1] is not None:
         gradients = [outputs[1] if gradients[0] is None else gradients[0] + outputs[1]]
     # torch leaves out trailing arguments that have their defaults.
     wants = [any(x) if isinstance(x, list | tuple) else x for x in ctx.needs_input_grad]
     wants += [False] * (4 - len(wants))
-    found = [*_of_operands(operator, ctx, gradients, as_, bs, wants), None, None]
+    inner = [g * scales[0] for g in gradients] if scales else gradients
+    found = [*_of_operands(operator, ctx, inner, as_, bs, wants), None, None]
     if wants[2] and ctx.c is not None and ctx.beta != 0:
         pairs = zip(gradients, ctx.c, strict=True)
         found[2] = [_summed(each * ctx.beta, shape).to(dtype) for each, (shape, dtype) in pairs]

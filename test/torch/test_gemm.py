@@ -244,6 +244,20 @@ def test_what_has_no_backward_is_refused_with_a_remedy(call, message):
     call(A)
 
 
+def test_gradients_pass_weights_of_8_bits():
+    a, scale = drawn(20, 32, grad=True), torch.arange(1, 17) / 16
+    weights = torch.arange(-256, 256).view(32, 16).to(torch.int8)
+    result = ct.gemm(a, weights, scale_b=scale)
+    wide = weights.double() * scale
+    torch.testing.assert_close(result.double(), a.detach().double() @ wide, rtol=2e-3, atol=0.1)
+    slope = drawn(20, 16, seed=4)
+    result.backward(slope)
+    torch.testing.assert_close(a.grad.double(), slope.double() @ wide.T, rtol=5e-3, atol=0.5)
+    opcheck(ops.gemm.default, (a.detach(), weights, None, BIAS))
+    with pytest.raises(ValueError, match="scale_a, scale_b: expected None"):
+        ct.gemm(a, weights, scale_b=scale.clone().requires_grad_())
+
+
 def test_deterministic_mode_refuses_sums_in_any_order():
     schedule = "split_k = 2, reduction = atomic"
     try:

@@ -81,14 +81,22 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
                 # The scales are on their way while the tensor cores work.
                 now = factors(k)
                 part = cute.zeros((bm, bn), acc_dtype)
-                cute.tile_gemm(a_tiles[k], b_tiles[k], part)
+                cute.tile_gemm(*multiplied(a_tiles[k], b_tiles[k]), part)
                 acc += scaled(part.to(acc.dtype), now)
             else:
-                cute.tile_gemm(a_tiles[k], b_tiles[k], acc)
+                cute.tile_gemm(*multiplied(a_tiles[k], b_tiles[k]), acc)
         out = scaled(acc.to(epilogue_dtype), factors(None))
         finish(out, C, bias, D, alpha, beta, aux, (*batch, m, n), activation, swapped)
 
     return gemm
+
+
+def multiplied(a: Any, b: Any) -> tuple[Any, Any]:
+    """Tiles as they are multiplied: integers beside floats become such on their way."""
+    are_floats = [each.dtype.kind == "f" for each in (a, b)]
+    if are_floats[0] == are_floats[1]:
+        return a, b
+    return (a, b.load().to(a.dtype)) if are_floats[0] else (a.load().to(b.dtype), b)
 
 
 def finish(
