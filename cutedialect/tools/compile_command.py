@@ -24,6 +24,7 @@ from cutedialect.backend.runtime.launchers import (
     c_header,
     cpp_dispatcher,
     cpp_header,
+    tvm_ffi_module,
 )
 from cutedialect.backend.runtime.progress_line import ProgressLine
 from cutedialect.backend.runtime.ptx_text import short_path, with_short_paths
@@ -62,7 +63,9 @@ def main(arguments: Sequence[str]) -> int:
         help="target, such as sm_90a (default sm_80); several, the best first, are one launcher's",
     )
     parser.add_argument(
-        "--launcher", choices=("c", "cpp"), help="write a header that launches the kernel, too"
+        "--launcher",
+        choices=("c", "cpp", "tvm-ffi"),
+        help="write what launches the kernel, too: a header, or a module of TVM FFI",
     )
     parser.add_argument(
         "--embed", action="store_true", help="with --launcher: the images stand in the header"
@@ -85,6 +88,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if options.embed and options.launcher is None:
         raise ValueError("--embed: expected --launcher c or --launcher cpp with it")
+    options.embed |= options.launcher == "tvm-ffi"  # a module has all that it runs
     targets: list[str] = options.arch or ["sm_80"]
     if len(set(targets)) < len(targets):
         raise ValueError(f"--arch: expected each target once, got {', '.join(targets)}")
@@ -218,6 +222,8 @@ def _launcher(options: argparse.Namespace, compiled: Sequence[_Compiled]) -> dic
     made = {f"{name}.h": c_header(descriptions, images, embed=options.embed)}
     if options.launcher == "cpp":
         made[f"{name}.hpp"] = cpp_header(descriptions, embed=options.embed)
+    if options.launcher == "tvm-ffi" and not options.variant:
+        made[f"{name}_tvm_ffi.cc"] = tvm_ffi_module(name, descriptions[0])
     return {file: text.encode() for file, text in made.items()}
 
 
@@ -235,6 +241,8 @@ def _dispatcher(
     made = {f"{name}.h": c_dispatcher(name, alternatives, embed=options.embed)}
     if options.launcher == "cpp":
         made[f"{name}.hpp"] = cpp_dispatcher(name, embed=options.embed)
+    if options.launcher == "tvm-ffi":
+        made[f"{name}_tvm_ffi.cc"] = tvm_ffi_module(name, alternatives[0].description)
     return {file: text.encode() for file, text in made.items()}
 
 

@@ -1,5 +1,5 @@
 """Launchers of compiled kernels in other languages, written from descriptions (`description.py`): a
-C99 header on the CUDA driver API alone, and a C++17 one on top of it.
+C99 header on the CUDA driver API alone, and on top of it one in C++17 and a module of TVM FFI.
 """
 
 from __future__ import annotations
@@ -7,5 +7,14 @@ from __future__ import annotations
 from .c_dispatch import Alternative, c_dispatcher
 from .c_header import Image, c_header
 from .cpp_header import cpp_dispatcher, cpp_header
+from .tvm_ffi_module import tvm_ffi_module
 
-__all__ = ["Alternative", "Image", "c_dispatcher", "c_header", "cpp_dispatcher", "cpp_header"]
+__all__ = [
+    "Alternative",
+    "Image",
+    "c_dispatcher",
+    "c_header",
+    "cpp_dispatcher",
+    "cpp_header",
+    "tvm_ffi_module",
+]

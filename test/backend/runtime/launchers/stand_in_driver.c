@@ -166,6 +166,15 @@ CUresult CUDAAPI cuCtxSetCurrent(CUcontext context) {
   return context != NULL ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 
+CUresult CUDAAPI cuCtxPushCurrent(CUcontext context) {
+  return context != NULL ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+}
+
+CUresult CUDAAPI cuCtxPopCurrent(CUcontext *context) {
+  *context = (CUcontext)(void *)names;
+  return CUDA_SUCCESS;
+}
+
 CUresult CUDAAPI cuStreamCreate(CUstream *stream, unsigned flags) {
   (void)flags;
   *stream = (CUstream)(void *)names;
