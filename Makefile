@@ -38,10 +38,12 @@ cute-ir: $(DEV)
 	$(PY) -m cutedialect.tools.cute_ir_tests $(CUTE_IR)
 
 # The site, in build/site: static, searchable without a network. Then its links are followed, and where a
-# Chromium is installed, each page is looked at as a phone shows it.
+# Chromium is installed, each page is looked at as a phone shows it, and screenshots are compared with those
+# of before (`.ci/screenshots.py build/site --update` takes them anew).
 docs: $(DOCS)
 	PYTHONPATH=$(CURDIR) NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --quiet
 	$(DOCS_VENV)/bin/python .ci/check_site.py build/site
+	$(DOCS_VENV)/bin/python .ci/screenshots.py build/site
 
 lint: $(DEV)
 	$(PY) -m ruff check .

@@ -8,6 +8,8 @@ import ast
 import dataclasses
 import importlib.util
 import re
+import struct
+import zlib
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,7 @@ def load(path):
 documents = load(ROOT / ".ci" / "documents.py")
 check_site = load(ROOT / ".ci" / "check_site.py")
 hooks = load(DOCS / "hooks.py")
+screenshots = load(ROOT / ".ci" / "screenshots.py")
 reference = load(DOCS / "reference.py")
 
 
@@ -178,3 +181,37 @@ def test_a_broken_site_is_told(tmp_path):
         "a.html: loads https://elsewhere.net/x.js from elsewhere",
     ]
     assert check_site.main([str(tmp_path)]) == 1
+
+
+def png(rows, kinds):
+    """A picture of gray rows, each with a filter of its own."""
+    raw, before = b"", bytes(3 * len(rows[0]))
+    for row, kind in zip(rows, kinds, strict=True):
+        line = bytes(value for value in row for _ in range(3))
+        raw += bytes([kind])
+        for x, value in enumerate(line):
+            left, corner = (line[x - 3], before[x - 3]) if x >= 3 else (0, 0)
+            guess = screenshots._predicted(kind, left, before[x], corner)
+            raw += bytes([value - guess & 255])
+        before = line
+    head = struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 2, 0, 0, 0)
+    parts = [(b"IHDR", head), (b"IDAT", zlib.compress(raw)), (b"IEND", b"")]
+    made = [struct.pack(">I", len(data)) + kind + data + b"crc " for kind, data in parts]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(made)
+
+
+def test_screenshots_are_read_and_compared():
+    rows = [[(7 * x * y + 3 * x) % 256 for x in range(16)] for y in range(20)]
+    read = screenshots.brightness(png(rows, [y % 5 for y in range(20)]))
+    assert [[round(255 * value) for value in row] for row in read] == rows
+    light = screenshots.grid([[0.9] * 16 for _ in range(20)])
+    dark = screenshots.grid([[0.2] * 16 for _ in range(20)])
+    kept = {"a light": light, "a dark": dark}
+    assert screenshots.differences(kept, kept) == []
+    assert screenshots.mean(dark) == pytest.approx(0.2)
+    unstyled = {"a light": light, "a dark": light, "b light": light}
+    assert screenshots.differences(unstyled, kept) == [
+        "a dark: looks otherwise than before, by 0.70 of brightness",
+        "a dark: expected a dark page, got one 0.00 darker",
+        "b light: expected a screenshot to compare with; take them by --update",
+    ]
