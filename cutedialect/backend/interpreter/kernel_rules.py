@@ -34,9 +34,13 @@ _AXES = "xyz"
     cute_nvgpu.TmaStoreCommitOp,
     cute_nvgpu.TmaStoreWaitOp,
     cute_nvgpu.Tcgen05FenceOp,
+    cute_nvgpu.TmemAddressOp,
+    cute_nvgpu.TmemAllocOp,
+    cute_nvgpu.TmemDeallocOp,
     cute_nvgpu.WgmmaCommitOp,
     cute_nvgpu.WgmmaFenceOp,
     cute_nvgpu.WgmmaWaitOp,
+    cute_nvgpu.WriteOnesOp,  # Multiplies add up rows by themselves.
 )
 def _order(op: Any) -> Step:
     del op

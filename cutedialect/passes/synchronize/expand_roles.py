@@ -94,6 +94,8 @@ def _begin_reductions(kernel: KernelOp) -> None:
     is loaded in between is on its way while the other CTAs begin.
     """
     reductions = ops_of(kernel, ClusterReduceOp)
+    if not reductions:
+        return
     exchanges = [ExchangeOp(0, _SLOT_BYTES * op.count.value.data) for op in reductions]
     for op, made in zip(reductions, exchanges, strict=True):
         _exchange(op, made)
@@ -147,7 +149,7 @@ def _ones(kernel: KernelOp) -> list[Operation]:
         layout = Layout((ONES_BYTES * 8 // element_bits(element),), (1,))
         tile = AllocSmemOp(MemRefType.get(element, "smem", _LINE_BYTES, layout))
         made += [tile, WriteOnesOp(tile.result)]
-    return [*made, ProxyFenceOp()]
+    return [*made, ProxyFenceOp()] if made else []
 
 
 def _end(kernel: KernelOp, roles: Sequence[RoleOp]) -> None:
