@@ -397,6 +397,9 @@ def _most_keys(problem: AttentionProblem, in_turns: bool) -> int:
         is_converted = not problem.loads_boxes or problem.is_mixed or is_paged
         return 32 if is_converted else 48 if takes_more else 64
     if widest > 128:
+        if problem.has_window and is_plain and problem.sees_few and not problem.caps_slices:
+            # Less is computed that no row sees.
+            return 64
         # A multiply takes 32 keys of 8 bits at once.
         is_even = is_plain or problem.is_small or problem.dims[0] == problem.dims[1]
         return 96 if is_even else 80
@@ -454,6 +457,9 @@ def _order(problem: AttentionProblem, rows: int) -> Schedule:
         return Schedule(raster=1)
     if problem.keys is None:
         return Schedule(order="sections", raster=PRICE.some_heads)
+    if problem.on_groups and _has_narrow_window(problem):
+        # Tiles that follow each other read the same keys, and take equal time but for the first.
+        return Schedule(order="sections", raster=1)
     size = max(1, problem.keys * sum(problem.dims) * problem.bits // 8)
     limit = PRICE.band_bytes[min(max(PRICE.band_bytes), max(1, rows // GROUP_ROWS))]
     raster = min(PRICE.some_heads, max(1, problem.group * limit // size))
@@ -463,6 +469,13 @@ def _order(problem: AttentionProblem, rows: int) -> Schedule:
         raster = min(raster, PRICE.some_heads // 2)
     # A power of two, so that few lengths need a kernel of their own.
     return Schedule(order="sections", raster=1 << raster.bit_length() - 1)
+
+
+def _has_narrow_window(problem: AttentionProblem) -> bool:
+    """Whether rows see few of many keys."""
+    if problem.sees is None or problem.rows is None or problem.sees > PRICE.few_keys:
+        return False
+    return PRICE.narrow_windows * problem.sees <= problem.rows
 
 
 def _fits(problem: AttentionProblem, rows: int, keys: int) -> bool:

@@ -38,9 +38,10 @@ def resident_schedule(problem: AttentionProblem, is_soon_over: bool) -> Schedule
     # Claims, too, leave processors alike, and cost less than to start late with wide heads.
     is_dealt = tiles <= PRICE.few_tiles * slots and not problem.is_packed
     is_dealt = is_dealt and (is_even or narrow is not None)
+    starts_early = is_even or not is_dealt or problem.has_window
     return Schedule(
         tile=(_ROWS, keys),
-        early_launch="yes" if is_soon_over and (is_even or not is_dealt) else None,
+        early_launch="yes" if is_soon_over and starts_early else None,
         ctas=ctas,
         registers=beside(loads, groups=1, ctas=ctas),
         overlap="yes",
