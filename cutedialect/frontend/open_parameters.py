@@ -37,10 +37,23 @@ def listed(parameters: OpenParameters, given: Schedule | None = None) -> list[Op
     return list(OPEN_SPACE.ranked(OpenProblem(parameters), given, NONE))
 
 
+Extents = tuple[tuple[int | None, ...] | None, ...]
+
+
+def rounded_up(extent: int) -> int:
+    """The next extent with four leading bits.
+
+    >>> [rounded_up(extent) for extent in (7, 200, 1000, 1025, 14336)]
+    [7, 208, 1024, 1152, 14336]
+    """
+    low = max(0, (extent - 1).bit_length() - 4)
+    return -(-extent >> low) << low
+
+
 @dataclass(frozen=True)
 class Sized:
-    """What decides on open parameters of a call: specs with rough extents, since choices hold for a
-    class of problems, and whether it takes what tuning found.
+    """What decides on open parameters of a call: specs with the extents of its arguments, and
+    whether it takes what tuning found.
     """
 
     specs: tuple[Spec, ...]
@@ -54,16 +67,33 @@ class Sized:
             array = None if isinstance(value, TensorSpec) else tensor_argument(value)
             if isinstance(spec, TensorSpec):
                 shape = spec.shape if array is None else array.shape
-                classes = [None if each is None else extent_class(each) for each in shape]
-                spec = replace(spec, shape=classes)
+                spec = replace(spec, shape=shape)
             sized.append(spec)
         return cls(tuple(sized), takes_tuned)
 
+    @cached_property
+    def extents(self) -> Extents:
+        """Rough extents of each argument that a kernel has, no less than they are, so that no tile
+        is missed; None of what is no tensor.
+        """
+        return self._each(rounded_up)
+
     @property
-    def extents(self) -> tuple[tuple[int | None, ...] | None, ...]:
-        """Rough extents of each argument that a kernel has; None of what is no tensor."""
-        given = (each for each in self.specs if each is not None)
-        return tuple(each.shape if isinstance(each, TensorSpec) else None for each in given)
+    def known(self) -> tuple[object, ...]:
+        """What is the same for calls for which the same is chosen, or was tuned."""
+        return self.extents, self._each(extent_class), self.takes_tuned
+
+    def _each(self, rough: Callable[[int], int]) -> Extents:
+        """Something of the extents."""
+        shapes = [
+            each.shape if isinstance(each, TensorSpec) else None
+            for each in self.specs
+            if each is not None
+        ]
+        return tuple(
+            shape and tuple(None if each is None else rough(each) for each in shape)
+            for shape in shapes
+        )
 
 
 @dataclass(frozen=True)
@@ -84,8 +114,8 @@ class OpenCall:
 
     @property
     def known(self) -> tuple[object, ...]:
-        """What a choice depends on beside what is asked for."""
-        return tuple(self.parameters), self.sized.extents, self.sized.takes_tuned
+        """What the kernel depends on beside what is asked for."""
+        return tuple(self.parameters), *self.sized.known
 
     def kernel(self, key: str | None, compiled: Callable[[Options], Kernel]) -> Kernel:
         """The kernel with the values that are chosen; `compiled` makes one, and `key` is that of
