@@ -278,7 +278,7 @@ def of_lines(function: _FunctionT) -> _FunctionT:
             lines = iter(matrices)
             for name, tiles in of_tiles.items():
                 is_one = isinstance(given[name], Tile)
-                given[name] = next(lines) if is_one else [next(lines) for _ in tiles]
+                given[name] = next(lines) if is_one else tuple(next(lines) for _ in tiles)
             return function(**given, mode=mode)
 
         return _along(called, [tile for tiles in of_tiles.values() for tile in tiles], mode, drops)
@@ -289,13 +289,13 @@ def of_lines(function: _FunctionT) -> _FunctionT:
 def _loaded(value: Any) -> Any:
     """An argument with the tiles of its views."""
     if isinstance(value, tuple | list):
-        return [_loaded(one) for one in value]
+        return type(value)(_loaded(one) for one in value)
     return value.load() if isinstance(value, View) else value
 
 
 def _tiles_in(value: Any) -> Sequence[Tile]:
     """The tiles of an argument that is one, or several."""
-    tiles = value if isinstance(value, list) else [value]
+    tiles = value if isinstance(value, tuple | list) else [value]
     return tiles if all(isinstance(tile, Tile) for tile in tiles) else ()
 
 

@@ -166,35 +166,46 @@ class Transfer:
 
         self._with_units(access, run)
 
+    def _mode_of_cut(self) -> tuple[int, list[int]] | None:
+        """The mode along which the edge cuts vectors of one size, and the others that have edges;
+        None where it is none or several.
+        """
+        access, vectors = self.access, self.access.vectors
+        spans = {mode: [access.span(each, mode) for each in vectors] for mode in access.bounded}
+        modes = [mode for mode in spans if any(first < last for first, last in spans[mode])]
+        if len(modes) != 1 or len({len(vector.values) for vector in vectors}) != 1:
+            return None
+        return modes[0], [mode for mode in spans if mode not in modes]
+
+    def _is_one_row(self, mode: int, others: Sequence[int]) -> bool:
+        """Whether a thread's vectors are those of one row along a mode of memory, each once."""
+        access, vectors = self.access, self.access.vectors
+        rows = {tuple(access.span(each, other) for other in others) for each in vectors}
+        places = {access.span(each, mode) for each in vectors}
+        has_floor = access.view.bound(mode).floor is not None
+        is_open = access.view.space == "gmem" and not has_floor
+        return is_open and len(rows) == 1 and len(places) == len(vectors)
+
     def _cut_of_row(self, units: SSAValue) -> bool:
         """Load the elements of the one vector that the edge cuts where a thread has a single row,
         without a branch, so that the assembler may load each vector right before it is used; False
         where a thread has more.
         """
         context, access, builder = self.context, self.access, self.context.builder
-        vectors = access.vectors
-        width = max(len(vector.values) for vector in vectors)
-        modes = [
-            mode
-            for mode in access.bounded
-            if any(first < last for first, last in (access.span(each, mode) for each in vectors))
-        ]
-        others = [mode for mode in access.bounded if mode not in modes]
-        if len(modes) != 1 or any(len(each.values) != width for each in vectors):
+        found = self._mode_of_cut()
+        if found is None:
             return False
-        (mode,) = modes
-        rows = {tuple(access.span(each, other) for other in others) for each in vectors}
+        mode, others = found
+        vectors, width = access.vectors, len(access.vectors[0].values)
+        row = [access.span(vectors[0], other) for other in others]
         spans = [access.span(each, mode) for each in vectors]
         addresses = access.addresses([each.offset for each in vectors])
         bases = {each.base for each in addresses}
-        has_floor = access.view.bound(mode).floor is not None
-        if has_floor or access.view.space != "gmem" or len(bases) != 1:
-            return False
-        if len(rows) != 1 or len(set(spans)) != len(vectors):
+        if len(bases) != 1 or not self._is_one_row(mode, others):
             return False
         exists = builder.both(
             access.view.guard,
-            *(access.holds(other, *span) for other, span in zip(others, *rows, strict=True)),
+            *(access.holds(other, *span) for other, span in zip(others, row, strict=True)),
         )
         # Of the vector that is cut: how many of its elements exist, and where it lies. Of none, 0.
         left: Scalar = 0

@@ -216,36 +216,41 @@ def _added_in_pairs(
     """Sums of up to `most` registers of each row, both halves at once, and which halves are those
     of a row. Registers that hold elements of two rows stay as they are.
     """
-    groups: list[list[int]] = []
-    counts: list[int] = []
-    for row in rows:
-        registers = [v // 2 for v in row[::2]]
-        if row != [2 * r + half for r in registers for half in range(2)]:
-            return array, rows
-        count = -(-len(registers) // most)
-        # What comes last is in the last sum alone: few instructions wait for it.
-        groups += [registers[i * most : (i + 1) * most] for i in range(count)]
-        counts.append(count)
-    mnemonic = f"add.rn.{name}x2"
+    registers = [[v // 2 for v in row[::2]] for row in rows]
+    if rows != [[2 * r + half for r in row for half in range(2)] for row in registers]:
+        return array, rows
+    # What comes last is in the last sum alone: few instructions wait for it.
+    starts = [range(0, len(row), most) for row in registers]
+    groups = [
+        row[start : start + most]
+        for row, begins in zip(registers, starts, strict=True)
+        for start in begins
+    ]
     while any(len(group) > 1 for group in groups):
-        pairs = [group[at : at + 2] for group in groups for at in range(0, len(group), 2)]
-        result = context.registers("b32", len(pairs))
-        both = [place for place, pair in enumerate(pairs) if len(pair) == 2]
-        alone = [place for place, pair in enumerate(pairs) if len(pair) == 1]
-        context.foreach(
-            len(both),
-            [(array, [pairs[place][half] for place in both]) for half in range(2)],
-            [(result, both)],
-            lambda args: [context.builder.pure(mnemonic, *args)],
-        )
-        if alone:
-            context.move(array, [pairs[place][0] for place in alone], result, alone)
-        places = iter(range(len(pairs)))
-        groups = [[next(places) for _ in group[::2]] for group in groups]
-        array = result
+        array, groups = _added_once(context, array, groups, f"add.rn.{name}x2")
     ends = iter(place for group in groups for place in group)
-    sums = [[next(ends) for _ in range(count)] for count in counts]
+    sums = [[next(ends) for _ in begins] for begins in starts]
     return array, [[2 * place + half for place in row for half in range(2)] for row in sums]
+
+
+def _added_once(
+    context: Context, array: SSAValue, groups: list[list[int]], mnemonic: str
+) -> tuple[SSAValue, list[list[int]]]:
+    """The sums of neighbors in each group of registers, and which of these are a group's."""
+    pairs = [group[at : at + 2] for group in groups for at in range(0, len(group), 2)]
+    result = context.registers("b32", len(pairs))
+    both = [place for place, pair in enumerate(pairs) if len(pair) == 2]
+    alone = [place for place, pair in enumerate(pairs) if len(pair) == 1]
+    context.foreach(
+        len(both),
+        [(array, [pairs[place][half] for place in both]) for half in range(2)],
+        [(result, both)],
+        lambda args: [context.builder.pure(mnemonic, *args)],
+    )
+    if alone:
+        context.move(array, [pairs[place][0] for place in alone], result, alone)
+    places = iter(range(len(pairs)))
+    return result, [[next(places) for _ in group[::2]] for group in groups]
 
 
 def widened(context: Context, array: SSAValue, name: str) -> SSAValue:
@@ -339,6 +344,31 @@ def _shuffle(
     context.foreach(len(every), [(accumulator, every)], [(accumulator, every)], body)
 
 
+def _kinds(digits: Sequence[Digit], mode: int) -> tuple[list[Digit], list[Digit], list[Digit]]:
+    """Digits of threads whose warps, and whose lanes, are along a mode, and those across it."""
+    along = [d for d in digits if d.steps[mode]]
+    warps = [d for d in along if d.divisor >= WARP_SIZE]
+    return warps, [d for d in along if d.divisor < WARP_SIZE], [d for d in digits if d not in along]
+
+
+def _spread(context: Context, digits: Sequence[Digit], step: int) -> Scalar:
+    """The number of a thread by some of its digits, the first one in steps of a size."""
+    terms: list[tuple[int, int, int]] = []
+    for digit in digits:
+        terms.append((digit.divisor, digit.extent, step))
+        step *= digit.extent
+    return weighted_sum(context.builder, terms, context.threads)
+
+
+def _begins(parts: Sequence[Digit], mode: int) -> list[int]:
+    """Where along a mode what each part has begins."""
+    begins = [0]
+    for digit in parts:
+        steps = range(0, digit.extent * digit.steps[mode], digit.steps[mode])
+        begins = [begin + step for step in steps for begin in begins]
+    return begins
+
+
 def _across_warps(
     context: Context,
     accumulator: SSAValue,
@@ -350,27 +380,17 @@ def _across_warps(
     """Combine what warps hold of one row: [row of the thread][warp part][other threads] in smem.
     Warps whose first lane is behind the extent of the row hold nothing of it.
     """
-    parts = [d for d in digits if d.steps[mode] and d.divisor >= WARP_SIZE]
+    parts, lanes, others = _kinds(digits, mode)
     if not parts:
         return
     builder = context.builder
-    others = [d for d in digits if not d.steps[mode]]
-    lanes = [d for d in digits if d.steps[mode] and d.divisor < WARP_SIZE]
     cls, rows = array_class(accumulator), array_type(accumulator).count
     size = 8 if cls in ("f64", "b64") else 4
     warps = prod(d.extent for d in parts)
     part_bytes = prod(d.extent for d in others) * size
     root, moved = context.scratch_at(scratch_across_warps(digits, mode, rows, size))
-
-    def spread(chosen: list[Digit], step: int) -> Scalar:
-        terms = []
-        for digit in chosen:
-            terms.append((digit.divisor, digit.extent, step))
-            step *= digit.extent
-        return weighted_sum(builder, terms, context.threads)
-
-    first = builder.total([builder.smem_base(), moved, spread(others, size)])
-    mine = builder.total([first, spread(parts, part_bytes)])
+    first = builder.total([builder.smem_base(), moved, _spread(context, others, size)])
+    mine = builder.total([first, _spread(context, parts, part_bytes)])
     at_zero = [digit_value(builder, digit, context.threads) for digit in lanes]
     lead = builder.both(*(builder.equal(each, 0) for each in at_zero))
     offsets = [root + part * part_bytes for part in range(rows * warps)]
@@ -383,10 +403,7 @@ def _across_warps(
     places = [Address(first, offset) for offset in offsets]
     memory_op(context, ptx.LdOp, shared, found, places, range(rows * warps))
     context.move(found, range(0, rows * warps, warps), accumulator, range(rows))
-    begins = [0]
-    for digit in parts:
-        steps = range(0, digit.extent * digit.steps[mode], digit.steps[mode])
-        begins = [begin + step for step in steps for begin in begins]
+    begins = _begins(parts, mode)
     there = [w for w in range(1, warps) if begins[w] < extent]
     order = [(u, u * warps + w) for w in there for u in range(rows)]
     sums = [u for u, _ in order]
