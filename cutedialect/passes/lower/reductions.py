@@ -67,17 +67,26 @@ def lower_reduce(
     if op.local is None:
         for digit in digits:
             if digit.steps[mode] and digit.divisor < WARP_SIZE:
-                if digit.extent & (digit.extent - 1):
-                    raise ValueError(
-                        f"expected a power of two of lanes along mode {mode}, got {digit}"
-                    )
-                for bit in range(digit.extent.bit_length() - 1):
-                    _shuffle(context, accumulator, combine, digit.divisor << bit, present)
+                _across_lanes(context, accumulator, combine, digit, present)
         _across_warps(context, accumulator, combine, digits, mode, op.folded)
     if half and not op.is_wide:
         narrow = context.mapped(accumulator, "b16", lambda x: from_f32(builder, x, name))
         return from_elements(context, narrow, type_)
     return Fragment(type_, accumulator)
+
+
+def _across_lanes(
+    context: Context,
+    accumulator: SSAValue,
+    combine: Combine,
+    digit: Digit,
+    present: _Presence | None,
+) -> None:
+    """Combine what lanes that differ in a digit hold of one row."""
+    if digit.extent & (digit.extent - 1):
+        raise ValueError(f"expected a power of two of lanes along a row, got {digit}")
+    for bit in range(digit.extent.bit_length() - 1):
+        _shuffle(context, accumulator, combine, digit.divisor << bit, present)
 
 
 class _Presence:
