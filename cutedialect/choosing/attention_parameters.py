@@ -5,7 +5,7 @@ the maximum, what adds up exponentials, and with which keys tiles begin.
 from __future__ import annotations
 
 from cutedialect.allocation import RoleUse, computing_registers, registers_of_roles
-from cutedialect.atoms import usual_device
+from cutedialect.atoms import target, usual_device
 from cutedialect.choices import Maxima
 from cutedialect.schedule import SHARES, Schedule
 
@@ -92,8 +92,11 @@ def takes_turns(problem: AttentionProblem, chosen: Schedule) -> bool:
 def summed_by(problem: AttentionProblem, chosen: Schedule) -> str:
     """What adds up a row's rounded exponentials: the "multiply" by V, where one span of a swizzle
     holds the columns of V and more of them in a multiply of warpgroups cost less than the
-    arithmetic, or else "registers".
+    arithmetic, or else "registers". These add up "unrounded" ones where the target adds f32 in
+    pairs, and exponentials are at most 2^8: taking rounded ones apart would be half of the sum.
     """
+    if target(problem.arch).pairs_f32 and maxima(problem, chosen) == "lazy":
+        return "unrounded"
     columns = problem.dims[1]
     is_plain = problem.is_plain and not problem.is_latent
     if not (problem.on_groups and is_plain and columns <= SPAN and _multiplies_groups(chosen)):

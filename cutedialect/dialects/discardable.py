@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from xdsl.ir import Operation
 from xdsl.irdl import AttrSizedSegments, IRDLOperation
 
+BOUNDED = "bounded"
+"""On `math.exp2`: x is less than 127, and a NaN may give infinity."""
+
 _OURS = ("cute", "cute_nvgpu", "pipeline", "ptx")
 _SCHEDULED = ("cute", "cute_nvgpu", "pipeline", "scf")
 # The name of each, and the ops that have it: by their own names, or all of a dialect.

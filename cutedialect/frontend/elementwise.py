@@ -6,16 +6,18 @@ an op becomes stands in `passes/lower/scalars.py`, what NumPy computes in
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any, Protocol, cast, overload
 
 import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects import math as mathd
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from cutedialect.dialects.cute import BrevOp
+from cutedialect.dialects.discardable import BOUNDED
 
 from .accuracy import documented
 from .arithmetic import (
@@ -198,7 +200,7 @@ class OfElements(Protocol):
     def __call__(self, value: Scalar, /) -> Scalar: ...
 
 
-def _unary(name: str) -> Unary:
+def _unary(name: str, attributes: Mapping[str, Attribute] | None = None) -> Unary:
     made, of_number = _OF_FLOATS[name]
 
     def function(value: object) -> Tile | Scalar | float:
@@ -216,7 +218,9 @@ def _unary(name: str) -> Unary:
 
         def body(element: SSAValue) -> SSAValue:
             wide = convert_value(element, source.dtype, dtype)
-            return current().insert(made(wide)).results[0]  # pyright: ignore[reportCallIssue]
+            op = current().insert(made(wide))  # pyright: ignore[reportCallIssue]
+            op.attributes.update(attributes or {})
+            return op.results[0]
 
         return mapped(source, dtype, body)
 
@@ -248,6 +252,8 @@ def _of_bits(name: str) -> OfElements:
 
 exp: Unary = _unary("exp")
 exp2: Unary = _unary("exp2")
+bounded_exp2: Unary = _unary("exp2", {BOUNDED: UnitAttr()})
+"""`exp2` of what the caller knows to be less than 127; NaN may give infinity."""
 log: Unary = _unary("log")
 log2: Unary = _unary("log2")
 sqrt: Unary = _unary("sqrt")

@@ -10,7 +10,7 @@ from cutedialect.atoms import make_tmem_copy
 from cutedialect.atoms.tmem_copy_atoms import SHAPES, find_tmem_copy, tmem_copies
 from cutedialect.atoms.tmem_layouts import LANE, accumulator_layout, operand_layout
 from cutedialect.layout import Layout, LayoutError
-from cutedialect.passes.analysis.thread_layouts import tensor_accumulator
+from cutedialect.passes.analysis.thread_layouts import tensor_accumulator, tensor_rows
 
 TILES = {
     "m128": accumulator_layout(128, 64),
@@ -93,6 +93,16 @@ def test_threads_of_the_compiler_hold_what_the_copy_gives_them(rows):
         copy.tv(thread, value) == compiled(thread, value)
         for thread in range(128)
         for value in range(copy.values)
+    )
+
+
+def test_threads_with_whole_rows_hold_what_the_copy_gives_them():
+    copy = make_tmem_copy(find_tmem_copy(True, 64), accumulator_layout(128, 64))
+    compiled = tensor_rows((128, 64), 4)
+    assert all(
+        copy.tv(thread, value) == compiled(thread, value)
+        for thread in range(128)
+        for value in range(64)
     )
 
 

@@ -82,9 +82,58 @@ def test_attention(case, plan):
     assert "mma.sync" not in kernel.ptx
     text = kernel.stages["cute-synchronize"]
     corrects = re.findall(
-        r'role "(\w+)"(?:(?!pipeline\.role).)*?tmem_store<f32, 16x256b>', text, re.S
+        r'role "(\w+)"(?:(?!pipeline\.role).)*?tmem_store<f32, 32x32b>', text, re.S
     )
     assert corrects == ([] if plan == "specialized" else ["correction"])
+
+
+@cute.kernel
+def normalized(A, B, X, Y):
+    """Y = softmax(A B), with sums and products of rows beside."""
+    x = cute.local_tile(X, (128, 64), (0, 0)).load()
+    s = cute.zeros((128, 64))
+    cute.gemm(cute.local_tile(A, (128, 64), (0, 0)), cute.local_tile(B, (64, 64), (0, 0)), s)
+    s.assign(s + x)
+    p = cute.exp2(s - cute.row_max(s))
+    cute.copy(p / cute.row_sum(p), cute.local_tile(Y, (128, 64), (0, 0)))
+
+
+def test_rows_of_products_are_reduced_by_a_thread_each():
+    """By two additions at once, and the largest of three, without a shuffle."""
+    a, b = normal(128, 64), normal(64, 64, seed=1)
+    x, y = normal(128, 64, dtype=np.float32, seed=2), np.zeros((128, 64), np.float32)
+    normalized(a, b, x, y, **ARCH)
+    s = a.astype(np.float64) @ b.astype(np.float64) + x
+    p = np.exp2(s - s.max(1, keepdims=True))
+    np.testing.assert_allclose(y, p / p.sum(1, keepdims=True), rtol=2e-5, atol=1e-7)
+    ptx = cute.compile(normalized, a, b, x, y, arch="sm_100a").ptx
+    assert "tcgen05.ld.sync.aligned.32x32b.x64" in ptx
+    assert "shfl.sync.bfly" not in ptx
+    assert ptx.count("add.rn.f32x2") >= 30 + 32
+    assert len(re.findall(r"max\.NaN\.f32 (%f\d+, ){3}%f\d+;", ptx)) >= 30
+
+
+@pytest.mark.some(1)
+@pytest.mark.parametrize("kind", ["wide scores", "one key", "drift"])
+def test_sums_before_rounding_are_as_accurate(kind):
+    """A key that has almost all of the weight, and counts from a smaller one, has an exponential
+    that is rounded in the product alone: by less than the results are.
+    """
+    q, k, v = (normal(1, 1, n, 64, dtype=BF16, seed=n) for n in (128, 320, 320))
+    if kind == "wide scores":
+        q = (q.astype(np.float32) * 8).astype(BF16)
+    elif kind == "one key":
+        k[0, 0, 200] = (q[0, 0, 5].astype(np.float32) * 1.5).astype(BF16)
+    else:
+        k = (k.astype(np.float32) + np.linspace(0, 4, 320)[:, None]).astype(BF16)
+        q = np.abs(q)
+    schedule = "roles = split, warps = (4,1), tile = (256,64), maxima = lazy"
+    got = cute.attention(q, k, v, schedule=schedule, **ARCH).astype(np.float64)
+    exact, same = (attended(q, k, v, each).astype(np.float64) for each in (np.float64, np.float32))
+    assert np.abs(got - exact).max() <= 2 * np.abs(same - exact).max()
+    ptx = cute.compile(cute.attention, q, k, v, schedule=schedule, arch="sm_100a").ptx
+    assert "vote.sync.any" in ptx
+    assert "bar.red" not in ptx
 
 
 @pytest.mark.parametrize(("dim", "is_taken"), [(64, True), (128, False)])

@@ -155,7 +155,7 @@ def test_what_is_marked():
     kernel = cute.compile(cute.attention, q, q, q, arch="sm_100a")
     assert cute.Schedule.parse(kernel.schedule).polynomials == (4, 3)
     text = kernel.stages["cute-partition"]
-    marked = [line for line in text.splitlines() if "{polynomials = array" in line]
+    marked = [line for line in text.splitlines() if "polynomials = array" in line]
     exponentials = [line for line in text.splitlines() if "math.exp2" in line]
     assert 0 < len(marked) < len(exponentials)
     off = cute.compile(cute.attention, q, q, q, arch="sm_100a", schedule="polynomials = (0,3)")

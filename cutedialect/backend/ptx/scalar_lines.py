@@ -182,7 +182,7 @@ def _takes_literal(mnemonic: str, position: int, register_class: str) -> bool:
     parts = mnemonic.split(".")
     if parts[0] in _REGISTERS_ONLY or not _HALF_TYPES.isdisjoint(parts):
         return False
-    wanted = operand_classes(mnemonic)[position][0]
+    wanted = operand_classes(mnemonic, position + 1)[position][0]
     return (wanted in TYPED_ZERO) == (register_class in TYPED_ZERO)
 
 

@@ -42,6 +42,9 @@ _UNIFORM = {
 }
 _COUNTS = {family: count for count, names in _UNIFORM.items() for family in names.split()}
 
+# Numbers of f32 of which one instruction finds the largest (PTX ISA 9.7.3, sm_100).
+_MOST_COMPARED = 3
+
 Classes = tuple[str, ...]
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 
@@ -66,13 +69,16 @@ def result_class(mnemonic: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def operand_classes(mnemonic: str) -> tuple[Classes, ...]:
-    """For each operand of `family.modifiers`, the register classes that it may have.
+def operand_classes(mnemonic: str, count: int | None = None) -> tuple[Classes, ...]:
+    """For each operand of `family.modifiers`, the register classes that it may have. Where a form
+    with `count` operands is one of several (`max` of two or three f32), those of that one.
 
     >>> operand_classes("shl.b64")
     (('b64', 'f64'), ('b32',))
     >>> operand_classes("cvt.rn.f16x2.f32")
     (('f32', 'b32'), ('f32', 'b32'))
+    >>> len(operand_classes("max.NaN.f32")), len(operand_classes("max.NaN.f32", 3))
+    (2, 3)
     """
     family, modifiers, types = _parts(mnemonic)
     last = types[-1]
@@ -108,6 +114,8 @@ def operand_classes(mnemonic: str) -> tuple[Classes, ...]:
             return (own, own) if first in _PACKED and last == "f32" else (own,)
         case "createpolicy":
             return (("f32",),)
+        case "min" | "max" if last == "f32" and count == _MOST_COMPARED:
+            return (own,) * _MOST_COMPARED
         case _:
             return (own,) * _COUNTS[family]
 

@@ -150,7 +150,7 @@ class ScalarOp(IRDLOperation):
         ):
             return False
         try:
-            expected, made = _signature(self.name, modifiers.data)
+            expected, made = _signature(self.name, modifiers.data, len(self._operands))
         except VerifyException:
             return False
         types = [operand.type for operand in self._operands]
@@ -163,7 +163,7 @@ class ScalarOp(IRDLOperation):
 
     def verify_(self) -> None:
         mnemonic = self.mnemonic
-        expected = operand_classes(mnemonic)
+        expected = operand_classes(mnemonic, len(self.args))
         check(
             len(self.args) == len(expected),
             f"expected {len(expected)} operands of {mnemonic}, got {len(self.args)}",
@@ -187,10 +187,12 @@ class ScalarOp(IRDLOperation):
 
 
 @lru_cache(maxsize=2048)
-def _signature(name: str, modifiers: str) -> tuple[tuple[tuple[RegType, ...], ...], RegType]:
-    """The types that each operand of an instruction may have, and its result's."""
+def _signature(
+    name: str, modifiers: str, count: int
+) -> tuple[tuple[tuple[RegType, ...], ...], RegType]:
+    """The types that each of so many operands of an instruction may have, and its result's."""
     mnemonic = f"{name[len('ptx.') :]}.{modifiers}"
-    operands = tuple(tuple(map(reg, classes)) for classes in operand_classes(mnemonic))
+    operands = tuple(tuple(map(reg, classes)) for classes in operand_classes(mnemonic, count))
     return operands, reg(result_class(mnemonic))
 
 

@@ -72,9 +72,9 @@ def attention(
     With `meets_at` a tile begins with its last block whose number is a multiple of that, and comes
     to those in front of it in the end: tiles computed at a time begin with the same keys.
 
-    `sums` says what adds up rounded exponentials: "registers", or the "multiply" by V. Registers
-    add `packed` elements of a thread in 16 bits first, the second number those of a block that a
-    causal mask cuts.
+    `sums` says what adds up exponentials: of rounded ones "registers", or the "multiply" by V; of
+    "unrounded" ones registers. These add `packed` rounded ones of a thread in 16 bits first, the
+    second number those of a block that a causal mask cuts.
     """
     # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
     from cutedialect.frontend import functions as cute
@@ -113,7 +113,7 @@ def attention(
         seen.end = seen.end * (i * bq < work.Q.dim(work.along)).to(i32)
     has_lse, cuts = lse is not None, right is not None
     weights = Weights.of(maxima, Q.dtype, sums, packed, has_lse, cuts)
-    softmax = policy_of(maxima, Q.dtype)(tile, dims[1], scores, weights)
+    softmax = policy_of(maxima, Q.dtype, sums)(tile, dims[1], scores, weights)
     first, behind = seen.begin // bk, (seen.end + (bk - 1)) // bk
     for trip in range_(first, behind):
         j = trip

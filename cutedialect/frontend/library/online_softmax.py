@@ -12,7 +12,8 @@ says how `m` follows the largest score, and `exponentials` is what it makes of a
               largest score ahead of the exponentials.
 
 All but `Exact` divide by the sums of the exponentials as V multiplies them, in 16 bits: where one
-key has almost all of the weight, the rounding of its exponential cancels out.
+key has almost all of the weight, the rounding of its exponential cancels out. `Lazy` may add them
+up before ("unrounded"), which takes fewer instructions where the target adds f32 in pairs.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from dataclasses import dataclass, replace
 
 from cutedialect.frontend import functions as cute
 from cutedialect.frontend.dtypes import DType, bf16, e4m3, f16, f32, i1
+from cutedialect.frontend.elementwise import bounded_exp2
 from cutedialect.frontend.loops import otherwise, when
 from cutedialect.frontend.scalar import Scalar
 from cutedialect.frontend.tile import Tile
@@ -38,6 +40,10 @@ _TOO_MUCH = 2.0
 # By how much a row's largest score may exceed the one that its exponentials count from. These go
 # up to 2^8 in f16 then, and up to 2^64 in bf16, as exact as those up to 1.
 _SLACK = {"f16": 8.0, "bf16": 64.0}
+# The same where sums are of exponentials before rounding: the rounding of a large one, which the
+# one that counts from itself has not, is then in what is divided alone. With more, errors of few
+# keys that have almost all of the weight would be twice those of exact maxima.
+_SLACK_UNROUNDED = 8.0
 # What guessed exponentials of a row may add up to in one thread: e4m3 goes up to 448, bf16 as far
 # as f32, in which their products with the values of V need room too.
 _MOST = {"bf16": 2.0**80}
@@ -92,10 +98,11 @@ class Scores:
         top = cute.row_max(s)
         return top if self.is_scaled_first else top * self.scale
 
-    def exponentials(self, s: Tile, base: Tile, shift: float) -> Tile:
-        """2^shift times those of what the scores are above `base`."""
+    def exponentials(self, s: Tile, base: Tile, shift: float, is_bounded: bool = False) -> Tile:
+        """2^shift times those of what the scores are above `base`, by little if `is_bounded`."""
         below = base - shift if shift else base
-        return cute.exp2((s if self.is_scaled_first else s * self.scale) - below)
+        power = bounded_exp2 if is_bounded else cute.exp2
+        return power((s if self.is_scaled_first else s * self.scale) - below)
 
 
 @dataclass(frozen=True)
@@ -119,7 +126,7 @@ class Weights:
     ) -> Weights:
         """Those of a policy for elements of Q; `cuts` says whether a mask cuts blocks."""
         dtype = e4m3 if element.bits == 8 else element
-        is_rounded = maxima != "exact" and dtype.bits == 16
+        is_rounded = maxima != "exact" and dtype.bits == 16 and sums != "unrounded"
         by_multiply = is_rounded and sums == "multiply"
         shift = _SHIFT if dtype.bits == 8 else 0.0
         if maxima == "guessed" and (dtype == f16 or (by_multiply and not has_lse)):
@@ -167,6 +174,9 @@ class Weights:
 class OnlineSoftmax:
     """The rows of a tile (bq, bk), and what all policies do with them; `o` has `columns` of V."""
 
+    # Whether no score is above what its exponential counts from by more than a slack.
+    is_bounded = False
+
     def __init__(self, tile: tuple[int, int], columns: int, scores: Scores, p: Weights) -> None:
         self.tile, self.columns, self.scores, self.weights = tile, columns, scores, p
         rows = tile[0], 1
@@ -190,7 +200,7 @@ class OnlineSoftmax:
 
     def exponentials(self, s: Tile, base: Tile) -> Tile:
         """Those of what scores are above `base`."""
-        return self.scores.exponentials(s, base, self.weights.shift)
+        return self.scores.exponentials(s, base, self.weights.shift, self.is_bounded)
 
     def largest(self, s: Tile) -> Tile:
         """The largest score of each row so far."""
@@ -239,6 +249,8 @@ class OnlineSoftmax:
 class Exact(OnlineSoftmax):
     """Exponentials count from the largest score so far."""
 
+    is_bounded = True
+
     def weigh(self, s: Tile, trip: Scalar, first: Block, is_cut: Scalar) -> Tile:
         new = self.largest(s)
         # Of a row that has seen no key yet, the largest score is -inf: subtract 0 from its scores.
@@ -254,6 +266,8 @@ class Exact(OnlineSoftmax):
 
 class Lazy(OnlineSoftmax):
     """Exponentials count from a score that is hardly less than the largest so far."""
+
+    is_bounded = True
 
     def weigh(self, s: Tile, trip: Scalar, first: Block, is_cut: Scalar) -> Tile:
         o, m, dtype = self.o, self.m, self.weights.dtype
@@ -273,6 +287,24 @@ class Lazy(OnlineSoftmax):
         with when(some):
             o.assign(o * r)
         return p.to(dtype) if rounded is None else rounded
+
+
+class LazyRows(Lazy):
+    """Each row decides for itself: for threads that have whole rows, where another role has `o` and
+    looks at what rows are multiplied by.
+    """
+
+    def weigh(self, s: Tile, trip: Scalar, first: Block, is_cut: Scalar) -> Tile:
+        o, m = self.o, self.m
+        new = self.largest(s)
+        grown = ~(new <= m) if self.weights.dtype.bits == 8 else self.exceeds(new, _SLACK_UNROUNDED)
+        r = cute.where(grown, cute.exp2(m - new), 1.0)
+        m.assign(cute.where(grown, new, m))
+        p = self.exponentials(s, cute.where(m == -cute.inf, 0.0, m))
+        self.add_up(p, None, is_cut, r)
+        with when(cute.any_(r != 1.0, local=True)):
+            o.assign(o * r)
+        return p.to(self.weights.dtype)
 
 
 class Guessed(OnlineSoftmax):
@@ -380,6 +412,8 @@ class Wary(OnlineSoftmax):
 POLICIES: dict[str, type[OnlineSoftmax]] = {"exact": Exact, "lazy": Lazy, "guessed": Guessed}
 
 
-def policy_of(maxima: str, element: DType) -> type[OnlineSoftmax]:
-    """The policy of that name for exponentials of a type."""
+def policy_of(maxima: str, element: DType, sums: str = "registers") -> type[OnlineSoftmax]:
+    """The policy of that name for exponentials of a type, which are added up as `sums` says."""
+    if maxima == "lazy" and sums == "unrounded":
+        return LazyRows
     return Wary if maxima == "guessed" and element == f16 else POLICIES[maxima]

@@ -58,6 +58,7 @@ from cutedialect.passes.analysis.thread_layouts import (
     mma_operand,
     named_layout,
     tensor_accumulator,
+    tensor_rows,
 )
 
 FAST_ATOMS = (WgmmaAtom, Tcgen05Atom)
@@ -79,12 +80,14 @@ _WHOLE_GROUP = (GROUP_WARPS, 1)
 @dataclass(frozen=True)
 class BoundMma:
     """The atom of a multiply, and the grid of warps that share its tile; each has one block of it,
-    unless a program or a schedule names another TiledMMA. Warps along K count along N.
+    unless a program or a schedule names another TiledMMA. Warps along K count along N. `by_rows`: a
+    thread has whole rows of what tensor memory holds.
     """
 
     atom: MmaAtom
     warps: tuple[int, int]
     named: TiledMma | None = None
+    by_rows: bool = False
 
     @property
     def units(self) -> tuple[int, int]:
@@ -100,6 +103,8 @@ class BoundMma:
     def accumulator(self, shape: tuple[int, ...]) -> Layout:
         """Which thread holds what of an accumulator that the multiply makes."""
         if isinstance(self.atom, Tcgen05Atom):
+            if self.by_rows:
+                return tensor_rows(shape, self.warps[0])
             return tensor_accumulator(shape, self.warps)
         if self.named is not None:
             return named_layout(self.named, "C", shape)

@@ -6,8 +6,9 @@ who binds them, and of one whose ops have roles.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
@@ -19,7 +20,7 @@ from cutedialect.dialects.cute_nvgpu import (
     TransposeCopyType,
     WidenCopyType,
 )
-from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of, written
+from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of, touches_tiles, written
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.analysis.layout_inference import contiguous_mode
 from cutedialect.passes.analysis.memory_views import uses_of
@@ -98,7 +99,29 @@ def corrections(kernel: cute.KernelOp) -> set[Operation]:
         if to_tmem and isinstance(op.source.owner, cute.AllocFragmentOp):
             users = (use.operation for use in op.source.uses)
             found.update(user for user in users if isinstance(user, cute.FillOp))
+    for op in ops_of(kernel, cute.AnyOp) if found else ():
+        found.update(_decided_by(op, found))
     return found
+
+
+def _decided_by(op: cute.AnyOp, corrections: set[Operation]) -> Iterator[Operation]:
+    """A local condition, and the map that it asks, if all that they are for is whether some
+    corrections take place: who corrects knows it from the tiles that it corrects by.
+    """
+    branches = [use.operation for use in op.result.uses]
+    inside = {
+        inner
+        for branch in branches
+        for inner in walk(branch)
+        if touches_tiles(inner) and not isinstance(inner, cute.AllocFragmentOp)
+    }
+    if op.local is None or not inside <= corrections:
+        return
+    if all(isinstance(branch, scf.IfOp) for branch in branches) and inside:
+        yield op
+        made = op.source.owner
+        if isinstance(made, cute.MapOp) and made.result.has_one_use():
+            yield made
 
 
 # By each of `plans.KINDS`: told of an op, and of the `corrections` of its kernel.

@@ -24,6 +24,8 @@ _COLUMNS, _TURNS = 8, 32
 # Elements of a thread beside each other in a tile of which it holds as much of some columns.
 _VALUES = 4
 _GROUP = 32 * GROUP_WARPS
+ROWS_SHAPE = "32x32b"
+"""The shape of loads and stores of tensor memory with a row for each thread."""
 # Modes of an accumulator of which warps along K have a part each: (M, N, warps).
 _PARTIAL_RANK = 3
 
@@ -131,6 +133,25 @@ def tensor_accumulator(tile: tuple[int, ...], warps: tuple[int, int]) -> Layout:
     columns = (turn // _COLUMNS, _COLUMNS * m), (n // (wn * turn), wn * turn * m)
     values = ((2, m), (2, 8), *columns, (rows // 64, 16), (m // groups // rows, rows))
     return tv_layout(((4, 2 * m), (8, 1), *warp), values)
+
+
+def tensor_rows(tile: tuple[int, ...], warps: int) -> Layout:
+    """An accumulator of a tile (M,N), M a multiple of 128, with a row, or the same of each 128, for
+    a thread: what reduces rows meets no other thread.
+
+    >>> print(tensor_rows((256, 64), 4))
+    (128,(64,2)):(1,(256,128))
+    """
+    m, n = tile
+    groups = warps // GROUP_WARPS
+    threads = ((_GROUP, 1), (groups, m // groups))
+    return tv_layout(threads, ((n, m), (m // groups // _GROUP, _GROUP)))
+
+
+def tensor_shape(type_: FragmentType) -> str:
+    """The shape of loads and stores of tensor memory that a register tile is made for."""
+    first, second = (type_.bound((thread, 0)) for thread in (0, 1))
+    return ROWS_SHAPE if second - first == 1 else "16x256b" if type_.bits == 32 else "16x128b"
 
 
 def accumulator_order(atom: MmaAtom) -> Layout:

@@ -47,6 +47,7 @@ from cutedialect.passes.analysis.resource_plan import registers_of_readers
 from cutedialect.passes.analysis.results import type_of_columns
 from cutedialect.passes.analysis.role_plan import ADDS_PRODUCTS
 from cutedialect.passes.analysis.tensor_accumulators import Life, life_of, tensor_layout
+from cutedialect.passes.analysis.thread_layouts import ROWS_SHAPE, tensor_shape
 from cutedialect.passes.bind.kernel_binding import KernelBinding, TileColumns
 from cutedialect.passes.rewriting import block_of, erase
 from cutedialect.passes.tile.resized_tiles import combined, neutral
@@ -170,12 +171,14 @@ class _Move:
 
     def _store(self, held: SSAValue, part: TileColumns) -> None:
         """Write registers to some columns of tensor memory."""
-        atom = TmemStoreType.get(self.type.element)
+        atom = TmemStoreType.get(self.type.element, tensor_shape(self.type))
         part.insert(cute.CopyOp(held, part.view(self.tensor), atom=atom))
 
     def _load(self, view: SSAValue, fragment: SSAValue, before: Operation) -> None:
         """Write to a register tile what tensor memory holds, or 0 where nothing was multiplied."""
-        copy = cute.CopyOp(view, fragment, atom=TmemLoadType.get(self.type.element))
+        copy = cute.CopyOp(
+            view, fragment, atom=TmemLoadType.get(self.type.element, tensor_shape(self.type))
+        )
         if self.ran is None:
             self.insert(copy, before)
             return
@@ -257,20 +260,29 @@ class _Move:
 
     def _columns(self, part: TileColumns) -> SSAValue:
         """Some columns of tensor memory in registers."""
-        atom = TmemLoadType.get(self.type.element)
+        atom = TmemLoadType.get(self.type.element, tensor_shape(self.type))
         type_ = part.type_of(self.type)
         return self.binding.loaded(part.view(self.tensor), type_, atom, part.before)
 
     def _combine(self, op: cute.ReduceOp) -> None:
-        """Combine some columns at a time, element by element, and reduce what they give."""
+        """Combine some columns at a time, element by element, and reduce what they give; or what
+        threads that have whole rows reduce each part to.
+        """
+        has_rows = tensor_shape(self.type) == ROWS_SHAPE
         total: SSAValue | None = None
         for part in self._parts(self._corrected_columns(), op):
             held = self._columns(part)
+            if has_rows:
+                held = self.insert(op.clone({op.source: held}), op).result
             if total is not None:
                 held = self.insert(combined(op.kind.data, total, held), op).result
             total = held
         assert total is not None
-        op.operands[0] = total
+        if has_rows:
+            op.result.replace_all_uses_with(total)
+            erase(op)
+        else:
+            op.operands[0] = total
 
     # Sums that are written anew
 

@@ -7,7 +7,7 @@ names its atom. The program is still one straight tile program.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from xdsl.context import Context
@@ -21,6 +21,7 @@ from xdsl.utils.exceptions import PassFailedException
 from cutedialect.allocation import registers_of_roles
 from cutedialect.atoms import MmaAtom, target
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
+from cutedialect.atoms.tmem_layouts import LANES
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects.cute import (
     LINE_OPS,
@@ -172,6 +173,7 @@ class _Partition(StagedOperands):
             self._choose_atom(op, inference)
         if has_tensor_memory:
             pair_multiplies(self.atoms, self.schedule)
+            self._take_rows(inference)
         if self.is_specialized and self.atoms and self.registers is None:
             atoms = [bound.atom for bound in self.atoms.values()]
             in_tensor_memory = any(isinstance(atom, Tcgen05Atom) for atom in atoms)
@@ -290,14 +292,34 @@ class _Partition(StagedOperands):
             )
         if asked is None and (why := choice.declined(bound)):
             remark(PartitionPass.name, op, why)
-        inference.anchor(op.acc, bound.accumulator(acc.shape))
         if isinstance(bound.atom, Tcgen05Atom):
-            return
+            return  # anchored by `_take_rows`, when all multiplies are known
+        inference.anchor(op.acc, bound.accumulator(acc.shape))
         by_groups = isinstance(bound.atom, WgmmaAtom)
         for which, value in (("a", op.a), ("b", op.b)):
             stays = not (by_groups and goes_through_smem(op, value, bound))
             if stays and isinstance(value.type, FragmentType):
                 inference.anchor(value, self._operand_layout(op, bound, which, value.type))
+
+    def _take_rows(self, inference: LayoutInference) -> None:
+        """Give threads whole rows of what tensor memory holds where the kernel reduces rows of
+        accumulators, and each multiply has a product for all 128 lanes.
+        """
+        multiplies = {
+            op: bound for op, bound in self.atoms.items() if isinstance(bound.atom, Tcgen05Atom)
+        }
+        shapes = {shape_of(op.acc.type) for op in multiplies}
+        reduced = any(
+            op.mode.value.data == 1 and shape_of(op.source.type) in shapes
+            for op in ops_of(self.kernel.body.block, ReduceOp)
+        )
+        by_rows = reduced and all(
+            bound.warps[1] == 1 and bound.atom.shape_mnk[0] // bound.atom.cta_group == LANES
+            for bound in multiplies.values()
+        )
+        for op, bound in multiplies.items():
+            self.atoms[op] = bound = replace(bound, by_rows=by_rows)
+            inference.anchor(op.acc, bound.accumulator(shape_of(op.acc.type)))
 
     def _choice(self, op: GemmOp) -> MmaChoice:
         return MmaChoice(op, self.arch, self.schedule.multiply, self.is_specialized)

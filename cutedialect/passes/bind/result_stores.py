@@ -500,9 +500,11 @@ def _adds_tiles(ops: Sequence[cute.CopyOp]) -> bool:
 
 def staging_atom(binding: KernelBinding, source: cute.FragmentType, contiguous: int) -> Attribute:
     """How threads write a register tile to shared memory: `stmatrix` for accumulators of 16-bit
-    elements, else plain stores.
+    elements that lie as `mma.sync` leaves them, else plain stores.
     """
-    is_accumulator = any(bound.makes(source) for bound in binding.atoms.values())
+    is_accumulator = any(
+        bound.makes(source) and not bound.by_rows for bound in binding.atoms.values()
+    )
     if source.bits == 16 and is_accumulator and target(binding.arch).number >= 90:
         return StsmType.get(source.element, 4, contiguous == 0)
     return UniversalCopyType.get(source.element, 128)

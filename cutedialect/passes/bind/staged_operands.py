@@ -61,7 +61,7 @@ from cutedialect.passes.analysis.smem_layouts import (
 from cutedialect.passes.analysis.tensor_accumulators import operand_tensor_layout
 from cutedialect.passes.analysis.tensor_columns import columns_too_many
 from cutedialect.passes.analysis.tensor_maps import is_joined, part_of, sharing
-from cutedialect.passes.analysis.thread_layouts import copied, modes_of
+from cutedialect.passes.analysis.thread_layouts import copied, modes_of, tensor_shape
 from cutedialect.passes.bind.kernel_binding import KernelBinding, Staged
 from cutedialect.passes.bind.result_stores import staging_atom
 from cutedialect.passes.remarks import remark
@@ -94,7 +94,9 @@ class StagedOperands(KernelBinding):
         alloc = cute.AllocTmemOp(cute.MemRefType.get(type_.element, "tmem", 4, layout))
         self.units_of_tensors[alloc] = bound.units[0]
         buffer = self.insert_top(alloc, op).result
-        copy = cute.CopyOp(value, buffer, atom=TmemStoreType.get(type_.element))
+        copy = cute.CopyOp(
+            value, buffer, atom=TmemStoreType.get(type_.element, tensor_shape(type_))
+        )
         self.insert(copy, self._once_made(value, op))
         return buffer
 

@@ -71,7 +71,8 @@ def _checked(context: Context, statement: Statement, classes: dict[str, str]) ->
             "barriers and branches are for cute.copy, cute.when and the like"
         )
     try:
-        wanted, result = operand_classes(statement.mnemonic), result_class(statement.mnemonic)
+        wanted = operand_classes(statement.mnemonic, len(statement.operands))
+        result = result_class(statement.mnemonic)
     except (VerifyException, KeyError, IndexError) as error:
         raise ValueError(f"{error}, in '{statement.text}'") from error
     if len(wanted) != len(statement.operands):

@@ -5,9 +5,12 @@ one for special functions (16 results a cycle of a processor) is what a program 
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from xdsl.dialects import math as mathd
 from xdsl.ir import Operation
+
+from cutedialect.dialects.discardable import BOUNDED
 
 from .context import float_name
 from .narrow_floats import from_f32, to_f32
@@ -27,7 +30,9 @@ _COEFFICIENTS = {
         0.001326472731307149,
     ),
 }
-_ROUND = 12582912.0 + 127.0
+# Adding this rounds to a whole number, which is then in the lowest bits: with 127, an exponent.
+_WHOLE = 12582912.0
+_ROUND = _WHOLE + 127.0
 # At the one 2^n is 0, at the other infinite; beyond them the exponent would wrap.
 _LEAST, _MOST = -127.0, 128.0
 
@@ -53,9 +58,13 @@ def polynomial(builder: ScalarBuilder, op: Operation, x: Scalar, degree: int) ->
 def polynomial_of_pair(
     builder: ScalarBuilder, op: Operation, xs: tuple[Scalar, Scalar], degree: int
 ) -> tuple[Scalar, Scalar]:
-    """The same of two values at once, where the target has arithmetic on two f32."""
-    x = builder.paired(*(_clamped(builder, op, each) for each in xs))
-    shift = builder.paired(_ROUND, _ROUND)
+    """The same of two values at once, where the target has arithmetic on two f32. The exponent of a
+    bounded power is added to the bits of the polynomial: of -127 that gives 0, for the polynomial
+    is 1 at 0.
+    """
+    is_bounded = BOUNDED in op.attributes
+    x = builder.paired(*(_clamped(builder, op, each, is_bounded) for each in xs))
+    shift = builder.paired(*[_WHOLE if is_bounded else _ROUND] * 2)
     rounded = builder.register("add.rn.f32x2", x, shift)
     whole = builder.register("sub.rn.f32x2", rounded, shift)
     rest = builder.register("sub.rn.f32x2", x, whole)
@@ -63,19 +72,31 @@ def polynomial_of_pair(
     result = first
     for coefficient in coefficients:
         result = builder.register("fma.rn.f32x2", result, rest, coefficient)
-    powers = (_power(builder, each) for each in builder.halves(rounded))
-    result = builder.register("mul.rn.f32x2", result, builder.paired(*powers))
-    name = float_name(op.results[0].type)
-    low, high = (from_f32(builder, each, name) for each in builder.halves(result))
+    exponents = builder.halves(rounded)
+    if is_bounded:
+        found = [*map(partial(_scaled, builder), builder.halves(result), exponents)]
+    else:
+        powers = (_power(builder, each) for each in exponents)
+        found = builder.halves(builder.register("mul.rn.f32x2", result, builder.paired(*powers)))
+    low, high = (from_f32(builder, each, float_name(op.results[0].type)) for each in found)
     return low, high
 
 
-def _clamped(builder: ScalarBuilder, op: Operation, x: Scalar) -> Scalar:
+def _clamped(builder: ScalarBuilder, op: Operation, x: Scalar, is_bounded: bool = False) -> Scalar:
     """An exponent of 2, where its power has an exponent."""
     x = to_f32(builder, x, float_name(op.results[0].type))
     if isinstance(op, mathd.ExpOp):
         x = builder.pure("mul.f32", x, math.log2(math.e))
-    return extreme(builder, "min", "f32", extreme(builder, "max", "f32", x, _LEAST), _MOST)
+    x = extreme(builder, "max", "f32", x, _LEAST)
+    return x if is_bounded else extreme(builder, "min", "f32", x, _MOST)
+
+
+def _scaled(builder: ScalarBuilder, value: Scalar, rounded: Scalar) -> Scalar:
+    """A number times 2^n, where n is in the lowest bits of another."""
+    exponent = builder.pure("shl.b32", builder.pure("mov.b32", rounded), 23)
+    return builder.pure(
+        "mov.f32", builder.pure("add.s32", builder.pure("mov.b32", value), exponent)
+    )
 
 
 def _power(builder: ScalarBuilder, rounded: Scalar) -> Scalar:

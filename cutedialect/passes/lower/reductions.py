@@ -31,6 +31,8 @@ _ALL_LANES = -1
 # Operations side by side that hide what each takes, and the shortest rows worth cutting.
 _MOST_CHAINS = 8
 _LEAST_CHAIN = 8
+# Rows that pay the pairs: fewer elements are as soon added one by one, in fewer registers.
+_LEAST_PAIRED = 64
 
 
 def lower_reduce(
@@ -60,10 +62,13 @@ def lower_reduce(
     if half:
         values = widened(context, values, name)
     present = None if op.folded == op.length else _Presence(context, source.layout, mode, op.folded)
-    if present is None:
-        accumulator = _within_threads(context, values, rows, combine)
-    else:
+    by_pairs = arithmetic == "f32" and op.body is None and builder.pairs_f32
+    if present is not None:
         accumulator = _of_present(context, values, rows, combine, present)
+    elif by_pairs and all(map(_is_paired, rows)):
+        accumulator = _within_threads_by_pairs(context, values, rows, op.kind.data)
+    else:
+        accumulator = _within_threads(context, values, rows, combine)
     if op.local is None:
         for digit in digits:
             if digit.steps[mode] and digit.divisor < WARP_SIZE:
@@ -203,6 +208,91 @@ def _within_threads(
     accumulator = context.registers(cls, count)
     context.move(parts, range(count), accumulator, range(count))
     return accumulator
+
+
+def _is_paired(row: Sequence[int]) -> bool:
+    """Whether a row is of registers side by side, two by two, and long enough for pairs."""
+    pairs = [*zip(row[::2], row[1::2], strict=False)]
+    are_neighbors = all(low % 2 == 0 and high == low + 1 for low, high in pairs)
+    return are_neighbors and len(row) % 2 == 0 and len(row) >= _LEAST_PAIRED
+
+
+def _within_threads_by_pairs(
+    context: Context, values: SSAValue, rows: list[list[int]], kind: str
+) -> SSAValue:
+    """The same of f32 where one instruction adds two pairs, or finds the largest of three (PTX ISA
+    9.7.3): each step takes two neighbors of a row.
+    """
+    count, length = len(rows), len(rows[0])
+    # An even number of parts: sums have two side by side.
+    ways = max(2, min(_MOST_CHAINS // count, length // (2 * _LEAST_CHAIN)))
+    ways = 1 << (ways.bit_length() - 1)
+    parts = context.registers("f32", count * ways)
+    firsts = [row[way] for row in rows for way in range(ways)]
+    context.move(values, firsts, parts, range(count * ways))
+    steps = [(u, at) for at in range(ways, length, 2) for u in range(count)]
+    neighbors = [rows[u][at] for u, at in steps]
+    first = [ways * u for u in range(count)]
+    if kind in ("add", "mul"):
+        _fold_pairs(
+            context, kind, parts, [first[u] + at % ways for u, at in steps], values, neighbors
+        )
+        while ways > 2:
+            ways //= 2
+            places = [at + way for at in first for way in range(0, ways, 2)]
+            _fold_pairs(context, kind, parts, places, parts, [at + ways for at in places])
+        others = [at + 1 for at in first]
+        _combine(context, combiner(context.builder, kind, "f32"), parts, first, parts, others)
+    else:
+        places = [first[u] + (at - ways) // 2 % ways for u, at in steps]
+        _fold_three(context, kind, parts, places, values, neighbors)
+        for way in range(1, ways - 1, 2):
+            _fold_three(context, kind, parts, first, parts, [at + way for at in first])
+        others = [at + ways - 1 for at in first]
+        _combine(context, combiner(context.builder, kind, "f32"), parts, first, parts, others)
+    accumulator = context.registers("f32", count)
+    context.move(parts, first, accumulator, range(count))
+    return accumulator
+
+
+def _fold_pairs(
+    context: Context,
+    kind: str,
+    parts: SSAValue,
+    places: list[int],
+    values: SSAValue,
+    neighbors: list[int],
+) -> None:
+    """Add, or multiply, two neighbors to two parts side by side, in order."""
+    builder = context.builder
+
+    def body(args: list[SSAValue]) -> list[Scalar]:
+        pairs = builder.paired(*args[:2]), builder.paired(*args[2:])
+        return [*builder.halves(builder.register(f"{kind}.rn.f32x2", *pairs))]
+
+    targets = [(parts, [place + half for place in places]) for half in range(2)]
+    sources = [(values, [place + half for place in neighbors]) for half in range(2)]
+    context.foreach(len(places), [*targets, *sources], targets, body)
+
+
+def _fold_three(
+    context: Context,
+    kind: str,
+    parts: SSAValue,
+    places: list[int],
+    values: SSAValue,
+    neighbors: list[int],
+) -> None:
+    """Let parts be the largest, or smallest, of them and of two neighbors, in order."""
+    targets = [(parts, places)]
+    sources = [(values, [place + half for place in neighbors]) for half in range(2)]
+    mnemonic = f"{kind}.NaN.f32"
+    context.foreach(
+        len(places),
+        [*targets, *sources],
+        targets,
+        lambda args: [context.builder.register(mnemonic, *args)],
+    )
 
 
 def _combine(

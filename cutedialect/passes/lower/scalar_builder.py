@@ -285,7 +285,7 @@ class ScalarBuilder:
         if simplified is not None:
             return simplified
         registers = [
-            self.value(each, operand_classes(mnemonic)[index][0])
+            self.value(each, operand_classes(mnemonic, len(operands))[index][0])
             if isinstance(each, _NUMBERS)
             else each
             for index, each in enumerate(operands)

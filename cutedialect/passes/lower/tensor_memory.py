@@ -29,7 +29,7 @@ from .wgmma import first_steps, operand_descriptor
 
 _GROUP = 4
 # The most registers at once.
-_MOST = 128
+_MOST = 64
 
 
 def _alloc(self: KernelLowering, op: cute.AllocTmemOp) -> None:

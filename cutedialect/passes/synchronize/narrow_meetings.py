@@ -1,6 +1,6 @@
 """A step of `cute-synchronize`: warps and warpgroups that decide for themselves.
 
-    y = any x {local}; if y { what each warp does in registers } else { likewise }
+    y = any x {local}; if y { what each warp does in registers and tensor memory } else { likewise }
     =>
     y = any x {local, warps = 1}; ...
 
@@ -43,9 +43,11 @@ def narrow_meetings(around: KernelOp | RoleOp) -> None:
         effects = [effects_of(inner) for branch in branches for inner in walk(branch)]
         if not branches:
             continue
-        # A warp needs no other one, nor memory; a warpgroup no other one.
+        # A warp needs no other one, nor memory but the lanes of tensor memory that it alone reaches
+        # (PTX ISA 9.7.16.8.1); a warpgroup no other one.
         if _has_rows_of(1, op.source) and all(
-            each.stays_within(1) and each.touches_only(RMEM) and not each.fences for each in effects
+            each.stays_within(1) and each.touches_only(RMEM, "tmem") and not each.fences
+            for each in effects
         ):
             op.properties["warps"] = IntegerAttr(1, i32)
         elif (
