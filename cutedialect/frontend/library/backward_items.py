@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from cutedialect.frontend import functions as cute
 from cutedialect.frontend.dtypes import i32
+from cutedialect.frontend.loops import range_
 from cutedialect.frontend.scalar import Scalar
 from cutedialect.frontend.tile import Tensor
 
@@ -53,6 +55,14 @@ class KeyItem:
     def members(self) -> Scalar | int:
         """How many heads of rows share the keys."""
         return self.Q.dim(2) if self.shares else 1
+
+    def row_heads(self) -> Iterator[tuple[Scalar | int, ...]]:
+        """The heads of rows that share the keys: a loop of the program where they do."""
+        if not self.shares:
+            yield self.heads
+            return
+        for member in range_(self.members):
+            yield (*self.heads, member)
 
     @property
     def rows(self) -> Scalar | int:

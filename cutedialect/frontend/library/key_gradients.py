@@ -53,12 +53,12 @@ def key_gradients(
     """
     # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
     from cutedialect.frontend import functions as cute
-    from cutedialect.frontend.atomics import atomic_add
     from cutedialect.frontend.local_tiles import local_tile
     from cutedialect.frontend.loops import otherwise, range_, when
 
     from .backward_items import KeyItem
-    from .pair_by_pair import Gradient, Scales, key_gradients_by_row
+    from .gradients import AddedSums, KeyGradients, Scales, Sums
+    from .pair_by_pair import key_gradients_by_row
     from .seen_rows import SeenRows
     from .slopes import Slopes
 
@@ -70,10 +70,9 @@ def key_gradients(
     seen = SeenRows(n * bk, bk, work.rows, work.keys, left, right)
     whole = Slopes(scale, cap, None, factor_v)
     first, count = seen.tiles(bq)
-    dk = None if dK is None else cute.zeros((bk, dims[0]))
-    dv = None if dV is None else cute.zeros((bk, dims[1]))
-    for member in range_(work.members) if work.shares else (None,):
-        head = heads if member is None else (*heads, member)
+    dk, dv = Sums.of(dK, (bk, dims[0])), Sums.of(dV, (bk, dims[1]))
+    dq = AddedSums(sums, (bq, dims[0]))
+    for head in work.row_heads():
         slopes = whole.of_head(scale_q, scale_k, scale_v, head, heads)
         for i in range_(first, first + count):
             q = local_tile(work.Q, (bq, dims[0]), (*head, i, 0))
@@ -82,41 +81,26 @@ def key_gradients(
             s, dp = cute.zeros((bk, bq)), cute.zeros((bk, bq))
             cute.tile_gemm(k, q.T, s)
             cute.tile_gemm(v, g.T, dp)
-            is_cut = seen.cuts(i * bq, bq)
+            hides = seen.cuts(i * bq, bq)
             tangents = slopes.weigh(s, local_tile(logarithms, (bq,), place).T.load())
-            with when(is_cut):
-                s.assign(cute.where(seen.sees(s, i * bq), s, 0.0))
+            seen.hide(s, i * bq, hides)
             slopes.slope(dp, s, tangents, local_tile(delta, (bq,), place).T.load())
-            with when(is_cut):
-                # A gradient or a value that is NaN, which a weight of 0 does not hide.
-                dp.assign(cute.where(seen.sees(dp, i * bq), dp, 0.0))
-            if dv is not None:
-                # Behind the slopes: P in two types beside these would take registers. Before these
-                # are stored, so that it works meanwhile.
-                cute.tile_gemm(s.to(Q.dtype), g, dv)
+            # A gradient or a value that is NaN, which a weight of 0 does not hide.
+            seen.hide(dp, i * bq, hides)
+            # Behind the slopes: P in two types beside these would take registers. Before these are
+            # stored, so that it works meanwhile.
+            dv.multiply(s, g)
             ds = dp.to(Q.dtype)
-            x = None if sums is None else cute.zeros((bq, dims[0]))
-            if x is not None:
-                cute.tile_gemm(ds.T, k, x)
-            if dk is not None:
-                cute.tile_gemm(ds, q, dk)
-            if sums is not None and x is not None:
-                # Beside the multiply of dK.
-                atomic_add(x, local_tile(sums, (bq, dims[0]), (*place, 0)))
+            x = dq.multiply(ds.T, k)
+            dk.multiply(ds, q)
+            # Beside the multiply of dK.
+            dq.add(x, (*place, 0))
 
     scales = Scales(scale_q, scale_k, scale_v)
-    by_k = factor if scale_k is None else factor * scale_k[heads]
-    by_v = factor_v if scale_v is None else scale_v[heads]
-    of_keys = None if dk is None or work.dk is None else Gradient(dk, work.dk, by_k, dims[0])
-    of_values = None if dv is None or work.dv is None else Gradient(dv, work.dv, by_v, dims[1])
-    gradients = [each for each in (of_keys, of_values) if each is not None]
+    gradients = KeyGradients.of(work, (dk, dv), (factor, factor_v), scales, dims)
     if seen.is_masked:
         # NaN or Inf in rows of Q or dO, which a product of 0 does not hide.
-        broken = [each.is_broken for each in gradients]
-        with when(cute.any_(broken[0] if len(broken) == 1 else broken[0] | broken[1], local=True)):
-            key_gradients_by_row(
-                work, seen, whole, (logarithms, delta), scales, (of_keys, of_values), dims
-            )
+        with when(cute.any_(gradients.are_broken, local=True)):
+            key_gradients_by_row(work, seen, whole, (logarithms, delta), scales, gradients, dims)
     with otherwise() if seen.is_masked else nullcontext():
-        for gradient in gradients:
-            gradient.store((*heads, n, 0))
+        gradients.store((*heads, n, 0))

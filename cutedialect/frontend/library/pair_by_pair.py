@@ -4,9 +4,6 @@ tiles in which what a mask hides from some is NaN or Inf.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 from cutedialect.frontend import functions as cute
 from cutedialect.frontend.dtypes import f32
 from cutedialect.frontend.local_tiles import local_tile
@@ -15,6 +12,7 @@ from cutedialect.frontend.scalar import Scalar
 from cutedialect.frontend.tile import Tensor, Tile, View
 
 from .backward_items import KeyItem, RowItem
+from .gradients import Gradient, KeyGradients, Scales
 from .seen_keys import SeenKeys
 from .seen_rows import SeenRows
 from .slopes import Slopes
@@ -23,37 +21,6 @@ from .slopes import Slopes
 _WIDTH = 16
 # A tensor and the coordinates of a tile of it, in front of its columns.
 Place = tuple[Tensor, tuple[Scalar | int, ...]]
-
-
-@dataclass(frozen=True)
-class Scales:
-    """The factors of heads of Q, K and V, if arrays have them."""
-
-    q: Tensor | None
-    k: Tensor | None
-    v: Tensor | None
-
-
-@dataclass(frozen=True)
-class Gradient:
-    """Sums in registers, the tensor that they are stored in, what multiplies them, and how many
-    columns they have.
-    """
-
-    sums: Tile
-    out: Tensor
-    by: Scalar | None
-    width: int
-
-    @property
-    def is_broken(self) -> Tile:
-        """Where a thread has some that is no number."""
-        return cute.row_sum(self.sums, local=True) * 0.0 != 0.0
-
-    def store(self, place: Sequence[Scalar | int]) -> None:
-        """Write them as a tile of `out`."""
-        rows = self.sums if self.by is None else self.sums * self.by
-        cute.copy(rows.to(self.out.dtype), local_tile(self.out, (rows.shape[0], self.width), place))
 
 
 def _products(one: Place, other: Place, rows: tuple[int, int], width: int) -> Tile:
@@ -90,11 +57,12 @@ def key_gradients_by_row(
     slopes: Slopes,
     by_tiles: tuple[Tensor, Tensor],
     scales: Scales,
-    gradients: tuple[Gradient | None, Gradient | None],
+    gradients: KeyGradients,
     dims: tuple[int, int],
 ) -> None:
     """Store the gradients of a block of keys and values."""
-    for gradient, source, number in zip(gradients, (work.Q, work.do), (1, 0), strict=True):
+    each = gradients.of_keys, gradients.of_values
+    for gradient, source, number in zip(each, (work.Q, work.do), (1, 0), strict=True):
         if gradient is not None:
             _sum_by_row(work, seen, slopes, by_tiles, scales, dims, gradient, source, number)
 

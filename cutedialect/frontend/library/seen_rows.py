@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cutedialect.frontend import functions as cute
+from cutedialect.frontend.loops import when
 from cutedialect.frontend.scalar import Scalar
 from cutedialect.frontend.tile import Tile
 
@@ -57,6 +58,11 @@ class SeenRows:
         if self.left is not None:
             cut = cut | (row > self.at - self._shift + self.left - (bq - 1))
         return cut
+
+    def hide(self, s: Tile, row: Scalar, hides: Scalar) -> None:
+        """Let what rows do not see be 0 in a tile of those from `row` on, where some `hides`."""
+        with when(hides):
+            s.assign(cute.where(self.sees(s, row), s, 0.0))
 
     def sees(self, s: Tile, row: Scalar, first: Scalar | int = 0) -> Tile:
         """Where rows, along mode 1 of a tile from `row` on, see keys, along mode 0 from number
