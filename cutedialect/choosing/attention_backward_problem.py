@@ -20,11 +20,16 @@ class AttentionBackwardProblem(AttentionFacts):
     adds: bool = True
 
     @property
+    def shares(self) -> bool:
+        """Whether heads share keys, as many as a call tells when it runs."""
+        return self.group != 1
+
+    @property
     def keeps_more(self) -> bool:
         """Whether a loop holds more than a causal mask's bounds beside: a window's other side,
         those of a slice, a cap, the heads that share keys.
         """
-        return self.has_window or self.is_sliced or self.is_capped or self.group != 1
+        return self.has_window or self.is_sliced or self.is_capped or self.shares
 
     @property
     def is_odd(self) -> bool:
@@ -33,4 +38,4 @@ class AttentionBackwardProblem(AttentionFacts):
 
     def _derived(self) -> dict[str, object]:
         # How many heads share keys is told at run time.
-        return {"group": 0, "shares": self.group != 1}
+        return {"group": 0, "shares": self.shares}

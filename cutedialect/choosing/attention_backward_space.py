@@ -46,7 +46,7 @@ class _Row:
     tile: tuple[int, int]
     warps: tuple[int, int]
     without: tuple[str, ...] = ()
-    apart: tuple[str, ...] = ("is_sliced",)
+    apart: tuple[str, ...] = ("is_sliced", "shares")
     overlap: Overlap | None = None
     epilogue: Epilogue | None = None
     stages: int | None = None
@@ -84,8 +84,8 @@ class _Row:
 _GROUP_ROWS = (
     _Row(64, (128, 128), (8, 1), without=("has_window",), overlap="no", stages=2),
     _Row(128, (128, 64), (8, 1)),
-    _Row(128, (128, 64), (8, 1), without=("is_sliced",), epilogue="direct", stages=3),
-    _Row(128, (64, 64), (4, 1), apart=("is_sliced", "is_capped")),
+    _Row(128, (128, 64), (8, 1), without=("keeps_more",), epilogue="direct", stages=3),
+    _Row(128, (64, 64), (4, 1), apart=("is_sliced", "shares", "is_capped")),
     _Row(192, (64, 64), (4, 2)),
     _Row(256, (64, 64), (4, 2), epilogue="direct"),
     _Row(256, (64, 32), (4, 2)),

@@ -73,6 +73,7 @@ def test_blocks_of_unequal_length_begin_with_the_longest_of_many_heads():
 def test_the_next_trip_begins_early_where_registers_suffice():
     assert chosen().overlap is None
     assert chosen(is_sliced=True).overlap == "no"
+    assert chosen(group=4).overlap == "no"
     assert chosen(is_capped=True).overlap == "no"
     narrow = chosen(d=64)
     assert (narrow.overlap, narrow.stages) == ("no", 2)
