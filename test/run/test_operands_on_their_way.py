@@ -80,3 +80,24 @@ def test_two_halves_of_a_byte_are_two_operands_of_one_load(arch, rng):
     kernel = cute.compile(nibbles, x, packed, y, arch=arch)
     assert COPIES[arch] in kernel.ptx
     assert "ld.global" not in kernel.ptx
+
+
+@cute.kernel
+def offsets(W, X, Y, *, tile=(64, 16, 32)):
+    """Y = (W - 1024) X: weights of f32, of which tensor cores would cut off what is left here."""
+    bm, bn, bk = tile
+    m, n = cute.tile_index(Y, (bm, bn))
+    w = cute.local_tile(W, (bm, bk), (m, None))
+    x = cute.local_tile(X, (bk, bn), (None, n))
+    acc = cute.zeros((bm, bn), cute.f32)
+    for k in cute.range(w.tiles):
+        cute.gemm((w[k].load() - 1024.0).to(X.dtype), x[k], acc)
+    cute.copy(acc.to(Y.dtype), cute.local_tile(Y, (bm, bn), (m, n)))
+
+
+def test_what_is_computed_from_comes_as_it_is_in_memory(rng):
+    w = (1024 + rng.integers(-8, 9, (64, 96)) / 16).astype(np.float32)
+    x = rng.integers(-2, 3, (96, 16)).astype(np.float16)
+    y = np.zeros((64, 16), np.float32)
+    offsets(w, x, y, arch="sm_90a", backend="emulator")
+    assert np.array_equal(y, (w.astype(np.float64) - 1024) @ x)

@@ -23,6 +23,8 @@ from cutedialect.dialects.cute import (
     TransposeOp,
 )
 
+# Modes of an operand.
+_MODES = 2
 # What computes a register tile of others, element by element or by moving elements.
 _LINKS = (MapOp, ConvertOp, ExtractOp, TransposeOp)
 
@@ -40,10 +42,14 @@ def multiplies_fed(op: LoadOp) -> list[GemmOp]:
 
 
 def is_on_its_way(op: LoadOp) -> bool:
-    """Whether a load begins an operand that each trip of a loop computes anew from another tile."""
+    """Whether a load begins an operand that each trip of a loop computes anew from another tile.
+    Rows and columns that are computed with one, such as logarithms, begin none.
+    """
     block = op.parent
     loop = None if block is None else block.parent_op()
-    if not isinstance(loop, scf.ForOp) or not multiplies_fed(op):
+    shape = op.result.type.shape if isinstance(op.result.type, FragmentType) else ()
+    is_line = len(shape) < _MODES or 1 in shape
+    if is_line or not isinstance(loop, scf.ForOp) or not multiplies_fed(op):
         return False
     return _depends_on(op.source, block)
 

@@ -461,7 +461,7 @@ class _Partition(StagedOperands):
             op.attributes["atom"] = UniversalCopyType.get(source.element, 128)
             return
         if takes_copies and is_on_its_way(op):
-            self.stage_load(op)
+            self.stage_load(op, is_multiplied=False)
             return
         if takes_copies and self._waits_in_smem(op):
             return
