@@ -19,7 +19,7 @@ from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.ptx_text import source_files
 from cutedialect.model import predict
 from cutedialect.schedule import Schedule
-from cutedialect.tools import roofline, sass
+from cutedialect.tools import role_bars, roofline, sass
 from cutedialect.tools.model_command import described, parsed
 from cutedialect.tools.timeline import Timeline
 
@@ -81,6 +81,7 @@ class Facts:
     resources: tuple[Resource, ...]
     prediction: str
     roofline: str
+    roles: str
     timeline: Timeline | None
     report: str
     hot: tuple[HotLine, ...]
@@ -108,7 +109,7 @@ def facts_of(kernel: Kernel, timeline: Timeline | None, source: str) -> Facts:
         lines = [each.location for each in hot]
         loop = sass.hot_loop(machine, lines)
         machine = machine[loop.start : loop.stop]
-    prediction, picture = _predicted(kernel, reports, missing)
+    prediction, picture, bars = _predicted(kernel, reports, missing)
     return Facts(
         kernel,
         source,
@@ -118,6 +119,7 @@ def facts_of(kernel: Kernel, timeline: Timeline | None, source: str) -> Facts:
         _resources(kernel, missing),
         prediction,
         picture,
+        bars,
         timeline,
         "\n".join(map(str, reports)),
         hot,
@@ -236,8 +238,10 @@ def operations(kernel: Kernel, reports: Sequence[Report]) -> int | None:
     return total
 
 
-def _predicted(kernel: Kernel, reports: Sequence[Report], missing: list[str]) -> tuple[str, str]:
-    """The model's table, and the roofline with this launch."""
+def _predicted(
+    kernel: Kernel, reports: Sequence[Report], missing: list[str]
+) -> tuple[str, str, str]:
+    """The model's table, the roofline with this launch, and pictures of the roles."""
     arguments = kernel.emulated_arguments
     try:
         if any(isinstance(value, list) for value in arguments):
@@ -246,13 +250,14 @@ def _predicted(kernel: Kernel, reports: Sequence[Report], missing: list[str]) ->
         prediction = predict(module, arguments)
     except (ValueError, KeyError, CompileError) as error:
         missing.append(f"prediction: {error}")
-        return "", ""
+        return "", "", ""
     text = described(prediction)
+    bars = "\n".join(role_bars.svg(each) for each in prediction.kernels if each.roles)
     done = operations(kernel, reports)
     moved = sum(each.bytes for each in prediction.kernels)
     if not done or not moved:
         missing.append("roofline: no multiplies of tensor cores were counted")
-        return text, ""
+        return text, "", bars
     bits = 8 if re.search(r"\.(e4m3|e5m2|s8|u8)\b", " ".join(_multiplies(reports))) else 16
     point = roofline.Point(
         kernel.name, done / moved, done / prediction.seconds, "predicted, this problem"
@@ -266,7 +271,7 @@ def _predicted(kernel: Kernel, reports: Sequence[Report], missing: list[str]) ->
         f"{point.rate / 1e12:.2f}"
     )
     title = f"Roofline of {prediction.device.name}, {bits}-bit elements"
-    return text, roofline.svg(prediction.device, [point], title, bits)
+    return text, roofline.svg(prediction.device, [point], title, bits), bars
 
 
 def _multiplies(reports: Sequence[Report]) -> list[str]:

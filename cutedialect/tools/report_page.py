@@ -76,6 +76,8 @@ def _kernel(facts: Facts) -> str:
     ]
     if facts.prediction:
         parts += ["<h3>Bound</h3>", facts.roofline, f"<pre>{escape(facts.prediction)}</pre>"]
+    if facts.roles:
+        parts += ["<h3>Roles by the model</h3>", facts.roles]
     if facts.timeline is not None:
         parts += [
             "<h3>Roles over time</h3>",

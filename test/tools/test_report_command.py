@@ -80,6 +80,11 @@ def test_a_page_of_two_kernels_side_by_side(tmp_path, capsys):
         assert text.count(f"<h3>{head}</h3>") == 2, head
     # The model knows H100; for the other target the page says that it does not.
     assert text.count("<h3>Bound</h3>") == 1
+    assert text.count("<h3>Roles by the model</h3>") == 1
+    bars = re.findall(r">([^<>]+)</text><rect [^>]*/><text [^>]*>(\d+)%</text>", text)
+    assert any(name.startswith("main, ") for name, _ in bars)
+    assert any(name.startswith("waits for ") for name, _ in bars)
+    assert all(1 <= int(share) <= 100 for _, share in bars)
     assert "expected a target of" in text
     assert "cute.gemm(gA[k], gB[k], acc)" in text
     assert "wgmma.mma_async" in text
