@@ -40,6 +40,35 @@ from .kernel_arguments import ARGUMENTS, argument, kernel_named, placed_errors, 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
+    options = _parser().parse_args(arguments)
+    if options.embed and options.launcher is None:
+        raise ValueError("--embed: expected --launcher c or --launcher cpp with it")
+    options.embed |= options.launcher == "tvm-ffi"  # a module has all that it runs
+    targets: list[str] = options.arch or ["sm_80"]
+    if len(set(targets)) < len(targets):
+        raise ValueError(f"--arch: expected each target once, got {', '.join(targets)}")
+    variants = variants_of(options)
+    name = options.name
+    if options.variant:
+        name = name or options.kernel.rpartition(":")[2].removeprefix("cute.")
+    compiled = _compiled_all(options, name, variants, targets)
+    name = name or compiled[0][0].name
+    every = [part for parts in compiled for part in parts]
+    owner = Owner(name, _source(options))
+    written = _files(options, every, _prefix(options.out, owner, options.name is not None))
+    written |= _launchers(options, name, variants, compiled)
+    paths = write_files(options.out, written, is_stage, owner, force=options.force)
+    files = [str(path) for path in paths]
+    shown: dict[str, Any] = {"files": files, "kernel": every[0].description}
+    if len(every) > 1:
+        shown["kernels"] = [part.description for part in every]
+    print(json.dumps(shown) if options.json else "\n".join(files))
+    for part in every:
+        print(f"{part.name} for {part.arch}: {part.said}", file=sys.stderr)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m cutedialect compile",
         description="Write a kernel's PTX, machine code, JSON description and stages.",
@@ -85,46 +114,40 @@ def main(arguments: Sequence[str]) -> int:
         help="a kernel of the same call for other types or alignments; several are one launcher's",
     )
     parser.add_argument("--json", action="store_true", help="print files and description as JSON")
-    options = parser.parse_args(arguments)
-    if options.embed and options.launcher is None:
-        raise ValueError("--embed: expected --launcher c or --launcher cpp with it")
-    options.embed |= options.launcher == "tvm-ffi"  # a module has all that it runs
-    targets: list[str] = options.arch or ["sm_80"]
-    if len(set(targets)) < len(targets):
-        raise ValueError(f"--arch: expected each target once, got {', '.join(targets)}")
-    variants = variants_of(options)
-    name = options.name
-    if options.variant:
-        name = name or options.kernel.rpartition(":")[2].removeprefix("cute.")
-    compiled = _compiled_all(options, name, variants, targets)
-    name = name or compiled[0][0].name
-    owner = Owner(name, _source(options))
-    prefix = _prefix(options.out, owner, options.name is not None)
+    return parser
+
+
+def _files(
+    options: argparse.Namespace, compiled: Sequence[_Compiled], prefix: str
+) -> dict[str, bytes]:
+    """The files of each kernel, and its stages."""
     written: dict[str, bytes] = {}
-    for part in (part for parts in compiled for part in parts):
+    for part in compiled:
         written |= part.files
-        before = f"{part.stem}-" if len(targets) > 1 or options.variant else prefix
+        before = f"{part.stem}-" if len(compiled) > 1 or options.variant else prefix
         for number, (stage, text) in enumerate(part.stages.items()):
             written[f"{before}{number:02}-{stage}.mlir"] = text.encode()
+    return written
+
+
+def _launchers(
+    options: argparse.Namespace,
+    name: str,
+    variants: Sequence[Words],
+    compiled: Sequence[Sequence[_Compiled]],
+) -> dict[str, bytes]:
+    """What launches each variant and all of them, where that is asked for, and the manifest."""
+    written: dict[str, bytes] = {}
     if options.launcher is not None:
         for parts in compiled:
             written |= _launcher(options, parts)
-    if options.variant:
-        if options.launcher is not None:
-            written |= _dispatcher(options, name, variants, compiled)
-        targeted = [[_target(part) for part in parts] for parts in compiled]
-        pairs = list(zip(variants, targeted, strict=True))
-        written[f"{name}.manifest.json"] = manifest(name, options.kernel, pairs)
-    paths = write_files(options.out, written, is_stage, owner, force=options.force)
-    files = [str(path) for path in paths]
-    kernels = [part.description for parts in compiled for part in parts]
-    shown = {"files": files, "kernel": kernels[0]}
-    if len(kernels) > 1:
-        shown["kernels"] = kernels
-    print(json.dumps(shown) if options.json else "\n".join(files))
-    for part in (part for parts in compiled for part in parts):
-        print(f"{part.name} for {part.arch}: {part.said}", file=sys.stderr)
-    return 0
+    if not options.variant:
+        return written
+    if options.launcher is not None:
+        written |= _dispatcher(options, name, variants, compiled)
+    targeted = [[_target(part) for part in parts] for parts in compiled]
+    pairs = list(zip(variants, targeted, strict=True))
+    return written | {f"{name}.manifest.json": manifest(name, options.kernel, pairs)}
 
 
 def _compiled_all(

@@ -50,6 +50,10 @@ class LineFacts:
     remarks: list[str] = field(default_factory=list[str])
 
 
+# The schedule of a kernel in the IR of a stage.
+_SCHEDULE = re.compile(r'#cute\.schedule<"([^"]*)">')
+
+
 @dataclass(frozen=True)
 class Resource:
     """What a kernel takes of something, beside what there is."""
@@ -70,6 +74,15 @@ class HotLine:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """A field of the schedule: its value, what it means, and who decided on it."""
+
+    value: str
+    said: str
+    decided: str
+
+
+@dataclass(frozen=True)
 class Facts:
     """All of it; a part that is not known is empty, and `missing` says why."""
 
@@ -77,7 +90,7 @@ class Facts:
     source: str
     program: dict[str, dict[int, LineFacts]]
     remarks: tuple[str, ...]
-    choices: dict[str, tuple[str, str]]
+    choices: dict[str, Choice]
     resources: tuple[Resource, ...]
     prediction: str
     roofline: str
@@ -172,16 +185,33 @@ def _program(
     return found
 
 
-def _choices(kernel: Kernel) -> dict[str, tuple[str, str]]:
-    """Field of the schedule to its value and what it means."""
+def _choices(kernel: Kernel) -> dict[str, Choice]:
+    """Field of the schedule to what was decided, and where."""
     text = Schedule.__doc__ or ""
     said = dict(re.findall(r"^    (\w+): (.*(?:\n        .*)*)", text, re.MULTILINE))
     chosen = Schedule.parse(kernel.schedule) if kernel.schedule else Schedule()
     values = dict(part.split(" = ", 1) for part in _parts(str(chosen.text())))
+    decided = _decided(kernel)
     return {
-        name: (value, re.split(r"[.;:](?:\s|$)", " ".join(said.get(name, "").split()))[0])
+        name: Choice(
+            value,
+            re.split(r"[.;:](?:\s|$)", " ".join(said.get(name, "").split()))[0],
+            decided.get((name, value), "later than the stages here"),
+        )
         for name, value in values.items()
     }
+
+
+def _decided(kernel: Kernel) -> dict[tuple[str, str], str]:
+    """Where a field got its value: in the call, or the first stage whose IR has it."""
+    found: dict[tuple[str, str], str] = {}
+    for stage, text in kernel.stages.items():
+        where = "as the call has it" if stage == "trace" else f"by {stage}"
+        for schedule in _SCHEDULE.findall(text):
+            for part in _parts(schedule):
+                name, _, value = part.partition(" = ")
+                found.setdefault((name, value), where)
+    return found
 
 
 def _parts(text: str) -> list[str]:

@@ -142,11 +142,13 @@ def _program(text: Sequence[str], lines: dict[int, LineFacts], total: int) -> st
 
 def _choices(facts: Facts) -> str:
     rows = "".join(
-        f"<tr><td><code>{escape(name)}</code></td><td><code>{escape(value)}</code></td>"
-        f"<td>{escape(said)}</td></tr>"
-        for name, (value, said) in facts.choices.items()
+        f"<tr><td><code>{escape(name)}</code></td><td><code>{escape(choice.value)}</code></td>"
+        f"<td>{escape(choice.decided)}</td><td>{escape(choice.said)}</td></tr>"
+        for name, choice in facts.choices.items()
     )
-    return f'<h3>Schedule</h3><div class="wide"><table>{rows}</table></div>'
+    heads = "".join(f"<th>{head}</th>" for head in ("field", "value", "decided", "what it is"))
+    table = f"<table><tr>{heads}</tr>{rows}</table>"
+    return f'<h3>Schedule</h3><div class="wide">{table}</div>'
 
 
 def _resources(facts: Facts) -> str:

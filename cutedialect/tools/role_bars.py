@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.sax.saxutils import escape
 
-from cutedialect.model.prediction import Kernel
+from cutedialect.model import Kernel
 
 _LEFT, _WIDTH, _ROW, _TOP = 150, 520, 20, 30
 # The units in the order of `model_command`, then what is waited for.

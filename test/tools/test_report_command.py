@@ -127,9 +127,10 @@ def test_operations_are_those_of_the_multiplies(facts):
 
 
 def test_choices_and_resources_are_beside_what_they_mean(facts):
-    value, said = facts.choices["stages"]
-    assert value == "2"
-    assert "hides the latency" in said
+    stages, raster = facts.choices["stages"], facts.choices["raster"]
+    assert (stages.value, stages.decided) == ("2", "as the call has it")
+    assert "hides the latency" in stages.said
+    assert raster.decided == "by cute-tile"
     taken = {each.name: (each.taken, each.limit) for each in facts.resources}
     assert taken["threads of a CTA"] == (128, 1024)
     assert taken["shared memory of a CTA"][1] == 166912
