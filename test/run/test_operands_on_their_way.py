@@ -68,6 +68,18 @@ def test_integer_weights_come_ahead_of_their_trip(arch, type_, rng):
     assert f"stages = {STAGES}" in kernel.schedule
 
 
+def test_warpgroups_compute_an_operand_while_they_multiply_the_one_before():
+    specs = (cute.TensorSpec((512, 512), kind) for kind in ("i8", "bf16", "f32"))
+    ptx = cute.compile(weights_first, *specs, arch="sm_90a", schedule=SCHEDULE).ptx
+    beside = [
+        part[: part.index("wgmma.wait_group")] for part in ptx.split("wgmma.commit_group")[1:]
+    ]
+    assert [("ld.shared" in part, "fma.rn.bf16x2" in part) for part in beside] == [
+        (True, True),
+        (False, False),
+    ]
+
+
 @pytest.mark.parametrize("arch", COPIES)
 def test_two_halves_of_a_byte_are_two_operands_of_one_load(arch, rng):
     for m, n, depth in ((64, 32, 64), (70, 48, 192)):

@@ -73,6 +73,7 @@ from cutedialect.passes.roles.assign_warp_roles import roles_of
 from cutedialect.passes.schedule.multiplies_ahead import schedule_multiplies_ahead
 from cutedialect.passes.schedule.multiply_chains import schedule_chains, schedule_tensor_chains
 from cutedialect.passes.schedule.operand_stages import stage_operands
+from cutedialect.passes.schedule.operands_ahead import schedule_operands_ahead
 from cutedialect.schedule import Schedule, replace_set
 
 
@@ -100,6 +101,7 @@ class ScheduleLoopsPass(KernelPass):
                 stage_operands(kernel, written, stages)
             if kernel.choices.overlaps_multiplies:
                 schedule_multiplies_ahead(kernel, stages)
+                schedule_operands_ahead(kernel, stages)
             if kernel.choices.overlap != "no":
                 schedule_tensor_chains(kernel, stages)
             return
