@@ -27,15 +27,20 @@ from cutedialect.dialects.cute import (
 _MODES = 2
 # What computes a register tile of others, element by element or by moving elements.
 _LINKS = (MapOp, ConvertOp, ExtractOp, TransposeOp)
+# Where a multiply has its accumulator among its operands.
+_ACC = 2
 
 
 def multiplies_fed(op: LoadOp) -> list[GemmOp]:
     """The multiplies in the block of a load whose operands are computed from what it loads, where
-    nothing else is: empty where another op takes it, or what is computed from it.
+    nothing else is: empty where another op takes it, or what is computed from it, and where what
+    another multiply gives is an operand's part.
     """
     found: dict[GemmOp, None] = {}
     for user, value in _users(op.result):
         if not isinstance(user, GemmOp) or user.acc is value or user.parent is not op.parent:
+            return []
+        if _is_of_products(value):
             return []
         found[user] = None
     return [*found]
@@ -70,6 +75,21 @@ def _users(tile: SSAValue) -> Iterator[tuple[Operation, SSAValue]]:
                 if isinstance(result.type, FragmentType) and result not in seen:
                     seen.add(result)
                     pending.append(result)
+
+
+def _is_of_products(tile: SSAValue) -> bool:
+    """Whether a register tile is computed from an accumulator of multiplies."""
+    pending, seen = [tile], {tile}
+    while pending:
+        value = pending.pop()
+        if any(isinstance(use.operation, GemmOp) and use.index == _ACC for use in value.uses):
+            return True
+        owner = value.owner
+        if isinstance(owner, _LINKS):
+            new = [each for each in owner.operands if each not in seen]
+            seen.update(new)
+            pending += new
+    return False
 
 
 def _depends_on(value: SSAValue, block: Block | None) -> bool:
