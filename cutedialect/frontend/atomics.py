@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol, cast
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, Protocol, TypeVar, cast
 
 from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
@@ -17,11 +19,22 @@ from cutedialect.dialects.cute import (
     fragment_of,
 )
 
+from .dtypes import DType
 from .functions import check_element
-from .modes import TileOfModes, as_stored, matrix_of_modes, of_modes, reshaped
+from .modes import (
+    TileOfModes,
+    as_stored,
+    joined_rows,
+    matrices,
+    matrix_of_modes,
+    of_modes,
+    parts_of,
+    reshaped,
+)
 from .tile import Tile, View, as_matrix
 from .trace import Scope, current, error
 
+_FunctionT = TypeVar("_FunctionT", bound=Callable[..., Any])
 # What PTX has beside it.
 _ORDERS = ("acquire", "release", "acq_rel", "sc")
 
@@ -54,6 +67,47 @@ class FoundTile(TileOfModes):
         return self._op.results[0]
 
 
+class FoundParts(TileOfModes):
+    """What atomics found in the parts of a tile of more than two modes, one below the other; asked
+    for, and put together, where it is used.
+    """
+
+    def __init__(self, parts: Sequence[Tile], modes: tuple[int, ...], dtype: DType) -> None:
+        self._parts = parts
+        self._dtype = dtype
+        self.modes = modes
+        self.mutable = False
+        self.scope: Scope = current().scope
+
+    @property
+    def dtype(self) -> DType:
+        """That of the parts, for which they are not asked."""
+        return self._dtype
+
+    @property
+    def value(self) -> SSAValue:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The matrix of the parts as IR, made anew at each place where it is used."""
+        return joined_rows([Tile(part.value) for part in self._parts]).value
+
+
+def _of_parts(function: _FunctionT) -> _FunctionT:
+    """Let an atomic of a matrix and a view, its last arguments by place, take views of more modes:
+    it is one of each matrix in them.
+    """
+
+    @wraps(function)
+    def run(*args: Any, **options: Any) -> Tile:
+        *tiles, view = args
+        is_known = isinstance(view, View) and all(isinstance(tile, Tile) for tile in tiles)
+        if not is_known or len(view.shape) <= 2 or any(tile.shape != view.shape for tile in tiles):
+            return function(*args, **options)
+        rows = [matrices(tile, "a tile") for tile in tiles]
+        parts = [function(*both, **options) for both in zip(*rows, parts_of(view), strict=True)]
+        return FoundParts(parts, view.shape, tiles[0].dtype)
+
+    return run  # pyright: ignore[reportReturnType]
+
+
 def _fetching(op: AtomicOp) -> FetchOp:
     """The op in the place of another one that does not give what was there."""
     kind, element = op.kind.data, fragment_of(op.source).element
@@ -70,6 +124,7 @@ def _fetching(op: AtomicOp) -> FetchOp:
 
 
 def _atomic(kind: str, sentence: str) -> Atomic:
+    @_of_parts
     def function(tile: Tile, view: View, *, scope: str = "gpu", order: str = "relaxed") -> Tile:
         source, into = _checked(function.__name__, tile, view, scope, order)
         if str(tile.dtype.ir) not in ATOMICS[kind]:
@@ -97,10 +152,11 @@ def _checked(name: str, tile: object, view: object, scope: str, order: str) -> t
     if not isinstance(tile, Tile) or not isinstance(view, View):
         raise error(f"expected cute.{name}(tile, view)")
     is_alike = len(tile.shape) == len(view.shape)
-    source, into = tile if is_alike else as_stored(tile, view.shape), as_matrix(view)
-    assert isinstance(into, View)
+    source = tile if is_alike else as_stored(tile, view.shape)
     if source.shape != view.shape:
         raise error(f"expected a tile of shape {view.shape}, got {tile.shape}", code="CD-P2")
+    into = as_matrix(view)
+    assert isinstance(into, View)
     if scope not in SCOPES:
         raise error(f"expected scope to be one of {', '.join(SCOPES)}, got {scope!r}", code="CD-P4")
     if order in _ORDERS:
@@ -115,6 +171,7 @@ def _checked(name: str, tile: object, view: object, scope: str, order: str) -> t
     return matrix_of_modes(source), into
 
 
+@_of_parts
 def atomic_exchange(tile: Tile, view: View, *, scope: str = "gpu", order: str = "relaxed") -> Tile:
     """Leave a tile in memory and give what was there, atomically and element by element, of
     integers of 32 or 64 bits. Elements outside of the tensor give 0; `scope` and `order`
@@ -123,6 +180,7 @@ def atomic_exchange(tile: Tile, view: View, *, scope: str = "gpu", order: str = 
     return _fetched("exchange", tile, None, view, scope, order)
 
 
+@_of_parts
 def atomic_compare_and_swap(
     expected: Tile, tile: Tile, view: View, *, scope: str = "gpu", order: str = "relaxed"
 ) -> Tile:

@@ -174,6 +174,38 @@ def test_places_along_modes(backend):
         assert np.allclose(welford[b : b + 2, i], x.mean(1)[: 4 - b], atol=1e-5)
 
 
+@cute.kernel
+def _combined(X, Sums, Old, Left):
+    at = (*cute.tile_index(X, TILE[:2]), 0)
+    x = cute.local_tile(X, TILE, at).load().to(cute.i32)
+    sums, old, left = (cute.local_tile(v, TILE, at) for v in (Sums, Old, Left))
+    cute.atomic_max(x, sums)
+    found = cute.atomic_add(x, sums)
+    with cute.when(at[0] >= 0):
+        cute.copy(found, old)
+    swapped = cute.atomic_compare_and_swap(x, x + 1, left)
+    cute.copy(cute.where(swapped == x, found, swapped), old, swapped != 0)
+
+
+@EVERYWHERE
+def test_atomics(backend):
+    sums, old, left = (
+        np.full(X.shape, -1, np.int32),
+        np.zeros(X.shape, np.int32),
+        X.astype(np.int32),
+    )
+    left[::2] = 0
+    before = left.copy()
+    _run(_combined, sums, old, left, backend=backend)
+    x = X.astype(np.int32)
+    found = np.maximum(x, -1)
+    assert np.array_equal(sums, found + x)
+    assert np.array_equal(
+        old, np.where((before == x) & (before != 0), found, np.where(before, before, found))
+    )
+    assert np.array_equal(left, np.where(before == x, x + 1, before))
+
+
 @pytest.mark.parametrize(
     ("made", "message"),
     [
