@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 from xdsl.ir import Operation
 
 from .findings import Finding
-from .machine import CLAIMS, Case, Machine, TooLong
+from .inputs import ITEMS, Inputs, key_of, name_of
+from .machine import Machine
 from .nodes import Body, Skeleton
 from .scalars import WORK_ITEMS
+from .steps import CLAIMS, Case, walks_of
 
 _SOME_TILES = 3
-# Work items of a CTA, where a list of shares says so.
-_ITEMS = 2
 _FEW_ELEMENTS = 2
 # Trips that one tile along each extent makes at most, where an extent counts elements.
 _MOST_OF_A_TILE = 8
@@ -29,88 +29,16 @@ _MOST_TRIPS, _MOST_TRIPS_THAT_HOLD = 400, 40
 _MOST_STEPS, _MOST_STEPS_FURTHER = 20_000, 2_000
 # More than several tiles have elements, and more than two; and tiles that are more than the first.
 _LARGE_NUMBERS, _MANY_TILES = (1000, 300), 13
+# Cases of which a condition is another one, so that a team enters a body from which it kept it.
+_MOST_SHUT = 4
 # Conditions that are tried one by one.
 _MOST_CONDITIONS = 16
 _ONE_TILE = "one tile of each extent"
 # What elements of tensors are, times their index and so many more: lengths, offsets, numbers of
 # blocks. The large ones are several tiles.
 _ELEMENTS = ((1, 1), (3, 1), (300, 1), (300, 0))
-_KINDS_OF_NUMBERS = (
-    "grid", "block", "data", "above", "holds", "has_tiles", "has_values", "absent",
-    "claims", "claimed",
-)  # fmt: skip
-# What is the first of its kind in all cases.
-_FIRST = ("cute.cluster_rank", "cute.search", "cute.find")
 Trips = Mapping[Operation, set[int]]
 """The trips that loops had."""
-
-
-class Inputs:
-    """The inputs of one case; those asked for are noted."""
-
-    def __init__(self, skeleton: Skeleton, tiles: dict[Any, int] | None = None) -> None:
-        self.skeleton = skeleton
-        self.values: dict[Any, int] = {}
-        self.tiles = tiles or {}
-        self.grid = skeleton.cluster
-        self.block = 0
-        self.data = 0
-        self.above = 1
-        self.holds = False
-        self.has_tiles = True
-        self.has_values = False
-        self.absent = 0
-        # Work items of a CTA that claims them, and whether they are the last or the first one.
-        self.claims = _ITEMS
-        self.claimed = 1
-        self.asked: dict[Any, int] = {}
-
-    def __call__(self, term: Any) -> int:
-        known = self.asked.get(term)
-        if known is None:
-            known = self.asked[term] = self.answer(term)
-        return known
-
-    def answer(self, term: Any) -> int:
-        """What a term is, without a note that it was asked for."""
-        if term in self.values:
-            return self.values[term]
-        key = _key(term)
-        if key is not None and key is not term:
-            unit = self.skeleton.units.get(key, 1) if self.has_tiles else 1
-            tiles = self.tiles.get(key, self.tiles.get("all", 1))
-            return unit * tiles - (self.absent if tiles and unit > 1 else 0)
-        if key is not None:
-            return self.tiles.get(key, 1)
-        if term[0] == "claims":
-            return self.claims if term == CLAIMS else self.claimed * (term[2] - 1)
-        if term[0] == "condition":
-            return int(self.holds or (self.has_values and term[1] == "cute.any"))
-        if term[1] == "cute.block_idx":
-            return self.block if term[2] and "x" in term[2][0] else 0
-        if term[1] == "cute.grid_dim":
-            return self.grid if term[2] and "x" in term[2][0] else 1
-        if term[1] in _FIRST:
-            return 0
-        if term[1] == "cute.member":
-            # Where each share of the work items begins.
-            return _ITEMS * self._index(term[4:])
-        if term[1] == "cute.read":
-            # Numbers that grow, as offsets do, from zero or from the first one on.
-            return self.data * (self._index(term[4:]) + self.above)
-        return self.data
-
-    def _index(self, terms: Sequence[Any]) -> int:
-        return sum(term if isinstance(term, int) else self(term) for term in terms)
-
-    def but(self, **changes: Any) -> Inputs:
-        """The same but for some attributes."""
-        other = Inputs(self.skeleton, dict(self.tiles))
-        other.values = self.values | changes.get("values", {})
-        for name in _KINDS_OF_NUMBERS:
-            setattr(other, name, changes.get(name, getattr(self, name)))
-        other.tiles |= changes.get("tiles", {})
-        return other
 
 
 class _Ran(NamedTuple):
@@ -135,6 +63,9 @@ class _Runs:
         self.found: list[Finding] = []
         self._ran: list[_Ran] = []
         self._entered: set[Body] = set()
+        # The ways that teams went, and, by body, the cases in which a term kept a team from it.
+        self._went: set[tuple[int, bool]] = set()
+        self._shut: dict[Body, list[tuple[str, Inputs, Any]]] = {}
 
     @property
     def missed(self) -> list[Operation]:
@@ -158,26 +89,49 @@ class _Runs:
             if term[0] == "condition"
         }
 
+    @property
+    def shut(self) -> Iterator[tuple[str, Inputs]]:
+        """Cases as earlier ones, but for a condition that kept a team from a body that no case has
+        entered.
+        """
+        for body in self.skeleton.bodies:
+            cases = self._shut.get(body, [])
+            while cases and body not in self._entered:
+                name, inputs, term = cases.pop(0)
+                number = 1 - inputs.answer(term)
+                yield f"{name}, and {term[1]} that is {number}", inputs.but(values={term: number})
+
     def trips(
         self,
         name: str,
         inputs: Inputs,
         most_trips: int = _MOST_TRIPS,
         most_steps: int = _MOST_STEPS,
+        is_further: bool = False,
     ) -> _Ran:
-        """Run a case: the trips of its loops, none where some loop has too many."""
+        """Run a case: the trips of its loops, none where some loop has too many. One that is
+        further is run if a team enters a body that no case has entered.
+        """
         for ran in self._ran:
             if ran.is_like(inputs):
                 return ran
-        machine = Machine(self.skeleton, Case(name, inputs, most_trips, most_steps))
-        self.count += 1
-        trips = machine.trips
-        try:
-            machine.run()
-        except TooLong:
-            trips = {}
-        self.found = machine.found
-        self._entered |= machine.entered
+        case = Case(name, inputs, most_trips, most_steps)
+        sketch = walks_of(self.skeleton, case, is_sketch=True)
+        trips = sketch.trips if sketch.is_whole else {}
+        for body, term in sketch.shut.items():
+            cases = self._shut.setdefault(body, [])
+            if body in self.skeleton.bodies and len(cases) < _MOST_SHUT:
+                cases.append((name, inputs, term))
+        key = hash(sketch.ways), sketch.is_whole
+        is_new = any(body not in self._entered for body in sketch.entered)
+        if key not in self._went and (is_new or not is_further):
+            self._went.add(key)
+            self.count += 1
+            walks = walks_of(self.skeleton, case)
+            machine = Machine(self.skeleton, name, walks)
+            self.found = machine.run()
+            self._entered |= machine.entered()
+            trips = walks.trips if walks.is_whole else {}
         ran = _Ran(inputs.asked, trips)
         self._ran.append(ran)
         return ran
@@ -207,42 +161,80 @@ def _cases(runs: _Runs) -> Iterator[None]:
     _find_smaller_units(runs)
     base, asked, items = _with_two_items(runs)
     two = runs.trips(_ONE_TILE, base)
-    usual = _inner(two.trips)
     yield
     for name, inputs in _item_by_item(runs, base, list(two.asked), items):
         runs.trips(name, inputs)
         yield
-    stages = sorted({ring.stages for ring in skeleton.rings} | {2, 3})
-    counts = sorted({0, 1} | {n for s in stages for n in (s - 1, s, s + 1, 2 * s + 1)})
     runs.trips("no tiles", base.but(tiles={"all": 0}))
     yield
+    stages = sorted({ring.stages for ring in skeleton.rings} | {2, 3})
+    counts = sorted({0, 1} | {n for s in stages for n in (s - 1, s, s + 1, 2 * s + 1)})
     inner: list[Any] = []
-
-    def vary(key: Any, tiles: int) -> Trips:
-        return runs.trips(_name(skeleton, key, tiles), base.but(tiles={key: tiles})).trips
-
-    for key in filter(None, map(_key, asked)):
+    for key in filter(None, map(key_of, asked)):
         if key[0] != "input" and key not in skeleton.varied:
-            # Only how many work items there are: as many for a CTA as before, and none.
-            grid = base.grid * max(1, _SOME_TILES // base.tiles.get(key, 1))
-            runs.trips(
-                _name(skeleton, key, _SOME_TILES), base.but(tiles={key: _SOME_TILES}, grid=grid)
-            )
-            yield
-            vary(key, 0)
-            yield
-            continue
-        # What changes no more with many than with some is done with some and with none.
-        some = many = _inner(vary(key, _SOME_TILES))
+            yield from _of_items(runs, base, key)
+        else:
+            yield from _of_extent(runs, base, key, counts, inner)
+    yield from _of_data(runs, base, asked, items, inner)
+    scalars = [term for term in asked if term[0] == "input"]
+    extents = [key for key in inner if key not in scalars]
+    further = _further(runs, base, extents, scalars, counts)
+    while runs.missed:
+        name, inputs = next(runs.shut, None) or next(further, ("", None))
+        if inputs is None:
+            return
+        # A loop may go on while a condition holds, which some cases say that it always does.
+        holds = bool(inputs.has_values or inputs.values)
+        most = _MOST_TRIPS_THAT_HOLD if holds else _MOST_TRIPS
+        runs.trips(name, inputs, most, _MOST_STEPS_FURTHER, is_further=True)
         yield
-        if some != usual:
-            inner.append(key)
-            many = _inner(vary(key, counts[-1]))
-            yield
-        for tiles in counts if many != some else (0,):
-            vary(key, tiles)
-            yield
-    if any(term[0] == "condition" for term in asked):
+
+
+def _of_items(runs: _Runs, base: Inputs, key: Any) -> Iterator[None]:
+    """An extent that says only how many work items there are: as many for a CTA as before, and
+    none.
+    """
+    grid = base.grid * max(1, _SOME_TILES // base.tiles.get(key, 1))
+    for tiles, changes in ((_SOME_TILES, {"grid": grid}), (0, {})):
+        inputs = base.but(tiles={key: tiles}, **changes)
+        runs.trips(name_of(runs.skeleton, key, tiles), inputs)
+        yield
+
+
+def _of_extent(
+    runs: _Runs, base: Inputs, key: Any, counts: Sequence[int], inner: list[Any]
+) -> Iterator[None]:
+    """An extent, or a scalar, on which loops depend: `inner` gets it where their trips change."""
+    skeleton = runs.skeleton
+
+    def vary(tiles: int, absent: int = 0) -> dict[Operation, frozenset[int]]:
+        name = name_of(skeleton, key, tiles) + " but for an element" * absent
+        return _inner(runs.trips(name, base.but(tiles={key: tiles}, absent=absent)).trips)
+
+    usual = _inner(runs.trips(_ONE_TILE, base).trips)
+    # What changes no more with many than with some is done with some and with none.
+    some = many = vary(_SOME_TILES)
+    yield
+    if some != usual:
+        inner.append(key)
+        many = vary(counts[-1])
+        yield
+    for tiles in counts if many != some else (0,):
+        vary(tiles)
+        yield
+    if some != usual and skeleton.units.get(key, 1) > 1:
+        # The last tile may be a part of one, and its loop another one.
+        vary(counts[-1], absent=1)
+        yield
+
+
+def _of_data(
+    runs: _Runs, base: Inputs, asked: Sequence[Any], items: Any, inner: Sequence[Any]
+) -> Iterator[None]:
+    """Conditions that hold, elements of tensors, and other blocks."""
+    cluster = runs.skeleton.cluster
+    kinds = {term[0] for term in asked}
+    if "condition" in kinds:
         # Code that only they reach may go through tiles element by element.
         elements = base.but(holds=True, has_tiles=False, tiles=dict.fromkeys(inner, _FEW_ELEMENTS))
         runs.trips("conditions that hold, and extents of some elements", elements)
@@ -250,28 +242,18 @@ def _cases(runs: _Runs) -> Iterator[None]:
         holding = base.but(holds=True)
         runs.trips("conditions that hold", holding, most_trips=_MOST_TRIPS_THAT_HOLD)
         yield
-    if any(term[0] == "number" for term in asked):
+    if "number" in kinds:
         for data, above in _ELEMENTS:
             runs.trips(f"elements of {data}", base.but(data=data, above=above))
             yield
-        runs.trips("the next block", base.but(block=skeleton.cluster))
+        runs.trips("the next block", base.but(block=cluster))
         yield
-        if skeleton.cluster > 1:
+        if cluster > 1:
             # One that has no tile where those of its cluster before it have one.
-            fewer = {} if items is None else {items: base.tiles[items] - skeleton.cluster + 1}
-            last = base.but(block=skeleton.cluster - 1, tiles=fewer)
+            fewer = {} if items is None else {items: base.tiles[items] - cluster + 1}
+            last = base.but(block=cluster - 1, tiles=fewer)
             runs.trips("the last block of a cluster", last)
             yield
-    scalars = [term for term in asked if term[0] == "input"]
-    extents = [key for key in inner if key not in scalars]
-    for name, inputs in _further(runs, base, extents, scalars, counts):
-        if not runs.missed:
-            return
-        # A loop may go on while a condition holds, which some cases say that it always does.
-        holds = bool(inputs.has_values or inputs.values)
-        most = _MOST_TRIPS_THAT_HOLD if holds else _MOST_TRIPS
-        runs.trips(name, inputs, most, _MOST_STEPS_FURTHER)
-        yield
 
 
 def _further(
@@ -294,7 +276,7 @@ def _further(
         yield name, base.but(values=values)
     for key in extents:
         for tiles in counts[1:]:
-            name = f"{_name(runs.skeleton, key, tiles)} but for an element"
+            name = f"{name_of(runs.skeleton, key, tiles)} but for an element"
             yield name, base.but(tiles={key: tiles}, absent=1)
     together = dict.fromkeys((*extents, *(key for key, unit in units.items() if unit > 1)))
     several = base
@@ -357,29 +339,6 @@ def _inner(trips: Trips) -> dict[Operation, frozenset[int]]:
     }
 
 
-def _key(term: Any) -> Any:
-    """What a case varies of a term: an input, or an extent (argument, mode); None for another."""
-    if term[0] == "input":
-        return term
-    if term[0] != "dim":
-        return None
-    of = term[2]
-    if of[1] == "cute.member":
-        of = of[3]
-    return (of[1], term[1]) if of[0] == "input" else None
-
-
-def _name(skeleton: Skeleton, key: Any, tiles: int) -> str:
-    """What a case varies."""
-    is_input = key[0] == "input"
-    number = key[1] if is_input else key[0]
-    argument = skeleton.kernel.body.block.args[number]
-    name = f"%{argument.name_hint or number}"
-    if is_input:
-        return f"{name} = {tiles}"
-    return f"{tiles} tile{'s' * (tiles != 1)} along mode {key[1]} of {name}"
-
-
 def _item_by_item(
     runs: _Runs, base: Inputs, asked: Sequence[Any], items: Any
 ) -> Iterator[tuple[str, Inputs]]:
@@ -389,7 +348,7 @@ def _item_by_item(
     """
     skeleton = runs.skeleton
     count = max(skeleton.item_stages, skeleton.some_item_stages) + 1
-    if count <= _ITEMS:
+    if count <= ITEMS:
         return
     name = f"{count} work items"
     if CLAIMS in asked:
@@ -397,13 +356,13 @@ def _item_by_item(
         if skeleton.some_item_stages:
             yield f"{name} that are the first one", base.but(claims=count, claimed=0)
     elif items is not None:
-        more = -(-count // _ITEMS)
+        more = -(-count // ITEMS)
         yield name, base.but(tiles={items: base.tiles[items] * more})
         if skeleton.some_item_stages:
-            for key in filter(None, map(_key, asked)):
+            for key in filter(None, map(key_of, asked)):
                 if key[0] != "input" and key != items:
                     tiles = {items: 1, key: base.tiles[items] * more}
-                    yield f"{name}, {_name(skeleton, key, tiles[key])}", base.but(tiles=tiles)
+                    yield f"{name}, {name_of(skeleton, key, tiles[key])}", base.but(tiles=tiles)
 
 
 def _with_two_items(runs: _Runs) -> tuple[Inputs, list[Any], Any]:
@@ -421,12 +380,12 @@ def _with_two_items(runs: _Runs) -> tuple[Inputs, list[Any], Any]:
     if count > 2:
         return base.but(grid=_half(count) * cluster), asked, None
     for term in asked:
-        key = _key(term)
+        key = key_of(term)
         if count < 2 and key is not None and key[0] != "input":
             # Along one extent a cluster may take that many tiles at once, for each instance.
-            tiles = _ITEMS * cluster * instances
+            tiles = ITEMS * cluster * instances
             other = base.but(tiles={key: tiles})
-            count = _items(runs.trips(_name(runs.skeleton, key, tiles), other).trips) or 0
+            count = _items(runs.trips(name_of(runs.skeleton, key, tiles), other).trips) or 0
             if count >= 2:
                 return other.but(grid=_half(count) * cluster), asked, key
     return base, asked, None

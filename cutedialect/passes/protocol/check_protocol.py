@@ -26,6 +26,7 @@ from .findings import Finding, place_of
 from .machine import Machine
 from .nodes import Event, Skeleton
 from .skeleton import Undecided, skeleton_of
+from .steps import walks_of
 
 # Most accesses of a warp are whole pieces of so many bytes.
 _GRANULE_BYTES = 32
@@ -119,12 +120,11 @@ def traced(module: ModuleOp) -> Iterator[str]:
 def _events_of(kernel: KernelOp, skeleton: Skeleton) -> Iterator[str]:
     case = first_case(skeleton)
     yield f"@{kernel.sym_name.data}, {case.name}\n"
-    machine = Machine(skeleton, case)
+    machine = Machine(skeleton, case.name, walks_of(skeleton, case))
     lines: list[str] = []
-    names = [team.name for team in machine.teams]
 
     def note(team: Team, event: Event) -> None:
-        others = zip(names, team.clock, strict=False)
+        others = [(other.name, team.knows(other.column)) for other in machine.teams]
         known = [f"{name} {time}" for name, time in others if time and name != team.name]
         lines.append(
             f"  {team.name} {team.time}: {event.op.name}{place_of(event.op)}; knows "

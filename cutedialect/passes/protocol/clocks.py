@@ -1,9 +1,10 @@
 """Who knows of what: clocks of teams (warps that run one program in step), accesses, and the shadow
 of a buffer that compares them.
 
-A clock is a list: how far its team knows each column, and then how far it knows them through the
-async proxy. A column is a team, the tensor core or the `cp.async` of a team, the accesses of its
-threads to tensor memory, the bulk loads of a ring, or what all threads do in front of the roles.
+A clock is one integer with a field of bits for each column: how far its team knows that column, and
+then how far it knows it through the async proxy. A column is a team, the tensor core or the
+`cp.async` of a team, the accesses of its threads to tensor memory, the bulk loads of a ring, or
+what all threads do in front of the roles; its number is that of the first bit of its field.
 """
 
 from __future__ import annotations
@@ -14,38 +15,57 @@ from functools import cache, lru_cache
 from typing import Any
 
 from .events import GENERIC, Engine
-from .nodes import INSTANCE, Event, TeamPlan
+from .nodes import Event, TeamPlan
 from .versions import Versions
 
-Clock = list[int]
-Coordinates = dict[int, tuple[int, ...]]
-"""Where a team is: the positions of its states of each ring, or, below zero, the trip of a loop."""
+Clock = int
+FIELD_BITS = 24
+"""Bits of a column: a time, and one more that is clear, into which comparisons carry."""
+_TIME_BITS = FIELD_BITS - 1
+TIMES = (1 << _TIME_BITS) - 1
+"""The bits of a time."""
+
+
+@cache
+def carries(columns: int) -> Clock:
+    """The bits of a clock of so many columns, known and through the async proxy, that are clear."""
+    return sum(1 << FIELD_BITS * column + _TIME_BITS for column in range(2 * columns))
+
+
+def joined(one: Clock, other: Clock, carry: Clock) -> Clock:
+    """The later time of each column: all fields are compared by one subtraction."""
+    is_later = ((one | carry) - other) & carry
+    later = is_later - (is_later >> _TIME_BITS)
+    return other ^ ((one ^ other) & later)
+
+
+def with_time(clock: Clock, column: int, time: int) -> Clock:
+    """A clock with another time of a column."""
+    return clock + (time - (clock >> column & TIMES) << column)
 
 
 class Team:
     """Warps of a role, or of an instance or turn of it, that run in step."""
 
-    def __init__(
-        self, column: int, columns: int, plan: TeamPlan, tensor: int, slots: list[Any]
-    ) -> None:
-        self.column, self.columns = column, columns
+    def __init__(self, number: int, teams: int, columns: int, plan: TeamPlan) -> None:
+        # Its columns: its threads, its tensor core, its `cp.async`, and its threads' accesses to
+        # tensor memory, which fences pass on.
+        self.column, self.core, self.copying, self.tensor = (
+            FIELD_BITS * (at * teams + number) for at in range(4)
+        )
+        self.half = columns * FIELD_BITS
+        self.carries = carries(columns)
         self.role, self.name, self.warps = plan.role, plan.name, plan.warps
         self.offset, self.instance, self.turn = plan.offset, plan.instance, plan.turn
         self.elected, self.is_paired = plan.is_elected, plan.is_paired
-        self.clock: Clock = [0] * (2 * columns)
-        # The column of its threads' accesses to tensor memory, which fences pass on; and what it
-        # knew at its last fence behind a wait.
-        self.tensor = tensor
-        self.tensor_clock: Clock = self.clock
+        self.clock: Clock = 0
+        # What it knew at its last fence behind a wait.
+        self.tensor_clock: Clock = 0
         self.time = 1
         # The team's own time up to which neighboring warps know each other's accesses, and, of
         # these, those that a proxy fence followed: by how many warps met. 0: all of the team.
         self.met: dict[int, tuple[int, int]] = {0: (0, 0)}
         self.fenced = 0
-        self.slots = slots[:]
-        self.slots[INSTANCE] = plan.instance
-        # Whether the innermost loop around it is in its last trip.
-        self.is_last = False
         self.counts: dict[Any, int] = {}
         # By ring: the position of the last stage that it waited for, to fill or to read it.
         self.waited: dict[int, int] = {}
@@ -69,28 +89,35 @@ class Team:
         self.time += 1
         return self.time
 
+    def knows(self, column: int) -> int:
+        """The time up to which it knows a column."""
+        return self.clock >> column & TIMES
+
     def published(self) -> Clock:
         """What an arrival of all its warps passes on."""
-        clock = self.clock[:]
-        clock[self.column] = self.step()
-        clock[self.columns + self.column] = max(self.fenced, clock[self.columns + self.column])
+        own, through_async = self.column, self.half + self.column
+        clock = with_time(self.clock, own, self.step())
+        if self.fenced > clock >> through_async & TIMES:
+            clock = with_time(clock, through_async, self.fenced)
         return clock
 
     def learn(self, clock: Clock) -> None:
         """All warps get what a barrier passes on."""
-        mine = self.clock = list(map(max, self.clock, clock))
+        mine = self.clock = joined(self.clock, clock, self.carries)
         own = self.column
         # What comes back to all warps of what all of them had published.
         known, fenced = self.met[0]
-        self.met[0] = max(known, mine[own]), max(fenced, mine[self.columns + own])
+        back, through_async = mine >> own & TIMES, mine >> self.half + own & TIMES
+        if back > known or through_async > fenced:
+            self.met[0] = max(known, back), max(fenced, through_async)
 
     def fence(self) -> None:
         """A proxy fence of every warp: what it knows is ordered in front of the async proxy."""
         self.fenced = self.step()
-        half = self.columns
-        self.clock[half:] = self.clock[:half]
-        for size, (known, _) in self.met.items():
-            self.met[size] = known, known
+        known = self.clock & (1 << self.half) - 1
+        self.clock = known | known << self.half
+        for size, (time, _) in self.met.items():
+            self.met[size] = time, time
 
     def meet(self, warps: int) -> None:
         """Every `warps` neighbors meet; 0: all of the team."""
@@ -100,7 +127,7 @@ class Team:
         self.met[warps] = time, max(fenced, self.fenced)
 
 
-@dataclass
+@dataclass(slots=True, eq=False)
 class Access:
     """Granules that a team touches, by warp, at a time and `at` a place of its program; it is done
     when the team waited for it, or when its barrier knows: a column and a time.
@@ -116,9 +143,10 @@ class Access:
     time: int
     column: int
     is_done: bool = True
-    at: Coordinates = field(default_factory=dict)
+    at: tuple[int, ...] = ()
     ring: int = -1
     position: int | None = None
+    is_last: bool = False
 
     def of_warp(self, warp: int) -> Access | None:
         """What a warp does of it; None for nothing."""
@@ -216,9 +244,9 @@ def order(before: Access, now: Access, has_proxies: bool) -> str:
     if before.column not in (team.column, team.tensor):
         if not has_proxies:
             return _through_tensor_memory(before, team)
-        if team.clock[before.column] < before.time:
+        if team.clock >> before.column & TIMES < before.time:
             return "order"
-        if through_async and team.clock[team.columns + before.column] < before.time:
+        if through_async and team.clock >> team.half + before.column & TIMES < before.time:
             return "fence"
         return ""
     return _within(before, now, team, through_async)
@@ -226,11 +254,11 @@ def order(before: Access, now: Access, has_proxies: bool) -> str:
 
 def _through_tensor_memory(before: Access, team: Team) -> str:
     """The same of accesses to tensor memory: a fence on either side of the signal."""
-    if team.tensor_clock[before.column] >= before.time:
+    if team.tensor_clock >> before.column & TIMES >= before.time:
         return ""
     is_of_threads = before.column == before.team.tensor
     signal = before.team.column if is_of_threads else before.column
-    return "fence" if team.clock[signal] >= before.time else "order"
+    return "fence" if team.knows(signal) >= before.time else "order"
 
 
 def _within(before: Access, now: Access, team: Team, through_async: bool) -> str:
@@ -247,19 +275,26 @@ def _within(before: Access, now: Access, team: Team, through_async: bool) -> str
         if one == another:
             lacks = "fence" if through_async and not own_fenced else ""
         else:
-            known = fenced = 0
-            for size, (at, fenced_at) in met:
-                if not size or one // size == another // size:
-                    known, fenced = max(known, at), max(fenced, fenced_at)
-            lacks = "order" if known < time else ""
-            if not lacks and through_async and fenced < time:
-                lacks = "fence"
+            lacks = _between(one, another, met, time, through_async)
         # The warps' whole tiles meet; what is left of the first access may not.
         if lacks and before.part(one) & now.part(another):
             missing = lacks
             if lacks == "order":
                 break
     return missing
+
+
+def _between(
+    one: int, another: int, met: Sequence[tuple[int, tuple[int, int]]], time: int, fenced: bool
+) -> str:
+    """The same of two warps that met with others, neighbors by so many, at some times."""
+    known = known_fenced = 0
+    for size, (at, fenced_at) in met:
+        if not size or one // size == another // size:
+            known, known_fenced = max(known, at), max(known_fenced, fenced_at)
+    if known < time:
+        return "order"
+    return "fence" if fenced and known_fenced < time else ""
 
 
 def _meetings(before: Access, now: Access, warps: int) -> Sequence[tuple[int, int]]:

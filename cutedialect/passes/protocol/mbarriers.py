@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cutedialect.dialects.pipeline import ConsumerReleaseOp, CreateOp
 
-from .clocks import Clock
+from .clocks import Clock, joined
 from .nodes import Event, RingPlan
 
 
@@ -19,23 +19,20 @@ class MBarrier:
     bytes: int = 0
     phases: int = 0
     awaited: int = 0
-    clock: Clock | None = None
-    gathered: Clock | None = None
+    clock: Clock = 0
+    gathered: Clock = 0
     last: Event | None = None
 
-    def gather(self, clock: Clock) -> None:
+    def gather(self, clock: Clock, carries: Clock) -> None:
         """An arrival of the present phase passes on what a clock says."""
-        if self.gathered is None:
-            self.gathered = clock[:]
-        else:
-            self.gathered = list(map(max, self.gathered, clock))
+        self.gathered = joined(self.gathered, clock, carries)
 
     def complete(self) -> None:
         """End the phase where nothing is pending."""
         if self.pending == 0 and self.bytes == 0:
             self.phases += 1
             self.pending = self.count
-            self.clock, self.gathered = self.gathered, None
+            self.clock, self.gathered = self.gathered, 0
 
 
 class Ring:

@@ -61,20 +61,13 @@ class Touch(NamedTuple):
     stage: Stage | None = None
 
 
-def place_of(touch: Touch, slots: list[Any], number: Callable[[Any], int]) -> int:
-    """Where an access begins, in granules."""
-    place = touch.start
-    for slot, factor in touch.terms:
-        place += number(slots[slot]) * factor
-    return place
-
-
-@dataclass
+@dataclass(eq=False)
 class Event:
     """What an op does: accesses, registers (by number) that asynchronous multiplies use, and how it
-    synchronizes. Its `coordinates` say where its role is: the slots of its states of each ring, by
-    its number, and of the trip of each loop around it, by that slot's number below zero. What comes
-    in front of the roles `is_of_cta`: all threads of the CTA do it, whatever role they have then.
+    synchronizes. Its `coordinates` say where its role is: the slots of its states of rings and of
+    the trips of the loops around it; `names` has the number of the ring, or that slot's below zero.
+    What comes in front of the roles `is_of_cta`: all threads of the CTA do it, whatever role they
+    have then.
     """
 
     op: Operation
@@ -96,7 +89,9 @@ class Event:
     role_names: tuple[str, ...] = ()
     value: int = -1
     result: int = -1
-    coordinates: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    is_numeric: bool = False
+    coordinates: tuple[int, ...] = ()
+    names: tuple[int, ...] = ()
 
 
 class Number(NamedTuple):
@@ -215,15 +210,17 @@ class TeamPlan(NamedTuple):
 
 @dataclass
 class Skeleton:
-    """A kernel: its nodes, the number of slots, arenas and registers, its rings and roles, and the
-    bodies of loops and conditions that some case has to enter. `item_stages` are the most stages of
-    a ring that moves on by one for each work item, `some_item_stages` of one that does for some.
+    """A kernel: its nodes, those of them that decide the ways of its teams, the number of slots,
+    arenas and registers, its rings and roles, and the bodies of loops and conditions that some case
+    has to enter. `item_stages` are the most stages of a ring that moves on by one for each work
+    item, `some_item_stages` of one that does for some.
     """
 
     kernel: cute.KernelOp
     warps: int
     cluster: int
     nodes: tuple[Node, ...] = ()
+    sketch: tuple[Node, ...] = ()
     slots: int = 0
     arenas: list[tuple[str, bool]] = field(default_factory=list)
     rings: list[RingPlan] = field(default_factory=list)

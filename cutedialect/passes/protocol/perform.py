@@ -8,19 +8,20 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import findings
-from .clocks import Access, Clock, Team
+from .clocks import TIMES, Access, Clock, Team, with_time
 from .events import Does, Engine
-from .mbarriers import MBarrier, Ring
-from .nodes import Event, place_of
+from .mbarriers import MBarrier
+from .nodes import Event
 from .regions import LANES_PER_WARP
+from .steps import Step
 
 if TYPE_CHECKING:
     from .machine import Machine
 
 
-def perform_accesses(machine: Machine, team: Team, event: Event) -> bool:
+def perform_accesses(machine: Machine, team: Team, step: Step) -> bool:
     """Accesses of an engine."""
-    engine = event.engine
+    event, engine = step.event, step.event.engine
     match engine:
         case Engine.THREADS:
             if event.reads or event.writes:
@@ -28,29 +29,29 @@ def perform_accesses(machine: Machine, team: Team, event: Event) -> bool:
             if event.is_of_cta:
                 team.step()
                 machine.entered_with += 1
-                machine.touch(team, event, True, machine.entry, machine.entered_with)
+                machine.touch(team, step, True, machine.entry, machine.entered_with)
             elif event.touches:
-                machine.touch(team, event, True, team.column, team.step())
+                machine.touch(team, step, True, team.column, team.step())
         case Engine.CP_ASYNC:
             team.copies += 1
-            made = machine.touch(team, event, False, team.column, team.step())
+            made = machine.touch(team, step, False, team.column, team.step())
             team.open.setdefault((engine, -1), []).extend(made)
         case Engine.BULK_STORE:
-            machine.store(team, event)
+            machine.store(team, step)
         case Engine.WGMMA:
-            _multiply(machine, team, event)
+            _multiply(machine, team, step)
         case Engine.TCGEN05:
             team.multiplies += 1
             team.step()
-            column = len(machine.teams) + team.column
-            machine.touch(team, event, False, column, team.multiplies)
+            machine.touch(team, step, False, team.core, team.multiplies)
         case Engine.BULK_LOAD:
-            _load(machine, team, event)
+            _load(machine, team, step)
     return True
 
 
-def _multiply(machine: Machine, team: Team, event: Event) -> None:
-    made = machine.touch(team, event, False, team.column, team.step())
+def _multiply(machine: Machine, team: Team, step: Step) -> None:
+    event = step.event
+    made = machine.touch(team, step, False, team.column, team.step())
     for register in (*event.reads, *event.writes):
         before = team.unfenced.get(register)
         if before is not None:
@@ -70,20 +71,18 @@ def _multiply(machine: Machine, team: Team, event: Event) -> None:
     team.open.setdefault((Engine.WGMMA, -1), []).extend((*made, uses, reads))
 
 
-def _load(machine: Machine, team: Team, event: Event) -> None:
-    ring = machine.rings[event.ring]
-    stage = team.slots[event.state] % ring.stages
+def _load(machine: Machine, team: Team, step: Step) -> None:
+    event, ring = step.event, machine.rings[step.event.ring]
+    stage = step.position % ring.stages
     barrier = ring.full[stage]
     ring.loads += 1
     team.step()
-    for access in machine.touch(team, event, True, ring.column, ring.loads):
+    for access in machine.touch(team, step, True, ring.column, ring.loads):
         access.column = ring.column
     count = event.count if event.does is not Does.REQUEST else 16
     barrier.bytes -= count * ring.plan.copies
     barrier.last = event
-    clock = team.clock[:]
-    clock[ring.column] = ring.loads
-    barrier.gather(clock)
+    barrier.gather(with_time(team.clock, ring.column, ring.loads), team.carries)
     if barrier.bytes < 0:
         machine.report(
             findings.BYTES,
@@ -95,9 +94,10 @@ def _load(machine: Machine, team: Team, event: Event) -> None:
 
 
 def _arrive(
-    machine: Machine, event: Event, ring: Ring, barrier: MBarrier, count: int, clock: Clock
+    machine: Machine, team: Team, event: Event, barrier: MBarrier, count: int, clock: Clock
 ) -> None:
-    barrier.gather(clock)
+    ring = machine.rings[event.ring]
+    barrier.gather(clock, team.carries)
     barrier.last = event
     if count > barrier.pending:
         machine.report(
@@ -133,8 +133,7 @@ def _await(machine: Machine, team: Team, event: Event, barrier: MBarrier, rounds
             f"phase {rounds}: the parity is the same",
         )
     team.step()
-    if barrier.clock is not None:
-        team.learn(barrier.clock)
+    team.learn(barrier.clock)
     return True
 
 
@@ -146,9 +145,8 @@ def _report_unmade(machine: Machine, event: Event, name: str) -> None:
     )
 
 
-def _acquire(machine: Machine, team: Team, event: Event) -> bool:
-    ring = machine.rings[event.ring]
-    position = team.slots[event.state]
+def _acquire(machine: Machine, team: Team, step: Step) -> bool:
+    event, ring, position = step.event, machine.rings[step.event.ring], step.position
     team.waited[event.ring] = position
     stage = position % ring.stages
     if ring.plan.is_released and not _await(
@@ -159,18 +157,17 @@ def _acquire(machine: Machine, team: Team, event: Event) -> bool:
     return True
 
 
-def _expect(machine: Machine, team: Team, event: Event) -> bool:
-    ring = machine.rings[event.ring]
-    barrier = ring.full[team.slots[event.state] % ring.stages]
+def _expect(machine: Machine, team: Team, step: Step) -> bool:
+    event, ring = step.event, machine.rings[step.event.ring]
+    barrier = ring.full[step.position % ring.stages]
     team.step()
     barrier.bytes += ring.plan.expected_bytes
-    _arrive(machine, event, ring, barrier, 1, team.published())
+    _arrive(machine, team, event, barrier, 1, team.published())
     return True
 
 
-def _drain(machine: Machine, team: Team, event: Event) -> bool:
-    ring = machine.rings[event.ring]
-    position = team.slots[event.state]
+def _drain(machine: Machine, team: Team, step: Step) -> bool:
+    event, ring, position = step.event, machine.rings[step.event.ring], step.position
     stages = [
         (ring.empty[at % ring.stages], at // ring.stages)
         for at in range(position, position + ring.stages)
@@ -181,17 +178,16 @@ def _drain(machine: Machine, team: Team, event: Event) -> bool:
     return all(_await(machine, team, event, barrier, rounds) for barrier, rounds in stages)
 
 
-def _tensor_fence(machine: Machine, team: Team, event: Event) -> bool:
-    if event.is_before:
-        team.clock[team.tensor] = team.step()
+def _tensor_fence(machine: Machine, team: Team, step: Step) -> bool:
+    if step.event.is_before:
+        team.clock = with_time(team.clock, team.tensor, team.step())
     else:
-        team.tensor_clock = team.clock[:]
+        team.tensor_clock = team.clock
     return True
 
 
-def _wait(machine: Machine, team: Team, event: Event) -> bool:
-    ring = machine.rings[event.ring]
-    position = team.slots[event.state]
+def _wait(machine: Machine, team: Team, step: Step) -> bool:
+    event, ring, position = step.event, machine.rings[step.event.ring], step.position
     barrier = ring.full[position % ring.stages]
     phase = position // ring.stages + 1
     if not _await(machine, team, event, barrier, phase):
@@ -202,30 +198,28 @@ def _wait(machine: Machine, team: Team, event: Event) -> bool:
     return True
 
 
-def _forward(machine: Machine, team: Team, event: Event) -> bool:
-    team.forwards.get(event.ring, {}).pop(team.slots[event.state], None)
+def _forward(machine: Machine, team: Team, step: Step) -> bool:
+    team.forwards.get(step.event.ring, {}).pop(step.position, None)
     return True
 
 
-def _commit(machine: Machine, team: Team, event: Event) -> bool:
-    ring = machine.rings[event.ring]
+def _commit(machine: Machine, team: Team, step: Step) -> bool:
+    event, ring = step.event, machine.rings[step.event.ring]
     kinds = ring.plan.kinds
-    barrier = ring.full[team.slots[event.state] % ring.stages]
+    barrier = ring.full[step.position % ring.stages]
     team.step()
     if "tcgen05" in kinds:
-        _arrive(machine, event, ring, barrier, 1, _committed(machine, team))
+        _arrive(machine, team, event, barrier, 1, _committed(machine, team))
     if "tmem" in kinds or "threads" in kinds:
         arrivals = 1 if team.elected else team.warps
-        _arrive(machine, event, ring, barrier, arrivals, team.published())
+        _arrive(machine, team, event, barrier, arrivals, team.published())
     if "cp_async" in kinds:
-        column = 2 * len(machine.teams) + team.column
         for access in team.open.pop((Engine.CP_ASYNC, -1), []):
             # Its mbarrier tells of it (`cp.async.mbarrier.arrive.noinc`).
-            access.column, access.time, access.is_done = column, team.copies, True
-        clock = team.published()
-        clock[column] = team.copies
+            access.column, access.time, access.is_done = team.copying, team.copies, True
+        clock = with_time(team.published(), team.copying, team.copies)
         arrivals = 1 if team.elected else team.warps * LANES_PER_WARP
-        _arrive(machine, event, ring, barrier, arrivals, clock)
+        _arrive(machine, team, event, barrier, arrivals, clock)
     return True
 
 
@@ -233,36 +227,30 @@ def _committed(machine: Machine, team: Team) -> Clock:
     """What a commit passes on: the multiplies so far, and which bulk loads have come. It is the
     tensor core that arrives, and not the thread, so that nothing is told of what other threads did.
     """
-    clock = [0] * len(team.clock)
-    first = 4 * len(machine.teams)
-    clock[first : team.columns] = team.clock[first : team.columns]
-    clock[len(machine.teams) + team.column] = team.multiplies
-    return clock
+    known = team.clock & (1 << team.half) - 1
+    loads = known >> machine.first << machine.first
+    return with_time(loads, team.core, team.multiplies)
 
 
-def _release(machine: Machine, team: Team, event: Event) -> bool:
-    ring = machine.rings[event.ring]
-    position = team.slots[event.state] - event.count
+def _release(machine: Machine, team: Team, step: Step) -> bool:
+    event, ring = step.event, machine.rings[step.event.ring]
+    position = step.position - event.count
     if not ring.plan.is_released:
         return True
     barrier = ring.empty[position % ring.stages]
     team.step()
     if event.is_read:
-        _arrive(machine, event, ring, barrier, ring.plan.commits, _committed(machine, team))
+        _arrive(machine, team, event, barrier, ring.plan.commits, _committed(machine, team))
         return True
     arrivals = (1 if team.elected else team.warps) * ring.plan.releases
     if ring.plan.is_led and team.is_paired:
         arrivals //= 2  # Only one CTA of a pair has the role.
-    _arrive(machine, event, ring, barrier, arrivals, team.published())
+    _arrive(machine, team, event, barrier, arrivals, team.published())
     return True
 
 
-def _advance(machine: Machine, team: Team, event: Event) -> bool:
-    team.slots[event.state] += 1 if event.value < 0 else machine.number(team.slots[event.value])
-    return True
-
-
-def _barrier(machine: Machine, team: Team, event: Event) -> bool:
+def _barrier(machine: Machine, team: Team, step: Step) -> bool:
+    event = step.event
     if event.role_names:
         roles = machine.skeleton.roles
         others = [
@@ -309,7 +297,8 @@ def _come(machine: Machine, team: Team, event: Event, key: Any) -> None:
     machine.meetings[key, counts["met", key], team.column] = team.published()
 
 
-def _start(machine: Machine, team: Team, event: Event) -> bool:
+def _start(machine: Machine, team: Team, step: Step) -> bool:
+    event = step.event
     if not team.has_started:
         # Roles begin in their order, whichever comes last.
         team.has_started = True
@@ -319,53 +308,52 @@ def _start(machine: Machine, team: Team, event: Event) -> bool:
     if not _meet(machine, team, event, "start", machine.teams):
         return False
     if event.shows:
-        team.clock[machine.entry] = machine.entered_with
-        fenced = team.columns + machine.entry
-        team.clock[fenced] = max(team.clock[fenced], machine.fenced_with)
+        fenced = team.half + machine.entry
+        fenced_with = max(team.clock >> fenced & TIMES, machine.fenced_with)
+        team.clock = with_time(team.clock, machine.entry, machine.entered_with)
+        team.clock = with_time(team.clock, fenced, fenced_with)
     return True
 
 
-def _take(machine: Machine, team: Team, event: Event) -> bool:
-    machine.taken = event
-    return perform_accesses(machine, team, event)
+def _take(machine: Machine, team: Team, step: Step) -> bool:
+    machine.taken = step.event
+    return perform_accesses(machine, team, step)
 
 
-def _give_back(machine: Machine, team: Team, event: Event) -> bool:
+def _give_back(machine: Machine, team: Team, step: Step) -> bool:
     machine.taken = None
-    return perform_accesses(machine, team, event)
+    return perform_accesses(machine, team, step)
 
 
-def _leave(machine: Machine, team: Team, event: Event) -> bool:
-    team.sent.pop(event.exchange, None)
+def _leave(machine: Machine, team: Team, step: Step) -> bool:
+    team.sent.pop(step.event.exchange, None)
     return True
 
 
-def _gather(machine: Machine, team: Team, event: Event) -> bool:
+def _gather(machine: Machine, team: Team, step: Step) -> bool:
+    event = step.event
     if event.reads or event.writes:
         machine.registers(team, event)
-    if event.value >= 0 and machine.number(team.slots[event.value]) == 1:
-        # Who is alone is the last one, and meets nobody.
-        team.slots[event.result] = 1
+    is_alone = bool(step.value)
+    if is_alone:
         return True
     if event.exchange >= 0 and not team.has_started:
         _report_unmade(machine, event, "an exchange")
-    if not _barrier(machine, team, event):
+    if not _barrier(machine, team, step):
         return False
     if event.count:
         team.sent[event.exchange] = event
-    if event.result >= 0:
-        team.slots[event.result] = ("condition", event.op.name)
     return True
 
 
-def _fence(machine: Machine, team: Team, event: Event) -> bool:
+def _fence(machine: Machine, team: Team, step: Step) -> bool:
     if not team.has_started:
         machine.fenced_with = machine.entered_with
     team.fence()
     return True
 
 
-def _wgmma_fence(machine: Machine, team: Team, event: Event) -> bool:
+def _wgmma_fence(machine: Machine, team: Team, step: Step) -> bool:
     team.unfenced.clear()
     return True
 
@@ -377,15 +365,16 @@ def _issuers(team: Team, event: Event) -> Iterable[int]:
     return range(0, team.warps, event.warps) if event.warps else (0,)
 
 
-def _close(machine: Machine, team: Team, event: Event) -> bool:
+def _close(machine: Machine, team: Team, step: Step) -> bool:
+    event = step.event
     for issuer in _issuers(team, event):
         key = event.engine, issuer
         team.groups.setdefault(key, []).append(team.open.pop(key, []))
     return True
 
 
-def _close_wait(machine: Machine, team: Team, event: Event) -> bool:
-    time = team.step()
+def _close_wait(machine: Machine, team: Team, step: Step) -> bool:
+    event, time = step.event, team.step()
     for issuer in _issuers(team, event):
         key = event.engine, issuer
         groups = team.groups.get(key, [])
@@ -397,42 +386,18 @@ def _close_wait(machine: Machine, team: Team, event: Event) -> bool:
     return True
 
 
-def _send(machine: Machine, team: Team, event: Event) -> bool:
-    touch = event.touches[0]
-    machine.touch(team, event, True, team.column, team.step())
-    place = place_of(touch, team.slots, machine.number)
-    machine.sent[touch.arena, place] = team.slots[event.value]
+def _message(machine: Machine, team: Team, step: Step) -> bool:
+    machine.touch(team, step, True, team.column, team.step())
     return True
 
 
-def _receive(machine: Machine, team: Team, event: Event) -> bool:
-    touch = event.touches[0]
-    machine.touch(team, event, True, team.column, team.step())
-    team.slots[event.result] = machine.sent.get(
-        (touch.arena, place_of(touch, team.slots, machine.number)), 0
-    )
+def _request(machine: Machine, team: Team, step: Step) -> bool:
+    _load(machine, team, step)
     return True
 
 
-def _request(machine: Machine, team: Team, event: Event) -> bool:
-    _load(machine, team, event)
-    return True
-
-
-def _respond(machine: Machine, team: Team, event: Event) -> bool:
-    machine.touch(team, event, True, team.column, team.step())
-    total = machine.number(team.slots[event.value])
-    team.slots[event.result] = machine.claimed(team, "response", total)
-    return True
-
-
-def _claim(machine: Machine, team: Team, event: Event) -> bool:
-    total = machine.number(team.slots[event.value])
-    team.slots[event.result] = machine.claimed(team, "claim", total)
-    return True
-
-
-def _turn_wait(machine: Machine, team: Team, event: Event) -> bool:
+def _turn_wait(machine: Machine, team: Team, step: Step) -> bool:
+    event = step.event
     mine = team.turn if event.warps else team.instance
     if event.is_read and mine != 0:
         return True
@@ -445,7 +410,8 @@ def _turn_wait(machine: Machine, team: Team, event: Event) -> bool:
     return True
 
 
-def _turn_pass(machine: Machine, team: Team, event: Event) -> bool:
+def _turn_pass(machine: Machine, team: Team, step: Step) -> bool:
+    event = step.event
     mine = team.turn if event.warps else team.instance
     count = 1 + max(
         other.turn if event.warps else other.instance
@@ -471,7 +437,7 @@ def _turn_of(team: Team, event: Event, number: int) -> tuple[int, int, int, int]
     return team.role, instance, event.warps, number
 
 
-PERFORM: dict[Does, Callable[[Machine, Team, Event], bool]] = {
+PERFORM: dict[Does, Callable[[Machine, Team, Step], bool]] = {
     Does.NOTHING: perform_accesses,
     Does.GIVES: perform_accesses,
     Does.ACQUIRE: _acquire,
@@ -482,11 +448,9 @@ PERFORM: dict[Does, Callable[[Machine, Team, Event], bool]] = {
     Does.COMMIT: _commit,
     Does.WAIT: _wait,
     Does.RELEASE: _release,
-    Does.ADVANCE: _advance,
     Does.BARRIER: _barrier,
     Does.TURN_WAIT: _turn_wait,
     Does.TURN_PASS: _turn_pass,
-    Does.CLAIM: _claim,
     Does.GATHER: _gather,
     Does.LEAVE: _leave,
     Does.START: _start,
@@ -497,8 +461,8 @@ PERFORM: dict[Does, Callable[[Machine, Team, Event], bool]] = {
     Does.GROUP_COMMIT: _close,
     Does.GROUP_WAIT: _close_wait,
     Does.WGMMA_FENCE: _wgmma_fence,
-    Does.SEND: _send,
-    Does.RECEIVE: _receive,
+    Does.SEND: _message,
+    Does.RECEIVE: _message,
     Does.REQUEST: _request,
-    Does.RESPOND: _respond,
+    Does.RESPOND: _message,
 }

@@ -128,9 +128,27 @@ def _term(op: Operation) -> Step:
         tuple(str(value) for value in op.properties.values()),
     )
     if isinstance(op, cute.AnyOp):
-        # What registers hold is no number: the line tells one question from another.
-        head += (place_of(op),)
+        # What registers hold is no number: the line, and how it comes about, tell one question from
+        # another.
+        head += (place_of(op), _question(op.source, _STEPS_OF_A_QUESTION))
     return lambda values, _: (*head, *values)
+
+
+# Ops between a question and what it asks of, as far as they tell it from others.
+_STEPS_OF_A_QUESTION = 3
+
+
+def _question(value: SSAValue, steps: int) -> tuple[Any, ...]:
+    """How a value comes about: its op, those inside of it, and the same of its operands."""
+    op = value.owner
+    if not isinstance(op, Operation) or not steps:
+        return ()
+    inside = tuple(
+        (inner.name, *map(str, inner.properties.values()))
+        for region in op.regions
+        for inner in region.walk()
+    )
+    return (op.name, inside, *(_question(operand, steps - 1) for operand in op.operands))
 
 
 # Ops between an extent and its division into tiles: bounds, offsets, what is left.

@@ -47,6 +47,7 @@ from .scalars import (
     units_of,
     varied_in,
 )
+from .sketch import sketched
 
 # Bytes of a buffer whose granules are its elements.
 _SMALL_BYTES = 512
@@ -76,6 +77,9 @@ _NUMBER_AND_RESULT: dict[type[Operation], tuple[str, str]] = {
     cute.ClusterSumOp: ("", "result"),
     cute.GemmOp: ("keeps", ""),
 }
+
+# What takes or gives a number in each step.
+_GIVE_NUMBERS = frozenset((Does.RESPOND, Does.CLAIM, Does.GATHER))
 
 
 class Undecided(Exception):  # noqa: N818 - control flow of this package, never seen outside
@@ -123,7 +127,7 @@ class _Extraction:
         self.needed: set[SSAValue] = set()
         # Coordinates of the place that is looked at: states by their rings, and loops around it.
         self.positions: dict[int, list[int]] = {}
-        self.loops: list[tuple[int, tuple[int, ...]]] = []
+        self.loops: list[int] = []
         # Arenas that have stages: the rings that say which, where rings do.
         self.staged: dict[int, set[int]] = {}
         self.touching: list[Event] = []
@@ -145,6 +149,7 @@ class _Extraction:
         self._find_item_stages(ops)
         self.found.teams = list(_teams(self.found))
         self._narrow()
+        self.found.sketch = sketched(self.found.nodes)
         return self.found
 
     def _narrow(self) -> None:
@@ -154,12 +159,17 @@ class _Extraction:
         arenas = [{touch.arena for touch in event.touches} for event in self.touching]
         apart: set[int] = set()
         for event, touched in zip(self.touching, arenas, strict=True):
-            names = {name for name, _ in event.coordinates}
-            apart |= {at for at in touched if at in self.staged and not self.staged[at] & names}
+            apart |= {
+                at
+                for at in touched
+                if at in self.staged and self.staged[at].isdisjoint(event.names)
+            }
         for event, touched in zip(self.touching, arenas, strict=True):
             if not touched & apart:
                 rings = set[int]().union(*(self.staged.get(at, ()) for at in touched))
-                event.coordinates = tuple(each for each in event.coordinates if each[0] in rings)
+                kept = [at for at, name in enumerate(event.names) if name in rings]
+                event.coordinates = tuple(event.coordinates[at] for at in kept)
+                event.names = tuple(event.names[at] for at in kept)
             event.touches = tuple(map(self._staged, event.touches))
 
     def _staged(self, touch: Touch) -> Touch:
@@ -308,7 +318,7 @@ class _Extraction:
     def _trips(self, op: Operation, block: Block) -> tuple[int, tuple[Node, ...]]:
         """The slot that counts a loop's trips, and what is in them."""
         trip = self.slots[("trip", op)] = len(self.slots)
-        self.loops.append((-trip, (trip,)))
+        self.loops.append(trip)
         body = self.body(op, block)
         self.loops.pop()
         return trip, body
@@ -449,17 +459,23 @@ class _Extraction:
         )
         event.touches += self._beside(op, row)
         if event.touches:
-            event.coordinates = (
-                *((ring, tuple(slots)) for ring, slots in self.positions.items()),
-                *self.loops,
-            )
-            event.is_of_cta = self.has_roles and self.role < 0
-            self.touching.append(event)
+            self._locate(event)
+        event.is_numeric = event.does in _GIVE_NUMBERS or (
+            event.value >= 0 and any(touch.keeps for touch in event.touches)
+        )
         if event.does in (Does.NOTHING, Does.GIVES) and not (
             event.touches or event.reads or event.writes
         ):
             return None
         return event
+
+    def _locate(self, event: Event) -> None:
+        """Fill in where the role of an event is when it happens."""
+        states = [(ring, at) for ring, slots in self.positions.items() for at in slots]
+        event.coordinates = (*(at for _, at in states), *self.loops)
+        event.names = (*(ring for ring, _ in states), *(-trip for trip in self.loops))
+        event.is_of_cta = self.has_roles and self.role < 0
+        self.touching.append(event)
 
     def _beside(self, op: Operation, row: Row) -> tuple[Touch, ...]:
         """What an op touches that is no operand of it: the ones that add up rows, the address of

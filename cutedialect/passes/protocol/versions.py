@@ -24,18 +24,19 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Pair:
-    """A write and a read of it: the distances that are the same so far, by coordinate (name, which
-    position of the write, which of the read), and all those that they share.
+    """A write and a read of it: the distances that are the same so far, by coordinates (number of
+    that of the write, of that of the read), and those of the write that they share.
     """
 
     read: Event
     write: Event
     name: str
-    distances: dict[tuple[int, int, int], int] = field(default_factory=dict)
-    started: frozenset[tuple[int, int]] = frozenset()
-    # The same of loops that are around one of both alone, (loop of the write, loop of the read), in
-    # one trip of those around both; and whether some trip had none left.
+    distances: dict[tuple[int, int], int] = field(default_factory=dict)
+    started: frozenset[int] = frozenset()
+    # The same of loops that are around one of both alone, in one trip of those around both; and
+    # whether some trip had none left.
     loops: tuple[tuple[int, int], ...] = ()
+    shared: tuple[tuple[int, int], ...] = ()
     around: tuple[int, ...] = ()
     apart: dict[tuple[int, int], int] = field(default_factory=dict)
     strays: bool = False
@@ -43,11 +44,13 @@ class _Pair:
 
 @dataclass
 class _Write:
-    """Where a write was each time, by coordinate: those that tell its times at a place apart."""
+    """Where a write was each time, by coordinate: those that do not tell its times at a place
+    apart.
+    """
 
     places: set[int] = field(default_factory=set)
-    seen: set[tuple[int, int, int, int]] = field(default_factory=set)
-    coarse: set[tuple[int, int]] = field(default_factory=set)
+    seen: set[tuple[int, int, int]] = field(default_factory=set)
+    coarse: set[int] = field(default_factory=set)
 
 
 class Versions:
@@ -73,18 +76,18 @@ class Versions:
         place = access.place
         write.places.add(place)
         seen = write.seen
-        for name, positions in access.at.items():
-            for number, position in enumerate(positions):
-                mark = name, number, position, place
-                if mark in seen:
-                    write.coarse.add((name, number))
+        for number, position in enumerate(access.at):
+            mark = number, position, place
+            if mark in seen:
+                write.coarse.add(number)
+            else:
                 seen.add(mark)
 
     def read(self, write: Access, read: Access, name: str) -> None:
         """Note that a read gets something of a write."""
         if write.position is not None:
             self._unread.pop(_place_of(write, write.position), None)
-        if read.team.is_last and read.engine is Engine.THREADS:
+        if read.is_last and read.engine is Engine.THREADS:
             # What threads read ahead for the next trip nobody uses: it may be of any trip.
             return
         if write.ring == read.ring >= 0:
@@ -95,12 +98,12 @@ class Versions:
             self._pairs[key] = _paired(write, read, name)
             return
         here, there = read.at, write.at
-        wrong = None
-        for coordinate, distance in pair.distances.items():
-            at, one, other = coordinate
-            if here[at][other] - there[at][one] != distance:
-                wrong = [*(wrong or ()), coordinate]
-        for coordinate in wrong or ():
+        wrong = [
+            (one, other)
+            for (one, other), distance in pair.distances.items()
+            if here[other] - there[one] != distance
+        ]
+        for coordinate in wrong:
             del pair.distances[coordinate]
         if pair.loops:
             _compare_loops(write, read, pair)
@@ -132,7 +135,7 @@ class Versions:
             if len(write.places) < 2:
                 continue
             fine = pair.started - write.coarse
-            is_apart = fine and not any((ring, one) in fine for ring, one, _ in pair.distances)
+            is_apart = fine and not any(one in fine for one, _ in pair.distances)
             if not is_apart and not pair.strays:
                 continue
             yield Finding(
@@ -147,23 +150,25 @@ class Versions:
 def _paired(write: Access, read: Access, name: str) -> _Pair:
     """A write and the first read of it."""
     pair = _Pair(read.event, write.event, name)
-    pair.distances = {
-        (ring, one, other): here - there
-        for ring, positions in write.at.items()
-        if ring in read.at
-        for one, there in enumerate(positions)
-        for other, here in enumerate(read.at[ring])
-    }
-    pair.started = frozenset((ring, one) for ring, one, _ in pair.distances)
-    if write.team.role == read.team.role and all(ring < 0 for ring, _ in pair.started):
+    there, here = write.event.names, read.event.names
+    both = [
+        (one, other)
+        for one, ring in enumerate(there)
+        for other, another in enumerate(here)
+        if ring == another
+    ]
+    pair.distances = {(one, other): read.at[other] - write.at[one] for one, other in both}
+    pair.started = frozenset(one for one, _ in both)
+    if write.team.role == read.team.role and all(there[one] < 0 for one in pair.started):
         pair.loops = tuple(
-            (there, here)
-            for there in write.at
-            if there < 0 and there not in read.at
-            for here in read.at
-            if here < 0 and here not in write.at
+            (one, other)
+            for one, loop in enumerate(there)
+            if loop < 0 and loop not in here
+            for other, another in enumerate(here)
+            if another < 0 and another not in there
         )
         if pair.loops:
+            pair.shared = tuple(both)
             _compare_loops(write, read, pair)
     return pair
 
@@ -172,10 +177,9 @@ def _compare_loops(write: Access, read: Access, pair: _Pair) -> None:
     """What a loop ahead of another one writes, that one reads trip by trip: the first trip what the
     first wrote, or always so many later.
     """
-    around = tuple(
-        trip for loop in read.at if loop in write.at for trip in (*write.at[loop], *read.at[loop])
-    )
-    now = {(there, here): read.at[here][0] - write.at[there][0] for there, here in pair.loops}
+    there, here = write.at, read.at
+    around = tuple([trip for one, other in pair.shared for trip in (there[one], here[other])])
+    now = {(one, other): here[other] - there[one] for one, other in pair.loops}
     if not pair.apart or pair.around != around:
         pair.around, pair.apart = around, now
         return

@@ -1,0 +1,121 @@
+"""The sketch of a program: what decides which way its teams go, and which numbers their accesses
+and barriers take, without the accesses and barriers themselves. Two cases in which all teams go one
+way have the same steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from .events import Does
+from .nodes import Branch, Event, Loop, Node, Number, Part, Place, Sum, While
+
+# What gives a number, or sends one, or says where those that meet go on.
+_NUMBERS = frozenset((Does.SEND, Does.RECEIVE, Does.RESPOND, Does.CLAIM, Does.GATHER))
+_MESSAGES = frozenset((Does.SEND, Does.RECEIVE))
+
+
+def sketched(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    """The nodes that the ways of all teams depend on."""
+    every = list(_all(nodes))
+    stages = {node.stage for node in every if type(node) is Place}
+    read = {slot for node in every for slot in _read(node, stages)}
+    places = [
+        node
+        for node in every
+        if type(node) is Place and not read.isdisjoint((node.stage, node.position))
+    ]
+    return _kept(nodes, stages, set(map(id, places)), {node.state for node in places})
+
+
+def _all(nodes: Iterable[Node]) -> Iterator[Node]:
+    for node in nodes:
+        yield node
+        for body in bodies_of(node):
+            yield from _all(body)
+
+
+def bodies_of(node: Node) -> tuple[tuple[Node, ...], ...]:
+    """The nodes inside of one."""
+    match node:
+        case Loop() | Part():
+            return (node.body,)
+        case Branch():
+            return tuple(body for body, _ in node.sides)
+        case While():
+            return node.before, node.after
+        case _:
+            return ()
+
+
+def _read(node: Node, stages: set[int]) -> tuple[int, ...]:
+    """The slots that a node reads, but for stages of rings of which it takes the place."""
+    match node:
+        case Sum():
+            return node.one, node.other
+        case Number():
+            return node.operands
+        case Event():
+            return tuple(_read_by(node, stages))
+        case Loop():
+            return (*node.bounds, *(slot for pair in node.carried for slot in (pair[1], pair[2])))
+        case Branch():
+            return (node.condition, *(slot for _, pairs in node.sides for slot, _ in pairs))
+        case While():
+            moves = (node.firsts, node.passed, node.results, node.nexts)
+            return (node.condition, *(slot for pairs in moves for slot, _ in pairs))
+        case _:
+            return ()
+
+
+def _read_by(event: Event, stages: set[int]) -> Iterator[int]:
+    yield event.pred
+    yield event.value
+    for touch in event.touches:
+        for slot, _ in touch.terms:
+            if slot not in stages or event.does in _MESSAGES:
+                yield slot
+
+
+def _counts(event: Event, stages: set[int], states: set[int]) -> bool:
+    """Whether an event takes or gives a number that the way to it does not say."""
+    if event.does is Does.ADVANCE:
+        return event.state in states or event.value >= 0
+    if event.pred >= 0 or event.value >= 0 or event.does in _NUMBERS:
+        return True
+    return any(slot not in stages for touch in event.touches for slot, _ in touch.terms)
+
+
+def _kept(
+    nodes: Iterable[Node], stages: set[int], places: set[int], states: set[int]
+) -> tuple[Node, ...]:
+    """Nodes without those that decide nothing."""
+    result: list[Node] = []
+
+    def inside(body: tuple[Node, ...]) -> tuple[Node, ...]:
+        return _kept(body, stages, places, states)
+
+    for node in nodes:
+        match node:
+            case Event():
+                if _counts(node, stages, states):
+                    result.append(node)
+            case Place():
+                if id(node) in places:
+                    result.append(node)
+            case Loop():
+                body = inside(node.body)
+                if not node.carried and all(type(one) in (Sum, Number, Place) for one in body):
+                    body = ()
+                result.append(node._replace(body=body))
+            case Branch():
+                sides = tuple((inside(body), pairs) for body, pairs in node.sides)
+                result.append(node._replace(sides=sides))
+            case While():
+                before, after = inside(node.before), inside(node.after)
+                result.append(node._replace(before=before, after=after))
+            case Part():
+                result.append(node._replace(body=inside(node.body)))
+            case _:
+                result.append(node)
+    return tuple(result)

@@ -1,0 +1,378 @@
+"""What each team does in one case, step by step: its control flow on integers, and its events with
+the places of their accesses. Barriers and clocks are the machine's (`machine.py`): where two cases
+have the same steps, one of them stands for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from xdsl.ir import Operation
+
+from .events import Does
+from .nodes import (
+    INSTANCE,
+    OF_NO_STATE,
+    Body,
+    Branch,
+    Event,
+    Loop,
+    Number,
+    Part,
+    Place,
+    Skeleton,
+    Sum,
+    TeamPlan,
+    Touch,
+    While,
+)
+
+# Asks a case how many work items a CTA gets by its claims.
+CLAIMS = ("claims", "work items")
+Numbers = Callable[[Any], int]
+Way = Iterator[None]
+"""Stops where a message has not come yet."""
+
+
+class Case(NamedTuple):
+    """One case: what inputs are. `numbers` gives the integer of a term. With loops of more than
+    `most_trips`, or more than `most_steps` of a team, it is not run to its end.
+    """
+
+    name: str
+    numbers: Numbers
+    most_trips: int = 400
+    most_steps: int = 20_000
+
+
+class Step(NamedTuple):
+    """An event where a team stands: the position of its state, a number (whether a multiply keeps
+    what it adds to, the CTAs that meet), where each access begins, in granules, and the position of
+    its stage, if it has one; the coordinates; and whether the innermost loop around it is in its
+    last trip. What a copy that `is_absent` would have done does not take place.
+    """
+
+    event: Event
+    position: int = 0
+    value: int = 1
+    places: tuple[int, ...] = ()
+    stages: tuple[int | None, ...] = ()
+    at: tuple[int, ...] = ()
+    is_last: bool = False
+    is_absent: bool = False
+
+
+class Walks(NamedTuple):
+    """The steps of all teams in a case; the trips that loops had; by body how many steps a team had
+    gone where it entered it, (team, steps); by body that a term kept a team from entering that
+    term; the ways that they went; and whether all teams came to their ends.
+    """
+
+    steps: tuple[tuple[Step, ...], ...]
+    trips: dict[Operation, set[int]]
+    entered: dict[Body, tuple[int, int]]
+    shut: dict[Body, Any]
+    ways: tuple[tuple[int, ...], ...]
+    is_whole: bool
+
+
+class _TooLong(Exception):  # noqa: N818 - control flow of this file
+    """A case has more trips of a loop, or more steps, than are run."""
+
+
+class _Messages:
+    """What was sent, by arena and position of a ring, or place; what lies at each place; and
+    whether nothing more comes.
+    """
+
+    def __init__(self) -> None:
+        self.boxes: dict[tuple[int, int], list[Any]] = {}
+        self.last: dict[tuple[int, int], Any] = {}
+        self.count = 0
+        self.is_over = False
+
+
+_END = object()
+
+
+def walks_of(skeleton: Skeleton, case: Case, is_sketch: bool = False) -> Walks:
+    """The steps of all teams, or, in a sketch, nothing but their ways. A team that asks for a
+    message waits until it was sent.
+    """
+    slots: list[Any] = [0] * skeleton.slots
+    for slot, constant in skeleton.constants.items():
+        slots[slot] = constant
+    for slot, argument in skeleton.inputs.items():
+        slots[slot] = ("input", argument.index)
+    nodes, kind = (skeleton.sketch, _Sketch) if is_sketch else (skeleton.nodes, _Walk)
+    sent = _Messages()
+    walks = [kind(at, plan, slots, case, sent) for at, plan in enumerate(skeleton.teams)]
+    waiting = [(walk, walk.run(nodes)) for walk in walks]
+    while waiting:
+        known = sent.count
+        rest = [(walk, way) for walk, way in waiting if next(way, _END) is not _END]
+        # Nobody sends what these ask for, where none has gone on.
+        sent.is_over = len(rest) == len(waiting) and sent.count == known
+        waiting = rest
+    trips: dict[Operation, set[int]] = {}
+    entered: dict[Body, tuple[int, int]] = {}
+    shut: dict[Body, Any] = {}
+    for walk in walks:
+        for op, counts in walk.trips.items():
+            trips.setdefault(op, set()).update(counts)
+        entered = walk.entered | entered
+        shut |= walk.shut
+    is_whole = all(walk.is_whole for walk in walks)
+    steps = tuple(tuple(walk.steps) for walk in walks)
+    ways = tuple(tuple(walk.way) for walk in walks)
+    return Walks(steps, trips, entered, shut, ways, is_whole)
+
+
+class _Walk:
+    """One team on its way through the program."""
+
+    def __init__(
+        self, number: int, plan: TeamPlan, slots: list[Any], case: Case, sent: _Messages
+    ) -> None:
+        self.team, self.plan, self.case, self.sent = number, plan, case, sent
+        self.slots = slots[:]
+        self.slots[INSTANCE] = plan.instance
+        self.steps: list[Step] = []
+        self.trips: dict[Operation, set[int]] = {}
+        self.entered: dict[Body, tuple[int, int]] = {}
+        self.shut: dict[Body, Any] = {}
+        # Which side of each branch, and how many trips of each loop.
+        self.way: list[int] = []
+        self.is_last, self.is_whole = False, True
+        self.claims = 0
+        # By ring: the position of the last stage that the team waited for, to fill or to read it.
+        self.waited: dict[int, int] = {}
+        self.received: dict[tuple[int, int], int] = {}
+
+    def run(self, nodes: Iterable[Any]) -> Way:
+        """Walk to the end."""
+        try:
+            yield from self.play(nodes)
+        except _TooLong:
+            self.is_whole = False
+
+    def number(self, value: Any) -> int:
+        return value if type(value) is int else self.case.numbers(value)
+
+    # Control.
+
+    def play(self, nodes: Iterable[Any]) -> Way:
+        slots = self.slots
+        number = self.number
+        for node in nodes:
+            kind = type(node)
+            if kind is Sum:
+                one, other = slots[node.one], slots[node.other]
+                if type(one) is not int:
+                    one = number(one)
+                if type(other) is not int:
+                    other = number(other)
+                slots[node.slot] = node.function(one, other)
+            elif kind is Event:
+                if self.event(node):
+                    yield from self.receive(node)
+            elif kind is Place:
+                slots[node.position] = position = slots[node.state]
+                slots[node.stage] = position % node.stages
+            elif kind is Number:
+                slots[node.slot] = node.step([slots[at] for at in node.operands], number)
+            elif kind is Loop:
+                yield from self.loop(node)
+            elif kind is Branch:
+                yield from self.branch(node)
+            elif kind is While:
+                yield from self.rounds(node)
+            elif kind is Part and node.role == self.plan.role:
+                yield from self.play(node.body)
+
+    def enter(self, op: Operation, region: int) -> None:
+        self.entered.setdefault((id(op), region), (self.team, len(self.steps)))
+
+    def branch(self, node: Branch) -> Way:
+        condition = self.slots[node.condition]
+        side = 0 if self.number(condition) else 1
+        if type(condition) is not int:
+            self.shut[id(node.op), 1 - side] = condition
+        self.way.append(side)
+        self.enter(node.op, side)
+        body, given = node.sides[side]
+        yield from self.play(body)
+        _move(self.slots, given)
+
+    def loop(self, node: Loop) -> Way:
+        slots = self.slots
+        lower, upper, step = map(self.number, [slots[at] for at in node.bounds])
+        trips = range(lower, upper, max(1, step))
+        self.trips.setdefault(node.op, set()).add(len(trips))
+        self.way.append(len(trips))
+        if len(trips) > self.case.most_trips:
+            raise _TooLong
+        if trips:
+            self.enter(node.op, 0)
+        for argument, first, _, _ in node.carried:
+            slots[argument] = slots[first]
+        around, last = self.is_last, trips[-1] if trips else 0
+        following = [(following, argument) for argument, _, following, _ in node.carried]
+        for index in trips if node.body else ():
+            if len(self.steps) > self.case.most_steps:
+                raise _TooLong
+            slots[node.index] = index
+            slots[node.trip] += 1
+            self.is_last = index == last
+            yield from self.play(node.body)
+            _move(slots, following)
+        self.is_last = around
+        _move(slots, [(argument, result) for argument, _, _, result in node.carried])
+
+    def rounds(self, node: While) -> Way:
+        slots = self.slots
+        _move(slots, node.firsts)
+        count = 0
+        while True:
+            yield from self.play(node.before)
+            if not self.number(slots[node.condition]):
+                break
+            _move(slots, node.passed)
+            self.way.append(1)
+            self.enter(node.op, 1)
+            slots[node.trip] += 1
+            yield from self.play(node.after)
+            _move(slots, node.nexts)
+            count += 1
+            if count > self.case.most_trips or len(self.steps) > self.case.most_steps:
+                raise _TooLong
+        self.way.append(0)
+        self.trips.setdefault(node.op, set()).add(count)
+        _move(slots, node.results)
+
+    # Events.
+
+    def event(self, event: Event) -> bool:
+        """Take the step of an event; whether a message is to be received."""
+        slots, does = self.slots, event.does
+        if event.pred >= 0 and not self.number(slots[event.pred]):
+            if event.touches:
+                places = tuple(self.places(event.touches))
+                self.steps.append(Step(event, places=places, is_absent=True))
+            return False
+        if event.is_of_cta and self.team:
+            return False  # All threads of the CTA do it, once.
+        state = event.state
+        if does is Does.ADVANCE:
+            slots[state] += 1 if event.value < 0 else self.number(slots[event.value])
+            return False
+        position = slots[state] if state >= 0 else 0
+        if does is Does.ACQUIRE or does is Does.WAIT:
+            self.waited[event.ring] = position
+        value = self.value(event) if event.is_numeric else 1
+        if not event.touches:
+            if does is not Does.CLAIM:
+                self.steps.append(Step(event, position, value))
+            return False
+        places = tuple(self.places(event.touches))
+        stages = tuple([self.stage(touch) for touch in event.touches])
+        at = tuple([slots[slot] for slot in event.coordinates])
+        self.steps.append(Step(event, position, value, places, stages, at, self.is_last))
+        if does is Does.SEND:
+            self.send(event)
+        return does is Does.RECEIVE
+
+    def value(self, event: Event) -> int:
+        """The number of a step; what an op gives of itself is in its slot then."""
+        slots, does = self.slots, event.does
+        value = 1 if event.value < 0 else self.number(slots[event.value])
+        if does is Does.RESPOND or does is Does.CLAIM:
+            slots[event.result] = self.claimed(value)
+            return 1
+        if does is Does.GATHER:
+            # Who is alone is the last one, and meets nobody.
+            is_alone = event.value >= 0 and value == 1
+            if event.result >= 0:
+                slots[event.result] = 1 if is_alone else ("condition", event.op.name)
+            return int(is_alone)
+        return int(bool(value))
+
+    def claimed(self, total: int) -> int:
+        """The next work item of a CTA, as often as the case says, then none."""
+        self.claims += 1
+        if total < 2 or self.claims >= self.number(CLAIMS):
+            return total
+        return self.number(("claims", "item", total))
+
+    def mailbox(self, event: Event) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Where a message lies: at a position of a ring, if at one, and at a place."""
+        (touch,) = event.touches
+        stage, (place,) = self.stage(touch), self.places(event.touches)
+        return (touch.arena, place if stage is None else -1 - stage), (touch.arena, place)
+
+    def send(self, event: Event) -> None:
+        mailbox, place = self.mailbox(event)
+        message = self.slots[event.value]
+        self.sent.boxes.setdefault(mailbox, []).append(message)
+        self.sent.last[place] = message
+        self.sent.count += 1
+
+    def receive(self, event: Event) -> Way:
+        """Take the next message at a place, in the order of their sending; the last one that lies
+        there where no other comes.
+        """
+        mailbox, place = self.mailbox(event)
+        count = self.received.get(mailbox, 0)
+        messages = self.sent.boxes.setdefault(mailbox, [])
+        while count >= len(messages) and not self.sent.is_over:
+            yield
+        has_come = count < len(messages)
+        self.slots[event.result] = messages[count] if has_come else self.sent.last.get(place, 0)
+        self.received[mailbox] = count + 1
+
+    def places(self, touches: Iterable[Touch]) -> Iterator[int]:
+        """Where accesses begin, in granules."""
+        slots = self.slots
+        for touch in touches:
+            place = touch.start
+            for slot, factor in touch.terms:
+                place += self.number(slots[slot]) * factor
+            yield place
+
+    def stage(self, touch: Touch) -> int | None:
+        """The position in its ring of the stage that an access is to."""
+        stage = touch.stage
+        if stage is None:
+            return None
+        return self.waited.get(stage.ring) if stage.slot == OF_NO_STATE else self.slots[stage.slot]
+
+
+class _Sketch(_Walk):
+    """One team on its way through the sketch of the program."""
+
+    def event(self, event: Event) -> bool:
+        slots, does = self.slots, event.does
+        if event.pred >= 0:
+            is_absent = not self.number(slots[event.pred])
+            self.way.append(int(is_absent))
+            if is_absent:
+                return False
+        if does is Does.ADVANCE:
+            count = 1 if event.value < 0 else self.number(slots[event.value])
+            self.way.append(count)
+            slots[event.state] += count
+            return False
+        if event.is_numeric:
+            self.way.append(self.value(event))
+        self.way += self.places(event.touches)
+        if does is Does.SEND:
+            self.send(event)
+        return does is Does.RECEIVE
+
+
+def _move(slots: list[Any], pairs: Iterable[tuple[int, int]]) -> None:
+    """Assign at once."""
+    values = [(target, slots[source]) for source, target in pairs]
+    for target, value in values:
+        slots[target] = value
