@@ -9,17 +9,17 @@ what all threads do in front of the roles; its number is that of the first bit o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import Any
 
 from .events import GENERIC, Engine
-from .nodes import Event, TeamPlan
+from .nodes import Column, Event, TeamPlan
 from .versions import Versions
 
 Clock = int
-FIELD_BITS = 24
+FIELD_BITS = 20
 """Bits of a column: a time, and one more that is clear, into which comparisons carry."""
 _TIME_BITS = FIELD_BITS - 1
 TIMES = (1 << _TIME_BITS) - 1
@@ -47,11 +47,11 @@ def with_time(clock: Clock, column: int, time: int) -> Clock:
 class Team:
     """Warps of a role, or of an instance or turn of it, that run in step."""
 
-    def __init__(self, number: int, teams: int, columns: int, plan: TeamPlan) -> None:
+    def __init__(self, plan: TeamPlan, own: Mapping[Column, int], columns: int) -> None:
         # Its columns: its threads, its tensor core, its `cp.async`, and its threads' accesses to
-        # tensor memory, which fences pass on.
+        # tensor memory, which fences pass on; -1 for what it does not have.
         self.column, self.core, self.copying, self.tensor = (
-            FIELD_BITS * (at * teams + number) for at in range(4)
+            FIELD_BITS * own[column] if column in own else -1 for column in Column
         )
         self.half = columns * FIELD_BITS
         self.carries = carries(columns)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 from . import findings
@@ -13,7 +14,7 @@ from .clocks import FIELD_BITS, Access, Clock, Shadow, Team
 from .events import Does, Engine
 from .findings import Finding
 from .mbarriers import Ring
-from .nodes import Body, Event, Skeleton, Touch
+from .nodes import Body, Column, Event, Skeleton, Touch
 from .perform import PERFORM
 from .steps import Step, Walks
 from .versions import Versions
@@ -33,13 +34,23 @@ class Machine:
 
     def __post_init__(self) -> None:
         skeleton = self.skeleton
-        count = len(skeleton.teams)
-        columns = 4 * count + len(skeleton.rings) + 1
-        self.teams = [
-            Team(number, count, columns, plan) for number, plan in enumerate(skeleton.teams)
+        # Columns of clocks: of each team, and behind them of rings.
+        number = count()
+        owned = [
+            {
+                column: next(number)
+                for column in Column
+                if column is Column.THREADS
+                or not skeleton.columns.isdisjoint(((plan.role, column), (-1, column)))
+            }
+            for plan in skeleton.teams
         ]
-        # The first column of rings.
-        self.first = 4 * count * FIELD_BITS
+        first = sum(map(len, owned))
+        columns = first + len(skeleton.rings) + 1
+        self.teams = [
+            Team(plan, own, columns) for plan, own in zip(skeleton.teams, owned, strict=True)
+        ]
+        self.first = first * FIELD_BITS
         self.rings = [
             Ring(plan, self.first + at * FIELD_BITS) for at, plan in enumerate(skeleton.rings)
         ]
@@ -58,7 +69,7 @@ class Machine:
         self.blocked: dict[int, Event] = {}
         self.reported: set[Any] = set()
         # How many steps each team has gone.
-        self.gone = [0] * count
+        self.gone = [0] * len(self.teams)
 
     def run(self) -> list[Finding]:
         """Run all teams to their ends; what was found."""
@@ -89,8 +100,8 @@ class Machine:
     def go(self, number: int, team: Team) -> bool:
         """Let a team go on as far as it can; whether that is to its end."""
         steps = self.walks.steps[number]
-        at, count, trace = self.gone[number], len(steps), self.trace
-        while at < count:
+        at, end, trace = self.gone[number], len(steps), self.trace
+        while at < end:
             step = steps[at]
             event = step.event
             if step.is_absent:
@@ -103,7 +114,7 @@ class Machine:
                 break
             at += 1
         self.gone[number] = at
-        return at == count
+        return at == end
 
     def entered(self) -> set[Body]:
         """The bodies that some team has entered."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, NamedTuple
 
 from xdsl.ir import Operation
@@ -193,6 +194,17 @@ class RingPlan(NamedTuple):
     copies: int
 
 
+class Column(Enum):
+    """Whose times a clock tells of, for each team."""
+
+    THREADS = "threads"
+    CORE = "tensor core"
+    COPIES = "cp.async"
+    TENSOR_MEMORY = "accesses of threads to tensor memory"
+
+    __hash__ = object.__hash__
+
+
 class TeamPlan(NamedTuple):
     """Warps that run in step: their role (-1: none) and its name, how many they are, the first one
     among those of the instance, and the numbers of the instance and of the turn.
@@ -212,8 +224,9 @@ class TeamPlan(NamedTuple):
 class Skeleton:
     """A kernel: its nodes, those of them that decide the ways of its teams, the number of slots,
     arenas and registers, its rings and roles, and the bodies of loops and conditions that some case
-    has to enter. `item_stages` are the most stages of a ring that moves on by one for each work
-    item, `some_item_stages` of one that does for some.
+    has to enter. `columns` has the columns of clocks of each role, beside those of its threads.
+    `item_stages` are the most stages of a ring that moves on by one for each work item,
+    `some_item_stages` of one that does for some.
     """
 
     kernel: cute.KernelOp
@@ -232,5 +245,6 @@ class Skeleton:
     bodies: dict[Body, Operation] = field(default_factory=dict)
     units: dict[tuple[int, int], int] = field(default_factory=dict)
     varied: set[tuple[int, int]] = field(default_factory=set)
+    columns: set[tuple[int, Column]] = field(default_factory=set)
     item_stages: int = 0
     some_item_stages: int = 0

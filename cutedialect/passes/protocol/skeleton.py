@@ -4,7 +4,7 @@ run in each case of trips (`machine.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from xdsl.dialects import scf
@@ -14,7 +14,6 @@ from cutedialect.dialects import cute, cute_nvgpu, pipeline
 from cutedialect.dialects.cute import FragmentType, MemRefType
 from cutedialect.dialects.walks import walk
 from cutedialect.layout import Layout
-from cutedialect.layout.errors import LayoutError
 
 from . import regions
 from .events import Does, Engine, Row, operands_of, row_of
@@ -23,6 +22,7 @@ from .nodes import (
     INSTANCE,
     OF_NO_STATE,
     Branch,
+    Column,
     Event,
     Loop,
     Node,
@@ -47,6 +47,7 @@ from .scalars import (
     units_of,
     varied_in,
 )
+from .shares import by_warpgroup, held, memory_type, tiled
 from .sketch import sketched
 
 # Bytes of a buffer whose granules are its elements.
@@ -198,11 +199,13 @@ class _Extraction:
     def _find_arenas(self, ops: Sequence[Operation]) -> None:
         """Buffers that share storage are one arena, whose granule is their smallest element."""
         shared = [op for op in ops if type(op) is cute.AllocSmemOp and op.offset is not None]
-        bits = max(self.granule_bits, min((_type(op.result).bits for op in shared), default=8))
+        bits = max(
+            self.granule_bits, min((memory_type(op.result).bits for op in shared), default=8)
+        )
         overlay = -1
         for op in ops:
             if type(op) is cute.AllocSmemOp:
-                type_ = _type(op.result)
+                type_ = memory_type(op.result)
                 if op.offset is None:
                     # Slots of a few bytes lie side by side.
                     is_small = op.bytes < _SMALL_BYTES
@@ -214,7 +217,7 @@ class _Extraction:
                 granules = Granules(type_.bits, granule)
                 self.views[op.result] = View(at, type_.layout, granules, start, ())
             elif type(op) is cute.AllocTmemOp:
-                type_ = _type(op.result)
+                type_ = memory_type(op.result)
                 under = None if op.over is None else self.views[op.over].arena
                 at = self._arena(op) if under is None else under
                 granules = Granules(type_.bits, type_.bits, True)
@@ -223,7 +226,7 @@ class _Extraction:
                 self.address = len(self.found.arenas)
                 self.found.arenas.append(("the address of tensor memory", False))
             elif type(op) is cute_nvgpu.WriteOnesOp and op.tile in self.views:
-                self.ones[_type(op.tile).element] = self.views[op.tile]
+                self.ones[memory_type(op.tile).element] = self.views[op.tile]
 
     def _find_item_stages(self, ops: Sequence[Operation]) -> None:
         """How many stages the rings have that move on by one for each work item, or for some."""
@@ -419,13 +422,13 @@ class _Extraction:
         if isinstance(op, cute.AllocSmemOp | cute.AllocTmemOp):
             return
         source = self.views.get(op.operands[0])
-        type_ = _type(result)
+        type_ = memory_type(result)
         if source is None:
             raise Undecided(op, "the buffer of its operand is not known")
         arena, _, granules, start, terms, stage = source
         layout = source.layout
         if isinstance(op, cute.StageOp):
-            stride = _type(op.source).stride[-1]
+            stride = memory_type(op.source).stride[-1]
             rings = self.staged.setdefault(arena, set())
             stage = self.stages.get(op.index)
             if stage is None:
@@ -460,6 +463,7 @@ class _Extraction:
         event.touches += self._beside(op, row)
         if event.touches:
             self._locate(event)
+        self.found.columns |= {(self.role, column) for column in self._columns(event)}
         event.is_numeric = event.does in _GIVE_NUMBERS or (
             event.value >= 0 and any(touch.keeps for touch in event.touches)
         )
@@ -500,6 +504,23 @@ class _Extraction:
                 masks[view.arena] = masks.get(view.arena, 0) | mask
         idle = (0,) * (self.warps - 1)
         return tuple(Touch(at, mask, (mask, *idle), 0, (), True) for at, mask in masks.items())
+
+    def _columns(self, event: Event) -> Iterator[Column]:
+        """Whose times an event of a team moves, beside those of its threads."""
+        does, engine = event.does, event.engine
+        kinds = self.found.rings[event.ring].kinds if does is Does.COMMIT else ()
+        if (
+            engine is Engine.TCGEN05
+            or "tcgen05" in kinds
+            or (does is Does.RELEASE and event.is_read)
+        ):
+            yield Column.CORE
+        if engine is Engine.CP_ASYNC or "cp_async" in kinds:
+            yield Column.COPIES
+        if does is Does.TENSOR_FENCE or (
+            engine is Engine.THREADS and any(self.found.arenas[t.arena][1] for t in event.touches)
+        ):
+            yield Column.TENSOR_MEMORY
 
     def _in_registers(self, values: Sequence[Any]) -> tuple[int, ...]:
         if not self.registers:
@@ -555,7 +576,7 @@ class _Extraction:
                 if op.barrier is None or op.barrier not in self.barriers:
                     raise Undecided(op, "the barrier that the load signals is not known")
                 event.ring, event.state = self.barriers[op.barrier]
-                type_ = _type(op.destination)
+                type_ = memory_type(op.destination)
                 event.count = type_.layout.size() * type_.bits // 8
             case cute.CopyOp() if event.engine is Engine.BULK_STORE:
                 event.warps = getattr(op.atom, "warps", None) or 0
@@ -599,7 +620,7 @@ class _Extraction:
         layout, granules, warps = view.layout, view.granules, self.warps
         match op:
             case cute.LoadOp():
-                return _held(op.result.type, layout, granules, warps)
+                return held(op.result.type, layout, granules, warps)
             case cute.CopyOp() if row.engine is Engine.BULK_STORE:
                 atom, shares = op.atom, None
                 if isinstance(atom, cute_nvgpu.TmaStoreType) and atom.warps is not None:
@@ -612,8 +633,8 @@ class _Extraction:
                 )  # fmt: skip
             case cute.CopyOp():
                 other = op.source if value is op.destination else op.destination
-                held = _held(other.type, layout, granules, warps, value is op.destination)
-                return held if held is not None else _tiled(op, layout, granules, warps)
+                own = held(other.type, layout, granules, warps, value is op.destination)
+                return own if own is not None else tiled(op, layout, granules, warps)
             case cute.GemmOp() if row.engine is Engine.WGMMA:
                 acc = op.acc.type
                 assert isinstance(acc, FragmentType)
@@ -621,7 +642,7 @@ class _Extraction:
                     return None
                 mode = 0 if value is op.a else 1
                 rows = regions.rows_by_warp(acc.tv, acc.shape, mode, layout, granules, warps)
-                return None if rows is None else _by_warpgroup(rows)
+                return None if rows is None else by_warpgroup(rows)
             case _:
                 return None
 
@@ -652,53 +673,6 @@ _CONTROL: dict[type[Operation], Callable[[_Extraction, Any], Node | None]] = {
     scf.ConditionOp: _Extraction._ends,
     pipeline.RoleOp: _Extraction._role,
 }
-_WARPGROUP = 4
-
-
-def _by_warpgroup(parts: tuple[int, ...]) -> tuple[int, ...]:
-    """What the warps of each warpgroup touch together."""
-    result: list[int] = []
-    for first in range(0, len(parts), _WARPGROUP):
-        group = parts[first : first + _WARPGROUP]
-        mask = 0
-        for part in group:
-            mask |= part
-        result += [mask] * len(group)
-    return tuple(result)
-
-
-def _held(
-    type_: Any, layout: Layout, granules: Granules, warps: int, is_stored: bool = False
-) -> tuple[int, ...] | None:
-    """What each warp touches of a tile that it holds, or gets, as a register tile of a type."""
-    if not isinstance(type_, FragmentType) or type_.tv is None:
-        return None
-    return regions.by_warp(type_.tv, type_.shape, layout, granules, warps, is_stored)
-
-
-def _tiled(
-    op: cute.CopyOp, layout: Layout, granules: Granules, warps: int
-) -> tuple[int, ...] | None:
-    """What each warp touches of a tile that threads copy between memories, by the thread-value
-    layout of the copy, which is repeated over the tile.
-    """
-    if isinstance(op.atom, cute_nvgpu.AlignedStoreType):
-        groups = op.atom.groups
-        # A group of warps reads whole lines, which run along the second mode.
-        if groups == 1 or warps % groups or _type(op.source).stride[-1] != 1:
-            return None
-        lines = regions.split_mode(layout, granules, groups)
-        return (
-            None if lines is None else tuple(part for part in lines for _ in range(warps // groups))
-        )
-    if op.tiled is None or isinstance(op.atom, cute_nvgpu.ShiftedCopyType):
-        return None
-    shape = _type(op.destination).shape
-    try:
-        tv = op.tiled.data.tv_layout(shape)
-    except LayoutError:
-        return None
-    return regions.by_warp(tv, shape, layout, granules, warps)
 
 
 def _root(value: Any) -> Any:
@@ -706,9 +680,3 @@ def _root(value: Any) -> Any:
     while isinstance(value, OpResult) and isinstance(value.op, cute.TransposeOp):
         value = value.op.source
     return value
-
-
-def _type(value: SSAValue) -> MemRefType:
-    type_ = value.type
-    assert isinstance(type_, MemRefType)
-    return type_

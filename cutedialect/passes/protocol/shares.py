@@ -1,0 +1,70 @@
+"""What each warp touches of a tile: by the thread-value layout of what it holds, or of a copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from cutedialect.dialects import cute, cute_nvgpu
+from cutedialect.dialects.cute import FragmentType, MemRefType
+from cutedialect.layout import Layout
+from cutedialect.layout.errors import LayoutError
+
+from . import regions
+from .regions import Granules
+
+_WARPGROUP = 4
+
+
+def by_warpgroup(parts: tuple[int, ...]) -> tuple[int, ...]:
+    """What the warps of each warpgroup touch together."""
+    result: list[int] = []
+    for first in range(0, len(parts), _WARPGROUP):
+        group = parts[first : first + _WARPGROUP]
+        mask = 0
+        for part in group:
+            mask |= part
+        result += [mask] * len(group)
+    return tuple(result)
+
+
+def held(
+    type_: Any, layout: Layout, granules: Granules, warps: int, is_stored: bool = False
+) -> tuple[int, ...] | None:
+    """What each warp touches of a tile that it holds, or gets, as a register tile of a type."""
+    if not isinstance(type_, FragmentType) or type_.tv is None:
+        return None
+    return regions.by_warp(type_.tv, type_.shape, layout, granules, warps, is_stored)
+
+
+def tiled(
+    op: cute.CopyOp, layout: Layout, granules: Granules, warps: int
+) -> tuple[int, ...] | None:
+    """What each warp touches of a tile that threads copy between memories, by the thread-value
+    layout of the copy, which is repeated over the tile.
+    """
+    if isinstance(op.atom, cute_nvgpu.AlignedStoreType):
+        groups = op.atom.groups
+        # A group of warps reads whole lines, which run along the second mode.
+        if groups == 1 or warps % groups or memory_type(op.source).stride[-1] != 1:
+            return None
+        lines = regions.split_mode(layout, granules, groups)
+        return (
+            None if lines is None else tuple(part for part in lines for _ in range(warps // groups))
+        )
+    if op.tiled is None or isinstance(op.atom, cute_nvgpu.ShiftedCopyType):
+        return None
+    shape = memory_type(op.destination).shape
+    try:
+        tv = op.tiled.data.tv_layout(shape)
+    except LayoutError:
+        return None
+    return regions.by_warp(tv, shape, layout, granules, warps)
+
+
+def memory_type(value: SSAValue) -> MemRefType:
+    """The type of a tile in memory."""
+    type_ = value.type
+    assert isinstance(type_, MemRefType)
+    return type_
