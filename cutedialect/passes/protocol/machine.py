@@ -68,7 +68,8 @@ class Machine:
         self.tokens: dict[Any, list[Clock]] = {}
         self.blocked: dict[int, Event] = {}
         self.reported: set[Any] = set()
-        # How many steps each team has gone.
+        # The last step of each team that was traced, and how many it has gone.
+        self.traced: dict[int, int] = {}
         self.gone = [0] * len(self.teams)
 
     def run(self) -> list[Finding]:
@@ -100,16 +101,16 @@ class Machine:
     def go(self, number: int, team: Team) -> bool:
         """Let a team go on as far as it can; whether that is to its end."""
         steps = self.walks.steps[number]
-        at, end, trace = self.gone[number], len(steps), self.trace
+        at, end = self.gone[number], len(steps)
         while at < end:
             step = steps[at]
             event = step.event
+            if self.trace is not None and self.traced.get(number, -1) < at:
+                self.traced[number] = at
+                self.trace(team, event)
             if step.is_absent:
                 self.absent(step)
-            elif PERFORM[event.does](self, team, step):
-                if trace is not None:
-                    trace(team, event)
-            else:
+            elif not PERFORM[event.does](self, team, step):
                 team.waits_for = event
                 break
             at += 1
