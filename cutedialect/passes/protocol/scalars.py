@@ -14,6 +14,7 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from cutedialect.dialects import cute, pipeline
 from cutedialect.dialects.cute import FragmentType
+from cutedialect.dialects.walks import walk
 
 from .events import operands_of
 from .findings import place_of
@@ -143,12 +144,8 @@ def _question(value: SSAValue, steps: int) -> tuple[Any, ...]:
     op = value.owner
     if not isinstance(op, Operation) or not steps:
         return ()
-    inside = tuple(
-        (inner.name, *map(str, inner.properties.values()))
-        for region in op.regions
-        for inner in region.walk()
-    )
-    return (op.name, inside, *(_question(operand, steps - 1) for operand in op.operands))
+    inside = tuple((inner.name, *map(str, inner.properties.values())) for inner in walk(op))
+    return (inside, *(_question(operand, steps - 1) for operand in op.operands))
 
 
 # Ops between an extent and its division into tiles: bounds, offsets, what is left.
