@@ -63,15 +63,21 @@ def test_a_set_of_kernels_says_which_one_is_compiled(monkeypatch, tmp_path, caps
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(progress_line, "_INTERVAL", 0)
     stream = Terminal()
+    (tmp_path / "doubling.py").write_text(
+        "import cutedialect as cute\n\n\n@cute.kernel\ndef doubled(X, Y):\n"
+        "    i, j = cute.tile_index(X, (8, 64))\n"
+        "    x = cute.local_tile(X, (8, 64), (i, j)).load()\n"
+        "    cute.copy(x + x, cute.local_tile(Y, (8, 64), (i, j)))\n"
+    )
     variants = [f"--variant={name}: ?x?:{name} ?x?:{name}" for name in ("f16", "bf16")]
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stderr", stream)
-        command = ["compile", "cute.gemm", *variants, "--schedule", "tile = (64,64,32)"]
+        command = ["compile", f"{tmp_path / 'doubling.py'}:doubled", *variants]
         assert main([*command, "-o", str(tmp_path)]) == 0
-    assert "gemm.manifest.json" in capsys.readouterr().out
+    assert "doubled.manifest.json" in capsys.readouterr().out
     said = stream.getvalue()
     assert "\r\x1b[Kcompiling f16 for sm_80: 1 of 2\r\x1b[Kcompiling bf16 for sm_80: 2 of 2" in said
-    assert said.index("2 of 2\r\x1b[Kgemm_f16 for sm_80: ") > 0  # wiped before anything is said
+    assert said.index("2 of 2\r\x1b[Kdoubled_f16 for sm_80: ") > 0  # wiped before anything is said
 
 
 def test_a_reduction_says_how_far_it_is():
