@@ -62,6 +62,8 @@ _REMOVED: tuple[type[Operation], ...] = (
     pipeline.ConsumerReleaseOp,
     pipeline.ForwardOp,
     pipeline.DrainOp,
+    pipeline.StartOp,
+    pipeline.ExchangeDrainOp,
     pipeline.AdvanceOp,
     pipeline.TurnWaitOp,
     pipeline.TurnPassOp,
