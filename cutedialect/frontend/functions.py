@@ -188,7 +188,8 @@ def tile_gemm(
     of_arrays: Mapping[str, object] | None = None,
 ) -> None:
     """acc (M,N) += a (M,K) @ b (K,N), on tiles; by the TiledMMA `tiled`, or the atom of a name, if
-    one is given. With `sums` acc is (M,N+8), and each of the last columns adds up the rows of a.
+    one is given. With `sums` acc is (M,N+8), and each of the last columns adds up the rows of a
+    (wgmma does with A in registers and B of 16, 32 or 64 columns of 16 bits; elsewhere threads do).
     `of_arrays` are the arguments that arrays take, refused where they are not the defaults.
     """
     is_tf32 = all(isinstance(tile, Tile | View) and tile.dtype == f32 for tile in (a, b))

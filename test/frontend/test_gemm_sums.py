@@ -34,6 +34,8 @@ def compiled(dtype, rows, depth, keys, width, schedule="", arch: Any = "sm_90a",
             cute.gemm(left, right[j].T, s)
             p = s.to(cute.f16 if dtype == "f16" else cute.bf16)
             value = values[j].T if is_turned else values[j]
+            if options.get("is_scaled"):
+                acc.assign(acc * 0.5)
             cute.gemm(p, value, acc, sums=sums, negate=negate)
         cute.copy(acc.columns(0, takes).to(out.dtype), cute.local_tile(out, (rows, takes), (i, 0)))
         cute.copy(cute.row_max(acc.columns(width, 8)), cute.local_tile(total, (rows,), (i,)))
@@ -79,17 +81,49 @@ def test_columns_behind_the_products_are_sums(seed, backend):
     np.testing.assert_array_equal(total, scores.sum(1))
 
 
+@pytest.mark.some(4)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"arch": "sm_75", "dtype": "f16"},
+        {"arch": "sm_80", "is_scaled": True},
+        {"arch": "sm_100a", "is_scaled": True},
+        {"arch": "sm_120a"},
+        {"schedule": "roles = uniform", "is_scaled": True},
+        {"width": 128},
+        {"width": 48},
+        {"is_turned": True},
+    ],
+    ids=str,
+)
+def test_rows_are_added_up_where_no_multiply_does(options):
+    """On other targets, of other widths and majors: the accumulator and what is computed from it
+    element by element become two.
+    """
+    options = {"dtype": "bf16", "width": 64, "schedule": ""} | options
+    dtype, width, scaled = options["dtype"], options["width"], options.get("is_scaled", False)
+    rng = np.random.default_rng(3)
+    turns = 1 if not options.get("is_turned") else -1
+    counts = (128, 64), (128, 64), (128, width)[::turns]
+    a, b, v = (rng.integers(-1, 2, count).astype(TYPES[dtype]) for count in counts)
+    out, total = np.full((128, width), np.nan, np.float32), np.zeros(128, np.float32)
+    kernel = compiled(rows=64, depth=64, keys=64, **options)
+    assert f"m64n{width + 8}k16" not in kernel.ptx
+    kernel.launch(a, b, v, out, total)
+    scores = (a.astype(np.float64) @ b.astype(np.float64).T).astype(TYPES[dtype]).astype(np.float64)
+    weights = np.repeat([1 / 2, 1], 64) if scaled else np.ones(128)
+    values = (v if turns == 1 else v.T).astype(np.float64)
+    np.testing.assert_array_equal(out, (scores * weights) @ values)
+    np.testing.assert_array_equal(total, (scores * weights).sum(1))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (
-            {"arch": "sm_80"},
+            {"arch": "sm_80", "columns": 68},
             r"sums: expected a multiply by warpgroups \(wgmma\) .* got target sm_80",
         ),
-        ({"schedule": "roles = uniform"}, "got a schedule with roles = uniform"),
-        ({"width": 128}, "16, 32 or 64 columns .* got 128 columns"),
-        ({"width": 48}, "got 48 columns"),
-        ({"is_turned": True}, "got B !cute.memref<bf16, gmem"),
         ({"sums": False}, r"expected a \(M,K\), b \(K,N\) and acc \(M,N\), got"),
         ({"negate": "a"}, "negate: expected None with sums, got 'a'"),
         ({"columns": 80}, r"expected columns of a tile \(64, 72\), got 80 from 0 on"),

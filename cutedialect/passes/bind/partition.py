@@ -105,6 +105,7 @@ from cutedialect.passes.bind.early_loads import load_early
 from cutedialect.passes.bind.exponential_shares import share_exponentials
 from cutedialect.passes.bind.result_stores import ResultStores
 from cutedialect.passes.bind.slice_depth import slice_depth
+from cutedialect.passes.bind.split_sums import split_sums
 from cutedialect.passes.bind.staged_operands import StagedOperands
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import erase, insert_before
@@ -160,6 +161,7 @@ class _Partition(StagedOperands):
     def run(self) -> None:
         self._check_reads()
         self._check_unbound()
+        split_sums(self.kernel, self._has_atom)
         has_tensor_memory = target(self.arch).tmem_columns > 0
         if has_tensor_memory:
             sum_in_registers(self)
@@ -258,6 +260,13 @@ class _Partition(StagedOperands):
                     )
 
     # Matrix multiply
+
+    def _has_atom(self, op: GemmOp) -> bool:
+        """Whether a multiply has an atom on the grid of warps, or on another one."""
+        try:
+            return self._choice(op).bind(self.warps, is_fixed=False) is not None
+        except ValueError:
+            return False
 
     def _choose_atom(self, op: GemmOp, inference: LayoutInference) -> None:
         acc = op.acc.type
