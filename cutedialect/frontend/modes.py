@@ -289,7 +289,8 @@ def of_lines(function: _FunctionT) -> _FunctionT:
 def _loaded(value: Any) -> Any:
     """An argument with the tiles of its views."""
     if isinstance(value, tuple | list):
-        return type(value)(_loaded(one) for one in value)
+        loaded = [_loaded(one) for one in value]
+        return tuple(loaded) if isinstance(value, tuple) else loaded
     return value.load() if isinstance(value, View) else value
 
 
