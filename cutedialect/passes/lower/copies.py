@@ -287,18 +287,7 @@ class Transfer:
             ]
             self._emit(access, units, vectors, guards)
             return
-        counts = {mode: len(set(at)) for mode, at in where.items()}
-        row = min(where, key=counts.__getitem__)
-        if context.is_streaming:
-            # The addresses of a branch then differ by constants.
-            strides = access.view.leaf_strides
-            steps = [
-                mode for mode in where if isinstance(strides[access.leaf_of(mode)], DynamicStride)
-            ]
-            if len(steps) == 1 and all(
-                counts[mode] <= _MAX_PREDICATES for mode in where if mode not in steps
-            ):
-                (row,) = steps
+        row = self._mode_of_branches(access, {mode: len(set(at)) for mode, at in where.items()})
         others = [mode for mode in where if mode != row]
         columns = [
             builder.both(*(access.holds(mode, *where[mode][i]) for mode in others))
@@ -313,6 +302,19 @@ class Transfer:
         for span in sorted(set(where[row])):
             chosen = [i for i, at in enumerate(where[row]) if at == span]
             context.when(builder.both(guard, access.holds(row, *span)), partial(one, chosen))
+
+    def _mode_of_branches(self, access: TileAccess, counts: dict[int, int]) -> int:
+        """The mode whose places get a branch each, by how many each mode has: the one with the
+        fewest, or with a step that is known at run time, so that addresses of a branch differ by
+        constants.
+        """
+        fewest = min(counts, key=counts.__getitem__)
+        if not self.context.is_streaming:
+            return fewest
+        strides = access.view.leaf_strides
+        steps = [m for m in counts if isinstance(strides[access.leaf_of(m)], DynamicStride)]
+        is_short = all(counts[m] <= _MAX_PREDICATES for m in counts if m not in steps)
+        return steps[0] if len(steps) == 1 and is_short else fewest
 
     def _share(self, vectors: Sequence[Vector], access: TileAccess | None = None) -> None:
         """Compute addresses before a branch. Where memory is all that a kernel waits for, CTAs
