@@ -32,6 +32,21 @@ class AttentionBackwardProblem(AttentionFacts):
         return self.has_window or self.is_sliced or self.is_capped or self.shares
 
     @property
+    def is_narrow(self) -> bool:
+        """Whether shared memory has three stages of rows beside results."""
+        return self.widest <= 96
+
+    @property
+    def caps_shared(self) -> bool:
+        """Whether scores are capped and heads share keys."""
+        return self.is_capped and self.shares
+
+    @property
+    def orders_more(self) -> bool:
+        """Whether a pass over the keys holds more than a causal mask's bounds beside."""
+        return self.keeps_more and not self.adds
+
+    @property
     def is_odd(self) -> bool:
         """Whether four warps cannot share the columns of a gradient of queries."""
         return self.dims[0] % 32 != 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cutedialect.choosing.attention_backward_problem import AttentionBackwardProblem
-from cutedialect.choosing.attention_backward_space import ATTENTION_BACKWARD
+from cutedialect.choosing.attention_backward_space import ATTENTION_BACKWARD, streamed_keys
 from cutedialect.choosing.choose import choose
 from cutedialect.schedule import Schedule
 
@@ -28,6 +28,8 @@ def chosen(**facts):
         ({"is_sliced": True, "group": 8}, (128, 64), (8, 1)),
         ({"is_capped": True}, (64, 64), (4, 1)),
         ({"d": 192, "adds": False}, (64, 64), (4, 2)),
+        ({"d": 64, "adds": False, "is_sliced": True}, (128, 64), (8, 1)),
+        ({"d": 256, "adds": False, "is_capped": True, "group": 2}, (64, 32), (4, 2)),
     ],
 )
 def test_tiles_of_warpgroups(facts, tile, warps):
@@ -55,6 +57,26 @@ def test_tiles_of_warps_alone(facts, tile, warps):
         assert (schedule.tile, schedule.warps) == (tile, warps)
 
 
+@pytest.mark.parametrize(
+    ("facts", "keys"),
+    [
+        ({"d": 128, "group": 4, "is_masked": True}, 64),
+        ({"d": 192}, 64),
+        ({"d": 192, "group": 4, "is_masked": True}, 32),
+        ({"d": 192, "is_capped": True, "is_masked": True}, 32),
+        ({"d": 256, "is_masked": True}, 32),
+        ({"d": 256, "group": 4, "is_masked": True}, 16),
+    ],
+)
+def test_keys_of_a_block_of_the_pass_over_them(facts, keys):
+    """Fewer where a loop keeps more beside the gradients of wide heads: these spilled."""
+    depth = facts["d"]
+    problem = AttentionBackwardProblem(
+        (depth, depth), adds=False, **{name: fact for name, fact in facts.items() if name != "d"}
+    )
+    assert streamed_keys(problem, choose(ATTENTION_BACKWARD, problem)) == keys
+
+
 def test_fields_of_a_schedule_are_kept():
     schedule = Schedule(tile=(64, 64))
     problem = AttentionBackwardProblem((128, 128))
@@ -77,3 +99,10 @@ def test_the_next_trip_begins_early_where_registers_suffice():
     assert chosen(is_capped=True).overlap == "no"
     narrow = chosen(d=64)
     assert (narrow.overlap, narrow.stages) == ("no", 2)
+
+
+def test_long_sequences_have_three_stages():
+    """With which the gradient of keys comes a trip later, where registers suffice."""
+    for rows, stages in ((None, None), (4096, None), (8192, 3), (16384, 3)):
+        assert chosen(rows=rows, is_masked=True).stages == stages
+    assert chosen(rows=16384, group=4).stages is None

@@ -9,8 +9,7 @@ in braces the stage (`trips.py`). A register tile that the threads of a loop wri
 for one multiply, in two buffers that take turns, is there for another one, too: in the trip that
 follows the buffer of the one before still holds it. So the multiply costs no registers until then,
 and the tensor cores work while the next trip's tile is computed. What it reads is loaded for three
-trips at a time: with two stages the next trip's tile came too late (on an H200 attention's backward
-pass took 4 to 7 % longer).
+trips at a time: with two stages attention's backward pass took 4 to 7 % longer on an H200.
 """
 
 from __future__ import annotations
