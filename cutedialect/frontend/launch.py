@@ -113,7 +113,7 @@ def compile_kernel(
     if program.leaves_open(options):
         from .open_parameters import Sized
 
-        sized = Sized.of(specs, args, takes_tuned)
+        sized = Sized.of(args, takes_tuned)
     found = _kernel(program, specs, options, variants, sized)
     if any(isinstance(spec, TensorSpec | GroupSpec) and _has_tail(spec) for spec in specs):
         kept = _keeping_tails(found, specs)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cutedialect.backend.runtime import cache
 from cutedialect.backend.runtime.arrays import tensor_argument
@@ -23,7 +23,7 @@ from cutedialect.choosing.program_space import OPEN_SPACE, OpenParameters, OpenP
 from cutedialect.schedule import Schedule
 
 from .fitting import Filled, runs_on_device, searched
-from .kernel import Spec, TensorSpec
+from .kernel import GroupSpec, TensorSpec
 
 if TYPE_CHECKING:
     from cutedialect.atoms import Device
@@ -50,50 +50,44 @@ def rounded_up(extent: int) -> int:
     return -(-extent >> low) << low
 
 
-@dataclass(frozen=True)
-class Sized:
-    """What decides on open parameters of a call: specs with the extents of its arguments, and
-    whether it takes what tuning found.
+@lru_cache(maxsize=4096)
+def _each(rough: Callable[[int], int], shapes: Extents) -> Extents:
+    """Something of the extents of shapes."""
+    return tuple(
+        shape and tuple(None if each is None else rough(each) for each in shape) for shape in shapes
+    )
+
+
+class Sized(NamedTuple):
+    """What decides on open parameters of a call: the shape of each argument that a kernel has, None
+    of what is no tensor, and whether it takes what tuning found.
     """
 
-    specs: tuple[Spec, ...]
+    shapes: Extents
     takes_tuned: bool
 
     @classmethod
-    def of(cls, specs: Sequence[Spec], args: Sequence[object], takes_tuned: bool) -> Sized:
-        """That of arguments and their specs."""
-        sized: list[Spec] = []
-        for spec, value in zip(specs, args, strict=True):
-            array = None if isinstance(value, TensorSpec) else tensor_argument(value)
-            if isinstance(spec, TensorSpec):
-                shape = spec.shape if array is None else array.shape
-                spec = replace(spec, shape=shape)
-            sized.append(spec)
-        return cls(tuple(sized), takes_tuned)
+    def of(cls, args: Sequence[object], takes_tuned: bool) -> Sized:
+        """That of arguments."""
+        return cls(tuple(_shape(each) for each in args if each is not None), takes_tuned)
 
-    @cached_property
+    @property
     def extents(self) -> Extents:
-        """Rough extents of each argument that a kernel has, no less than they are, so that no tile
-        is missed; None of what is no tensor.
-        """
-        return self._each(rounded_up)
+        """Rough extents, no less than they are, so that no tile is missed."""
+        return _each(rounded_up, self.shapes)
 
     @property
     def known(self) -> tuple[object, ...]:
         """What is the same for calls for which the same is chosen, or was tuned."""
-        return self.extents, self._each(extent_class), self.takes_tuned
+        return self.extents, _each(extent_class, self.shapes), self.takes_tuned
 
-    def _each(self, rough: Callable[[int], int]) -> Extents:
-        """Something of the extents."""
-        shapes = [
-            each.shape if isinstance(each, TensorSpec) else None
-            for each in self.specs
-            if each is not None
-        ]
-        return tuple(
-            shape and tuple(None if each is None else rough(each) for each in shape)
-            for shape in shapes
-        )
+
+def _shape(value: object) -> tuple[int | None, ...] | None:
+    """The shape of an argument."""
+    if isinstance(value, TensorSpec):
+        return value.shape
+    array = None if isinstance(value, list | tuple | GroupSpec) else tensor_argument(value)
+    return None if array is None else array.shape or None
 
 
 @dataclass(frozen=True)
@@ -182,8 +176,13 @@ class OpenCall:
             kernel = fingerprint(self.asked.program.function, self.asked.constants)
         except FingerprintError:
             return None
-        problem = ", ".join(map(tensor_class, self.sized.specs))
-        best = best_schedule(kernel, problem, self.asked.arch, device_name())
+        shapes = iter(self.sized.shapes)
+        classes: list[str] = []
+        for spec in self.asked.specs:
+            shape = None if spec is None else next(shapes)
+            sized = replace(spec, shape=shape) if isinstance(spec, TensorSpec) else spec
+            classes.append(tensor_class(sized))
+        best = best_schedule(kernel, ", ".join(classes), self.asked.arch, device_name())
         return None if best is None else self.named(best)
 
     def named(self, text: str) -> Options | None:
