@@ -43,8 +43,8 @@ class _Row:
     """A tile (keys, rows) for heads of up to so many dimensions, and the warps that compute over
     (keys, rows). Of problems with one of the facts `without` it is no tile: its threads have no
     registers for them. With one of the facts `apart` they have none for the scores of the next
-    trip. `overlap`, `epilogue` and `stages` are those of the schedule; it is for as many rows of a
-    sequence as `least_rows`.
+    trip. `overlap`, `epilogue`, `stages` and `roles` are those of the schedule; it is for as many
+    rows of a sequence as `least_rows`.
     """
 
     widest: int
@@ -55,6 +55,7 @@ class _Row:
     overlap: Overlap | None = None
     epilogue: Epilogue | None = None
     stages: int | None = None
+    roles: str | None = None
     least_rows: int = 0
 
     def suits(self, problem: AttentionBackwardProblem) -> bool:
@@ -67,7 +68,7 @@ class _Row:
         registers.
         """
         if not problem.on_groups:
-            return Schedule(tile=self.tile, warps=self.warps, stages=self.stages)
+            return Schedule(tile=self.tile, warps=self.warps, stages=self.stages, roles=self.roles)
         is_apart = any(getattr(problem, name) for name in self.apart)
         is_uneven = problem.is_masked and not (problem.has_window or problem.is_sliced)
         in_sections = is_uneven and problem.widest <= _WIDEST_IN_SECTIONS
@@ -108,14 +109,15 @@ _GROUP_ROWS = (
     _Row(256, (64, 32), (4, 2)),
 )
 # Of warps alone, whose operands pass through registers: more stages would take some for addresses.
-# Where a loop keeps more, and of the widest heads, two warps share the columns of 16 keys.
+# Where a loop keeps more, and of wide heads, two warps share the columns of 16 keys; beside a role
+# that loads those would have too few registers.
 _WARP_ROWS = (
     _Row(64, (64, 64), (4, 1), without=("keeps_more",), stages=2),
     _Row(112, (64, 32), (4, 1), without=("keeps_more",), stages=2),
     _Row(96, (64, 64), (4, 2), stages=2),
     _Row(128, (64, 32), (4, 2), without=("is_odd",), stages=2),
     _Row(128, (32, 32), (2, 2), stages=2),
-    _Row(256, (64, 16), (4, 2)),
+    _Row(256, (64, 16), (4, 2), roles="uniform"),
     _Row(256, (32, 16), (2, 2)),
 )
 
