@@ -33,6 +33,8 @@ _SHIFTING_WARPS, _MOST_WARPS, _ATOM_COLUMNS = 4, 8, 8
 # Lanes of tensor memory, keys of a block there, and the rows of a tile of each plan with a role
 # that corrects what is accumulated there; columns of results that half of the lanes hold.
 _LANES, _CORRECTED_KEYS, _CORRECTING = 128, 64, {"split": 256, "corrected": 128}
+# Elements whose exponentials tensor memory holds in the place of scores.
+_WIDE_BLOCK_BITS = 16
 _HALF_COLUMNS = 224
 # Shared memory beside tiles of wide heads, and bytes of a vector.
 _WIDE_BYTES, _VECTOR_BYTES = 2048, 16
@@ -114,9 +116,8 @@ def _loops_of_one(
         if resident is not None:
             yield resident.merged(_order(problem, 2 * GROUP_ROWS)).merged(given)
     corrected = _corrected(problem, given)
-    if corrected is not None:
-        yield corrected.merged(given)
-    for step in range(corrected is not None, _MOST_STEPS):
+    yield from (schedule.merged(given) for schedule in corrected)
+    for step in range(bool(corrected), _MOST_STEPS):
         schedule = _on_groups if problem.on_groups else _on_warps
         yield schedule(problem, given, step, in_turns)
 
@@ -158,32 +159,49 @@ def _sharing_warps(
     return (atoms, columns) if columns > 1 else None
 
 
-def _corrected(problem: AttentionProblem, given: Schedule) -> Schedule | None:
+def _corrected(problem: AttentionProblem, given: Schedule) -> list[Schedule]:
     """The plans that keep the output in tensor memory, where a role of its own rescales it: tiles
-    of 256 rows, of which two roles compute half each, else of 128. None without tensor memory, for
-    few rows, where threads load or convert operands, and where tiles, warps or roles are given.
+    of 256 rows, of which two roles compute half each, else of 128; the longest blocks of keys
+    first. None without tensor memory, for few rows, where threads load or convert operands, and
+    where tiles, warps or roles are given.
     """
     tmem, rows = problem.target.tmem_columns, problem.rows or PRICE.many_rows
     is_open = _leaves(given, "tile", "warps", "roles", "atom") and problem.loads_boxes
     # Half of the lanes hold few rows, of which registers hold results of so many columns at most.
     few = _LANES // 2 if problem.dims[1] <= _HALF_COLUMNS else _ROWS
     if not tmem or not is_open or problem.bits != problem.bits_q or rows <= few:
-        return None
+        return []
     for roles, height in _CORRECTING.items():
         halves = height // _LANES
-        fits = halves * (problem.dims[1] + _CORRECTED_KEYS) <= tmem
         # Half of the processors would have nothing to do, or half of the roles.
         is_idle = halves > 1 and (rows <= _LANES or problem.fills_one_wave(_LANES))
-        if is_idle or not fits or not _fits(problem, height, _CORRECTED_KEYS):
+        blocks = [
+            keys
+            for keys in _corrected_keys(problem)
+            if halves * (problem.dims[1] + keys) <= tmem and _fits(problem, height, keys)
+        ]
+        if is_idle or _CORRECTED_KEYS not in blocks:
             continue
         # Whoever is done with a short tile takes over the longest that has not begun.
         waits = problem.is_uneven and not problem.fills_one_wave(height)
-        schedule = Schedule(
-            tile=(height, _CORRECTED_KEYS), warps=(4, 1), roles=roles,
-            scheduler="cancel" if waits else None,
-        )  # fmt: skip
-        return schedule.merged(_order(problem, height))
-    return None
+        scheduler = "cancel" if waits else None
+        order = _order(problem, height)
+        return [
+            Schedule(tile=(height, keys), warps=(4, 1), roles=roles, scheduler=scheduler).merged(
+                order
+            )
+            for keys in blocks
+        ]
+    return []
+
+
+def _corrected_keys(problem: AttentionProblem) -> tuple[int, ...]:
+    """Keys of a block of these plans: what a block takes beside its scores is half as much for each
+    of twice as many. Threads have a row of scores each, beside which registers hold no masks.
+    """
+    is_masked = problem.is_uneven or problem.has_window or problem.is_packed
+    is_wide = is_masked or problem.bits_q != _WIDE_BLOCK_BITS or problem.keeps_more
+    return (_CORRECTED_KEYS,) if is_wide else (2 * _CORRECTED_KEYS, _CORRECTED_KEYS)
 
 
 # -- Warpgroups

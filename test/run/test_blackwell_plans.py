@@ -55,6 +55,15 @@ def test_the_plan_that_fits_is_chosen(form):
     assert re.findall(r"roles = (\w+)", text)[0] == FORMS[form][3]
 
 
+@pytest.mark.parametrize(("form", "keys"), [("wide heads", 128), ("causal", 64)])
+def test_blocks_are_long_where_no_mask_takes_registers(form, keys):
+    """Two stages of K and V beside the rows are all of shared memory."""
+    schedule = cute.Schedule.parse(compiled(form, BF16).schedule)
+    assert schedule.tile == (256, keys)
+    assert schedule.stages is not None
+    assert schedule.stages >= 2
+
+
 @pytest.mark.some(2)
 @pytest.mark.parametrize("dtype", [np.float16, BF16])
 @pytest.mark.parametrize("form", FORMS)

@@ -21,13 +21,22 @@ from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import Block, Operation
 from xdsl.utils.exceptions import PassFailedException
 
-from cutedialect.dialects.cute import AllocTmemOp, CopyOp, GemmOp, KernelOp, LoadOp, fragment_of
+from cutedialect.dialects.cute import (
+    AllocTmemOp,
+    CopyOp,
+    GemmOp,
+    KernelOp,
+    LoadOp,
+    fragment_of,
+    shape_of,
+)
 from cutedialect.dialects.cute.storage import is_paired
 from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of
 from cutedialect.dialects.walks import ops_around, ops_of, walk
 from cutedialect.passes.analysis.memory_views import uses_of
 from cutedialect.passes.analysis.resource_plan import Buffer, room, stage_bytes, stages_of_results
 from cutedialect.passes.analysis.role_plan import is_corrected, role_of
+from cutedialect.passes.analysis.tensor_accumulators import corrects
 from cutedialect.passes.analysis.tensor_columns import tensor_overlays, tensor_stages
 from cutedialect.passes.analysis.trips import STAGE
 from cutedialect.passes.remarks import remark
@@ -190,13 +199,22 @@ def places_in(block: Block, ops: Iterable[Operation], expected: str) -> list[Ope
 
 def stages_of(edge: Edge, stages: int) -> int:
     """Stages of an edge's ring where loads have so many: what a role computes for another one it
-    computes a trip ahead at most, in tensor memory in as many stages as accumulators have.
+    computes a trip ahead at most, in tensor memory in as many stages as accumulators have. Numbers
+    of rows that correct accumulators there are read before anything else: they have one.
     """
     if any(isinstance(alloc, AllocTmemOp) for alloc in edge.buffers):
         kernel = edge.buffers[0].parent_op()
         assert isinstance(kernel, KernelOp)
         stages = min(tensor_stages(kernel), stages)
+    if edge.crosses and all(map(_corrects_rows, edge.buffers)):
+        return 1
     return min(_COMPUTED_STAGES, stages) if edge.crosses else stages
+
+
+def _corrects_rows(alloc: Buffer) -> bool:
+    """Whether a buffer holds a number for each row, in a kernel with a role that corrects."""
+    shape = shape_of(alloc.result.type)
+    return shape[1:] == (1,) and corrects(alloc)
 
 
 def depth(block: Block) -> int:
