@@ -409,19 +409,25 @@ def _most_keys(problem: AttentionProblem, in_turns: bool) -> int:
         return 96 if _is_for_three_groups(problem) else 192
     if _is_for_three_groups(problem):
         return _keys_of_three(problem, in_turns)
-    if widest > 192:
+    if widest > 128:
+        return _keys_of_wide(problem)
+    return 64 if not problem.loads_boxes or (is_plain and problem.sees_few) else 128
+
+
+def _keys_of_wide(problem: AttentionProblem) -> int:
+    """Those of heads of more than 128 dimensions."""
+    is_plain = problem.is_plain
+    if problem.widest > 192:
         # Of 16 bits, which head shares the keys takes a few registers more, beside those of masks.
         takes_more = is_plain and problem.keeps_more and problem.group != 1
-        is_converted = not problem.loads_boxes or problem.is_mixed or is_paged
+        is_converted = not problem.loads_boxes or problem.is_mixed or problem.is_paged
         return 32 if is_converted else 48 if takes_more else 64
-    if widest > 128:
-        if problem.has_window and is_plain and problem.sees_few and not problem.caps_slices:
-            # Less is computed that no row sees.
-            return 64
-        # A multiply takes 32 keys of 8 bits at once.
-        is_even = is_plain or problem.is_small or problem.dims[0] == problem.dims[1]
-        return 96 if is_even else 80
-    return 64 if not problem.loads_boxes or (is_plain and problem.sees_few) else 128
+    if problem.has_window and is_plain and problem.sees_few and not problem.caps_slices:
+        # Less is computed that no row sees.
+        return 64
+    # A multiply takes 32 keys of 8 bits at once.
+    is_even = is_plain or problem.is_small or problem.dims[0] == problem.dims[1]
+    return 96 if is_even else 80
 
 
 def _keys_of_three(problem: AttentionProblem, in_turns: bool) -> int:
