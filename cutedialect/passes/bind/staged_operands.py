@@ -184,14 +184,17 @@ class StagedOperands(KernelBinding):
         is_exact = is_multiplied or not isinstance(type_.element, Float32Type)
         found = None
         if not self._reads_stored(op, tile) and is_exact:
-            found = self.staged.get(expression_of(tile)) or self.read.get(expression_of(tile))
+            key = expression_of(tile)
+        found = self.read.get(key) or (
+            self.staged.get(key) if self._multiply_themselves() else None
+        )
         if found is None or block_of(found.copy).find_ancestor_op_in_block(op) is None:
             tvs = [cute.fragment_of(op.result).bound]
             name = f"s{tile.name_hint or ''}"
             buffer = self.new_buffer(type_, contiguous_mode(type_), op, name, tvs=tvs)
             self.copy_to_smem(tile, buffer, op, is_multiplied)
             assert op.prev_op is not None
-            found = self.read[expression_of(tile)] = Staged(tile, buffer, False, op.prev_op)
+            found = self.read[key] = Staged(tile, buffer, False, op.prev_op)
         op.operands[0] = self._turned(found.buffer, found.is_turned, op)
         op.attributes["atom"] = UniversalCopyType.get(type_.element, 128)
 
@@ -206,6 +209,16 @@ class StagedOperands(KernelBinding):
                 "roles = uniform",
             )
         return is_stored
+
+    def _multiply_themselves(self) -> bool:
+        """Whether threads that compute read what is staged for multiplies: of what another role
+        multiplies or prepares they have a buffer of their own.
+        """
+        return not any(
+            isinstance(bound.atom, Tcgen05Atom) or is_prepared(op, value)
+            for op, bound in self.atoms.items()
+            for value in (op.a, op.b)
+        )
 
     def _turned(self, buffer: SSAValue, is_turned: bool, op: Operation) -> SSAValue:
         """A buffer, or its transpose."""
