@@ -68,9 +68,19 @@ def test_integer_weights_come_ahead_of_their_trip(arch, type_, rng):
     assert f"stages = {STAGES}" in kernel.schedule
 
 
+def test_trips_of_wide_tiles(rng):
+    for depth in (0, 32, 64, 96, 200):
+        w = rng.integers(-128, 128, (72, depth)).astype(np.int8)
+        x = rng.integers(-2, 3, (depth, 264)).astype(BF16)
+        y = np.ones((72, 264), np.float32)
+        weights_first(w, x, y, tile=(64, 256, 32), arch="sm_90a", backend="emulator")
+        assert np.array_equal(y, w.astype(np.float32) @ x.astype(np.float32)), depth
+
+
 def test_warpgroups_compute_an_operand_while_they_multiply_the_one_before():
     specs = (cute.TensorSpec((512, 512), kind) for kind in ("i8", "bf16", "f32"))
-    ptx = cute.compile(weights_first, *specs, arch="sm_90a", schedule=SCHEDULE).ptx
+    tile = (64, 256, 64)
+    ptx = cute.compile(weights_first, *specs, arch="sm_90a", tile=tile, schedule=SCHEDULE).ptx
     beside = [
         part[: part.index("wgmma.wait_group")] for part in ptx.split("wgmma.commit_group")[1:]
     ]

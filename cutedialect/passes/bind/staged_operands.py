@@ -182,12 +182,10 @@ class StagedOperands(KernelBinding):
         tile, type_ = op.source, cute.memref_of(op.source)
         # What is multiplied may have been rounded on its way.
         is_exact = is_multiplied or not isinstance(type_.element, Float32Type)
-        found = None
+        found, key = None, expression_of(tile)
         if not self._reads_stored(op, tile) and is_exact:
-            key = expression_of(tile)
-        found = self.read.get(key) or (
-            self.staged.get(key) if self._multiply_themselves() else None
-        )
+            staged = self.staged.get(key) if self._multiply_themselves() else None
+            found = staged or self.read.get(key)
         if found is None or block_of(found.copy).find_ancestor_op_in_block(op) is None:
             tvs = [cute.fragment_of(op.result).bound]
             name = f"s{tile.name_hint or ''}"
