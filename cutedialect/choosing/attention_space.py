@@ -177,7 +177,7 @@ def _corrected(problem: AttentionProblem, given: Schedule) -> list[Schedule]:
         is_idle = halves > 1 and (rows <= _LANES or problem.fills_one_wave(_LANES))
         blocks = [
             keys
-            for keys in _corrected_keys(problem)
+            for keys in _corrected_keys(problem, halves)
             if halves * (problem.dims[1] + keys) <= tmem and _fits(problem, height, keys)
         ]
         if is_idle or _CORRECTED_KEYS not in blocks:
@@ -195,13 +195,14 @@ def _corrected(problem: AttentionProblem, given: Schedule) -> list[Schedule]:
     return []
 
 
-def _corrected_keys(problem: AttentionProblem) -> tuple[int, ...]:
+def _corrected_keys(problem: AttentionProblem, halves: int) -> tuple[int, ...]:
     """Keys of a block of these plans: what a block takes beside its scores is half as much for each
-    of twice as many. Threads have a row of scores each, beside which registers hold no masks.
+    of twice as many. Threads have a row of scores each, beside which registers hold no masks, and
+    those of one role that computes alone none of so many.
     """
     is_masked = problem.is_uneven or problem.has_window or problem.is_packed
-    is_wide = is_masked or problem.bits_q != _WIDE_BLOCK_BITS or problem.keeps_more
-    return (_CORRECTED_KEYS,) if is_wide else (2 * _CORRECTED_KEYS, _CORRECTED_KEYS)
+    is_full = halves == 1 or is_masked or problem.bits_q != _WIDE_BLOCK_BITS or problem.keeps_more
+    return (_CORRECTED_KEYS,) if is_full else (2 * _CORRECTED_KEYS, _CORRECTED_KEYS)
 
 
 # -- Warpgroups
