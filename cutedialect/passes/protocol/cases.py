@@ -62,6 +62,9 @@ class _Runs:
         self.count = 0
         self.found: list[Finding] = []
         self._ran: list[_Ran] = []
+        # The stages of rings that move on in some work items, and those that came round.
+        self.rounds = {at: skeleton.rings[at].stages for at in skeleton.some_item_rings}
+        self.round: set[int] = set()
         self._entered: set[Body] = set()
         # The ways that teams went, and, by body, the cases in which a term kept a team from it.
         self._went: set[tuple[int, bool]] = set()
@@ -128,6 +131,12 @@ class _Runs:
             self._went.add(key)
             self.count += 1
             walks = walks_of(self.skeleton, case)
+            self.round |= {
+                step.event.ring
+                for steps in walks.steps
+                for step in steps
+                if step.position >= self.rounds.get(step.event.ring, step.position + 1)
+            }
             machine = Machine(self.skeleton, name, walks)
             self.found = machine.run()
             self._entered |= machine.entered()
@@ -224,7 +233,9 @@ def _of_extent(
         yield
     if some != usual and skeleton.units.get(key, 1) > 1:
         # The last tile may be a part of one, and its loop another one.
-        vary(counts[-1], absent=1)
+        name = f"{name_of(skeleton, key, counts[-1])} but for an element"
+        rest = base.but(tiles={key: counts[-1]}, absent=1)
+        runs.trips(name, rest, is_further=True)
         yield
 
 
@@ -347,18 +358,18 @@ def _item_by_item(
     does in all that are the same one, or that lie along another extent.
     """
     skeleton = runs.skeleton
-    count = max(skeleton.item_stages, skeleton.some_item_stages) + 1
+    count = skeleton.item_stages + 1
     if count <= ITEMS:
         return
     name = f"{count} work items"
     if CLAIMS in asked:
         yield name, base.but(claims=count)
-        if skeleton.some_item_stages:
+        if not skeleton.some_item_rings <= runs.round:
             yield f"{name} that are the first one", base.but(claims=count, claimed=0)
     elif items is not None:
         more = -(-count // ITEMS)
         yield name, base.but(tiles={items: base.tiles[items] * more})
-        if skeleton.some_item_stages:
+        if not skeleton.some_item_rings <= runs.round:
             for key in filter(None, map(key_of, asked)):
                 if key[0] != "input" and key != items:
                     tiles = {items: 1, key: base.tiles[items] * more}

@@ -225,8 +225,8 @@ class Skeleton:
     """A kernel: its nodes, those of them that decide the ways of its teams, the number of slots,
     arenas and registers, its rings and roles, and the bodies of loops and conditions that some case
     has to enter. `columns` has the columns of clocks of each role, beside those of its threads.
-    `item_stages` are the most stages of a ring that moves on by one for each work item,
-    `some_item_stages` of one that does for some.
+    `item_stages` are the most stages of a ring that moves on by one for each work item, or for
+    some; `some_item_rings` are those that do for some.
     """
 
     kernel: cute.KernelOp
@@ -247,4 +247,4 @@ class Skeleton:
     varied: set[tuple[int, int]] = field(default_factory=set)
     columns: set[tuple[int, Column]] = field(default_factory=set)
     item_stages: int = 0
-    some_item_stages: int = 0
+    some_item_rings: set[int] = field(default_factory=set)

@@ -239,11 +239,11 @@ class _Extraction:
                 loop = loop.parent_op()
             if loop is None or WORK_ITEMS not in loop.attributes:
                 continue
-            stages = self.found.rings[self.states[op.state][0]].stages
+            ring, _ = self.states[op.state]
+            stages = self.found.rings[ring].stages
+            self.found.item_stages = max(self.found.item_stages, stages)
             if is_in_some:
-                self.found.some_item_stages = max(self.found.some_item_stages, stages)
-            else:
-                self.found.item_stages = max(self.found.item_stages, stages)
+                self.found.some_item_rings.add(ring)
 
     def _arena(self, op: Operation) -> int:
         is_tensor_memory = isinstance(op, cute.AllocTmemOp)
