@@ -285,6 +285,30 @@ def test_wrong_exits_are_refused_at_their_line(leave, message):
         cute.compile(cute.kernel(program), X, X, arch="sm_80")
 
 
+@cute.kernel
+def _left_in_turn(L, Y):
+    i = cute.tile_index(Y, (8,))
+    count = cute.zeros((8,), cute.i32)
+    for _ in cute.range(L[i, 0]):
+        cute.break_if(L[i, 1] == 1)
+        count += 1
+        cute.break_if(L[i, 1] == 2)
+        count += 10
+        cute.return_if(L[i, 1] == 3)
+        count += 100
+        cute.break_if(L[i, 1] == 4)
+        count += 1000
+    cute.copy(count, cute.local_tile(Y, (8,), (i,)))
+
+
+@EVERYWHERE
+def test_exits_one_behind_the_other_leave_what_each_of_them_names(backend, arch):
+    places = np.array([[2, where] for where in range(6)], np.int32)
+    y = np.full(48, -1, np.int32)
+    _left_in_turn(places, y, backend=backend, arch=arch)
+    assert y.reshape(6, 8)[:, 0].tolist() == [2222, 0, 1, -1, 111, 2222]
+
+
 def test_work_items_are_told_in_front_of_an_exit():
     def program(X, Y, n):
         cute.return_if(n > 3)

@@ -104,12 +104,17 @@ def _with_rest(block: Block, op: Operation) -> SSAValue:
         into.add_op(each)
     build = ScalarBuilder(InsertPoint.after(after), op)
     goes_on = build.compare("eq", way, AT_END)
-    then = _structure(into)
+    # What is behind ends with a yield, too, where somebody asks how it was left.
+    ending = scf.YieldOp()
     if block.last_op is None or not isinstance(block.last_op, scf.YieldOp):
-        # The end of the kernel, where nobody asks how.
-        into.add_op(scf.YieldOp())
+        # The end of the kernel, where nobody asks.
+        _structure(into)
+        into.add_op(ending)
         build.insert(scf.IfOp(goes_on, [], Region(into)))
         return way
+    into.add_op(ending)
+    then = _structure(into)
+    erase(ending)
     at_end = ScalarBuilder(InsertPoint.at_end(into), op)
     at_end.insert(scf.YieldOp(at_end.constant(AT_END) if then is None else then))
     left = Block()
