@@ -24,6 +24,8 @@ from cutedialect.schedule import Schedule
 from .gemm_problem import (
     LINE,
     MOST_BESIDE,
+    OVERLAPPED,
+    THREADS,
     VECTOR,
     WORD,
     Counts,
@@ -153,7 +155,8 @@ def knows(problem: Problem) -> bool:
     """Whether the trees were fitted to problems of this kind."""
     is_loaded = min(problem.align, problem.out_align) >= VECTOR and not any(problem.transposed)
     is_narrow = max(problem.bits, problem.out_bits) <= _WIDEST
-    return problem.batch == 1 and problem.k > 0 and is_narrow and is_loaded
+    is_plain = problem.batch == 1 and problem.k > 0 and not problem.widens
+    return is_plain and is_narrow and is_loaded
 
 
 def norm(exponent: float, *parts: Counts) -> Counts:
@@ -168,7 +171,11 @@ def norm(exponent: float, *parts: Counts) -> Counts:
 def memory_cycles(problems: Sequence[Problem], price: GemmPrice) -> float:
     """Cycles in which memory moves the operands and results once."""
     moved = sum(
-        each.batch * ((each.m + each.n) * each.k * each.bits + each.m * each.n * each.out_bits)
+        each.batch
+        * (
+            (each.m * each.bits + each.n * (each.weight_bits or each.bits)) * each.k
+            + each.m * each.n * each.out_bits
+        )
         for each in problems
     )
     return moved / 8 / price.memory_bytes
@@ -194,7 +201,9 @@ def estimated(tiling: Tiling, problems: Sequence[Problem], price: GemmPrice) -> 
         walk = work / resident + np.maximum.reduce(tiles) / 2
     hides_stores = tiling.teams | problems[0].in_tensor_memory
     walk += np.where(hides_stores, price.last_value * tiling.values, 0.0)
-    walk *= np.where(size > 1, price.cluster, 1.0) * price.factor(tiling)
+    # The factors are of loops that widen nothing.
+    left = 1.0 if problems[0].widens else price.factor(tiling)
+    walk *= np.where(size > 1, price.cluster, 1.0) * left
     return np.round(price.launch + norm(price.memory_norm, walk, memory), _DECIMALS)
 
 
@@ -230,7 +239,8 @@ def _step(tiling: Tiling, problem: Problem, price: GemmPrice, active: Counts) ->
     rows, columns = tiling.rows, tiling.columns
     line = tiling.depth * problem.bits // 8
     atoms = rows // 64 * (line // 32)
-    loaded = (rows + problem.held_columns(tiling)) * line
+    of_rows, of_columns = problem.lines(tiling)
+    loaded = rows * of_rows + problem.held_columns(tiling) * of_columns
     again = problem.transposed_extents(tiling) * line
     shared = atoms * price.rows_read + loaded / price.shared_bytes
     # Boxes arrive, are read and written once more, and every block of 64 rows reads B.
@@ -240,10 +250,10 @@ def _step(tiling: Tiling, problem: Problem, price: GemmPrice, active: Counts) ->
     alignment = 2 if problem.shifts else min(VECTOR, problem.align)
     byte, step = price.copies[alignment]
     apart = np.where(shifts_apart(tiling, problem), price.shifted_apart, 1.0)
-    read = _read(tiling, problem, price) * line
+    read = _read(tiling, problem, price)
     cycles = norm(
         price.step_norm, multiplied, shared, read / price.l2_bytes, read * active / price.l2_all,
-        byte * apart * loaded + step,
+        byte * apart * loaded + step, _widened(tiling, problem, price),
     )  # fmt: skip
     cycles += sum(problem.across) * price.across_step
     groups = tiling.groups
@@ -251,17 +261,23 @@ def _step(tiling: Tiling, problem: Problem, price: GemmPrice, active: Counts) ->
         words = multiplied / groups + price.read + price.read_block * rows / (64 * groups)
         reads = np.where(tiling.swapped, problem.across[1], problem.across[0])
         cycles = np.where(reads, np.maximum(cycles, words), cycles)
-    is_alone, size = groups == 1, tiling.ctas
+    # Where an operand is widened, each warpgroup waits for it, and then for what it multiplies.
+    is_alone, size, stages = (groups == 1) | problem.widens, tiling.ctas, stages_of(tiling, problem)
     wait = np.where(tiling.teams, price.wait / 2, price.wait)
     beside = np.where(is_alone, *price.cluster_waits)
     doubled = price.cluster_doubled * np.log2(size / 2)
-    cycles += np.where(is_alone, wait, 0.0) + np.where(size > 1, beside + doubled, 0.0)
-    is_short = stages_of(tiling, problem) < price.few_stages
+    joined = np.where(size > 1, beside + doubled, 0.0)
+    if problem.widens:
+        # Two that widen while they multiply hide that CTAs wait for each other.
+        joined = np.where((columns >= OVERLAPPED) & (groups > 1), 0.0, 2 * joined)
+        wait, stages = 2 * wait, stages * (line // LINE)
+    cycles += np.where(is_alone, wait, 0.0) + joined
+    is_short = stages < price.few_stages
     return cycles * np.where(is_short, price.short_ring, 1.0)
 
 
 def _read(tiling: Tiling, problem: Problem, price: GemmPrice) -> Counts:
-    """Rows of A and columns of B that a CTA reads from L2, as many times as they take longer."""
+    """Bytes of a step that a CTA reads from L2, as many times as they take longer."""
     swapped = tiling.swapped
     a, b = (
         price.copied_pitch if problem.shifts else price.pitches[max(16, min(LINE, pitch))]
@@ -270,7 +286,17 @@ def _read(tiling: Tiling, problem: Problem, price: GemmPrice) -> Counts:
     a, b = np.where(swapped, b, a), np.where(swapped, a, b)
     is_across = np.where(swapped, problem.across[0], problem.across[1])
     b = b * (1 + np.where(is_across, price.narrow_box * _narrowness(tiling, problem), 0.0))
-    return tiling.rows * a / tiling.right + tiling.columns * b / tiling.down
+    of_rows, of_columns = problem.lines(tiling)
+    return tiling.rows * a / tiling.right * of_rows + tiling.columns * b / tiling.down * of_columns
+
+
+def _widened(tiling: Tiling, problem: Problem, price: GemmPrice) -> Counts:
+    """Cycles of a step in which elements of A become wider in registers: the warpgroups of a
+    multiprocessor share what converts them.
+    """
+    if not problem.widens:
+        return 0.0
+    return price.widened * tiling.rows * tiling.depth / THREADS
 
 
 def _narrowness(tiling: Tiling, problem: Problem) -> Counts:

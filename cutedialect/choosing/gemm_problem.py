@@ -13,12 +13,14 @@ from cutedialect.schedule import Schedule
 
 # A number, or an array of numbers: one for each candidate.
 Counts: TypeAlias = Any
-WORD, VECTOR, LINE = 4, 16, 128
+WORD, VECTOR, LINE, THREADS = 4, 16, 128, 128
 # Lines of results of a row that leave at once, at most; rows of a block that is transposed.
 _CHUNKS, _TRANSPOSED_ROWS = 2, 32
 MOST_VALUES, MOST_BESIDE = 128, 64
 """Accumulators of a thread, and where a warpgroup does nothing but shift operands: threads start
 with fewer registers there."""
+OVERLAPPED = 256
+"""Columns from which on warpgroups widen an operand while they multiply that of the step before."""
 # Accumulators that a thread has room for, more or fewer: where three warpgroups share registers;
 # where these read words of an operand into registers, too; where lines of the output begin at any
 # element; of a transposed product whose columns are no multiple of those that leave at once; of the
@@ -40,8 +42,9 @@ class Problem:
     and of the output begin at multiples. pitches: the same, up to 128, of A and B. takes_clusters:
     whether the CTAs of a cluster can share tiles. is_plain: whether sums are stored as they are, or
     after what takes no registers. may_shift: whether warps may have fewer registers so that others
-    do nothing but shift operands. only_swapped: whether the transposed product serves, if there is
-    one, whose first operand is computed in registers. device: that it is computed on.
+    do nothing but shift operands. weight_bits: those of B's elements in memory, where they become
+    as wide as A's in registers, as the first operand of the transposed product, if there is one; 0
+    where B is multiplied as it is. device: that it is computed on.
     """
 
     m: int
@@ -60,7 +63,7 @@ class Problem:
     takes_clusters: bool = True
     is_plain: bool = True
     may_shift: bool = True
-    only_swapped: bool = False
+    weight_bits: int = 0
     device: Device = H100
 
     def takes(self, tiling: Tiling, registers: float = 0.0) -> Counts:
@@ -138,6 +141,17 @@ class Problem:
         return np.where(tiling.swapped, other, one), np.where(tiling.swapped, one, other)
 
     @property
+    def widens(self) -> bool:
+        """Whether elements of B become wider on their way."""
+        return self.weight_bits > 0
+
+    def lines(self, tiling: Tiling) -> tuple[Counts, Counts]:
+        """Bytes of a row of A's tile and of a column of B's, as memory has them."""
+        bits = self.bits, self.weight_bits or self.bits
+        rows, columns = self._by_sides(tiling, bits)
+        return tiling.depth * rows // 8, tiling.depth * columns // 8
+
+    @property
     def in_tensor_memory(self) -> bool:
         """Whether tcgen05 multiplies."""
         return target(self.device.arch).tmem_columns > 0
@@ -162,7 +176,8 @@ class Problem:
         """Bytes of shared memory of a stage, and of the results that leave through it."""
         rows, columns = tiling.rows, self.held_columns(tiling)
         line = tiling.depth * self.bits // 8
-        stage = (rows + columns + self.transposed_extents(tiling)) * line
+        of_rows, of_columns = self.lines(tiling)
+        stage = rows * of_rows + columns * of_columns + self.transposed_extents(tiling) * line
         if self.shifts:
             stage += (rows + columns) * (line + VECTOR)
         row = np.minimum(tiling.columns * self.out_bits // 8, _CHUNKS * LINE)

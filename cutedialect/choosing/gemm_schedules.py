@@ -242,7 +242,8 @@ def _margins(
 ) -> Counts:
     """What estimates count as many times as."""
     problem, margins = problems[0], price.margins
-    factors = np.where(tilings.parts > 1, margins["shared"], 1.0)
+    shared = 1.0 if problem.widens else margins["shared"]
+    factors = np.where(tilings.parts > 1, shared, 1.0)
     if problem.m > _MOST_SWAPPED and not problem.turns:
         factors *= np.where(tilings.swapped, margins["swapped"], 1.0)
     if problem.batch > 1:
@@ -280,7 +281,7 @@ def _candidates(
         count = len(tables[0].rows)
     tilings = Tiling.joined(*tables)
     is_fitted = np.arange(len(tilings.rows)) >= count
-    if widest.only_swapped and tilings.swapped.any():
+    if widest.widens and tilings.swapped.any():
         return tilings.taken(tilings.swapped), is_fitted[tilings.swapped]
     return tilings, is_fitted
 
@@ -307,7 +308,7 @@ def _may_swap(problem: Problem) -> bool:
     along either mode, and would be along the wrong one.
     """
     is_wide = problem.m <= _MOST_SWAPPED and problem.m < problem.n
-    return (is_wide or problem.turns or problem.only_swapped) and problem.k >= 2
+    return (is_wide or problem.turns or problem.widens) and problem.k >= 2
 
 
 def _in_parts(tilings: Tiling, problem: Problem, price: GemmPrice) -> Tiling:
@@ -392,6 +393,10 @@ def fitted_tiles(problem: Problem, price: GemmPrice) -> Tiling:
             deep._replace(depth=2 * deep.depth),
             turns._replace(teams=np.ones_like(turns.teams)),
         ]
+        if problem.widens:
+            # Lines of what becomes wider are deeper, and every step waits.
+            deepest = plain.crossed(depth=[2 * line, 4 * line])
+            tables.append(deepest.taken(stages_of(deepest, problem) >= _LEAST_STAGES))
     return Tiling.joined(*tables)
 
 
@@ -400,7 +405,7 @@ def _may_swap_fitted(problem: Problem) -> bool:
     along either mode, and would be along the wrong one. Kernels of square products take their
     operands as they are, and scales of blocks take more registers: wide problems alone.
     """
-    is_square = problem.m == problem.n and not (problem.turns or problem.only_swapped)
+    is_square = problem.m == problem.n and not (problem.turns or problem.widens)
     if min(problem.n, problem.k) <= 1 or is_square:
         return False
     return not any(problem.blocks) or problem.m < problem.n

@@ -340,7 +340,7 @@ class GemmCall(Checked, Product):
             takes_clusters=self.acc_dtype.bits == _SUMMED_BITS,
             is_plain=self.c is self.bias is self.aux is None
             and not self.is_scaled and self.activation in (None, "relu"),
-            only_swapped=is_widened(self.a.dtype, self.b.dtype),
+            weight_bits=self.b.dtype.bits if is_widened(self.a.dtype, self.b.dtype) else 0,
             device=device_for(arch),
         )  # fmt: skip
         if self.splits:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from contextlib import suppress
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import pytest
 
 import cutedialect as cute
-from cutedialect.atoms import H100, target, usual_device
+from cutedialect.atoms import DEVICES, H100, target, usual_device
 from cutedialect.choosing.choose import NoScheduleError, Rejection, choose
+from cutedialect.choosing.gemm_price import cycles
 from cutedialect.choosing.gemm_problem import Problem
 from cutedialect.choosing.gemm_schedules import GEMM_SPACE
 from cutedialect.choosing.need import NONE, Limits, Need
@@ -145,6 +146,73 @@ def test_the_memory_that_a_product_needs_is_what_is_allocated(sizes, space, devi
     problem = Problem(m, n, k, 1, 16, 16, device=device)
     needs = [space.need((problem,), each).smem for each in (printed, more)]
     assert needs[0] <= target(device.arch).smem_per_cta < needs[1]
+
+
+# Microseconds of tiles on an H200 by rows of X: its product by weights of int8, 8192 x 8192. The
+# mean of two runs where both have a tile (`benchmarks/narrow_weights.py`).
+_IN_CLUSTER = ", split_k = 2, reduction = cluster"
+WEIGHTS = {
+    16: {
+        f"(128,16,256){_IN_CLUSTER}": 22.0,
+        "(64,16,256)": 23.1,
+        f"(128,16,128){_IN_CLUSTER}": 23.3,
+        "(64,16,128)": 26.2,
+        "(64,16,128), split_k = 2": 28.5,
+        "(128,16,128)": 37.9,
+    },
+    64: {
+        "(64,64,256)": 28.7,
+        f"(128,64,128){_IN_CLUSTER}": 29.2,
+        "(64,64,128)": 31.9,
+        "(64,64,128), split_k = 2": 35.4,
+        "(128,64,128)": 47.2,
+    },
+    256: {
+        "(128,128,128)": 62.1,
+        "(64,256,128)": 72.4,
+        "(128,128,64)": 75.6,
+        "(64,256,64)": 75.8,
+        "(128,256,64)": 98.3,
+    },
+    4096: {
+        "(128,256,64), cluster = (2,1)": 782.1,
+        "(128,256,64)": 841.1,
+        "(256,128,64)": 965.8,
+        "(128,192,64)": 1046.5,
+        "(128,128,64)": 1121.0,
+    },
+}
+
+
+def weights(rows):
+    (h200,) = (device for device in DEVICES if device.name == "H200")
+    return Problem(rows, 8192, 8192, 1, 16, 16, weight_bits=8, is_plain=False, device=h200)
+
+
+@pytest.mark.parametrize("rows", WEIGHTS)
+def test_products_by_narrow_weights_take_the_tiles_that_were_fastest(rows):
+    problem = weights(rows)
+    times = {
+        Schedule.parse(f"tile = {text}, swap_ab = yes"): us for text, us in WEIGHTS[rows].items()
+    }
+    chosen = choose(GEMM_SPACE, (problem,))
+    fields = ("tile", "swap_ab", "split_k", "reduction")
+    best = min(times, key=times.__getitem__)
+    assert [getattr(chosen, name) for name in fields] == [getattr(best, name) for name in fields]
+    assert (chosen.cluster or (1, 1)) == (best.cluster or (1, 1))
+    estimates = {schedule: cycles(schedule, problem) for schedule in times}
+    for one, other in combinations(times, 2):
+        assert estimates[one] < estimates[other], f"{one.text()} | {other.text()}"
+
+
+def test_a_stage_has_weights_as_memory_has_them():
+    """With one more stage there would be too little memory."""
+    specs = cute.TensorSpec((256, 8192), "bf16"), cute.TensorSpec((8192, 8192), "i8", (1, None))
+    printed = Schedule.parse(cute.gemm.compile(*specs, arch="sm_90a").schedule)
+    assert printed.stages is not None
+    more = replace_set(printed, {"stages": printed.stages + 1})
+    needs = [GEMM_SPACE.need((weights(256),), each).smem for each in (printed, more)]
+    assert needs[0] <= target("sm_90a").smem_per_cta < needs[1]
 
 
 @pytest.mark.parametrize("reduced", [frozenset(), frozenset({1})])

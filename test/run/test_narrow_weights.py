@@ -52,6 +52,13 @@ def test_blocks_of_weights_have_scales(arch, rng):
     assert np.array_equal(y, x.astype(np.float32) @ wide.astype(np.float32))
 
 
+def test_ctas_of_a_cluster_share_deep_tiles(rng):
+    x, w = drawn(rng, 16, 128, 516)
+    schedule = "tile = (128,16,256), swap_ab = yes, split_k = 2, reduction = cluster"
+    options = {"schedule": schedule, "arch": "sm_90a", "backend": "emulator"}
+    assert np.array_equal(cute.gemm(x, w, out_dtype="f32", **options), product(x, w))
+
+
 @pytest.mark.parametrize(
     ("m", "n", "k"), [(1, 1, 1), (3, 5, 1), (1, 40, 33), (130, 1, 70), (8, 8, 0)]
 )
