@@ -48,16 +48,16 @@ class Work:
 
 
 def definitions(page: str) -> dict[str, Any]:
-    """The kernels and functions of a page's first program, without what runs them."""
+    """The kernels and functions of a page's programs, without what runs them."""
     path = PAGES / f"{page}.md"
     text = path.read_text()
-    start = text.index("```python\n") + len("```python\n")
-    tree = ast.parse(text[start : text.index("```", start)])
     kept = (ast.Import, ast.ImportFrom, ast.FunctionDef)
-    tree.body = [node for node in tree.body if isinstance(node, kept)]
-    ast.increment_lineno(tree, text[:start].count("\n"))
     scope: dict[str, Any] = {"__name__": f"cookbook_{page.replace('-', '_')}"}
-    exec(compile(tree, str(path), "exec"), scope)
+    for program in re.finditer(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        tree = ast.parse(program[1])
+        tree.body = [node for node in tree.body if isinstance(node, kept)]
+        ast.increment_lineno(tree, text[: program.start(1)].count("\n"))
+        exec(compile(tree, str(path), "exec"), scope)
     return scope
 
 
@@ -287,6 +287,26 @@ def _decoding(torch: Any, of: dict[str, Any]) -> Work:
     return Work("1 query, 256 keys", lambda: of["decode"](q, k, v, o), formula, (o,))
 
 
+def _narrow_weights(torch: Any, of: dict[str, Any]) -> Work:
+    rows, n, k, group = 64, 8192, 8192, 64
+    x = torch.randn(rows, k, device="cuda", dtype=torch.bfloat16)
+    numbers = torch.randint(0, 16, (n, k), device="cuda", dtype=torch.uint8)
+    packed = numbers[:, : k // 2] | numbers[:, k // 2 :] << 4
+    scales = torch.rand(n, k // group, device="cuda") / 8
+    wide = ((numbers.float() - 8) * scales.repeat_interleave(group, 1)).bfloat16()
+    y = torch.empty(rows, n, device="cuda")
+
+    def formula() -> Sequence[Any]:
+        return ((x @ wide.T).float(),)
+
+    def check() -> float:
+        exact = x.float() @ wide.float().T
+        return ((y - exact).abs().max() / exact.abs().max()).item()
+
+    size = f"{rows}x{n}x{k}"
+    return Work(size, lambda: of["grouped"](x, packed, scales, y), formula, (y,), check)
+
+
 WORK: dict[str, Callable[[Any, dict[str, Any]], Work]] = {
     "router": _router,
     "sampling": _sampling,
@@ -300,6 +320,7 @@ WORK: dict[str, Callable[[Any, dict[str, Any]], Work]] = {
     "block-sparse": _block_sparse,
     "flash-decoding": _decoding,
     "embedding-gradient": _embedding,
+    "narrow-weights": _narrow_weights,
 }
 
 
