@@ -16,7 +16,7 @@ something asks for it: registers side by side are one, which `ptxas` sees to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import add
@@ -103,108 +103,164 @@ def lower_map(
     target: Fragment | None = None,
 ) -> Fragment:
     """Compute a map into a new array, or into `target` (whose layout is the result's)."""
-    type_ = op.result.type
-    assert isinstance(type_, FragmentType)
-    layout = thread_value(type_.bound, type_.shape)
-    tables = [_places(each.type, type_) for each in inputs]
-    count = register_count(type_)
-    if target is None or any(
-        each.array is target.array and table != tuple(range(len(table)))
-        for each, table in zip(inputs, tables, strict=True)
-    ):
-        array = context.registers(register_class(type_.element), count)
-    else:
-        array = target.array
-    result = Fragment(type_, array)
-    # Which exponentials are polynomials is one of the things that differ within a group.
-    exponentials = [each for each in op.body.block.ops if POLYNOMIALS in each.attributes]
-    shares = [polynomials_of(each)[0] for each in exponentials]
-    in_pairs = _gains_in_pairs(context, op)
-    periods = [period(each) for each in shares] + [2] * in_pairs
-    group = max([each.pack for each in (*inputs, result)] + periods)
-    per_trip = max(1, group // result.pack)
+    return _Map(context, op, inputs, outer, target).run()
 
-    def value(place: int) -> int:
+
+class _Map:
+    """A map on its way: where its operands have each value of the result, and the trips of its
+    code, each of which computes a group of values.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        op: MapOp,
+        inputs: Sequence[Fragment],
+        outer: Values,
+        target: Fragment | None,
+    ) -> None:
+        type_ = op.result.type
+        assert isinstance(type_, FragmentType)
+        self.context, self.op, self.inputs, self.outer = context, op, inputs, outer
+        self.layout = thread_value(type_.bound, type_.shape)
+        self.coords = self.layout.value_coords()
+        self.tables = [_places(each.type, type_) for each in inputs]
+        self.count = register_count(type_)
+        self.result = Fragment(type_, self._array(type_, target))
+        self.in_pairs = _gains_in_pairs(context, op)
+        self.group = self._group()
+        in_fours = _in_fours(op, inputs, self.tables, self.group)
+        self.packed = PackedBytes(op, in_fours) if in_fours else None
+        firsts = range(0, self.result.values, self.group)
+        self.trips = [[self._value(first + e) for e in range(self.group)] for first in firsts]
+
+    def _array(self, type_: FragmentType, target: Fragment | None) -> SSAValue:
+        """The registers of the result: those of the target, unless the map reads other values of
+        them behind those that it has written.
+        """
+        if target is None or any(
+            each.array is target.array and table != tuple(range(len(table)))
+            for each, table in zip(self.inputs, self.tables, strict=True)
+        ):
+            return self.context.registers(register_class(type_.element), self.count)
+        return target.array
+
+    def _group(self) -> int:
+        """Values of a trip: those of a register of any operand, and of a period of what differs."""
+        # Which exponentials are polynomials is one of the things that differ within a group.
+        body = self.op.body.block.ops
+        shares = [polynomials_of(each)[0] for each in body if POLYNOMIALS in each.attributes]
+        periods = [period(each) for each in shares] + [2] * self.in_pairs
+        return max([each.pack for each in (*self.inputs, self.result)] + periods)
+
+    def _value(self, place: int) -> int:
         """The value for a place: behind the end, those of the last register again, which is then
         written twice.
         """
-        register, part = divmod(place, result.pack)
-        return min(min(register, count - 1) * result.pack + part, result.values - 1)
+        pack = self.result.pack
+        register, part = divmod(place, pack)
+        return min(min(register, self.count - 1) * pack + part, self.result.values - 1)
 
-    in_fours = _in_fours(op, inputs, tables, group)
-    packed = PackedBytes(op, in_fours) if in_fours else None
-    trips = [[value(first + e) for e in range(group)] for first in range(0, result.values, group)]
-    coords = layout.value_coords()
+    def run(self) -> Fragment:
+        """Compute all trips."""
+        at = [[self.coords[v] for v in trip] for trip in self.trips]
+        for known, chosen in _known_comparisons(self.context, self.op, self.layout, at):
+            _Trips(self, chosen, known).run()
+        return self.result
 
-    def run(chosen: Sequence[int], known: Mapping[Operation, bool]) -> None:
-        """Compute some of the trips, in which comparisons of coordinates have a known result."""
-        sources: dict[tuple[SSAValue, tuple[int, ...]], int] = {}
-        constants: dict[tuple[int, ...], int] = {}
 
-        def constant(values: tuple[int, ...]) -> int | tuple[int]:
-            """Index of a table, or a single number in a tuple."""
-            if len(set(values)) == 1:
-                return (values[0],)
-            return constants.setdefault(values, len(constants))
+class _Trips:
+    """Some trips of a map, in which comparisons of coordinates have a `known` result: the registers
+    that they read, one of each source, and the numbers that differ between them.
+    """
 
-        def read(each: Fragment, at: list[int]) -> tuple[int, int | tuple[int] | None]:
-            """How an operand is read: source, and the constant that says which part of it."""
-            registers = each.array, tuple([v // each.pack for v in at])
-            source = sources.setdefault(registers, len(sources))
-            return source, constant(tuple([v % each.pack for v in at])) if each.pack > 1 else None
-
-        reads = [
-            [read(each, [table[trips[i][e]] for i in chosen]) for e in range(group)]
-            for each, table in zip(inputs, tables, strict=True)
+    def __init__(self, map_: _Map, chosen: Sequence[int], known: Mapping[Operation, bool]) -> None:
+        self.map, self.chosen, self.known = map_, chosen, known
+        self.sources: dict[tuple[SSAValue, tuple[int, ...]], int] = {}
+        self.constants: dict[tuple[int, ...], int] = {}
+        trips, group = [map_.trips[i] for i in chosen], range(map_.group)
+        self.reads = [
+            [self._read(each, [table[trip[e]] for trip in trips]) for e in group]
+            for each, table in zip(map_.inputs, map_.tables, strict=True)
         ]
-        modes = [each.mode.value.data for each in op.body.block.ops if isinstance(each, CoordOp)]
-        places = {
-            (mode, e): constant(tuple([coords[trips[i][e]][mode] for i in chosen]))
-            for mode in modes
-            for e in range(group)
+        body = map_.op.body.block.ops
+        self.modes = [each.mode.value.data for each in body if isinstance(each, CoordOp)]
+        self.places = {
+            (mode, e): self._constant(tuple([map_.coords[trip[e]][mode] for trip in trips]))
+            for mode in self.modes
+            for e in group
         }
 
-        def body(args: list[SSAValue]) -> list[Scalar]:
-            def number(place: int | tuple[int]) -> Scalar:
-                return place[0] if isinstance(place, tuple) else args[len(sources) + place]
+    def _constant(self, values: tuple[int, ...]) -> int | tuple[int]:
+        """Index of a table, or a single number in a tuple."""
+        if len(set(values)) == 1:
+            return (values[0],)
+        return self.constants.setdefault(values, len(self.constants))
 
-            ops, wanted = [*op.body.block.ops], {*op.body.block.args}
-            fours: list[dict[SSAValue, list[Scalar]]] = []
-            if packed is not None:
-                fours = [
-                    packed.elements(context.builder, [args[mine[e][0]] for mine in reads])
-                    for e in range(0, group, ELEMENTS)
-                ]
-                ops, wanted = left_of(op, fours[0])
+    def _read(self, each: Fragment, at: list[int]) -> tuple[int, int | tuple[int] | None]:
+        """How an operand is read: source, and the constant that says which part of it."""
+        registers = each.array, tuple([v // each.pack for v in at])
+        source = self.sources.setdefault(registers, len(self.sources))
+        part = self._constant(tuple([v % each.pack for v in at])) if each.pack > 1 else None
+        return source, part
 
-            def element(e: int) -> _Element:
-                values = dict(outer)
-                if fours:
-                    four = fours[e // ELEMENTS].items()
-                    values.update({value: elements[e % ELEMENTS] for value, elements in four})
-                for arg, each, mine in zip(op.body.block.args, inputs, reads, strict=True):
-                    if arg not in wanted:
-                        continue
-                    place, part = mine[e]
-                    part = None if part is None else number(part)
-                    values[arg] = _element(context, each, args[place], part)
-                at = {mode: number(places[mode, e]) for mode in modes}
-                return _Element(context, op, layout, values, e, at, known, ops)
-
-            if in_pairs:
-                pairs = [_results_of_pair(element(e), element(e + 1)) for e in range(0, group, 2)]
-                return _registers(context, result, [each for pair in pairs for each in pair])
-            return _registers(context, result, [element(e).result() for e in range(group)])
-
+    def run(self) -> None:
+        """Compute them."""
+        map_, count = self.map, self.map.count
+        per_trip = max(1, map_.group // map_.result.pack)
         targets = [
-            (array, [min(i * per_trip + r, count - 1) for i in chosen]) for r in range(per_trip)
+            (map_.result.array, [min(i * per_trip + r, count - 1) for i in self.chosen])
+            for r in range(per_trip)
         ]
-        context.foreach(len(chosen), [*sources], targets, body, [*constants])
+        map_.context.foreach(
+            len(self.chosen), [*self.sources], targets, self._body, [*self.constants]
+        )
 
-    at = [[coords[v] for v in trip] for trip in trips]
-    for known, chosen in _known_comparisons(context, op, layout, at):
-        run(chosen, known)
-    return result
+    def _body(self, args: list[SSAValue]) -> list[Scalar]:
+        """The registers that a trip writes."""
+        map_ = self.map
+        fours = self._fours(args)
+        ops, wanted = left_of(map_.op, fours[0] if fours else {})
+
+        def element(e: int) -> _Element:
+            values = dict(map_.outer)
+            if fours:
+                four = fours[e // ELEMENTS].items()
+                values.update({value: parts[e % ELEMENTS] for value, parts in four})
+            values.update(self._operands(args, e, wanted))
+            at = {mode: self._number(args, self.places[mode, e]) for mode in self.modes}
+            return _Element(map_.context, map_.op, map_.layout, values, e, at, self.known, ops)
+
+        if map_.in_pairs:
+            starts = range(0, map_.group, 2)
+            pairs = [_results_of_pair(element(e), element(e + 1)) for e in starts]
+            return _registers(map_.context, map_.result, [each for pair in pairs for each in pair])
+        results = [element(e).result() for e in range(map_.group)]
+        return _registers(map_.context, map_.result, results)
+
+    def _fours(self, args: Sequence[SSAValue]) -> list[dict[SSAValue, list[Scalar]]]:
+        """What is computed of four bytes at once, for each four elements of the group."""
+        map_ = self.map
+        if map_.packed is None:
+            return []
+        return [
+            map_.packed.elements(map_.context.builder, [args[mine[e][0]] for mine in self.reads])
+            for e in range(0, map_.group, ELEMENTS)
+        ]
+
+    def _operands(
+        self, args: Sequence[SSAValue], e: int, wanted: set[SSAValue]
+    ) -> Iterator[tuple[SSAValue, Scalar]]:
+        """The inputs of an element that are `wanted`."""
+        map_ = self.map
+        for arg, each, mine in zip(map_.op.body.block.args, map_.inputs, self.reads, strict=True):
+            if arg in wanted:
+                place, part = mine[e]
+                number = None if part is None else self._number(args, part)
+                yield arg, _element(map_.context, each, args[place], number)
+
+    def _number(self, args: Sequence[SSAValue], place: int | tuple[int]) -> Scalar:
+        return place[0] if isinstance(place, tuple) else args[len(self.sources) + place]
 
 
 def _gains_in_pairs(context: Context, op: MapOp) -> bool:
