@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, cast
 
@@ -419,34 +420,58 @@ def pow_(x: Number, y: Number) -> Number:
     return where(is_one, 1.0, result)
 
 
+@dataclass(frozen=True)
+class GammaTerms:
+    """What `lgamma` is computed by in a precision: a logarithm, a reciprocal, and the coefficients
+    of lgamma(2 + d) / (d (1 + d)), of Stirling's series and of (sin a - a) / a^3.
+    """
+
+    logarithm: Callable[..., Number]
+    inverse: Callable[..., Number]
+    near: Sequence[float]
+    stirling: Sequence[float]
+    sine: Sequence[float]
+
+
+def log_of_gamma(x: Number, by: GammaTerms) -> Number:
+    """The logarithm of the size of the gamma function, in the type of x."""
+    size = abs_(x)
+    is_large = size >= 4.0
+    # lgamma(2 + d), and the logarithm of the factors between 2 + d and x.
+    place = round_(where(size > 4.0, 4.0, size))
+    d = where(is_large, 0.0, size) - place
+    near = d * (1.0 + d) * polynomial(d, by.near)
+    factors = where(place == 0.0, d * (1.0 + d), where(place == 1.0, 1.0 + d, 1.0))
+    more = where(place == 4.0, (3.0 + d) * (2.0 + d), where(place == 3.0, 2.0 + d, 1.0))
+    logged = by.logarithm(where(is_large, size, where(place <= 1.0, factors, more)))
+    near = where(place <= 1.0, near - logged, near + logged)
+    inverse = by.inverse(where(is_large, size, 4.0))
+    tail = inverse * polynomial(inverse * inverse, by.stirling)
+    far = fma(size - 0.5, logged, (0.5 * math.log(2 * math.pi) - size) + tail)
+    right = where(is_large, far, near)
+    # Gamma(x) Gamma(-x) = -pi / (x sin(pi x)).
+    angle = abs_(x - round_(x)) * math.pi
+    square = angle * angle
+    sine = fma(angle * square, polynomial(square, by.sine), angle)
+    left = (math.log(math.pi) - by.logarithm(size * sine)) - right
+    return where(size == _INFINITE, _INFINITE, where(x < 0.0, left, right))
+
+
+def _inverse_of_wide(x: Number) -> Number:
+    """1 / x of f64, to 2^-46: enough for what is a forty-eighth of it at most."""
+    inverse = reciprocal(x.to(f32)).to(f64)
+    return inverse * (2.0 - x * inverse)
+
+
+_WIDE_GAMMA = GammaTerms(
+    logarithm, _inverse_of_wide, _LGAMMA, _STIRLING, series(3, 2, 8, alternates=True)
+)
+
+
 @of_f32(gamma_of_number)
 def lgamma(x: Number) -> Number:
     """The logarithm of the size of the gamma function, to 0.51 ulp where x is positive; elsewhere
     to 0.51 ulp or, near its zeros, an absolute error of 2^-34. At 0 and at negative whole numbers
     it is infinite. In f64: `cute.fast.lgamma` takes a third of the time.
     """
-    wide = x.to(f64)
-    size = abs_(wide)
-    is_large = size >= 4.0
-    # lgamma(2 + d), and the logarithm of the factors between 2 + d and x.
-    place = round_(where(size > 4.0, 4.0, size))
-    d = where(is_large, 0.0, size) - place
-    near = d * (1.0 + d) * polynomial(d, _LGAMMA)
-    factors = where(place == 0.0, d * (1.0 + d), where(place == 1.0, 1.0 + d, 1.0))
-    more = where(place == 4.0, (3.0 + d) * (2.0 + d), where(place == 3.0, 2.0 + d, 1.0))
-    logged = logarithm(where(is_large, size, where(place <= 1.0, factors, more)))
-    near = where(place <= 1.0, near - logged, near + logged)
-    # To 2^-46, which is enough for what is a forty-eighth of it at most.
-    base = where(is_large, size, 4.0)
-    inverse = reciprocal(base.to(f32)).to(f64)
-    inverse = inverse * (2.0 - base * inverse)
-    tail = inverse * polynomial(inverse * inverse, _STIRLING)
-    far = fma(size - 0.5, logged, (0.5 * math.log(2 * math.pi) - size) + tail)
-    right = where(is_large, far, near)
-    # Gamma(x) Gamma(-x) = -pi / (x sin(pi x)).
-    angle = abs_(wide - round_(wide)) * math.pi
-    square = angle * angle
-    sine = fma(angle * square, polynomial(square, series(3, 2, 8, alternates=True)), angle)
-    left = (math.log(math.pi) - logarithm(size * sine)) - right
-    result = where(wide < 0.0, left, right)
-    return where(size == _INFINITE, _INFINITE, result).to(f32)
+    return log_of_gamma(x.to(f64), _WIDE_GAMMA).to(f32)

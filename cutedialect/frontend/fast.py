@@ -4,7 +4,6 @@ take. 16-bit floats are computed and given in f32.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import cast
 
@@ -14,22 +13,19 @@ from xdsl.ir import Operation, SSAValue
 
 from .arithmetic import is_number
 from .dtypes import f32
-from .elementary import Number, gamma_of_number, of_f32, polynomial
+from .elementary import GammaTerms, Number, gamma_of_number, log_of_gamma, of_f32
 from .elementwise import (
     Unary,
-    abs_,
     exp,
     exp2,
     floats,
-    fma,
     log,
     log2,
     mapped,
-    round_,
     rsqrt,
     tanh,
 )
-from .functions import reciprocal, where
+from .functions import reciprocal
 from .scalar import Scalar
 from .tile import Tile
 from .trace import current
@@ -74,7 +70,7 @@ _LGAMMA = (
 _SINE = (
     -0.16666659988150392, 0.008333075658721406, -0.00019810206347021766, 2.6069784131395742e-06,
 )  # fmt: skip
-_STIRLING = (1 / 12, -1 / 360, 1 / 1260)
+_NARROW_GAMMA = GammaTerms(log, reciprocal, _LGAMMA, (1 / 12, -1 / 360, 1 / 1260), _SINE)
 
 
 @of_f32(gamma_of_number)
@@ -83,21 +79,4 @@ def lgamma(x: Number) -> Number:
     of its size, or of 1 where that is more. Infinite at 0, at negative whole numbers, and where the
     size of x is below 2^-126. `cute.lgamma` has 0.51 ulp and takes three times as long.
     """
-    size = abs_(x)
-    is_large = size >= 4.0
-    place = round_(where(size > 4.0, 4.0, size))
-    d = where(is_large, 0.0, size) - place
-    near = d * (1.0 + d) * polynomial(d, _LGAMMA)
-    factors = where(place == 0.0, d * (1.0 + d), where(place == 1.0, 1.0 + d, 1.0))
-    more = where(place == 4.0, (3.0 + d) * (2.0 + d), where(place == 3.0, 2.0 + d, 1.0))
-    logged = log(where(is_large, size, where(place <= 1.0, factors, more)))
-    near = where(place <= 1.0, near - logged, near + logged)
-    inverse = reciprocal(where(is_large, size, 4.0))
-    tail = inverse * polynomial(inverse * inverse, _STIRLING)
-    far = fma(size - 0.5, logged, (0.5 * math.log(2 * math.pi) - size) + tail)
-    right = where(is_large, far, near)
-    angle = abs_(x - round_(x)) * math.pi
-    square = angle * angle
-    sine = fma(angle * square, polynomial(square, _SINE), angle)
-    left = (math.log(math.pi) - log(size * sine)) - right
-    return where(size == math.inf, math.inf, where(x < 0.0, left, right))
+    return log_of_gamma(x, _NARROW_GAMMA)
