@@ -62,17 +62,16 @@ def lower_reduce(
     if half:
         values = widened(context, values, name)
     present = None if op.folded == op.length else _Presence(context, source.layout, mode, op.folded)
-    by_pairs = arithmetic == "f32" and op.body is None and builder.pairs_f32
     if present is not None:
         accumulator = _of_present(context, values, rows, combine, present)
-    elif by_pairs and all(map(_is_paired, rows)):
+    elif op.body is None and _takes_pairs(context, values, rows):
         accumulator = _within_threads_by_pairs(context, values, rows, op.kind.data)
     else:
         accumulator = _within_threads(context, values, rows, combine)
     if op.local is None:
-        for digit in digits:
-            if digit.steps[mode] and digit.divisor < WARP_SIZE:
-                _across_lanes(context, accumulator, combine, digit, present)
+        _, lanes, _ = _kinds(digits, mode)
+        for digit in lanes:
+            _across_lanes(context, accumulator, combine, digit, present)
         _across_warps(context, accumulator, combine, digits, mode, op.folded)
     if half and not op.is_wide:
         narrow = context.mapped(accumulator, "b16", lambda x: from_f32(builder, x, name))
@@ -210,6 +209,12 @@ def _within_threads(
     return accumulator
 
 
+def _takes_pairs(context: Context, values: SSAValue, rows: Sequence[Sequence[int]]) -> bool:
+    """Whether the target has fewer instructions for two numbers of a row than for one and one."""
+    pairs_f32 = context.builder.pairs_f32 and array_class(values) == "f32"
+    return pairs_f32 and all(map(_is_paired, rows))
+
+
 def _is_paired(row: Sequence[int]) -> bool:
     """Whether a row is of registers side by side, two by two, and long enough for pairs."""
     pairs = [*zip(row[::2], row[1::2], strict=False)]
@@ -241,15 +246,13 @@ def _within_threads_by_pairs(
             ways //= 2
             places = [at + way for at in first for way in range(0, ways, 2)]
             _fold_pairs(context, kind, parts, places, parts, [at + ways for at in places])
-        others = [at + 1 for at in first]
-        _combine(context, combiner(context.builder, kind, "f32"), parts, first, parts, others)
     else:
         places = [first[u] + (at - ways) // 2 % ways for u, at in steps]
         _fold_three(context, kind, parts, places, values, neighbors)
         for way in range(1, ways - 1, 2):
             _fold_three(context, kind, parts, first, parts, [at + way for at in first])
-        others = [at + ways - 1 for at in first]
-        _combine(context, combiner(context.builder, kind, "f32"), parts, first, parts, others)
+    others = [at + ways - 1 for at in first]
+    _combine(context, combiner(context.builder, kind, "f32"), parts, first, parts, others)
     accumulator = context.registers("f32", count)
     context.move(parts, first, accumulator, range(count))
     return accumulator
