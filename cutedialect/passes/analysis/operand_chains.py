@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xdsl.dialects import scf
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects.cute import (
     ConvertOp,
@@ -22,13 +22,12 @@ from cutedialect.dialects.cute import (
     MapOp,
     TransposeOp,
 )
+from cutedialect.passes.analysis.memory_views import depends_on
 
 # Modes of an operand.
 _MODES = 2
 # What computes a register tile of others, element by element or by moving elements.
 _LINKS = (MapOp, ConvertOp, ExtractOp, TransposeOp)
-# Where a multiply has its accumulator among its operands.
-_ACC = 2
 
 
 def multiplies_fed(op: LoadOp) -> list[GemmOp]:
@@ -56,7 +55,7 @@ def is_on_its_way(op: LoadOp) -> bool:
     is_line = len(shape) < _MODES or 1 in shape
     if is_line or not isinstance(loop, scf.ForOp) or not multiplies_fed(op):
         return False
-    return _depends_on(op.source, block)
+    return any(depends_on(op.source, number) for number in loop.body.block.args)
 
 
 def _users(tile: SSAValue) -> Iterator[tuple[Operation, SSAValue]]:
@@ -82,25 +81,12 @@ def _is_of_products(tile: SSAValue) -> bool:
     pending, seen = [tile], {tile}
     while pending:
         value = pending.pop()
-        if any(isinstance(use.operation, GemmOp) and use.index == _ACC for use in value.uses):
+        users = (use.operation for use in value.uses)
+        if any(isinstance(user, GemmOp) and user.acc is value for user in users):
             return True
         owner = value.owner
         if isinstance(owner, _LINKS):
             new = [each for each in owner.operands if each not in seen]
-            seen.update(new)
-            pending += new
-    return False
-
-
-def _depends_on(value: SSAValue, block: Block | None) -> bool:
-    """Whether a value is computed from an argument of a block, in it."""
-    pending, seen = [value], {value}
-    while pending:
-        owner = pending.pop().owner
-        if owner is block:
-            return True
-        if isinstance(owner, Operation) and owner.parent is block:
-            new = [operand for operand in owner.operands if operand not in seen]
             seen.update(new)
             pending += new
     return False
