@@ -178,30 +178,36 @@ def _refuse(token: str, operand: Operand) -> str:
         return _refuse_selectors(values or "", operand)
     if kind in "ma":
         return _refuse_address(int(count) if count else None, operand)
-    fits = False
+    if not _is_of(kind, values, operand):
+        return f"expected {_KINDS[kind]}, got {_describe(operand)}"
+    if (
+        isinstance(operand, Immediate)
+        and values is not None
+        and int(operand.value) not in allowed(values)
+    ):
+        return f"expected one of {values}, got {operand.text}"
+    return ""
+
+
+def _is_of(kind: str, values: str | None, operand: Operand) -> bool:
+    """Whether an operand is of a kind of token, which may list integers."""
     match operand:
         case Register(name, negated, minus):
-            special = "." in name
-            fits = kind not in "iyg_" and (not negated or kind == "c")
-            fits = fits and not minus and (not special or kind in "xq")
-        case Immediate(value, text):
-            real = isinstance(value, float)
-            fits = (
-                kind == "x"
-                or (kind == "f" and real)
-                or ((kind in "sihkqecn" or values is not None) and not real)
-            )
-            if fits and values is not None and int(value) not in allowed(values):
-                return f"expected one of {values}, got {text}"
+            is_special = "." in name
+            is_plain = not minus and (not negated or kind == "c")
+            return is_plain and kind not in "iyg_" and (not is_special or kind in "xq")
+        case Immediate(float(), _):
+            return kind in "xf"
+        case Immediate():
+            return kind in "xsihkqecn" or values is not None
         case Symbol():
-            fits = kind in "yn"
+            return kind in "yn"
         case Vector(_, in_parentheses=True):
-            fits = kind == "g"
+            return kind == "g"
         case Sink():
-            fits = kind.endswith("_")
+            return kind.endswith("_")
         case _:
-            fits = False
-    return "" if fits else f"expected {_KINDS[kind]}, got {_describe(operand)}"
+            return False
 
 
 def _refuse_vector(kind: str, count: int, operand: Operand) -> str:

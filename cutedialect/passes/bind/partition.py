@@ -7,6 +7,7 @@ names its atom. The program is still one straight tile program.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -171,6 +172,22 @@ class _Partition(StagedOperands):
         if self.grid is not None:
             load_early(self.kernel, self.threads, self.dependences)
         inference = LayoutInference(self.kernel, self.threads, self.grid)
+        self._choose_atoms(gemms, inference, has_tensor_memory)
+        self._give_layouts(inference)
+        stores: list[CopyOp] = []
+        for op in ops_of(self.kernel.body.block, *_BOUND):
+            self._bind(op, stores)
+        ResultStores(self).bind(stores)
+        if has_tensor_memory:
+            move_accumulators(self)
+            self.leave_tensor_memory()
+        if self.schedule.polynomials is not None:
+            share_exponentials(self.kernel, self.schedule.polynomials)
+
+    def _choose_atoms(
+        self, gemms: Sequence[GemmOp], inference: LayoutInference, has_tensor_memory: bool
+    ) -> None:
+        """The atom of each multiply, and the registers of roles that follow from all of them."""
         for op in gemms:
             self._choose_atom(op, inference)
         if has_tensor_memory:
@@ -180,45 +197,42 @@ class _Partition(StagedOperands):
             atoms = [bound.atom for bound in self.atoms.values()]
             in_tensor_memory = any(isinstance(atom, Tcgen05Atom) for atom in atoms)
             self.registers = registers_of_roles(use_of_operands(self.kernel, in_tensor_memory))
-        layouts = inference.run()
-        for value, layout in layouts.items():
+
+    def _give_layouts(self, inference: LayoutInference) -> None:
+        """Write the layouts that follow from the atoms into the types of tiles."""
+        for value, layout in inference.run().items():
             assert isinstance(value.type, FragmentType)
             tile = Rewriter.replace_value_with_new_type(value, value.type.with_tv(layout))
             if value in inference.copies:
                 self.copies[tile] = inference.copies[value]
-        stores: list[CopyOp] = []
-        for op in ops_of(self.kernel.body.block, *_BOUND):
-            match op:
-                case GemmOp():
-                    self._bind_gemm(op)
-                case MapOp():
-                    self._meet_map(op)
-                case ReduceOp() | TransposeOp() if isinstance(op.source.type, FragmentType):
-                    self._settle(op, op.result, made_of(op, op.source.type.bound))
-                case ExtractOp():
-                    self._meet_columns(op)
-                case ScanOp() | SortOp() | TakeOp() | PutOp() | FetchOp():
-                    self._meet_alike(op)
-                case LoadOp():
-                    self._bind_load(op)
-                case CopyOp() if op.atom is None and _is_store(op):
-                    stores.append(op)
-                case CopyOp() if op.atom is None:
-                    self._bind_copy(op)
-                case AtomicOp() if self._leaves_by_tma(op) and reduces_by_tma(op):
-                    stores.append(as_store(op))
-                    self.insert(stores[-1], op)
-                    erase(op)
-                case AtomicOp():
-                    self.meet_rows(op)
-                case _:
-                    pass
-        ResultStores(self).bind(stores)
-        if has_tensor_memory:
-            move_accumulators(self)
-            self.leave_tensor_memory()
-        if self.schedule.polynomials is not None:
-            share_exponentials(self.kernel, self.schedule.polynomials)
+
+    def _bind(self, op: Operation, stores: list[CopyOp]) -> None:
+        """Give an op its atom and layouts; results that leave together are added to `stores`."""
+        match op:
+            case GemmOp():
+                self._bind_gemm(op)
+            case MapOp():
+                self._meet_map(op)
+            case ReduceOp() | TransposeOp() if isinstance(op.source.type, FragmentType):
+                self._settle(op, op.result, made_of(op, op.source.type.bound))
+            case ExtractOp():
+                self._meet_columns(op)
+            case ScanOp() | SortOp() | TakeOp() | PutOp() | FetchOp():
+                self._meet_alike(op)
+            case LoadOp():
+                self._bind_load(op)
+            case CopyOp() if op.atom is None and _is_store(op):
+                stores.append(op)
+            case CopyOp() if op.atom is None:
+                self._bind_copy(op)
+            case AtomicOp() if self._leaves_by_tma(op) and reduces_by_tma(op):
+                stores.append(as_store(op))
+                self.insert(stores[-1], op)
+                erase(op)
+            case AtomicOp():
+                self.meet_rows(op)
+            case _:
+                pass
 
     def _leaves_by_tma(self, op: AtomicOp) -> bool:
         """Whether TMA is to add a tile, as results are stored, or where the trips of a loop that

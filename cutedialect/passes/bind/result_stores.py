@@ -242,25 +242,17 @@ class ResultStores:
         if len(shape) != 2 or any(space_of(op.destination) != "gmem" for op in ops):
             return False
         pieces = self._pieces(ops)
-        chunk = pieces.chunk
         stores = [_Store(op) for op in ops]
-        groups, along = self._groups(stores, chunk)
+        groups, along = self._groups(stores, pieces.chunk)
         for store in stores:
-            self._stage(store, chunk, groups, along)
-            destination = cute.memref_of(store.op.destination)
-            if store.described is None and (
-                reduction_of(store.op) is not None
-                or (
-                    not (store.is_reordered or store.tiled)
-                    and sector_efficiency(store.type, destination) < _MIN_SECTOR_EFFICIENCY
-                )
-            ):
+            self._stage(store, pieces.chunk, groups, along)
+            if not _goes_in_columns(store):
                 return False
         cut = sorted(pieces.cut, key=block_of(ops[0]).get_operation_index)
         loads = [op for op in cut if isinstance(op, cute.LoadOp)]
         for op in loads:
             self._prefetch(op, shape)
-        parts = [TileColumns(first, chunk, ops[-1], pieces.cut) for first in pieces.places]
+        parts = [TileColumns(first, pieces.chunk, ops[-1], pieces.cut) for first in pieces.places]
         for part, following in zip(parts, (*parts[1:], parts[-1]), strict=True):
             # What the next columns need is on its way while these are computed.
             for ahead in (part, following) if pieces.loads_ahead else (part,):
@@ -281,52 +273,64 @@ class ResultStores:
         line of all results (a small buffer leaves room for more stages of the operands), or less
         where the registers could not hold what is computed for them.
         """
-        shape = cute.shape_of(ops[0].source.type)
-        columns = shape[1]
+        columns = cute.shape_of(ops[0].source.type)[1]
         if self.binding.grid is not None:
             return self._vectors(ops, columns)
+        bits = min(cute.fragment_of(op.source).bits for op in ops)
+        aligned = all(map(self._is_aligned, ops))
+        chunk = self._most_at_once(ops, aligned)
+        kept = self._kept_elsewhere()
+        pieces = Pieces(columns, columns, set())
+        while all(can_part(op.source, chunk) for op in ops):
+            pieces = Pieces(columns, chunk, find_cut(ops, chunk) if chunk < columns else set())
+            if has_places(pieces, ops):
+                fits = self._have_registers(pieces, ops, kept, aligned)
+                pieces = replace(pieces, loads_ahead=fits)
+                if fits or chunk % 2 or chunk // 2 * bits < LEAST_LINE_BITS:
+                    break
+            chunk //= 2
+        return pieces
+
+    def _most_at_once(self, ops: Sequence[cute.CopyOp], aligned: bool) -> int:
+        """The columns that would be stored at once if registers did not matter."""
+        rows, columns = cute.shape_of(ops[0].source.type)
         bits = [cute.fragment_of(op.source).bits for op in ops]
-        bits_at_once = bits_of_results(self.results, shape) or bits
+        bits_at_once = bits_of_results(self.results, (rows, columns)) or bits
         # Where multiplies overlap, results leave once a tile, and lines would take much memory.
         divides = self.binding.schedule.overlaps_multiplies or not _may_overlap(ops)
         chunk = columns_at_once(columns, *bits_at_once, divides=divides)
-        aligned = all(map(self._is_aligned, ops))
-        if _leave_each_trip(ops) and shape[0] * columns * max(bits) <= _MOST_SUMS_BITS:
+        if _leave_each_trip(ops) and rows * columns * max(bits) <= _MOST_SUMS_BITS:
             chunk = columns
         elif aligned:
-            chunk = min(columns_of_part(op.destination.type) for op in ops)  # pyright: ignore[reportArgumentType]
+            chunk = min(columns_of_part(cute.memref_of(op.destination)) for op in ops)
         elif self.binding.schedule.epilogue == "smem" and chunk % WARP_SIZE == 0:
             # Addresses of more columns of what is reordered would take registers, and save none.
             chunk = WARP_SIZE
         while 2 * chunk <= columns and not all(can_part(op.source, chunk) for op in ops):
             # Warpgroups that share rows have none of so few.
             chunk *= 2
-        room = self._registers() - _OTHER_REGISTERS
-        kept = self._kept_elsewhere()
-        found = Pieces(columns, columns, set())
-        while all(can_part(op.source, chunk) for op in ops):
-            found = Pieces(columns, chunk, find_cut(ops, chunk) if chunk < columns else set())
-            if not has_places(found, ops):
-                chunk //= 2
-                continue
-            beside = self._way(ops[0]) != "tma"
-            # Where there is no map, threads store, each to addresses of its own.
-            maps = {op: why_no_map(op.destination.type) for op in ops if self._is_tensor()}  # pyright: ignore[reportArgumentType]
-            by_threads = [op for op, why in maps.items() if why]
-            taken = registers_of_pieces(found, ops, kept, beside or bool(by_threads))
-            taken += sum(2 * rows_of(op.source) for op in by_threads)
-            fits = taken <= room
-            types = [cute.memref_of(op.destination) for op in ops]
-            if aligned and all(takes_aligned_stores(type_, chunk) for type_ in types):
-                # All columns at once are converted before they are stored, beside what is loaded.
-                values = max(cute.fragment_of(op.source).values for op in ops)
-                taken = max(taken, values * (2 if _adds_tiles(ops) else 1))
-                fits = has_registers(self.binding.schedule, self.binding.threads, taken)
-            found = replace(found, loads_ahead=fits)
-            if fits or chunk % 2 or chunk // 2 * min(bits) < LEAST_LINE_BITS:
-                break
-            chunk //= 2
-        return found
+        return chunk
+
+    def _have_registers(
+        self, pieces: Pieces, ops: Sequence[cute.CopyOp], kept: set[SSAValue], aligned: bool
+    ) -> bool:
+        """Whether threads have registers for what is computed for some columns."""
+        types = [cute.memref_of(op.destination) for op in ops]
+        # Where there is no map, threads store, each to addresses of its own.
+        by_threads = [
+            op
+            for op, type_ in zip(ops, types, strict=True)
+            if self._is_tensor() and why_no_map(type_)
+        ]
+        beside = self._way(ops[0]) != "tma"
+        taken = registers_of_pieces(pieces, ops, kept, beside or bool(by_threads))
+        taken += sum(2 * rows_of(op.source) for op in by_threads)
+        if aligned and all(takes_aligned_stores(type_, pieces.chunk) for type_ in types):
+            # All columns at once are converted before they are stored, beside what is loaded.
+            values = max(cute.fragment_of(op.source).values for op in ops)
+            taken = max(taken, values * (2 if _adds_tiles(ops) else 1))
+            return has_registers(self.binding.schedule, self.binding.threads, taken)
+        return taken <= self._registers() - _OTHER_REGISTERS
 
     def _is_aligned(self, op: cute.CopyOp) -> bool:
         """Whether a tile is stored in aligned words: of accumulators in registers. Beside warps
@@ -385,14 +389,8 @@ class ResultStores:
         binding, op, source = self.binding, store.op, store.type
         destination = cute.memref_of(op.destination)
         contiguous = contiguous_mode(destination)
-        if self._is_aligned(op) and takes_aligned_stores(cute.memref_of(op.destination), chunk):
-            shared = groups if contiguous == 1 and along == 0 else 1
-            copy = aligned_copy(destination, (source.shape[0], chunk), binding.threads, shared)
-            store.tiled = cute.TiledCopyAttr(copy)
-            store.atom = AlignedStoreType.get(source.element, shared)
-            if binding.schedule.epilogue == "tma" and (why := why_no_map(destination)):
-                instead = "threads store aligned words of shared memory"
-                remark("cute-partition", op, f"TMA not taken for a store, {instead}: {why}")
+        if self._is_aligned(op) and takes_aligned_stores(destination, chunk):
+            self._align(store, chunk, groups if contiguous == 1 and along == 0 else 1)
             return
         if binding.schedule.epilogue == "smem" and contiguous == 1:
             store.is_reordered = True
@@ -423,6 +421,18 @@ class ResultStores:
         store.staged = binding.smem_buffer(source.element, staging, op, name)
         warps = GROUP_WARPS if groups > 1 else None
         store.atom = TmaStoreType.get(source.element, reduction_of(op), warps, along=along)
+
+    def _align(self, store: _Store, chunk: int, shared: int) -> None:
+        """Let threads store aligned words, of rows that so many warpgroups have to themselves."""
+        op, source, destination = store.op, store.type, cute.memref_of(store.op.destination)
+        part = (source.shape[0], chunk)
+        store.tiled = cute.TiledCopyAttr(
+            aligned_copy(destination, part, self.binding.threads, shared)
+        )
+        store.atom = AlignedStoreType.get(source.element, shared)
+        if self.binding.schedule.epilogue == "tma" and (why := why_no_map(destination)):
+            instead = "threads store aligned words of shared memory"
+            remark("cute-partition", op, f"TMA not taken for a store, {instead}: {why}")
 
     def _store_aligned(
         self, store: _Store, part: TileColumns, piece: SSAValue, to: cute.MemRefType
@@ -563,6 +573,18 @@ def _leave_each_trip(ops: Sequence[cute.CopyOp]) -> bool:
         and bool(loops)
         and any(isinstance(op, cute.GemmOp) for op in loops[0].body.block.ops)
     )
+
+
+def _goes_in_columns(store: _Store) -> bool:
+    """Whether columns are stored by TMA, or by threads that fill sectors and add to nothing."""
+    if store.described is not None:
+        return True
+    fills = store.is_reordered or store.tiled is not None
+    fills = fills or (
+        sector_efficiency(store.type, cute.memref_of(store.op.destination))
+        >= _MIN_SECTOR_EFFICIENCY
+    )
+    return reduction_of(store.op) is None and fills
 
 
 def _may_overlap(ops: Sequence[cute.CopyOp]) -> bool:

@@ -68,6 +68,9 @@ _UNNAMED = {ptx.ImmOp, ptx.YieldOp, ptx.RegArrayOp}
 _PAIR_CONVERSIONS = {f"cvt.rn.{each}.f32": f"cvt.rn.{each}x2.f32" for each in ("f16", "bf16")}
 _BYTE_CONVERSIONS = ("cvt.rn.satfinite.e4m3x2.f32", "cvt.rn.satfinite.e5m2x2.f32")
 _COMMUTATIVE = frozenset({"add", "mul.lo", "mul.wide", "and", "or", "xor", "min", "max"})
+# Second operands with which operations give the first one, and operations that give 0 with 0.
+_NEUTRAL = {"add": 0, "sub": 0, "or": 0, "xor": 0, "shl": 0, "shr": 0, "mul.lo": 1, "div": 1}
+_ANNIHILATED = frozenset({"mul.lo", "mul.wide", "and"})
 
 
 _origin = cache(StringAttr)
@@ -447,21 +450,24 @@ class ScalarBuilder:
         return parts[0] if len(parts) == 1 else self.pack(*parts)
 
     def _simplify(self, mnemonic: str, operands: Sequence[Scalar]) -> Scalar | None:
-        operation, type_, bits, signed = parse_mnemonic(mnemonic)
-        constants = [self.constant(each) for each in operands]
+        operation, type_, _, _ = parse_mnemonic(mnemonic)
+        constants = [self.constant(operand) for operand in operands]
         if type_ == "pred":
             return self._simplify_predicate(operation, operands, constants)
         if operation == "selp":
-            if constants[2] is not None:
-                return operands[0] if constants[2] else operands[1]
-            return operands[0] if operands[0] is operands[1] else None
+            return self._simplify_selection(operands, constants[2])
         if len(operands) != 2:
             return None
-        a, b = constants
-        if operation == "sub.rn" and b == 0 and math.copysign(1, b) > 0:
+        last = constants[1]
+        if operation == "sub.rn" and last == 0 and math.copysign(1, last) > 0:
             return operands[0]
-        if type_[0] not in "sub":
-            return None
+        return self._simplify_integers(mnemonic, operands, constants) if type_[0] in "sub" else None
+
+    def _simplify_integers(
+        self, mnemonic: str, operands: Sequence[Scalar], constants: Sequence[int | float | None]
+    ) -> Scalar | None:
+        operation, _, bits, signed = parse_mnemonic(mnemonic)
+        a, b = constants
         if a is not None and b is not None:
             return self._fold(operation, bits, signed, int(a), int(b))
         if a is not None and operation in _COMMUTATIVE:
@@ -473,6 +479,14 @@ class ScalarBuilder:
         if operation in ("div", "rem") and bits == 32 and self._divides_often(*operands):
             return self._divide_by_reciprocal(operation, *operands)
         return None
+
+    @staticmethod
+    def _simplify_selection(
+        operands: Sequence[Scalar], condition: int | float | None
+    ) -> Scalar | None:
+        if condition is not None:
+            return operands[0] if condition else operands[1]
+        return operands[0] if operands[0] is operands[1] else None
 
     def _divides_often(self, x: Scalar, divisor: Scalar) -> bool:
         """Whether a loop divides by what it does not change, both of them not negative."""
@@ -510,31 +524,37 @@ class ScalarBuilder:
 
     def _simplify_right(self, mnemonic: str, x: Scalar, c: int) -> Scalar | None:
         operation, type_, bits, _ = parse_mnemonic(mnemonic)
-        power = c.bit_length() - 1 if c > 0 and c & (c - 1) == 0 else None
-        if operation in ("add", "sub", "or", "xor", "shl", "shr") and c == 0:
+        if c == _NEUTRAL.get(operation) or (operation == "and" and wrap(c, bits, True) == -1):
             return x
+        if c == 0 and operation in _ANNIHILATED:
+            return 0
         if operation == "sub":
             return self.pure(f"add.{type_}", x, -c)
-        if operation == "add" and not isinstance(x, _NUMBERS):
-            inner = self.definition(x)
-            if inner[:1] == (mnemonic,):
-                more = self.constant(inner[2])
-                if more is not None:
-                    return self.pure(mnemonic, inner[1], wrap(int(more) + c, bits, True))
-        if operation in ("mul.lo", "mul.wide", "and") and c == 0:
-            return 0
-        if operation in ("mul.lo", "div") and c == 1:
-            return x
-        if operation == "mul.lo" and power is not None:
-            return self.pure(f"shl.b{bits}", x, power)
-        if operation == "and" and wrap(c, bits, True) == -1:
-            return x
-        unsigned = type_.startswith("u") or self.is_nonnegative(x)
-        if operation in ("div", "rem") and power is not None and unsigned:
-            if operation == "div":
-                return self.pure(f"shr.u{bits}", x, power)
-            return self.pure(f"and.b{bits}", x, c - 1)
+        if operation == "add":
+            return self._add_to_sum(mnemonic, x, c)
+        if c > 0 and c & (c - 1) == 0:
+            return self._by_power(mnemonic, x, c)
         return None
+
+    def _add_to_sum(self, mnemonic: str, x: Scalar, c: int) -> Scalar | None:
+        """A constant more than a sum that ends in one."""
+        inner = None if isinstance(x, _NUMBERS) else self.definition(x)
+        if not inner or inner[0] != mnemonic or (more := self.constant(inner[2])) is None:
+            return None
+        _, _, bits, _ = parse_mnemonic(mnemonic)
+        return self.pure(mnemonic, inner[1], wrap(int(more) + c, bits, True))
+
+    def _by_power(self, mnemonic: str, x: Scalar, c: int) -> Scalar | None:
+        """Products, quotients and rests by a power of two as shifts and masks."""
+        operation, type_, bits, _ = parse_mnemonic(mnemonic)
+        power = c.bit_length() - 1
+        if operation == "mul.lo":
+            return self.pure(f"shl.b{bits}", x, power)
+        if operation not in ("div", "rem") or not (type_[0] == "u" or self.is_nonnegative(x)):
+            return None
+        if operation == "div":
+            return self.pure(f"shr.u{bits}", x, power)
+        return self.pure(f"and.b{bits}", x, c - 1)
 
     def _simplify_predicate(
         self, operation: str, operands: Sequence[Scalar], constants: Sequence[int | float | None]
