@@ -38,6 +38,9 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.autotuned import autotuned as autotuned
     from cutedialect.frontend.dtypes import DType as DType
     from cutedialect.frontend.dtypes import bf16 as bf16
+    from cutedialect.frontend.dtypes import e2m1 as e2m1
+    from cutedialect.frontend.dtypes import e2m3 as e2m3
+    from cutedialect.frontend.dtypes import e3m2 as e3m2
     from cutedialect.frontend.dtypes import e4m3 as e4m3
     from cutedialect.frontend.dtypes import e5m2 as e5m2
     from cutedialect.frontend.dtypes import f16 as f16
@@ -52,6 +55,8 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.dtypes import u16 as u16
     from cutedialect.frontend.dtypes import u32 as u32
     from cutedialect.frontend.dtypes import u64 as u64
+    from cutedialect.frontend.dtypes import ue4m3 as ue4m3
+    from cutedialect.frontend.dtypes import ue8m0 as ue8m0
     from cutedialect.frontend.elementary import acos as acos
     from cutedialect.frontend.elementary import acosh as acosh
     from cutedialect.frontend.elementary import asin as asin
@@ -277,6 +282,9 @@ __all__ = [
     "cumprod",
     "cumsum",
     "dump",
+    "e2m1",
+    "e2m3",
+    "e3m2",
     "e4m3",
     "e5m2",
     "erf",
@@ -373,6 +381,8 @@ __all__ = [
     "u16",
     "u32",
     "u64",
+    "ue4m3",
+    "ue8m0",
     "var",
     "when",
     "where",
@@ -405,6 +415,9 @@ _PUBLIC = {
     "cutedialect.frontend.dtypes": (
         "DType",
         "bf16",
+        "e2m1",
+        "e2m3",
+        "e3m2",
         "e4m3",
         "e5m2",
         "f16",
@@ -419,6 +432,8 @@ _PUBLIC = {
         "u32",
         "u64",
         "u8",
+        "ue4m3",
+        "ue8m0",
     ),
     "cutedialect.frontend.functions": (
         "clamp",

@@ -22,6 +22,7 @@ INSTRUCTIONS = {
     "cvt.rn.f16x2.f32": "sm_80+",
     "cvt.rn.bf16.f32": "sm_80+",
     "cvt.rn.satfinite.e4m3x2.f32": "sm_89+",
+    "cvt.rn.satfinite.e2m3x2.f32": "sm_100f sm_110f sm_120f",
     "max.NaN.f32": "sm_80+",
     "max.f16": "sm_80+",
     "fma.rn.bf16": "sm_80+",

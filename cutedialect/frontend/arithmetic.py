@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import AnyFloat, IntegerAttr, IntegerType, Signedness
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, SSAValue
 
-from .dtypes import ALL, DType, f32, i32, i64
+from .dtypes import ALL, DType, e4m3, f32, i32, i64, ue4m3, ue8m0
 from .trace import current, error
 
 Number = int | float
@@ -145,6 +145,14 @@ def _held(value: Number, dtype: DType) -> float:
     else:
         is_finite = math.isfinite(number)
     facts = finfo(dtype.numpy)
+    if dtype in (ue4m3, ue8m0) and (number < 0 or math.copysign(1.0, number) < 0):
+        raise error(
+            f"expected a number that is not negative for a value of {dtype.name}, got {value!r}; "
+            "scales of other types than cute.ue8m0 and cute.ue4m3 have a sign",
+            code="CD-P4",
+        )
+    if dtype == ue8m0 and number <= float(facts.max):
+        return number
     with np.errstate(all="ignore"):
         rounded = np.float64(number).astype(dtype.numpy)
     if is_finite and not np.isfinite(rounded):
@@ -165,13 +173,23 @@ def _held(value: Number, dtype: DType) -> float:
 def convert_value(value: SSAValue, source: DType, target: DType) -> SSAValue:
     """Convert one value between element types.
 
-    Floats round to nearest even; to integers toward zero, clamped, NaN as PTX's cvt gives it.
-    Integers wrap. What is not 0 is true.
+    Floats round to nearest even, to ue8m0 up; to integers toward zero, clamped, NaN as PTX's cvt
+    gives it. Integers wrap. What is not 0 is true. What is negative is 0 in ue4m3.
     """
     if source == target:
         return value
     trace = current()
     to = target.ir
+    if target == ue4m3:
+        wide = convert_value(value, source, f32)
+        zero = literal(0, f32)
+        is_positive = binary_value("gt", wide, zero)
+        is_nan = binary_value("ne", wide, wide)
+        kept = binary_value("or", is_positive, is_nan)
+        wide = trace.insert(arith.SelectOp(kept, wide, zero)).results[0]
+        return convert_value(wide, f32, e4m3)
+    if source == ue4m3:
+        return convert_value(value, e4m3, target)
     if target.bits == 1:
         return binary_value("ne", value, literal(0, source))
     if source.kind == "f" and target.kind == "f":

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DType:
-    """An element type; `kind` is "f" (float), "i" (signed), "u" (unsigned) or "b" (bool)."""
+    """An element type; `kind` is "f" (float), "i" (signed), "u" (unsigned) or "b" (bool).
+
+    `bits` are those of an element in memory: floats of 4 and 6 bits take the low bits of a byte, as
+    ml_dtypes has them.
+    """
 
     name: str
     kind: str
@@ -32,7 +36,12 @@ class DType:
         special = {
             "bf16": ml_dtypes.bfloat16,
             "e4m3": ml_dtypes.float8_e4m3fn,
+            "ue4m3": ml_dtypes.float8_e4m3fn,
             "e5m2": ml_dtypes.float8_e5m2,
+            "e2m3": ml_dtypes.float6_e2m3fn,
+            "e3m2": ml_dtypes.float6_e3m2fn,
+            "e2m1": ml_dtypes.float4_e2m1fn,
+            "ue8m0": ml_dtypes.float8_e8m0fnu,
             "i1": np.bool_,
         }
         if self.name in special:
@@ -63,7 +72,12 @@ def _ir_type(name: str, kind: str, bits: int) -> Attribute:
         "f32": builtin.Float32Type,
         "f64": builtin.Float64Type,
         "e4m3": builtin.Float8E4M3FNType,
+        "ue4m3": builtin.Float8E4M3FNType,
         "e5m2": builtin.Float8E5M2Type,
+        "e2m3": builtin.Float6E2M3FNType,
+        "e3m2": builtin.Float6E3M2FNType,
+        "e2m1": builtin.Float4E2M1FNType,
+        "ue8m0": builtin.Float8E8M0FNUType,
     }
     if name in floats:
         return floats[name]()
@@ -78,6 +92,12 @@ f32: DType = DType("f32", "f", 32)
 f64: DType = DType("f64", "f", 64)
 e4m3: DType = DType("e4m3", "f", 8)
 e5m2: DType = DType("e5m2", "f", 8)
+e2m3: DType = DType("e2m3", "f", 8)
+e3m2: DType = DType("e3m2", "f", 8)
+e2m1: DType = DType("e2m1", "f", 8)
+# Types of scales: powers of two from 2^-127 to 2^127, and e4m3 without negative numbers.
+ue8m0: DType = DType("ue8m0", "f", 8)
+ue4m3: DType = DType("ue4m3", "f", 8)
 i8: DType = DType("i8", "i", 8)
 u8: DType = DType("u8", "u", 8)
 i16: DType = DType("i16", "i", 16)
@@ -88,7 +108,9 @@ i64: DType = DType("i64", "i", 64)
 u64: DType = DType("u64", "u", 64)
 i1: DType = DType("i1", "b", 1)
 
-ALL = (f16, bf16, f32, f64, e4m3, e5m2, i8, u8, i16, u16, i32, u32, i64, u64, i1)
+NARROW = (e2m3, e3m2, e2m1, ue8m0)
+# An IR type is the first of these: the one of ue4m3 is e4m3's.
+ALL = (f16, bf16, f32, f64, e4m3, e5m2, *NARROW, ue4m3, i8, u8, i16, u16, i32, u32, i64, u64, i1)
 _BY_NAME = {dtype.name: dtype for dtype in ALL}
 _NUMPY_NAMES = {
     "float16": f16,
@@ -97,6 +119,10 @@ _NUMPY_NAMES = {
     "float64": f64,
     "float8_e4m3fn": e4m3,
     "float8_e5m2": e5m2,
+    "float6_e2m3fn": e2m3,
+    "float6_e3m2fn": e3m2,
+    "float4_e2m1fn": e2m1,
+    "float8_e8m0fnu": ue8m0,
     "int8": i8,
     "uint8": u8,
     "int16": i16,

@@ -399,11 +399,14 @@ class Tile(Hinted, Operators["Tile"]):
         """Convert the elements.
 
         Floats round to nearest even, and to 8 bits they saturate: what is larger than the type
-        holds, infinity too, becomes its largest number (448 of e4m3, 57,344 of e5m2), and NaN stays
-        (PTX ISA, `cvt.rn.satfinite`, which has no other form). To integers they go toward zero and
-        are clamped, where NaN gives 0 (the lowest number from f64 and to i64). Integers wrap. To
-        i1, what is not 0 is true. The result
-        is a value: later changes of a tile made by `cute.zeros` or `cute.full` leave it alone.
+        holds, infinity too, becomes its largest number (448 of e4m3, 57,344 of e5m2, 28 of e3m2,
+        7.5 of e2m3, 6 of e2m1), and NaN stays (PTX ISA, `cvt.rn.satfinite`, which has no other
+        form), or is the largest number of 6 and 4 bits, which have none. To ue8m0 the sign is
+        dropped and the number becomes the least power of two that is no smaller
+        (`cvt.rp.satfinite`); to ue4m3, which is e4m3 of scales, negative numbers become 0. To
+        integers floats go toward zero and are clamped, where NaN gives 0 (the lowest number from
+        f64 and to i64). Integers wrap. To i1, what is not 0 is true. The result is a value: later
+        changes of a tile made by `cute.zeros` or `cute.full` leave it alone.
         """
         target = as_dtype(dtype)
         if target == self.dtype and not self.mutable:

@@ -12,8 +12,12 @@ import numpy as np
 from xdsl.dialects.builtin import (
     AnyFloat,
     BFloat16Type,
+    Float4E2M1FNType,
+    Float6E2M3FNType,
+    Float6E3M2FNType,
     Float8E4M3FNType,
     Float8E5M2Type,
+    Float8E8M0FNUType,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -26,15 +30,27 @@ from xdsl.ir import Attribute
 _FLOATS: dict[type[Attribute], Any] = {
     Float8E4M3FNType: ml_dtypes.float8_e4m3fn,
     Float8E5M2Type: ml_dtypes.float8_e5m2,
+    Float6E2M3FNType: ml_dtypes.float6_e2m3fn,
+    Float6E3M2FNType: ml_dtypes.float6_e3m2fn,
+    Float4E2M1FNType: ml_dtypes.float4_e2m1fn,
+    Float8E8M0FNUType: ml_dtypes.float8_e8m0fnu,
     Float16Type: np.float16,
     BFloat16Type: ml_dtypes.bfloat16,
     Float32Type: np.float32,
     Float64Type: np.float64,
 }
 _EIGHT_BITS = (np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2))
+# They have no NaN, which becomes the largest number.
+_WITHOUT_NAN = tuple(
+    np.dtype(each)
+    for each in (ml_dtypes.float6_e2m3fn, ml_dtypes.float6_e3m2fn, ml_dtypes.float4_e2m1fn)
+)
+_POWERS = np.dtype(ml_dtypes.float8_e8m0fnu)
 _AT_A_TIME = 1 << 14
 # A pattern that no program expects, for integers that nobody wrote.
 _GARBAGE = 0x5A
+# Bits of 2^-127 in f32.
+_LEAST_POWER = 0x400000
 
 
 def dtype_of(type_: Attribute) -> np.dtype[Any]:
@@ -116,12 +132,26 @@ def to_float(values: Any, dtype: np.dtype[Any]) -> Any:
     (`cvt.rn.satfinite`, PTX ISA 9.7.9.21).
     """
     values = np.asarray(values)
-    if dtype in _EIGHT_BITS:
+    if dtype == _POWERS:
+        return _to_power(values)
+    if dtype in _EIGHT_BITS or dtype in _WITHOUT_NAN:
         most = np.float32(ml_dtypes.finfo(dtype).max)
         values = np.clip(values.astype(np.float32), -most, most)
+        if dtype in _WITHOUT_NAN:
+            values = np.where(np.isnan(values), most, values)
     elif dtype.itemsize == 2 and values.dtype.kind in "iu":
         values = values.astype(np.float32)
     return values.astype(dtype)
+
+
+def _to_power(values: np.ndarray) -> Any:
+    """The least power of two that is no smaller than the magnitude, from 2^-127 to 2^127
+    (`cvt.rp.satfinite.ue8m0x2`); NaN stays.
+    """
+    magnitude = np.abs(values.astype(np.float32)).view(np.uint32).astype(np.int64)
+    power = np.where(magnitude <= _LEAST_POWER, 0, (magnitude + 0x7FFFFF) >> 23)
+    is_nan = magnitude > 0x7F800000
+    return np.where(is_nan, 0xFF, np.minimum(power, 0xFE)).astype(np.uint8).view(_POWERS)
 
 
 def to_integer(values: Any, dtype: np.dtype[Any]) -> Any:

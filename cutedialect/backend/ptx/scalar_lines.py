@@ -29,7 +29,9 @@ from .body import MOVES, TYPED_ZERO, Body, class_of, literal, mask
 
 # Families of one operand and byte permutes get registers: a constant there is a fold not made.
 _REGISTERS_ONLY = ("cvt", "popc", "clz", "abs", "neg", "not", "prmt")
-_HALF_TYPES = frozenset({"f16", "bf16", "f16x2", "bf16x2", "e4m3x2", "e5m2x2"})
+_HALF_TYPES = frozenset(
+    {"f16", "bf16", "f16x2", "bf16x2", "e4m3x2", "e5m2x2", "e2m3x2", "e3m2x2", "ue8m0x2"}
+)
 
 
 class ScalarLine:

@@ -53,6 +53,7 @@ SIZE_OF_TYPE = {
     POINTER: 8, TABLE: 8, TENSOR_MAP: 128, "i1": 1, "i8": 1, "ui8": 1, "i16": 2, "ui16": 2,
     "i32": 4, "ui32": 4, "i64": 8, "ui64": 8,
     "index": 8, "f16": 2, "bf16": 2, "f32": 4, "tf32": 4, "f64": 8, "f8E4M3FN": 1, "f8E5M2": 1,
+    "f8E8M0FNU": 1, "f6E2M3FN": 1, "f6E3M2FN": 1, "f4E2M1FN": 1,
 }  # fmt: skip
 
 

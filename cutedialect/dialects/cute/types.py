@@ -9,7 +9,13 @@ from __future__ import annotations
 from functools import cache, lru_cache
 from typing import Any
 
-from xdsl.dialects.builtin import AnyFloat, IntegerType
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    Float4E2M1FNType,
+    Float6E2M3FNType,
+    Float6E3M2FNType,
+    IntegerType,
+)
 from xdsl.ir import Attribute, Data, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -39,9 +45,11 @@ def memref_of(value: SSAValue) -> MemRefType:
 
 
 def element_bits(element: Attribute) -> int:
-    """Width in bits of an element type."""
+    """Width in bits of an element in memory: floats of 4 and 6 bits are in the low bits of a byte."""
     if not _has_width(type(element)):
         raise VerifyException(f"expected an integer or float element type, got {element}")
+    if isinstance(element, Float4E2M1FNType | Float6E2M3FNType | Float6E3M2FNType):
+        return 8
     return element.bitwidth  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 
 

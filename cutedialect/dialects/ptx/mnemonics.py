@@ -23,6 +23,9 @@ _CLASS_OF_TYPE = {
     "f32x2": "b64",
     "e4m3x2": "b16",
     "e5m2x2": "b16",
+    "e2m3x2": "b16",
+    "e3m2x2": "b16",
+    "ue8m0x2": "b16",
 } | {
     f"{kind}{bits}": {8: "b16", 16: "b16", 32: "b32", 64: "b64"}[bits]
     for kind in "bus"
@@ -31,7 +34,7 @@ _CLASS_OF_TYPE = {
 
 # Classes that an operand of a type may have when they are more than the class of that type.
 _ALSO = {"f32": ("b32",), "f64": ("b64",), "b32": ("f32",), "b64": ("f64",), "tf32": ("f32",)}
-_PACKED = ("f16x2", "bf16x2", "e4m3x2", "e5m2x2")
+_PACKED = ("f16x2", "bf16x2", "e4m3x2", "e5m2x2", "e2m3x2", "e3m2x2", "ue8m0x2")
 _WIDER = {"b16": ("b32", "b64"), "b32": ("b64",)}
 
 # Families whose operands all have the instruction's type, by number of operands.

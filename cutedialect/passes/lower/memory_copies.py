@@ -165,7 +165,7 @@ def _widened(context: Context, names: tuple[str, str], args: list[SSAValue]) -> 
     """The four elements of a register as two registers."""
     builder, (source, target) = context.builder, names
     halves = builder.unpack(args[0])
-    if target == "f16" and converts_bytes(builder):
+    if target == "f16" and converts_bytes(builder, source):
         return [builder.pure(f"cvt.rn.f16x2.{source}x2", half) for half in halves]
     result: list[Scalar] = []
     for half in halves:

@@ -1,8 +1,8 @@
-"""Floats of 8 and 16 bits: constants, and conversions from and to f32, in which all is computed for
+"""Floats of 4 to 16 bits: constants, and conversions from and to f32, in which all is computed for
 which PTX has no instruction.
 
-An element is in a 16-bit register; the high byte of one of 8 bits says nothing. Tensor cores
-multiply those of 8 bits; everything else is computed in f32.
+An element is in a 16-bit register; the high byte of one of 8 bits and less says nothing. Tensor
+cores multiply those of 8 bits; everything else is computed in f32.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ _NAN = 0x7FFFFFFF
 
 class Format(NamedTuple):
     """All bits, those of the mantissa, the exponent's bias; the bits of what too large a number
-    becomes, of infinity (None: all that lies beyond is NaN) and of NaN.
+    becomes, of infinity (None: all that lies beyond is NaN) and of what NaN becomes: the largest
+    number where there is none.
     """
 
     bits: int
@@ -35,7 +36,16 @@ FORMATS = {
     "bf16": Format(16, 7, 127, 0x7F80, 0x7F80, 0x7FC0),
     "e4m3": Format(8, 3, 7, 0x7E, None, 0x7F),
     "e5m2": Format(8, 2, 15, 0x7B, 0x7C, 0x7E),
+    "e2m3": Format(6, 3, 1, 0x1F, None, 0x1F),
+    "e3m2": Format(6, 2, 3, 0x1F, None, 0x1F),
+    "e2m1": Format(4, 1, 1, 0x7, None, 0x7),
+    # No sign, no mantissa, and 2^-127 in the place of 0: `_encode_power`.
+    "ue8m0": Format(8, 0, 127, 0xFE, None, 0xFF),
 }
+_BYTE = 8
+_MANTISSA_F32, _BIAS_F32 = 23, 127
+_EXPONENT_F32 = 0x7F800000
+_LEAST_POWER = 0x400000
 
 
 def encode(value: float, name: str) -> int:
@@ -47,16 +57,29 @@ def encode(value: float, name: str) -> int:
     ('0x7bff', '0x7f80')
     """
     form = FORMATS[name]
+    if name == "ue8m0":
+        return _encode_power(value)
     sign = 1 << form.bits - 1 if math.copysign(1.0, value) < 0 else 0
     magnitude, least = abs(value), 1 - form.bias
     if math.isnan(value):
-        return form.nan | sign
+        return form.nan if form.nan == form.most else form.nan | sign
     if math.isinf(value):
         return form.most | sign
     exponent = max(math.frexp(magnitude)[1] - 1, least) if magnitude else least
     # Rounding may carry into the next binade, which the sum below takes as well.
     steps = round(math.ldexp(magnitude, form.mantissa - exponent))
     return min(steps + (exponent - least << form.mantissa), form.most) | sign
+
+
+def _encode_power(value: float) -> int:
+    """The exponent of the least power of two that is no smaller than a number's magnitude."""
+    form = FORMATS["ue8m0"]
+    if math.isnan(value):
+        return form.nan
+    if math.isinf(value):
+        return form.most
+    fraction, exponent = math.frexp(abs(value)) if value else (0.5, -form.bias)
+    return min(max(exponent - (fraction == 0.5) + form.bias, 0), form.most)
 
 
 def decode(bits: int, name: str) -> float:
@@ -66,6 +89,9 @@ def decode(bits: int, name: str) -> float:
     (1.0, 57344.0, -1.0, 1.0)
     """
     form = FORMATS[name]
+    if name == "ue8m0":
+        power = bits & form.nan
+        return math.nan if power == form.nan else math.ldexp(1.0, power - form.bias)
     sign_bit = 1 << form.bits - 1
     sign, bits = (-1.0 if bits & sign_bit else 1.0), bits & sign_bit - 1
     if bits == form.infinity:
@@ -78,9 +104,12 @@ def decode(bits: int, name: str) -> float:
     return sign * math.ldexp(steps, max(exponent, 1) - form.bias - form.mantissa)
 
 
-def converts_bytes(builder: ScalarBuilder) -> bool:
-    """Whether the target converts 8-bit floats (PTX ISA 9.7.9.22)."""
-    return builder.has("cvt.rn.satfinite.e4m3x2.f32")
+def converts_bytes(builder: ScalarBuilder, name: str) -> bool:
+    """Whether the target converts two floats of a type, in the bytes of a register, from and to
+    wider ones (PTX ISA 9.7.9.22). Of e2m1 two are in one byte there.
+    """
+    of_eight = "e4m3" if name in ("e4m3", "e5m2") else "e2m3"
+    return name != "e2m1" and builder.has(f"cvt.rn.satfinite.{of_eight}x2.f32")
 
 
 def to_f32(builder: ScalarBuilder, value: Scalar, name: str) -> Scalar:
@@ -94,7 +123,10 @@ def to_f32(builder: ScalarBuilder, value: Scalar, name: str) -> Scalar:
     if name == "bf16":
         # sm_80 has no cvt.f32.bf16: the bits are the upper half of an f32.
         return builder.pack(0, value, cls="f32")
-    return (_byte_to_f32 if converts_bytes(builder) else _bits_to_f32)(builder, value, name)
+    if name == "ue8m0":
+        return _power_to_f32(builder, value)
+    convert = _byte_to_f32 if converts_bytes(builder, name) else _bits_to_f32
+    return convert(builder, value, name)
 
 
 def _byte_to_f32(builder: ScalarBuilder, value: SSAValue, name: str) -> Scalar:
@@ -109,23 +141,37 @@ def _byte_to_f32(builder: ScalarBuilder, value: SSAValue, name: str) -> Scalar:
 
 
 def _bits_to_f32(builder: ScalarBuilder, value: SSAValue, name: str) -> Scalar:
-    """An 8-bit float for targets without conversions of them."""
+    """A float of 8 bits or less for targets without conversions of them."""
+    form = FORMATS[name]
     if name == "e5m2":
         # The upper half of an f16.
         return builder.pure("cvt.f32.f16", builder.pure("shl.b16", value, 8))
     bits = builder.pure("cvt.u32.u16", value)
-    magnitude = builder.pure("and.b32", bits, 0x7F)
+    magnitude = builder.pure("and.b32", bits, (1 << form.bits - 1) - 1)
     # With the exponent's bias of f32, subnormal numbers included.
-    scaled = builder.pure("mov.f32", builder.pure("shl.b32", magnitude, 20))
-    number = builder.pure("mul.f32", scaled, 2.0**120)
-    is_nan = builder.equal(magnitude, FORMATS[name].nan)
-    plain = builder.pure("selp.b32", _NAN, builder.pure("mov.b32", number), is_nan)
-    sign = builder.pure("shl.b32", builder.pure("and.b32", bits, 0x80), 24)
+    shifted = builder.pure("shl.b32", magnitude, _MANTISSA_F32 - form.mantissa)
+    scaled = builder.pure("mov.f32", shifted)
+    number = builder.pure("mul.f32", scaled, 2.0 ** (_BIAS_F32 - form.bias))
+    plain = builder.pure("mov.b32", number)
+    if form.nan != form.most:
+        plain = builder.pure("selp.b32", _NAN, plain, builder.equal(magnitude, form.nan))
+    sign = builder.pure("and.b32", bits, 1 << form.bits - 1)
+    sign = builder.pure("shl.b32", sign, 32 - form.bits)
     return builder.pure("mov.f32", builder.pure("or.b32", plain, sign))
 
 
+def _power_to_f32(builder: ScalarBuilder, value: SSAValue) -> Scalar:
+    """2^(n - 127), of which the least is a subnormal number and 255 is NaN."""
+    power = builder.pure("and.b32", builder.pure("cvt.u32.u16", value), 0xFF)
+    normal = builder.pure("shl.b32", power, _MANTISSA_F32)
+    bits = builder.pure("max.u32", normal, _LEAST_POWER)
+    is_nan = builder.equal(power, FORMATS["ue8m0"].nan)
+    return builder.pure("mov.f32", builder.pure("selp.b32", _NAN, bits, is_nan))
+
+
 def from_f32(builder: ScalarBuilder, value: Scalar, name: str) -> Scalar:
-    """f32 rounded to the nearest narrow float, ties to even; other types leave it as it is.
+    """f32 rounded to the nearest narrow float, ties to even, and to ue8m0 to the least power of two
+    that is no smaller; other types leave it as it is.
 
     `ScalarBuilder.pack_bytes` makes one conversion of two to 8 bits, which saturate.
     """
@@ -133,14 +179,50 @@ def from_f32(builder: ScalarBuilder, value: Scalar, name: str) -> Scalar:
         return value
     if not isinstance(value, SSAValue):
         return encode(float(value), name)
-    if FORMATS[name].bits == 8:
-        if not converts_bytes(builder):
-            got = "" if builder.chip is None else builder.chip.name
-            raise ValueError(f"expected sm_89 or newer for conversions of {name}, got {got}")
-        return builder.pure(f"cvt.rn.satfinite.{name}x2.f32", 0.0, value)
+    if FORMATS[name].bits <= _BYTE:
+        if converts_bytes(builder, name):
+            mode = "rp" if name == "ue8m0" else "rn"
+            return builder.pure(f"cvt.{mode}.satfinite.{name}x2.f32", 0.0, value)
+        return (_power_of if name == "ue8m0" else _byte_of)(builder, value, name)
     if name == "bf16" and not builder.has("cvt.rn.bf16.f32"):
         return _rounded_by_bits(builder, value)
     return builder.pure(f"cvt.rn.{name}.f32", value)
+
+
+def _byte_of(builder: ScalarBuilder, value: SSAValue, name: str) -> Scalar:
+    """f32 to the nearest float of a byte, where no instruction does it. The sum with
+    2^(e + 23 - m), where e is the number's exponent and m the bits of the mantissa, rounds it to m
+    bits, and a product moves the exponent's bits and those of the mantissa to the lowest of f32.
+    """
+    form = FORMATS[name]
+    magnitude = builder.pure("min.f32", builder.pure("abs.f32", value), decode(form.most, name))
+    exponent = builder.pure("and.b32", builder.pure("mov.b32", magnitude), _EXPONENT_F32)
+    least = 1 - form.bias + _BIAS_F32 << _MANTISSA_F32
+    step = builder.pure("max.u32", exponent, least)
+    unit = builder.add(step, _MANTISSA_F32 - form.mantissa << _MANTISSA_F32)
+    anchor = builder.pure("mov.f32", unit)
+    rounded = builder.pure("sub.f32", builder.pure("add.f32", magnitude, anchor), anchor)
+    scaled = builder.pure("mul.f32", rounded, 2.0 ** (form.bias - _BIAS_F32))
+    shift = _MANTISSA_F32 - form.mantissa
+    low = builder.pure("shr.u32", builder.pure("mov.b32", scaled), shift)
+    sign = builder.pure("shr.u32", builder.pure("mov.b32", value), 32 - form.bits)
+    sign = builder.pure("and.b32", sign, 1 << form.bits - 1)
+    is_nan = builder.pure("setp.nan.f32", value, value)
+    # All bits below the sign, as `cvt` has it; the largest number where there is no NaN.
+    nan = (1 << form.bits - 1) - 1
+    bits = builder.pure("selp.b32", nan, builder.pure("or.b32", low, sign), is_nan)
+    return builder.pure("cvt.u16.u32", bits)
+
+
+def _power_of(builder: ScalarBuilder, value: SSAValue, name: str) -> Scalar:
+    """f32 to ue8m0: the exponent, and one more where a bit of the mantissa is set."""
+    form = FORMATS[name]
+    bits = builder.pure("and.b32", builder.pure("mov.b32", value), 0x7FFFFFFF)
+    up = builder.pure("shr.u32", builder.add(bits, (1 << _MANTISSA_F32) - 1), _MANTISSA_F32)
+    power = builder.pure("min.u32", up, form.most)
+    power = builder.pure("selp.b32", 0, power, builder.pure("setp.le.u32", bits, _LEAST_POWER))
+    is_nan = builder.pure("setp.gt.u32", bits, _EXPONENT_F32)
+    return builder.pure("cvt.u16.u32", builder.pure("selp.b32", form.nan, power, is_nan))
 
 
 def _rounded_by_bits(builder: ScalarBuilder, value: Scalar) -> Scalar:

@@ -24,7 +24,9 @@ Scalar = SSAValue | int | float
 """A register, or a constant (a Python number; `True` and `False` for predicates)."""
 
 _NUMBERS = (int, float)
-_BITS = {"pred": 1, "f16x2": 32, "bf16x2": 32, "f32x2": 64, "e4m3x2": 16, "e5m2x2": 16}
+_BITS = {"pred": 1, "f16x2": 32, "bf16x2": 32, "f32x2": 64} | dict.fromkeys(
+    ("e4m3x2", "e5m2x2", "e2m3x2", "e3m2x2", "ue8m0x2"), 16
+)
 
 
 @lru_cache(maxsize=512)
@@ -66,7 +68,10 @@ _COMPARES = {name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", 
 # Ops that print nothing of their own.
 _UNNAMED = {ptx.ImmOp, ptx.YieldOp, ptx.RegArrayOp}
 _PAIR_CONVERSIONS = {f"cvt.rn.{each}.f32": f"cvt.rn.{each}x2.f32" for each in ("f16", "bf16")}
-_BYTE_CONVERSIONS = ("cvt.rn.satfinite.e4m3x2.f32", "cvt.rn.satfinite.e5m2x2.f32")
+_BYTE_CONVERSIONS = (
+    *(f"cvt.rn.satfinite.{name}x2.f32" for name in ("e4m3", "e5m2", "e2m3", "e3m2")),
+    "cvt.rp.satfinite.ue8m0x2.f32",
+)
 _COMMUTATIVE = frozenset({"add", "mul.lo", "mul.wide", "and", "or", "xor", "min", "max"})
 # Second operands with which operations give the first one, and operations that give 0 with 0.
 _NEUTRAL = {"add": 0, "sub": 0, "or": 0, "xor": 0, "shl": 0, "shr": 0, "mul.lo": 1, "div": 1}

@@ -207,6 +207,8 @@ def _packed(
     ins: Instruction, machine: Machine, target: ScalarType, source: ScalarType,
     mode: str | None, saturate: bool, relu: bool,
 ) -> Step:  # fmt: skip
+    if target.name == "ue8m0x2" and mode in ("rz", "rp") and not relu:
+        return _powers(ins, machine, source, mode, saturate)
     if mode not in ("rn", "rz"):
         raise ins.unsupported("expected .rn or .rz")
 
@@ -251,6 +253,17 @@ def _packed(
             d, a = ins.operands
             return machine.pure(ins, [(d, TYPES["b16"])], [(a, TYPES["b32"])], shrink)
     source_base = source.name[:-2]
+    if (target.name, source.name, mode) == ("bf16x2", "ue8m0x2", "rn") and not relu:
+        ins.expect(2)
+
+        def raise_to(a: Array) -> Array:
+            power = np.ascontiguousarray(a).view(np.uint8).astype(np.uint16)
+            bits = where(power == 0, np.uint16(0x40), power << np.uint16(7))
+            return where(power == 0xFF, NAN16, bits).astype(np.uint16).view(np.uint32)
+
+        return machine.pure(
+            ins, [(ins.operands[0], TYPES["b32"])], [(ins.operands[1], TYPES["b16"])], raise_to
+        )
     if target.name in ("f16x2", "bf16x2") and source_base in ("e4m3", "e5m2", "e2m3", "e3m2"):
         ins.expect(2)
         half = TYPES[base]
@@ -266,6 +279,48 @@ def _packed(
         operands: list[tuple[Operand, ScalarType]] = [(ins.operands[1], TYPES["b16"])]
         return machine.pure(ins, [(ins.operands[0], TYPES["b32"])], operands, grow)
     raise ins.unsupported(f".{target.name}.{source.name}")
+
+
+_INFINITY = 0x7F800000
+# Of f32, the bits of 2^-127, the number of the exponent 0.
+_LEAST_POWER = 0x400000
+
+
+def _power(values: Array, mode: str, saturate: bool) -> Array:
+    """Exponents of f32 magnitudes, the bits that they do not hold dropped or rounded up; 255 is
+    NaN, which infinity is too where it does not saturate.
+    """
+    bits = values.astype(np.float32).view(np.uint32).astype(np.int64) & 0x7FFFFFFF
+    up = where(bits <= _LEAST_POWER, 0, bits + 0x7FFFFF >> 23)
+    power = up if mode == "rp" else bits >> 23
+    power = np.minimum(power, 0xFE if saturate else 0xFF)
+    return where(bits > _INFINITY, 0xFF, power).astype(np.uint16)
+
+
+def _powers(
+    ins: Instruction, machine: Machine, source: ScalarType, mode: str, saturate: bool
+) -> Step:
+    """`cvt.{rz|rp}.ue8m0x2` of two f32, or of a register of two bf16."""
+    d, *operands = ins.operands
+    if source.name == "f32":
+        ins.expect(3)
+
+        def pack(a: Array, b: Array) -> Array:
+            high, low = (_power(x, mode, saturate) for x in (a, b))
+            return high << np.uint16(8) | low
+
+        given = [(operand, source) for operand in operands]
+        return machine.pure(ins, [(d, TYPES["b16"])], given, pack)
+    if source.name != "bf16x2":
+        raise ins.unsupported(f".ue8m0x2.{source.name}")
+    ins.expect(2)
+
+    def shrink(a: Array) -> Array:
+        values = np.ascontiguousarray(a).view(TYPES["bf16"].dtype)
+        powers = _power(values, mode, saturate).reshape(-1, 2)
+        return powers[:, 1] << np.uint16(8) | powers[:, 0]
+
+    return machine.pure(ins, [(d, TYPES["b16"])], [(operands[0], TYPES["b32"])], shrink)
 
 
 @instruction("cvt.pack")

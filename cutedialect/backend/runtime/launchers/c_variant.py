@@ -15,7 +15,8 @@ from cutedialect.backend.runtime.expressions import in_c
 BYTES = {
     "bool": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "uint8": 1, "uint16": 2,
     "uint32": 4, "uint64": 8, "float8_e4m3fn": 1, "float8_e5m2": 1, "float16": 2, "bfloat16": 2,
-    "float32": 4, "float64": 8,
+    "float32": 4, "float64": 8, "float8_e8m0fnu": 1, "float6_e2m3fn": 1, "float6_e3m2fn": 1,
+    "float4_e2m1fn": 1,
 }  # fmt: skip
 # Type of a number to that of its field in C.
 SCALARS = {

@@ -45,7 +45,8 @@ typedef struct cute_error {
 typedef enum cute_dtype {
   CUTE_BOOL, CUTE_INT8, CUTE_INT16, CUTE_INT32, CUTE_INT64,
   CUTE_UINT8, CUTE_UINT16, CUTE_UINT32, CUTE_UINT64,
-  CUTE_FLOAT8_E4M3FN, CUTE_FLOAT8_E5M2, CUTE_FLOAT16, CUTE_BFLOAT16, CUTE_FLOAT32, CUTE_FLOAT64
+  CUTE_FLOAT8_E4M3FN, CUTE_FLOAT8_E5M2, CUTE_FLOAT16, CUTE_BFLOAT16, CUTE_FLOAT32, CUTE_FLOAT64,
+  CUTE_FLOAT8_E8M0FNU, CUTE_FLOAT6_E2M3FN, CUTE_FLOAT6_E3M2FN, CUTE_FLOAT4_E2M1FN
 } cute_dtype;
 
 /* Memory of the device; strides in elements. */
@@ -81,7 +82,8 @@ typedef struct cute_maps {
 static CUTE_UNUSED const char *cute_dtype_name(cute_dtype dtype) {
   static const char *const names[] = {
       "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-      "float8_e4m3fn", "float8_e5m2", "float16", "bfloat16", "float32", "float64"};
+      "float8_e4m3fn", "float8_e5m2", "float16", "bfloat16", "float32", "float64",
+      "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"};
   return (unsigned)dtype < sizeof names / sizeof names[0] ? names[dtype] : "an unknown type";
 }
 
