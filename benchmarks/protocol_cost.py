@@ -55,6 +55,7 @@ def measured(case: Case, arch: str, repeat: int) -> dict[str, Any]:
             spent[0] += time.process_time() - began
         says.update(finding.text() for finding in verdict.findings)
         says.update(f"no case enters {op.name}" for op in verdict.missed)
+        says.update(f"undecided: no end of {op.name} ({case})" for op, case in verdict.unended)
         return verdict
 
     best, least, digest = float("inf"), float("inf"), ""
@@ -118,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for case, arch in kernels:
         try:
             row = measured(case, arch, options.repeat)
-        except CompileError as error:
+        except (CompileError, ValueError) as error:
             print(f"{case.name} on {arch}: not compiled: {str(error).splitlines()[0]}")
             continue
         rows.append(row)

@@ -73,11 +73,15 @@ def verdict(module: ModuleOp) -> tuple[str, str]:
     for kernel in module.ops:
         if isinstance(kernel, cute.KernelOp):
             try:
-                findings = verdict_of(kernel).findings
+                of_kernel = verdict_of(kernel)
             except Undecided as undecided:
                 return "undecided", str(undecided)
-            if findings:
-                return "found", f"{findings[0].op.name}: {findings[0].text()}"
+            if of_kernel.findings:
+                first = of_kernel.findings[0]
+                return "found", f"{first.op.name}: {first.text()}"
+            if of_kernel.unended:
+                loop, case = of_kernel.unended[0]
+                return "undecided", f"{loop.name} with {case} is not run to its end"
     return "proved", ""
 
 

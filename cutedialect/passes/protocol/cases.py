@@ -7,6 +7,7 @@ that what belongs together in the program does in the case.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import lcm
 from typing import Any, NamedTuple
 
 from xdsl.ir import Operation
@@ -27,6 +28,8 @@ _MOST_TRIPS, _MOST_TRIPS_THAT_HOLD = 400, 40
 # Steps of a team after which a case is not run to its end: of the usual ones, and of those for
 # bodies that these have not entered.
 _MOST_STEPS, _MOST_STEPS_FURTHER = 20_000, 2_000
+# Trips of a loop, beside what is left of a period of all rings, of a case that is run shortened.
+_FEW_TRIPS = 12
 # More than several tiles have elements, and more than two; and tiles that are more than the first.
 _LARGE_NUMBERS, _MANY_TILES = (1000, 300), 13
 # Cases of which a condition is another one, so that a team enters a body from which it kept it.
@@ -61,6 +64,12 @@ class _Runs:
         self.skeleton = skeleton
         self.count = 0
         self.found: list[Finding] = []
+        # The loop in which a case was not run to its end, and the case, where nothing else shows
+        # that its waits end.
+        self.unended: list[tuple[Operation, str]] = []
+        # Trips after which all rings are where they were, their barriers in the same phase, and
+        # what else comes round too.
+        self._period = 2 * lcm(*(ring.stages for ring in skeleton.rings), *skeleton.rests)
         self._ran: list[_Ran] = []
         # The stages of rings that move on in some work items, and those that came round.
         self.rounds = {at: skeleton.rings[at].stages for at in skeleton.some_item_rings}
@@ -125,7 +134,11 @@ class _Runs:
             cases = self._shut.setdefault(body, [])
             if body in self.skeleton.bodies and len(cases) < _MOST_SHUT:
                 cases.append((name, inputs, term))
-        key = hash(sketch.ways), sketch.is_whole
+        short = case._replace(most_trips=_FEW_TRIPS, most_steps=_MOST_STEPS, period=self._period)
+        ways = sketch.ways
+        if not sketch.is_whole:
+            ways += walks_of(self.skeleton, short, is_sketch=True).ways
+        key = hash(ways), sketch.is_whole
         is_new = any(body not in self._entered for body in sketch.entered)
         if key not in self._went and (is_new or not is_further):
             self._went.add(key)
@@ -141,20 +154,45 @@ class _Runs:
             self.found = machine.run()
             self._entered |= machine.entered()
             trips = walks.trips if walks.is_whole else {}
+            if not walks.is_whole and not self.found:
+                self._run_short(short, next(iter(walks.cut.values())))
         ran = _Ran(inputs.asked, trips)
         self._ran.append(ran)
         return ran
 
+    def _run_short(self, case: Case, loop: Operation) -> None:
+        """Run a case of which a loop is too long without what repeats of it. What is found is of
+        the program where all loops were shortened by as much, as they are where an extent is less.
+        """
+        walks = walks_of(self.skeleton, case)
+        machine = Machine(self.skeleton, case.name, walks)
+        found = machine.run() if walks.is_whole else []
+        if not walks.is_whole or (found and (len(walks.left_out) > 1 or -1 in walks.left_out)):
+            self.unended.append((loop, case.name))
+            return
+        self.found = found
+        self._entered |= machine.entered()
 
-def check(skeleton: Skeleton) -> tuple[list[Finding], int, list[Operation]]:
-    """Run all cases; the findings of the first that has some, how many cases ran, and, where there
-    are no findings, the ops with a body that no case has entered.
+
+class Checked(NamedTuple):
+    """What all cases say: the findings of the first that has some, and how many cases ran. Where
+    there are no findings: the ops with a body that no case has entered, and the loops (with the
+    names of cases) in which cases were not run to their ends, and what they do does not repeat.
     """
+
+    findings: list[Finding]
+    cases: int
+    missed: list[Operation]
+    unended: list[tuple[Operation, str]]
+
+
+def check(skeleton: Skeleton) -> Checked:
+    """Run all cases."""
     runs = _Runs(skeleton)
     for _ in _cases(runs):
         if runs.found:
-            return runs.found, runs.count, []
-    return [], runs.count, runs.missed
+            return Checked(runs.found, runs.count, [], [])
+    return Checked([], runs.count, runs.missed, runs.unended)
 
 
 def first_case(skeleton: Skeleton) -> Case:

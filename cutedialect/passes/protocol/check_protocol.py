@@ -56,7 +56,16 @@ class CheckProtocolPass(KernelPass):
         except Undecided as undecided:
             remark(self.name, undecided.op, f"undecided: {undecided}")
             return
-        if verdict.missed:
+        if verdict.unended:
+            loop, case = verdict.unended[0]
+            remark(
+                self.name,
+                loop,
+                f"undecided: a case ({case}) is not run to its end, which takes too many trips of "
+                "this loop, or too many steps, and it does not repeat what it does: whether its "
+                "waits end, and whether something is left at the end, is not shown",
+            )
+        elif verdict.missed:
             remark(
                 self.name,
                 verdict.missed[0],
@@ -82,12 +91,14 @@ class UnprovedError(PassFailedException):
 @dataclass(frozen=True)
 class Verdict:
     """What was found in how many cases. Without findings the kernel is proved, but for bodies of
-    `missed`, which no case has entered.
+    `missed`, which no case has entered; with a loop in `unended`, which kept a case of that name
+    from its end, it is undecided.
     """
 
     findings: tuple[Finding, ...]
     cases: int
     missed: tuple[Operation, ...] = ()
+    unended: tuple[tuple[Operation, str], ...] = ()
 
 
 def verdict_of(kernel: KernelOp) -> Verdict:
@@ -95,11 +106,13 @@ def verdict_of(kernel: KernelOp) -> Verdict:
 
     Raises `Undecided` for one with an op that the table of events does not know.
     """
-    findings, cases, missed = check(skeleton_of(kernel, _GRANULE_BYTES))
-    if findings:
+    checked = check(skeleton_of(kernel, _GRANULE_BYTES))
+    if checked.findings:
         # Accesses of one granule may be of unlike elements of it.
-        findings, cases, missed = check(skeleton_of(kernel))
-    return Verdict(tuple(findings), cases, tuple(missed))
+        checked = check(skeleton_of(kernel))
+    return Verdict(
+        tuple(checked.findings), checked.cases, tuple(checked.missed), tuple(checked.unended)
+    )
 
 
 def traced(module: ModuleOp) -> Iterator[str]:

@@ -87,7 +87,8 @@ class Machine:
                 if len(self.found) >= _MOST_FINDINGS:
                     return self.found
             if not progress:
-                if self.walks.is_whole:
+                # Those that were not led to their ends could let others go on.
+                if all(number in running for number in self.walks.cut):
                     self.stuck([self.teams[number] for number in running])
                 return self.found
         if not self.walks.is_whole:

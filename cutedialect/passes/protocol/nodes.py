@@ -123,7 +123,8 @@ class Place(NamedTuple):
 
 class Loop(NamedTuple):
     """`scf.for`: bounds, the slot that counts its trips, and (argument, first, next, result) of
-    what it carries.
+    what it carries. One that `repeats` does the same to memory in each trip, and waits for no
+    other role.
     """
 
     op: Operation
@@ -132,6 +133,7 @@ class Loop(NamedTuple):
     bounds: tuple[int, int, int]
     carried: tuple[tuple[int, int, int, int], ...]
     body: tuple[Any, ...]
+    repeats: bool = False
 
 
 class Branch(NamedTuple):
@@ -226,7 +228,8 @@ class Skeleton:
     arenas and registers, its rings and roles, and the bodies of loops and conditions that some case
     has to enter. `columns` has the columns of clocks of each role, beside those of its threads.
     `item_stages` are the most stages of a ring that moves on by one for each work item, or for
-    some; `some_item_rings` are those that do for some.
+    some; `some_item_rings` are those that do for some. `rests` are the numbers by which rests are
+    taken.
     """
 
     kernel: cute.KernelOp
@@ -245,6 +248,7 @@ class Skeleton:
     bodies: dict[Body, Operation] = field(default_factory=dict)
     units: dict[tuple[int, int], int] = field(default_factory=dict)
     varied: set[tuple[int, int]] = field(default_factory=set)
+    rests: set[int] = field(default_factory=set)
     columns: set[tuple[int, Column]] = field(default_factory=set)
     item_stages: int = 0
     some_item_rings: set[int] = field(default_factory=set)

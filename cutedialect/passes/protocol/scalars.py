@@ -184,6 +184,18 @@ def _divisor(value: SSAValue, steps: int) -> int | None:
     return None
 
 
+def rests_of(ops: Iterable[Operation]) -> set[int]:
+    """The numbers by which rests are taken: what depends on them alone comes round so often."""
+    rests: set[int] = set()
+    for op in ops:
+        if type(op) in (arith.RemSIOp, arith.RemUIOp, arith.AndIOp):
+            divisor = op.operands[1].owner
+            number = constant_of(divisor) if isinstance(divisor, Operation) else None
+            if number is not None:
+                rests.add(number + (type(op) is arith.AndIOp))
+    return {rest for rest in rests if rest > 0}
+
+
 # The operands that control and places of accesses depend on, by class of op.
 _CONTROLS: dict[type[Operation], tuple[str, ...]] = {
     scf.ForOp: ("lb", "ub", "step"),

@@ -43,12 +43,13 @@ from .scalars import (
     constant_of,
     function_of,
     needed_in,
+    rests_of,
     step_of,
     units_of,
     varied_in,
 )
 from .shares import by_warpgroup, held, memory_type, tiled
-from .sketch import sketched
+from .sketch import acts, repeats, sketched
 
 # Bytes of a buffer whose granules are its elements.
 _SMALL_BYTES = 512
@@ -143,6 +144,7 @@ class _Extraction:
         self.needed = needed_in(ops)
         self.found.units = units_of(ops)
         self.found.varied = varied_in(ops)
+        self.found.rests = rests_of(ops)
         for argument in self.kernel.body.block.args:
             self.found.inputs[self.slot(argument)] = argument
         self.found.nodes = self.block(self.kernel.body.block)
@@ -265,7 +267,7 @@ class _Extraction:
     def body(self, op: Operation, block: Block) -> tuple[Node, ...]:
         """The block of an op that may be left out."""
         nodes = self.block(block)
-        if any(not isinstance(node, Number | Sum | Place) for node in nodes):
+        if acts(nodes):
             region = block.parent_region()
             assert region is not None
             self.found.bodies[id(op), op.regions.index(region)] = op
@@ -302,7 +304,8 @@ class _Extraction:
             if target in self.needed
         )
 
-    def _loop(self, op: scf.ForOp) -> Loop:
+    def _loop(self, op: scf.ForOp) -> Loop | None:
+        """A loop; None for one that neither has events nor carries what others need."""
         block = op.body.block
         index, *arguments = block.args
         trip, body = self._trips(op, block)
@@ -315,8 +318,11 @@ class _Extraction:
             )
             if argument in self.needed or result in self.needed
         )
+        if not carried and not acts(body):
+            return None
         bounds = (self.slot(op.lb), self.slot(op.ub), self.slot(op.step))
-        return Loop(op, self.slot(index), trip, bounds, carried, body)
+        repeated = not carried and repeats(body)
+        return Loop(op, self.slot(index), trip, bounds, carried, body, repeated)
 
     def _trips(self, op: Operation, block: Block) -> tuple[int, tuple[Node, ...]]:
         """The slot that counts a loop's trips, and what is in them."""
@@ -326,7 +332,8 @@ class _Extraction:
         self.loops.pop()
         return trip, body
 
-    def _branch(self, op: scf.IfOp) -> Branch:
+    def _branch(self, op: scf.IfOp) -> Branch | None:
+        """A condition; None for one that neither has events nor gives what others need."""
         sides = []
         for region in op.regions:
             if not region.blocks:
@@ -337,6 +344,8 @@ class _Extraction:
             last = block.last_op
             given = last.operands if isinstance(last, scf.YieldOp) else ()
             sides.append((body, self._pairs(given, op.results) if op.results else ()))
+        if not any(pairs or acts(body) for body, pairs in sides):
+            return None
         return Branch(op, self.slot(op.cond), tuple(sides))
 
     def _while(self, op: scf.WhileOp) -> While:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from .events import Does
+from .events import Does, Engine
 from .nodes import Branch, Event, Loop, Node, Number, Part, Place, Sum, While
 
 # What gives a number, or sends one, or says where those that meet go on.
 _NUMBERS = frozenset((Does.SEND, Does.RECEIVE, Does.RESPOND, Does.CLAIM, Does.GATHER))
 _MESSAGES = frozenset((Does.SEND, Does.RECEIVE))
+# What a role does by itself, and the same each time.
+_OF_ONE_ROLE = frozenset((Does.NOTHING, Does.BARRIER, Does.PROXY_FENCE, Does.TENSOR_FENCE))
 
 
 def sketched(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
@@ -26,6 +28,50 @@ def sketched(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
         if type(node) is Place and not read.isdisjoint((node.stage, node.position))
     ]
     return _kept(nodes, stages, set(map(id, places)), {node.state for node in places})
+
+
+def acts(nodes: Iterable[Node]) -> bool:
+    """Whether there are events in some nodes, however deep."""
+    return any(type(node) is Event or any(map(acts, bodies_of(node))) for node in nodes)
+
+
+def repeats(body: Iterable[Node]) -> bool:
+    """Whether each trip of a loop that carries nothing does the same: accesses of threads at places
+    that the trip does not say, fences, and barriers of their own role. What orders such trips is
+    the same from one to the next.
+    """
+    every = list(_all(body))
+    made = {slot for node in every for slot in _made_by(node)}
+    return all(_is_repeated(node, made) for node in every)
+
+
+def _made_by(node: Node) -> tuple[int, ...]:
+    """The slots that a node without nodes in it, or a loop, assigns."""
+    match node:
+        case Sum() | Number():
+            return (node.slot,)
+        case Place():
+            return node.stage, node.position
+        case Loop():
+            return node.index, node.trip
+        case _:
+            return ()
+
+
+def _is_repeated(node: Node, made: set[int]) -> bool:
+    match node:
+        case Sum() | Number() | Place():
+            return True
+        case Loop():
+            return not node.carried and made.isdisjoint(node.bounds)
+        case Event():
+            if node.does not in _OF_ONE_ROLE or node.engine is not Engine.THREADS:
+                return False
+            is_of_others = node.pred >= 0 or node.value >= 0 or bool(node.role_names)
+            places = {slot for touch in node.touches for slot, _ in touch.terms}
+            return not is_of_others and places.isdisjoint(made)
+        case _:
+            return False
 
 
 def _all(nodes: Iterable[Node]) -> Iterator[Node]:

@@ -5,7 +5,7 @@ have the same steps, one of them stands for both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from xdsl.ir import Operation
@@ -28,6 +28,9 @@ from .nodes import (
     While,
 )
 
+# Trips of a loop whose trips do the same to memory that are gone: the first one, one behind another
+# one, and one that shows that this goes on.
+_TRIPS_THAT_REPEAT = 3
 # Asks a case how many work items a CTA gets by its claims.
 CLAIMS = ("claims", "work items")
 Numbers = Callable[[Any], int]
@@ -37,13 +40,15 @@ Way = Iterator[None]
 
 class Case(NamedTuple):
     """One case: what inputs are. `numbers` gives the integer of a term. With loops of more than
-    `most_trips`, or more than `most_steps` of a team, it is not run to its end.
+    `most_trips`, or more than `most_steps` of a team, it is not run to its end. One with a `period`
+    leaves multiples of so many trips out of the middle of such loops, and ends `scf.while` there.
     """
 
     name: str
     numbers: Numbers
     most_trips: int = 400
     most_steps: int = 20_000
+    period: int = 0
 
 
 class Step(NamedTuple):
@@ -66,7 +71,8 @@ class Step(NamedTuple):
 class Walks(NamedTuple):
     """The steps of all teams in a case; the trips that loops had; by body how many steps a team had
     gone where it entered it, (team, steps); by body that a term kept a team from entering that
-    term; the ways that they went; and whether all teams came to their ends.
+    term; the ways that they went; by team that did not come to its end, in which loop; and how many
+    trips were left out of loops, -1 for those of an `scf.while`.
     """
 
     steps: tuple[tuple[Step, ...], ...]
@@ -74,11 +80,21 @@ class Walks(NamedTuple):
     entered: dict[Body, tuple[int, int]]
     shut: dict[Body, Any]
     ways: tuple[tuple[int, ...], ...]
-    is_whole: bool
+    cut: dict[int, Operation]
+    left_out: frozenset[int]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all teams came to their ends."""
+        return not self.cut
 
 
 class _TooLong(Exception):  # noqa: N818 - control flow of this file
-    """A case has more trips of a loop, or more steps, than are run."""
+    """A case has more trips of a loop, or more steps in it, than are run."""
+
+    def __init__(self, op: Operation) -> None:
+        super().__init__()
+        self.op = op
 
 
 class _Messages:
@@ -123,10 +139,11 @@ def walks_of(skeleton: Skeleton, case: Case, is_sketch: bool = False) -> Walks:
             trips.setdefault(op, set()).update(counts)
         entered = walk.entered | entered
         shut |= walk.shut
-    is_whole = all(walk.is_whole for walk in walks)
+    cut = {walk.team: walk.cut for walk in walks if walk.cut is not None}
     steps = tuple(tuple(walk.steps) for walk in walks)
     ways = tuple(tuple(walk.way) for walk in walks)
-    return Walks(steps, trips, entered, shut, ways, is_whole)
+    left_out = frozenset[int]().union(*(walk.left_out for walk in walks))
+    return Walks(steps, trips, entered, shut, ways, cut, left_out)
 
 
 class _Walk:
@@ -144,7 +161,9 @@ class _Walk:
         self.shut: dict[Body, Any] = {}
         # Which side of each branch, and how many trips of each loop.
         self.way: list[int] = []
-        self.is_last, self.is_whole = False, True
+        self.is_last = False
+        self.cut: Operation | None = None
+        self.left_out: set[int] = set()
         self.claims = 0
         # By ring: the position of the last stage that the team waited for, to fill or to read it.
         self.waited: dict[int, int] = {}
@@ -154,8 +173,8 @@ class _Walk:
         """Walk to the end."""
         try:
             yield from self.play(nodes)
-        except _TooLong:
-            self.is_whole = False
+        except _TooLong as cut:
+            self.cut = cut.op
 
     def number(self, value: Any) -> int:
         return value if type(value) is int else self.case.numbers(value)
@@ -208,11 +227,13 @@ class _Walk:
     def loop(self, node: Loop) -> Way:
         slots = self.slots
         lower, upper, step = map(self.number, [slots[at] for at in node.bounds])
-        trips = range(lower, upper, max(1, step))
+        trips: Sequence[int] = range(lower, upper, max(1, step))
         self.trips.setdefault(node.op, set()).add(len(trips))
+        if node.repeats:
+            trips = trips[:_TRIPS_THAT_REPEAT]
+        elif len(trips) > self.case.most_trips:
+            trips = self.shortened(node.op, trips)
         self.way.append(len(trips))
-        if len(trips) > self.case.most_trips:
-            raise _TooLong
         if trips:
             self.enter(node.op, 0)
         for argument, first, _, _ in node.carried:
@@ -221,7 +242,7 @@ class _Walk:
         following = [(following, argument) for argument, _, following, _ in node.carried]
         for index in trips if node.body else ():
             if len(self.steps) > self.case.most_steps:
-                raise _TooLong
+                raise _TooLong(node.op)
             slots[node.index] = index
             slots[node.trip] += 1
             self.is_last = index == last
@@ -230,13 +251,26 @@ class _Walk:
         self.is_last = around
         _move(slots, [(argument, result) for argument, _, _, result in node.carried])
 
+    def shortened(self, op: Operation, trips: Sequence[int]) -> Sequence[int]:
+        """The first trips of a long loop and its last ones: rings come round in the others."""
+        most, period = self.case.most_trips, self.case.period
+        if not period:
+            raise _TooLong(op)
+        left_out = (len(trips) - most) // period * period
+        first = (len(trips) - left_out) // 2
+        self.left_out |= {left_out} if left_out else set()
+        return [*trips[:first], *trips[first + left_out :]]
+
     def rounds(self, node: While) -> Way:
-        slots = self.slots
+        slots, case = self.slots, self.case
         _move(slots, node.firsts)
         count = 0
         while True:
             yield from self.play(node.before)
             if not self.number(slots[node.condition]):
+                break
+            if case.period and count >= case.most_trips:
+                self.left_out.add(-1)
                 break
             _move(slots, node.passed)
             self.way.append(1)
@@ -245,8 +279,8 @@ class _Walk:
             yield from self.play(node.after)
             _move(slots, node.nexts)
             count += 1
-            if count > self.case.most_trips or len(self.steps) > self.case.most_steps:
-                raise _TooLong
+            if count > case.most_trips or len(self.steps) > case.most_steps:
+                raise _TooLong(node.op)
         self.way.append(0)
         self.trips.setdefault(node.op, set()).add(count)
         _move(slots, node.results)
@@ -331,14 +365,16 @@ class _Walk:
         self.slots[event.result] = messages[count] if has_come else self.sent.last.get(place, 0)
         self.received[mailbox] = count + 1
 
-    def places(self, touches: Iterable[Touch]) -> Iterator[int]:
+    def places(self, touches: Iterable[Touch]) -> list[int]:
         """Where accesses begin, in granules."""
-        slots = self.slots
+        slots, places = self.slots, []
         for touch in touches:
             place = touch.start
             for slot, factor in touch.terms:
-                place += self.number(slots[slot]) * factor
-            yield place
+                value = slots[slot]
+                place += (value if type(value) is int else self.number(value)) * factor
+            places.append(place)
+        return places
 
     def stage(self, touch: Touch) -> int | None:
         """The position in its ring of the stage that an access is to."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from .events import Engine
@@ -151,14 +152,8 @@ def _paired(write: Access, read: Access, name: str) -> _Pair:
     """A write and the first read of it."""
     pair = _Pair(read.event, write.event, name)
     there, here = write.event.names, read.event.names
-    both = [
-        (one, other)
-        for one, ring in enumerate(there)
-        for other, another in enumerate(here)
-        if ring == another
-    ]
+    both, pair.started = _shared(there, here)
     pair.distances = {(one, other): read.at[other] - write.at[one] for one, other in both}
-    pair.started = frozenset(one for one, _ in both)
     if write.team.role == read.team.role and all(there[one] < 0 for one in pair.started):
         pair.loops = tuple(
             (one, other)
@@ -168,9 +163,25 @@ def _paired(write: Access, read: Access, name: str) -> _Pair:
             if another < 0 and another not in there
         )
         if pair.loops:
-            pair.shared = tuple(both)
+            pair.shared = both
             _compare_loops(write, read, pair)
     return pair
+
+
+@lru_cache(maxsize=4096)
+def _shared(
+    there: tuple[int, ...], here: tuple[int, ...]
+) -> tuple[tuple[tuple[int, int], ...], frozenset[int]]:
+    """The coordinates that two events share, by their names: numbers of those of both, and of those
+    of the first one.
+    """
+    both = tuple(
+        (one, other)
+        for one, ring in enumerate(there)
+        for other, another in enumerate(here)
+        if ring == another
+    )
+    return both, frozenset(one for one, _ in both)
 
 
 def _compare_loops(write: Access, read: Access, pair: _Pair) -> None:

@@ -12,7 +12,9 @@ from cutedialect.dialects import all_dialects
 from cutedialect.dialects.cute import KernelOp
 from cutedialect.passes.protocol.cases import check
 from cutedialect.passes.protocol.check_protocol import CheckProtocolPass, verdict_of
+from cutedialect.passes.protocol.nodes import Loop
 from cutedialect.passes.protocol.skeleton import Undecided, skeleton_of
+from cutedialect.passes.protocol.sketch import bodies_of
 from cutedialect.passes.synchronize.expand_rings import ExpandRingsPass
 from cutedialect.remarks import collecting
 
@@ -147,6 +149,93 @@ def test_a_body_that_no_case_enters_is_told():
         CheckProtocolPass().apply(Context(), parsed(text))
     (told,) = (remark.message for remark in remarks)
     assert told.startswith("proved but for bodies of 1 loops and conditions")
+
+
+MANY = RING.replace("%zero to %n", "%zero to %many").replace(
+    "%one = arith.constant 1 : i32\n",
+    "%one = arith.constant 1 : i32\n    %many = arith.constant 1023 : i32\n",
+)
+
+
+def test_a_loop_of_many_trips_is_run_to_its_end_without_those_that_repeat():
+    """Trips are left out of the middle in both roles, so that what is left at the end shows."""
+    verdict = verdict_of(kernel_of(MANY))
+    assert (verdict.findings, verdict.missed, verdict.unended) == ((), (), ())
+    (stuck,) = verdict_of(kernel_of(MANY.replace(RELEASE, ""))).findings
+    assert (stuck.code, stuck.op.name) == ("CD-R5", "pipeline.producer_acquire")
+    end = "cute_nvgpu.tma_store_wait {pending = 0 : i32, read}"
+    (left,) = verdict_of(kernel_of(MANY.replace(end, ""))).findings
+    assert left.code == "CD-R8"
+
+
+def test_a_case_that_does_not_repeat_is_undecided():
+    """One role's trips are half the other's: as many are left out of both, and they part."""
+    both = "scf.for %k = %zero to %many step %one : i32 {\n"
+    halves = "scf.for %h = %zero to %half step %one : i32 {\n"
+    pair = "scf.for %k = %zero to %two step %one : i32 {\n"
+    numbers = "%two = arith.constant 2 : i32\n    %half = arith.constant 500 : i32\n    %many = "
+    text = MANY.replace(both, halves + pair, 1).replace("constant 1023", "constant 1000")
+    end = "pipeline.advance %to : !pipeline.state<2>\n      }\n"
+    text = text.replace(end, f"{end}      }}\n").replace("%many = ", numbers)
+    verdict = verdict_of(kernel_of(text))
+    assert verdict.findings == ()
+    assert {op.name for op, _ in verdict.unended} == {"scf.for"}
+    with collecting() as remarks:
+        CheckProtocolPass().apply(Context(), parsed(text))
+    assert [remark.message.partition(", which")[0] for remark in remarks] == [
+        "undecided: a case (one tile of each extent) is not run to its end"
+    ]
+
+
+def test_a_wait_that_nothing_ends_shows_though_another_case_is_too_long():
+    """All teams wait in front of a loop that is not run: what follows cannot end that."""
+    loop = "      scf.for %k = %zero to %many step %one : i32 {\n        pipeline.consumer_wait"
+    wait = "      pipeline.consumer_wait %ring at %from : !pipeline.ring<2>, !pipeline.state<2>\n"
+    text = MANY.replace(loop, wait + loop)
+    loop = "      scf.for %k = %zero to %many step %one : i32 {\n        pipeline.producer_acquire"
+    drain = "      pipeline.drain %ring at %to : !pipeline.ring<2>, !pipeline.state<2>\n"
+    other = loop.replace("scf.for", f"pipeline.advance %to : !pipeline.state<2>\n{drain}scf.for")
+    text = text.replace(loop, other)
+    assert {found.code for found in verdict_of(kernel_of(text)).findings} == {"CD-R5"}
+
+
+FRAGMENT = '!cute.fragment<f16, "(64,64)", "((4,8,4),((2,2,8),1,1)):((128,1,16),((64,8,512),0,0))">'
+TILE = '!cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64):(64,1)">'
+ACROSS = FRAGMENT.replace("128,1,16", "2,64,1024").replace("64,8,512", "1,512,8")
+COPY = "{atom = !cute_nvgpu.atom.universal_copy<f16, 16 b>}"
+REPEATS = f"""      %got = cute.alloc_fragment : {ACROSS}
+      scf.for %j = %zero to %many step %one : i32 {{
+        cute.copy %c, %sC {COPY} : {FRAGMENT} -> {TILE}
+        cute.barrier
+        cute.copy %sC, %got {COPY} : {TILE} -> {ACROSS}
+        cute.barrier
+      }}
+"""
+
+
+def test_a_loop_that_does_the_same_in_each_trip_goes_three():
+    """What a trip leaves for the next one, and the next one for that behind it, shows."""
+    at = "      cute.copy %c, %sC {atom = !cute_nvgpu.atom.stsm"
+    assert RING.count(at) == 1
+    text = MANY.replace("%zero to %many", "%zero to %n").replace(at, REPEATS + at)
+    skeleton = skeleton_of(kernel_of(text))
+    assert [loop.repeats for loop in _loops(skeleton.nodes)] == [False, False, True]
+    verdict = verdict_of(kernel_of(text))
+    assert (verdict.findings, verdict.unended) == ((), ())
+    head, barrier, tail = text.rpartition("        cute.barrier\n")
+    found = verdict_of(kernel_of(head + tail)).findings
+    assert {one.code for one in found} == {"CD-R1"}
+    head, behind = head.rsplit(barrier, 1)
+    found = verdict_of(kernel_of(head + behind + barrier + tail)).findings
+    assert {one.code for one in found} == {"CD-R1"}
+
+
+def _loops(nodes):
+    for node in nodes:
+        if isinstance(node, Loop):
+            yield node
+        for body in bodies_of(node):
+            yield from _loops(body)
 
 
 def test_an_op_without_a_row_is_undecided_and_leaves_a_remark():
