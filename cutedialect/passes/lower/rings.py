@@ -1,4 +1,6 @@
-"""Rings with mbarriers: two for each stage, and a role's place in the ring in two registers."""
+"""Rings with mbarriers: two for each stage, and a role's place in the ring in two registers, of a
+ring of one stage in one.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class Ring:
 
 @dataclass
 class State:
-    """Stage and phase; what was read last is known until the state or the block changes."""
+    """Phase and, where there are several, stage; what was read last is known until the state or the
+    block changes.
+    """
 
     ring: Ring
     registers: SSAValue
@@ -40,14 +44,17 @@ class State:
         """(stage, phase), read where the state stands now."""
         block = builder.levels[-1].block
         if self.block is not block:
-            stage, phase = (builder.get(self.registers, index) for index in range(2))
-            self.known = builder.assume_nonnegative(stage), builder.assume_nonnegative(phase)
-            self.block = block
+            stage: Scalar = 0
+            if self.ring.stages > 1:
+                stage = builder.assume_nonnegative(builder.get(self.registers, 1))
+            phase = builder.assume_nonnegative(builder.get(self.registers, 0))
+            self.known, self.block = (stage, phase), block
         return self.known
 
     def move(self, builder: ScalarBuilder, stage: Scalar, phase: Scalar) -> None:
-        for index, value in enumerate((stage, phase)):
-            builder.set(self.registers, index, value)
+        builder.set(self.registers, 0, phase)
+        if self.ring.stages > 1:
+            builder.set(self.registers, 1, stage)
         self.block = None
 
     def barriers(self, builder: ScalarBuilder) -> SSAValue:
@@ -100,7 +107,8 @@ def _create(self: KernelLowering, op: pipeline.CreateOp) -> None:
 
 def _state(self: KernelLowering, op: pipeline.StateOp) -> None:
     """Before the first stage; a producer finds the barriers of the first round passed."""
-    state = State(self.rings[op.ring], self.context.registers("b32", 2))
+    ring = self.rings[op.ring]
+    state = State(ring, self.context.registers("b32", min(2, ring.stages)))
     state.move(self.builder, 0, 1 if op.side.data == "producer" else 0)
     self.states[op.state] = state
 
@@ -115,10 +123,15 @@ def _advance(self: KernelLowering, op: pipeline.AdvanceOp) -> None:
 
 
 def _move_on(builder: ScalarBuilder, state: State, count: Scalar = 1) -> None:
-    """To the next stage, or the one `count` on; after the last the first, in the other phase."""
+    """To the next stage, or the one `count` on; after the last the first, in the other phase. Of
+    one stage the phase alone changes, and of two it does with what was the number of the stage.
+    """
     stage, phase = state.place(builder)
     stages = state.ring.stages
-    if count != 1:
+    if stages <= 2 and count == 1:
+        phase = builder.pure("xor.b32", phase, 1 if stages == 1 else stage)
+        stage = builder.pure("xor.b32", stage, 1)
+    elif count != 1:
         far = builder.assume_nonnegative(builder.add(stage, count))
         rounds = builder.div(far, stages)
         stage = builder.rem(far, stages)
@@ -171,7 +184,8 @@ def _forward(self: KernelLowering, op: pipeline.ForwardOp) -> None:
 
     def arrive() -> None:
         builder.emit(ptx.Tcgen05FenceOp("before_thread_sync"))
-        other = builder.mapped(address, builder.add(rank, 1))
+        # Of an odd one its own, for the address may be computed ahead of the condition.
+        other = builder.mapped(address, builder.pure("or.b32", rank, 1))
         builder.emit(ptx.MbarrierArriveOp(other, state.ring.full, cluster=True))
 
     context.when(is_even_cta(builder), lambda: context.by_one_thread(arrive))

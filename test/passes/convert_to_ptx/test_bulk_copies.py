@@ -29,18 +29,18 @@ HINTS = ("evict_first", "evict_last", "normal")
 COUNT, TILE = 8, 256
 
 
-def ring_kernel(element, load, store, whole="(2048):(1)", box=None) -> str:
+def ring_kernel(element, load, store, whole="(2048):(1)", box=None, stages=3) -> str:
     """Y = X (or Y op= X), a tile of 256 at a time, through registers and shared memory."""
     tensor = f'!cute.memref<{element}, gmem, align<16>, "{whole}">'
     tile = f'!cute.memref<{element}, gmem, align<16>, "({TILE}):(1)">'
     smem = f'!cute.memref<{element}, smem, align<128>, "({TILE}):(1)">'
-    ring = f'!cute.memref<{element}, smem, align<128>, "({TILE},3):(1,{TILE})">'
+    ring = f'!cute.memref<{element}, smem, align<128>, "({TILE},{stages}):(1,{TILE})">'
     fragment = f'!cute.fragment<{element}, "({TILE})", "(128,2):(1,128)">'
     size = TILE * np.dtype(NUMPY[element]).itemsize
     map_ = f"!cute_nvgpu.tma_descriptor<{element}, ({box})>"
     maps = f", %tX: {map_}, %tY: {map_}" if box else ""
     by_x, by_y = (f" tma {name} : {map_}" if box else "" for name in ("%tX", "%tY"))
-    state = "!pipeline.state<3>"
+    state = f"!pipeline.state<{stages}>"
     loop = f"""
     %zero = arith.constant 0 : i32
     %one = arith.constant 1 : i32
@@ -51,28 +51,28 @@ cute.kernel @k(%X: {tensor}, %Y: {tensor}{maps}) attributes {{threads = 256 : i3
   %sX = cute.alloc_smem : {ring}
   %sY = cute.alloc_smem : {smem}
   %xs = pipeline.create {{kind = "tma", producers = 1 : i32, consumers = 4 : i32,
-    bytes = {size} : i32}} : !pipeline.ring<3>
+    bytes = {size} : i32}} : !pipeline.ring<{stages}>
   pipeline.role "load" attributes {{first = 0 : i32, warps = 1 : i32, elect}} {{
-    %st = pipeline.state "producer" %xs : !pipeline.ring<3> -> {state}{loop}
+    %st = pipeline.state "producer" %xs : !pipeline.ring<{stages}> -> {state}{loop}
       %x = cute.local_tile %X, [{TILE}], (%k) : {tensor} -> {tile}
-      pipeline.producer_acquire %xs at %st : !pipeline.ring<3>, {state}
-      %bar = pipeline.barrier %xs at %st : !pipeline.ring<3>, {state}
+      pipeline.producer_acquire %xs at %st : !pipeline.ring<{stages}>, {state}
+      %bar = pipeline.barrier %xs at %st : !pipeline.ring<{stages}>, {state}
       %i = pipeline.index %st : {state}
       %dx = cute.stage %sX[%i] : {ring} -> {smem}
       cute.copy %x, %dx{by_x} signal %bar : !pipeline.barrier
         {{atom = !cute_nvgpu.atom.{load}}} : {tile} -> {smem}
-      pipeline.producer_commit %xs at %st : !pipeline.ring<3>, {state}
+      pipeline.producer_commit %xs at %st : !pipeline.ring<{stages}>, {state}
       pipeline.advance %st : {state}
     }}
   }}
   pipeline.role "main" attributes {{first = 4 : i32, warps = 4 : i32}} {{
-    %st = pipeline.state "consumer" %xs : !pipeline.ring<3> -> {state}{loop}
-      pipeline.consumer_wait %xs at %st : !pipeline.ring<3>, {state}
+    %st = pipeline.state "consumer" %xs : !pipeline.ring<{stages}> -> {state}{loop}
+      pipeline.consumer_wait %xs at %st : !pipeline.ring<{stages}>, {state}
       %i = pipeline.index %st : {state}
       %x = cute.stage %sX[%i] : {ring} -> {smem}
       %v = cute.load %x : {smem} -> {fragment}
       cute_nvgpu.fence_proxy_async
-      pipeline.consumer_release %xs at %st : !pipeline.ring<3>, {state}
+      pipeline.consumer_release %xs at %st : !pipeline.ring<{stages}>, {state}
       pipeline.advance %st : {state}
       cute_nvgpu.tma_store_wait {{pending = 0 : i32, read}}
       cute.barrier
@@ -99,6 +99,21 @@ def run(ptx, x, y, extra=()):
         result = y.copy()
         launch(ptx, "k", 1, 256, [x, result, *extra], 100_000, seed=seed)
         yield result
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3])
+def test_places_in_rings_of_one_and_two_stages_take_few_instructions(compile_ptx, stages) -> None:
+    """Of one stage only the phase changes, of two it is the stage's number that changes it."""
+    ptx = compile_ptx(
+        ring_kernel("f16", "bulk_load<f16>", "bulk_store<f16>", stages=stages), "sm_90a"
+    )
+    moves = [line for line in ptx.splitlines() if "ir: pipeline.advance" in line]
+    names = [line.split()[0].split(".")[0] for line in moves]
+    assert names.count("selp") == (4 if stages == 3 else 0)
+    assert names.count("xor") == {1: 2, 2: 4, 3: 2}[stages]
+    x = given("f16", stages)
+    for result in run(ptx, x, np.zeros_like(x)):
+        assert np.array_equal(result, x)
 
 
 @pytest.mark.parametrize("hint", [None, *HINTS])
