@@ -58,6 +58,13 @@ class AttentionCall(Checked):
         return self.given.scale_q, self.given.scale_k, self.given.scale_v
 
     @property
+    def scaled_keys(self) -> tuple[int | None, ...] | None:
+        """(batch or pages, heads, keys), each of which may have a scale; None beside 8 bits of q,
+        whose exponentials have too few bits for more factors.
+        """
+        return self.k.shape[:3] if self.q.dtype.bits > 8 else None
+
+    @property
     def is_latent(self) -> bool:
         """Whether values are columns of k."""
         return self.columns is not None

@@ -46,6 +46,10 @@ class AttentionBackwardCall(AttentionCall):
     lse: Operand
     dlse: Operand | None
 
+    @property
+    def scaled_keys(self) -> None:
+        """No key has a scale of its own where gradients are taken."""
+
     @cached_property
     def gradients(self) -> dict[str, tuple[Extents, DType]]:
         """The shapes and types of the results that are wanted."""

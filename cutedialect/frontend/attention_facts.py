@@ -49,7 +49,13 @@ def problem_of(named: Mapping[str, Any], arch: str, backend: str) -> AttentionPr
     is_sliced = is_packed or is_paged or named["lengths"] is not None
     # Rows that are brought together first: no keys of theirs have a mode of the group.
     gathers = len(q.shape) > len(k.shape)
-    loads_boxes = all(map(is_boxes, (q, k, v)))
+    # Scales of keys in pages come by other copies.
+    loads_scales = is_paged and any(
+        len(as_operand(named[name], name).shape) == len(k.shape) - 1
+        for name in ("scale_k", "scale_v")
+        if named.get(name) is not None
+    )
+    loads_boxes = all(map(is_boxes, (q, k, v))) and not loads_scales
     given = named.get("dims")
     dims = dims_of(q, width, arch, v is k, loads_boxes) if given is None else given
     count, rows, keys = _lengths(named, q.shape[:1], q.shape[2 if gathers else -2 : -1], k)

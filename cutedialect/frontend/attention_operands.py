@@ -184,6 +184,7 @@ def _packing(call: Any) -> Packing | None:
 
 
 ELEMENTS = ("f16", "bf16", "e4m3", "e5m2")
+OF_KEYS = (*ELEMENTS, "i8")
 INTEGERS = ("i32", "i64")
 FITS = {
     "B": "batch {want} as in {of}, got {got}",
@@ -221,7 +222,7 @@ _OF_BOTH = (
     Fact("window", _window),
     Fact("scale", _scale),
     Fact("scales", lambda x: head_scales(
-        x.given_scales, x.extents["B"], (x.extents["H"], x.heads, x.heads))),
+        x.given_scales, x.extents["B"], (x.extents["H"], x.heads, x.heads), x.scaled_keys)),
     Fact("softcap", lambda x: _number("softcap", x.given.softcap) if x.given.softcap else None),
     Rule("softcap", lambda x: (x.softcap or 0) < 0,
          lambda x: f"a positive number, got {x.given.softcap}"),

@@ -204,9 +204,9 @@ _OF_ATTENTION = (
     Parameter("q", kinds.TENSOR, REQUIRED, "queries (B, H, Sq, D)", modes="B H S D", rank=_RANK,
               dtypes=attention_operands.ELEMENTS),
     Parameter("k", kinds.TENSOR, REQUIRED, "keys (B, Hk, Sk, D), or pages of them",
-              modes="B Hk T D", rank=_RANK, dtypes=attention_operands.ELEMENTS),
+              modes="B Hk T D", rank=_RANK, dtypes=attention_operands.OF_KEYS),
     Parameter("v", kinds.TENSOR, REQUIRED, "values (B, Hk, Sk, Dv), or a number of columns",
-              modes="B Hk T E", rank=_RANK, dtypes=attention_operands.ELEMENTS),
+              modes="B Hk T E", rank=_RANK, dtypes=attention_operands.OF_KEYS),
     Parameter("causal", kinds.FLAG, False, "whether a row sees no key behind its own"),
     Parameter("scale", kinds.SOME_NUMBER, None, "the factor of the scores, 1/sqrt(D) by default"),
     Parameter("window", kinds.WINDOW, None,
@@ -221,8 +221,8 @@ _OF_ATTENTION = (
               modes="B pages", rank="(batch, pages)", dtypes=attention_operands.INTEGERS),
     Parameter("scale_q", kinds.SCALE, None, "what multiplies q, for all or each head",
               key="*factors"),
-    Parameter("scale_k", kinds.SCALE, None, "what multiplies k"),
-    Parameter("scale_v", kinds.SCALE, None, "what multiplies v"),
+    Parameter("scale_k", kinds.SCALE, None, "what multiplies k, or each key"),
+    Parameter("scale_v", kinds.SCALE, None, "what multiplies v, or each value"),
     Parameter("return_lse", kinds.RESULT, False, "whether sums are returned, too"),
     Parameter("out", kinds.OUTPUT, None, _OUT, modes="B H S E"),
     Parameter("out_dtype", kinds.DTYPE, None, _OUT_DTYPE),
@@ -250,13 +250,16 @@ ATTENTION = Call(
     "attention",
     """softmax(scale Q K^T) V for each head: q (B, H, Sq, D), k (B, Hk, Sk, D), v (B, Hk, Sk, Dv).
 
-    Elements are f16, bf16, e4m3 or e5m2, those of k and v of q's type or of 8 bits beside 16 of q.
+    Elements are f16, bf16, e4m3 or e5m2, those of k and v of q's type, or of 8 bits (i8, too)
+    beside 16 of q.
     The last dimension is contiguous, head dimensions are up to 256 (of 16 bits D up to 576 and Dv
     up to 512), and H is a multiple of Hk: neighboring heads of q share a head of k and v. A `v`
     that is a view of the first columns of k, or their number, is loaded once, as part of k. `scale`
     is 1/sqrt(D) by default, `softcap` c makes the scores c tanh(score / c). `scale_q`, `scale_k`
     and `scale_v` multiply the elements of q, k and v: positive numbers, or arrays of f32, one for
-    each head (H,), (Hk,), or for each head of each batch entry (B, H), (B, Hk).
+    each head (H,), (Hk,), or for each head of each batch entry (B, H), (B, Hk). Beside 16 bits of q
+    those of k and v may be one for each key (B, Hk, Sk), in pages (pages, Hk, page size), or with 1
+    in the place of the keys one for all of a batch entry or page.
 
     Row i of q is aligned with key j = i + Sk - Sq. `causal` hides the keys behind j, `window=(left,
     right)` those more than `left` before or `right` behind it; -1 is unbounded. `lengths` (B,), of

@@ -150,8 +150,10 @@ def _described_attention(call: AttentionCall, ready: Any, kernel: Kernel) -> Des
         items = (f"{rows} // {tile[0]} + {first.shape[0]} - 1", *ready.items[1:])
     heads = q.shape[1], k.shape[1], k.shape[1]
     scales = [
-        arguments.tensor(name, f32, (batch, count)[-rank:]) if rank else None
-        for name, rank, count in zip(NAMES, ready.scales.ranks, heads, strict=True)
+        arguments.tensor(name, f32, shape) if shape else None
+        for name, shape in zip(
+            NAMES, ready.scales.shapes(batch, heads, symbols[1].shape), strict=True
+        )
     ]
     out = arguments.tensor("out", call.out_dtype, (*symbols[0].shape[:3], v.shape[3]))
     lse = arguments.tensor("lse", f32, out.shape[:3]) if ready.returns_lse else None

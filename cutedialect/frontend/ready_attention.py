@@ -68,7 +68,7 @@ class ReadyAttention(Ready):
     def arguments(self, arrays: Sequence[Any], numbers: tuple[float, ...] = ()) -> list[Any]:
         """The program's arguments: heads that share keys are a mode of their own."""
         q, k, v, out, lse, lengths, table, *scales = arrays[:_OFFSETS]
-        offsets = arrays[_OFFSETS:]
+        offsets, keys = arrays[_OFFSETS:], viewable(k).shape[:3] if any(self.scales.spans) else ()
         if self.folds:
             view = split_heads if self.gathers else heads_as_rows
             q, out = view(q, self.heads), heads_as_rows(out, self.heads)
@@ -81,7 +81,7 @@ class ReadyAttention(Ready):
         items = None if self.items is None else work_items(offsets[0], self.items)
         packing = [items, *offsets] if items is not None else [None] * 3
         factors = self.scales.arguments(
-            scales, self.out_shape[0], self.heads, 1 if self.folds else self.group
+            scales, self.out_shape[0], self.heads, 1 if self.folds else self.group, keys=keys
         )
         given = [q, k, v, out, lse, *self.scalars, *factors, lengths]
         if self.parts is not None or self.gathers:

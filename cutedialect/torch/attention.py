@@ -22,6 +22,8 @@ _NAMES = tuple(name for name, _ in ATTENTION_BACKWARD.operator())
 _DIFFERENTIABLE = (torch.float16, torch.bfloat16)
 # Tensors of the forward pass that its gradients depend on.
 _TENSORS = ("q", "k", "v", "out", "lse", "lengths", "scale_q", "scale_k", "scale_v")
+# The rank of scales of the heads of batch entries.
+_RANK_OF_HEADS = 2
 _OPTIONS = ("causal", "scale", "window", "softcap", "arch", "backend")
 _ONCE = (
     "do: expected no gradient through it, got one, and the gradients of cute.attention have none "
@@ -102,6 +104,11 @@ def _remember(
     for name in scales:
         if getattr(given, name).requires_grad:
             raise ValueError(f"{name}: expected no gradient through it, got one; take .detach()")
+        if getattr(given, name).ndim > _RANK_OF_HEADS:
+            raise ValueError(
+                f"{name}: expected one for each head where a gradient is required, got one for "
+                "each key; multiply keys and values by them, and give these without scales"
+            )
     # Zeros in the place of a gradient that nobody has would be no DTensor.
     ctx.set_materialize_grads(False)
     given.out, given.lse = output

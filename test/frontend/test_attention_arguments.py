@@ -29,10 +29,12 @@ REFUSED = {
     "v: expected e4m3 as in k, got f16": {"k": K.astype(E4M3)},
     "scale_q: expected a positive number, got 0.0": {"scale_q": 0},
     "scale_k: expected f32, got f16": {"scale_k": zeros(2)},
-    "scale_k: expected a number, (2,) or (2, 2) for each head, got shape (4,)": {
+    "scale_k: expected a number, (2,) or (2, 2) for each head, (2, 2, 16) or (2, 2, 1) for keys, "
+    "got shape (4,)": {
         "scale_k": zeros(4, dtype=np.float32)
     },
-    "scale_v: expected a number, (2,) or (2, 2) for each head, got shape (1, 2, 1)": {
+    "scale_v: expected a number, (2,) or (2, 2) for each head, (2, 2, 16) or (2, 2, 1) for keys, "
+    "got shape (1, 2, 1)": {
         "scale_v": zeros(1, 2, 1, dtype=np.float32)
     },
     "scale_q: expected an array, got str": {"scale_q": "1"},

@@ -52,7 +52,9 @@ def attention(
     """`scale` is in units of log2(e); `cap` is softcap log2(e), with scale / cap as the scale.
     Row r sees the keys from r + shift - left to r + shift + right, where shift = keys - rows; None
     is unbounded. `dims` are the head dimensions of Q and V, rounded up. The result is multiplied by
-    `factor_v`; `scale_q`, `scale_k` and `scale_v` (batch, heads...) multiply Q, K and V.
+    `factor_v`; `scale_q`, `scale_k` and `scale_v` (batch, heads...) multiply Q, K and V. Of K and V
+    each key may have one (batch, heads..., keys), in pages as the keys are; V is multiplied in f32
+    on its way to the tensor cores, scores behind them.
 
     Padded keys: of batch entry b the first lengths[b] count. Packed sequences: s has the rows from
     q_offsets[s] and the keys from k_offsets[s] on. Its tiles are the work items from number
@@ -81,13 +83,18 @@ def attention(
     from cutedialect.frontend.dtypes import i32
     from cutedialect.frontend.library.key_by_key import attend_key_by_key
     from cutedialect.frontend.library.online_softmax import Scores, Weights, policy_of
+    from cutedialect.frontend.library.scaled_keys import ScaledKeys
     from cutedialect.frontend.library.seen_keys import SeenKeys
     from cutedialect.frontend.library.work_item import Operands, packed_work_item, work_item
     from cutedialect.frontend.local_tiles import local_tile
     from cutedialect.frontend.loops import otherwise, range_, when
 
     bq, bk = tile
-    tensors = Operands(Q, K, K if V is None else V, out, lse)
+    of_keys = [
+        factor if factor is not None and factor.rank == K.rank - 1 else None
+        for factor in (scale_k, scale_v)
+    ]
+    tensors = Operands(Q, K, K if V is None else V, out, lse, *of_keys)
     if items is not None and q_offsets is not None and k_offsets is not None:
         work = packed_work_item(tensors, bq, items, q_offsets, k_offsets)
     else:
@@ -97,13 +104,16 @@ def attention(
         # the end.
         work = work.latest_first(bq)
     batch, i = work.batch, work.i
-    factors = work.of_heads(scale_q), work.of_heads(scale_k)
-    scores = Scores(scale, cap, is_scaled_first).times(*factors)
-    factor_v = factor_v if scale_v is None else work.of_heads(scale_v)
+    of_heads = [
+        work.of_heads(None if of_key is not None else factor)
+        for of_key, factor in zip((None, *of_keys), (scale_q, scale_k, scale_v), strict=True)
+    ]
+    scores = Scores(scale, cap, is_scaled_first).times(*of_heads[:2])
+    factor_v = factor_v if of_heads[2] is None else of_heads[2]
     work = work.in_pages(table, page_size).up_to(lengths)
     q = local_tile(work.Q, (bq, dims[0]), (*batch, i, 0))
-    k = local_tile(work.K, (bk, dims[0]), (*batch, None, 0))
-    v = local_tile(work.V, (bk, dims[1]), (*batch, None, 0))
+    k = ScaledKeys(work.K, work.scale_k, batch, (bk, dims[0]), Q.dtype)
+    v = ScaledKeys(work.V, work.scale_v, batch, (bk, dims[1]), Q.dtype)
 
     seen = SeenKeys.of(work.Q, work.K, bq, i, left, right, queries)
     if work.part is not None:
@@ -122,14 +132,15 @@ def attention(
             j = cute.maximum(trip + (met - first), trip)
             j = j - (j >= behind).to(i32) * (behind - first)
         s = cute.zeros((bq, bk))
-        cute.tile_gemm(q, k[j].T, s)
+        cute.tile_gemm(q, k.elements(j).T, s)
+        k.scale_columns(s, j)
         if is_scaled_first:
             s.assign(scores.scaled(s))
         is_cut = seen.cuts(j * bk, bk)
         with when(is_cut):
             seen.hide(s, j * bk)
         p = softmax.weigh(s, trip, first, is_cut)
-        cute.tile_gemm(p, v[j], softmax.o, sums=weights.by_multiply)
+        cute.tile_gemm(p, v.scaled(j), softmax.o, sums=weights.by_multiply)
 
     o, total = softmax.result()
     has_no_key = total == 0.0

@@ -32,9 +32,13 @@ def attend_key_by_key(
                 q = local_tile(work.Q, (bq, _WIDTH), (*work.batch, work.i, x)).to(f32)
                 k = local_tile(work.K, (1, _WIDTH), (*work.batch, t, x)).to(f32)
                 s += cute.row_sum(q * k)
+            if work.scale_k is not None:
+                s *= local_tile(work.scale_k, (1,), (*work.batch, t)).load()[:, None]
             s.assign(softmax.scores.scaled(s))
             p = softmax.exponentials(s, base)
             row = local_tile(work.V, (1, _WIDTH), (*work.batch, t, c)).to(f32)
+            if work.scale_v is not None:
+                row = row * local_tile(work.scale_v, (1,), (*work.batch, t)).load()[:, None]
             exact += cute.where(seen.sees(s, t), p * row, 0.0)
         place = (*work.place, work.i, c)
         cute.copy((exact * part).to(work.out.dtype), local_tile(work.out, (bq, _WIDTH), place))

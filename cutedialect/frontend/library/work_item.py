@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Self
 
 from cutedialect.frontend import functions as cute
 from cutedialect.frontend.dtypes import i32
@@ -12,17 +14,28 @@ from cutedialect.frontend.tile import Tensor
 
 @dataclass(frozen=True)
 class Operands:
-    """The tensors (batch, heads..., sequence, D); mode `along` is the sequence."""
+    """The tensors (batch, heads..., sequence, D); mode `along` is the sequence. `scale_k` and
+    `scale_v` (batch, heads..., sequence) are the scales of keys and values that have some each.
+    """
 
     Q: Tensor
     K: Tensor
     V: Tensor
     out: Tensor
     lse: Tensor | None
+    scale_k: Tensor | None
+    scale_v: Tensor | None
 
     @property
     def along(self) -> int:
         return self.Q.rank - 2
+
+    def by_keys(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """The same with what has a mode of keys changed."""
+        names = ("K", "V", "scale_k", "scale_v")
+        tensors = {name: getattr(self, name) for name in names}
+        changed = {name: change(tensor) for name, tensor in tensors.items() if tensor is not None}
+        return replace(self, **changed)
 
 
 @dataclass(frozen=True)
@@ -55,16 +68,14 @@ class WorkItem(Operands):
         """The keys in the pages of `table` (batch, pages), if there is one."""
         if table is None:
             return self
-        K, V = (each.paged(self.along, table, size) for each in (self.K, self.V))
-        return replace(self, K=K, V=V)
+        return self.by_keys(lambda tensor: tensor.paged(self.along, table, size))
 
     def up_to(self, lengths: Tensor | None) -> WorkItem:
         """As many keys as `lengths`, if given, says of the batch entry."""
         if lengths is None:
             return self
         count = lengths[self.batch[0]].to(i32)
-        K, V = (each.slice(self.along, 0, count) for each in (self.K, self.V))
-        return replace(self, K=K, V=V)
+        return self.by_keys(lambda tensor: tensor.slice(self.along, 0, count))
 
 
 def work_item(whole: Operands, bq: int) -> WorkItem:
@@ -72,7 +83,7 @@ def work_item(whole: Operands, bq: int) -> WorkItem:
     out = whole.out
     *batch, i = cute.tile_index(out, (1,) * (out.rank - 2) + (bq,))
     part = batch.pop() if out.rank > whole.Q.rank else None
-    return WorkItem(whole.Q, whole.K, whole.V, out, whole.lse, tuple(batch), i, part)
+    return WorkItem(**vars(whole), batch=tuple(batch), i=i, part=part)
 
 
 def packed_work_item(
@@ -93,6 +104,6 @@ def packed_work_item(
     rows = [q_offsets[at].to(i32) for at in ends]
     keys = [k_offsets[at].to(i32) for at in ends]
     Q, out = whole.Q.slice(along, *rows), whole.out.slice(along, *rows)
-    K, V = whole.K.slice(along, *keys), whole.V.slice(along, *keys)
     lse = None if lse is None else lse.slice(along, *rows)
-    return WorkItem(Q, K, V, out, lse, (0, *heads), i)
+    mine = replace(whole, Q=Q, out=out, lse=lse).by_keys(lambda tensor: tensor.slice(along, *keys))
+    return WorkItem(**vars(mine), batch=(0, *heads), i=i)

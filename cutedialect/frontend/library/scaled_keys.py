@@ -1,0 +1,46 @@
+"""Blocks of keys, or of values, as attention multiplies them: of 8 bits they become wider on their
+way, and each row of a block may have a scale.
+"""
+
+from __future__ import annotations
+
+from cutedialect.frontend.dtypes import DType, f32
+from cutedialect.frontend.local_tiles import local_tile
+from cutedialect.frontend.scalar import Scalar
+from cutedialect.frontend.tile import Tensor, Tile, View
+
+
+class ScaledKeys:
+    """The blocks of `tile` (keys, D) rows and columns of a tensor (batch, heads..., keys, D) with
+    `scales` (batch, heads..., keys), if there are some, for a multiply of elements of `dtype`.
+    """
+
+    def __init__(
+        self,
+        rows: Tensor,
+        scales: Tensor | None,
+        batch: tuple[Scalar | int, ...],
+        tile: tuple[int, int],
+        dtype: DType,
+    ) -> None:
+        self.rows = local_tile(rows, tile, (*batch, None, 0))
+        self.scales = None if scales is None else local_tile(scales, tile[:1], (*batch, None))
+        self.dtype = dtype
+
+    def elements(self, j: Scalar) -> View | Tile:
+        """Those of a block, without scales: integers become floats, in which all of them have a
+        place; the multiply takes floats as they are.
+        """
+        block = self.rows[j]
+        return block if block.dtype.kind == "f" else block.load().to(self.dtype)
+
+    def scaled(self, j: Scalar) -> View | Tile:
+        """Those of a block times their scales, rounded once."""
+        if self.scales is None:
+            return self.elements(j)
+        return (self.rows[j].to(f32) * self.scales[j].load()[:, None]).to(self.dtype)
+
+    def scale_columns(self, s: Tile, j: Scalar) -> None:
+        """Multiply the columns of a tile, one for each key of a block, by their scales."""
+        if self.scales is not None:
+            s.assign(s * self.scales[j].load()[None, :])
