@@ -116,7 +116,7 @@ def _found(work: tuple[Problem, str], tools: Sequence[Path]) -> tuple[str, ...]:
     return found(*work, tools)
 
 
-def _pool(jobs: int) -> AbstractContextManager[ProcessPoolExecutor | None]:
+def pool(jobs: int) -> AbstractContextManager[ProcessPoolExecutor | None]:
     """So many processes; None for one, which is this one."""
     return nullcontext() if jobs == 1 else ProcessPoolExecutor(jobs, get_context("spawn"))
 
@@ -140,8 +140,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lost = Counter[str]()
     asked = partial(_found, tools=[each.path for each in tools])
     jobs = [(draw(options.seed, number), target) for number, target in work]
-    with _pool(options.jobs) as pool:
-        results = map(asked, jobs) if pool is None else pool.map(asked, jobs)
+    with pool(options.jobs) as processes:
+        results = map(asked, jobs) if processes is None else processes.map(asked, jobs)
         for (number, target), job, said in zip(work, jobs, results, strict=True):
             for tool, why in zip(tools, said, strict=True):
                 lost[tool.number] += bool(why)

@@ -188,7 +188,7 @@ def outcome(
         for result, (a, b), bias in zip(results, operands, _each(problem, extra), strict=True):
             if why := _difference(problem, result, a, b, bias, extra):
                 return Outcome("wrong", why), unit
-    said = [(release, *_assembled(kernel, release)) for release in releases]
+    said = [(release, *assembled_by(kernel, release)) for release in releases]
     for kind in ("wrong", "spills"):
         for release, found, why in said:
             if found == kind:
@@ -278,7 +278,7 @@ def releases(named: Sequence[Path] = ()) -> list[Release]:
     return [Release(number, path) for number, path in sorted(made.items())]
 
 
-def _assembled(kernel: cute.Kernel, release: Release) -> tuple[str, str]:
+def assembled_by(kernel: cute.Kernel, release: Release) -> tuple[str, str]:
     """Whether a kernel is "clean", "spills", or is "wrong" to an assembler, and what that says."""
     with mock.patch.dict(os.environ, {"CUTEDIALECT_PTXAS": str(release.path)}):
         try:
