@@ -47,10 +47,12 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.dtypes import f32 as f32
     from cutedialect.frontend.dtypes import f64 as f64
     from cutedialect.frontend.dtypes import i1 as i1
+    from cutedialect.frontend.dtypes import i4 as i4
     from cutedialect.frontend.dtypes import i8 as i8
     from cutedialect.frontend.dtypes import i16 as i16
     from cutedialect.frontend.dtypes import i32 as i32
     from cutedialect.frontend.dtypes import i64 as i64
+    from cutedialect.frontend.dtypes import u4 as u4
     from cutedialect.frontend.dtypes import u8 as u8
     from cutedialect.frontend.dtypes import u16 as u16
     from cutedialect.frontend.dtypes import u32 as u32
@@ -141,6 +143,7 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.loops import return_if as return_if
     from cutedialect.frontend.loops import when as when
     from cutedialect.frontend.loops import while_ as while_
+    from cutedialect.frontend.packed import packed as packed
     from cutedialect.frontend.parts import broadcast_to as broadcast_to
     from cutedialect.frontend.parts import permute as permute
     from cutedialect.frontend.places import concatenate as concatenate
@@ -308,6 +311,7 @@ __all__ = [
     "host",
     "hypot",
     "i1",
+    "i4",
     "i8",
     "i16",
     "i32",
@@ -338,6 +342,7 @@ __all__ = [
     "mulhi",
     "one_of",
     "otherwise",
+    "packed",
     "permute",
     "popc",
     "pow",
@@ -377,6 +382,7 @@ __all__ = [
     "timeline",
     "top_k",
     "trunc",
+    "u4",
     "u8",
     "u16",
     "u32",
@@ -427,10 +433,12 @@ _PUBLIC = {
         "i16",
         "i32",
         "i64",
+        "i4",
         "i8",
         "u16",
         "u32",
         "u64",
+        "u4",
         "u8",
         "ue4m3",
         "ue8m0",
@@ -520,6 +528,7 @@ _PUBLIC = {
         "sort",
     ),
     "cutedialect.frontend.local_tiles": ("local_tile",),
+    "cutedialect.frontend.packed": ("packed",),
     "cutedialect.frontend.scalar": ("Scalar",),
     "cutedialect.frontend.selection": (
         "argmax",

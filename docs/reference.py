@@ -49,6 +49,7 @@ SECTIONS = {
     ),
     "Tiles of a program": (
         "frontend.local_tiles",
+        "frontend.packed",
         "frontend.tensor_layouts",
         "frontend.tile",
         "frontend.parts",

@@ -69,6 +69,9 @@ def promote(one: DType, other: DType) -> DType:
     """
     if one == other:
         return one
+    one, other = one.computed, other.computed
+    if one == other:
+        return one
     if (one.kind == "f") != (other.kind == "f"):
         return one if one.kind == "f" else other
     narrow, wide = (one, other) if one.bits < other.bits else (other, one)
@@ -106,7 +109,7 @@ def joined(dtype: DType, scalar: DType) -> DType:
 
 def computed_in(kind: str, dtype: DType) -> DType:
     """The type that an operator computes in: numbers are made of conditions as in Python."""
-    return i32 if dtype.bits == 1 and kind not in _LOGIC else dtype
+    return i32 if dtype.bits == 1 and kind not in _LOGIC else dtype.computed
 
 
 def literal(value: Number, dtype: DType) -> SSAValue:
@@ -176,8 +179,11 @@ def convert_value(value: SSAValue, source: DType, target: DType) -> SSAValue:
     Floats round to nearest even, to ue8m0 up; to integers toward zero, clamped, NaN as PTX's cvt
     gives it. Integers wrap. What is not 0 is true. What is negative is 0 in ue4m3.
     """
+    source = source.computed
     if source == target:
         return value
+    if target != target.computed:
+        return _cut_to(value, source, target)
     trace = current()
     to = target.ir
     if target == ue4m3:
@@ -209,6 +215,22 @@ def convert_value(value: SSAValue, source: DType, target: DType) -> SSAValue:
     else:
         kind = arith.ExtUIOp if source.kind in "ub" else arith.ExtSIOp
     return trace.insert(kind(value, to)).results[0]  # pyright: ignore[reportArgumentType]
+
+
+def _cut_to(value: SSAValue, source: DType, target: DType) -> SSAValue:
+    """A value as an integer of 4 bits, in the 8 that hold it: floats clamped, integers wrapped."""
+    held = target.computed
+    low = -(1 << target.bits - 1) if target.kind == "i" else 0
+    high = low + (1 << target.bits) - 1
+    whole = convert_value(value, source, held)
+    if source.kind == "f":
+        whole = binary_value("maximum", whole, literal(low, held))
+        return binary_value("minimum", whole, literal(high, held))
+    whole = binary_value("and", whole, literal(high - low, held))
+    if target.kind == "u":
+        return whole
+    sign = literal(-low, held)
+    return binary_value("sub", binary_value("xor", whole, sign), sign)
 
 
 def binary_value(kind: str, left: SSAValue, right: SSAValue) -> SSAValue:

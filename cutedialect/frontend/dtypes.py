@@ -15,12 +15,16 @@ if TYPE_CHECKING:
     from xdsl.ir import Attribute
 
 
+_BYTE_BITS, _NIBBLE_BITS = 8, 4
+
+
 @dataclass(frozen=True)
 class DType:
     """An element type; `kind` is "f" (float), "i" (signed), "u" (unsigned) or "b" (bool).
 
     `bits` are those of an element in memory: floats of 4 and 6 bits take the low bits of a byte, as
-    ml_dtypes has them.
+    ml_dtypes has them. So do integers of 4 bits, which have a byte each in memory and in registers
+    and are computed as those of 8; their `bits` are 4.
     """
 
     name: str
@@ -43,6 +47,8 @@ class DType:
             "e2m1": ml_dtypes.float4_e2m1fn,
             "ue8m0": ml_dtypes.float8_e8m0fnu,
             "i1": np.bool_,
+            "i4": ml_dtypes.int4,
+            "u4": ml_dtypes.uint4,
         }
         if self.name in special:
             return np.dtype(special[self.name])
@@ -50,13 +56,28 @@ class DType:
 
     @property
     def in_memory(self) -> DType:
-        """The type of the same values in memory, where a condition is a byte that is 0 or not."""
-        return u8 if self.bits < 8 else self
+        """The type of the same values in memory, where a condition is a byte that is 0 or not, and
+        integers of 4 bits are those of 8.
+        """
+        return self if self.bits >= _BYTE_BITS else u8 if self.kind == "b" else self.computed
+
+    @property
+    def computed(self) -> DType:
+        """The type that numbers of this type are computed in."""
+        return self if self.bits != _NIBBLE_BITS else i8 if self.kind == "i" else u8
+
+    @property
+    def mlir(self) -> str:
+        """MLIR's name of a type that IR has as bytes; "" of others."""
+        if self.bits >= _BYTE_BITS:
+            return ""
+        return f"ui{self.bits}" if self.kind == "u" else f"i{self.bits}"
 
     @property
     def ir(self) -> Attribute:
         """The IR type."""
-        return _ir_type(self.name, self.kind, self.bits)
+        held = self.computed
+        return _ir_type(held.name, held.kind, held.bits)
 
     def __repr__(self) -> str:
         return f"cute.{self.name}"
@@ -98,6 +119,8 @@ e2m1: DType = DType("e2m1", "f", 8)
 # Types of scales: powers of two from 2^-127 to 2^127, and e4m3 without negative numbers.
 ue8m0: DType = DType("ue8m0", "f", 8)
 ue4m3: DType = DType("ue4m3", "f", 8)
+i4: DType = DType("i4", "i", 4)
+u4: DType = DType("u4", "u", 4)
 i8: DType = DType("i8", "i", 8)
 u8: DType = DType("u8", "u", 8)
 i16: DType = DType("i16", "i", 16)
@@ -109,8 +132,10 @@ u64: DType = DType("u64", "u", 64)
 i1: DType = DType("i1", "b", 1)
 
 NARROW = (e2m3, e3m2, e2m1, ue8m0)
-# An IR type is the first of these: the one of ue4m3 is e4m3's.
-ALL = (f16, bf16, f32, f64, e4m3, e5m2, *NARROW, ue4m3, i8, u8, i16, u16, i32, u32, i64, u64, i1)
+# An IR type is the first of these: the one of ue4m3 is e4m3's, those of i4 and u4 are i8's and u8's.
+ALL = (
+    f16, bf16, f32, f64, e4m3, e5m2, *NARROW, ue4m3, i8, u8, i16, u16, i32, u32, i64, u64, i1, i4, u4,
+)  # fmt: skip
 _BY_NAME = {dtype.name: dtype for dtype in ALL}
 _NUMPY_NAMES = {
     "float16": f16,
@@ -123,6 +148,8 @@ _NUMPY_NAMES = {
     "float6_e3m2fn": e3m2,
     "float4_e2m1fn": e2m1,
     "float8_e8m0fnu": ue8m0,
+    "int4": i4,
+    "uint4": u4,
     "int8": i8,
     "uint8": u8,
     "int16": i16,

@@ -86,6 +86,7 @@ __all__ = (
 )  # fmt: skip
 
 inf: float = math.inf
+_LOW_BITS = 15
 # A tile or a scalar, and the same again.
 Elements = TypeVar("Elements", Tile, Scalar)
 
@@ -317,7 +318,9 @@ def copy(source: object, destination: object, mask: Tile | None = None) -> None:
     if isinstance(source, View) and (is_indexed or mask is not None):
         source = source.load()
     if isinstance(source, Tile) and source.dtype.bits < 8:
-        source = source.to(source.dtype.in_memory)
+        held = source.dtype.in_memory
+        # NumPy's integers of 4 bits have zeros above.
+        source = source.to(held) & _LOW_BITS if held.kind == "i" else source.to(held)
     held = None if chosen is None else chosen.use()
     current().insert(CopyOp(source.use(), destination.use(), mask=held))
 

@@ -12,6 +12,7 @@ from xdsl.ir import SSAValue
 
 from cutedialect.dialects.cute import GroupSizeOp, GroupType, MemberOp, MemRefType
 
+from .dtypes import DType
 from .scalar import Scalar, as_i32
 from .tile import Tensor
 from .trace import current, error
@@ -20,10 +21,10 @@ from .trace import current, error
 class Group:
     """Any number of tensors of one type, rank and major."""
 
-    def __init__(self, value: SSAValue, name: str, holds_conditions: bool = False) -> None:
+    def __init__(self, value: SSAValue, name: str, held: DType | None = None) -> None:
         self.value = value
         self.name = name
-        self.holds_conditions = holds_conditions
+        self.held = held
 
     @property
     def rank(self) -> int:
@@ -41,7 +42,7 @@ class Group:
         """The tensor with a number, which has to be in range."""
         at = as_i32(index, "the number of a tensor")
         member = current().insert(MemberOp(self.value, at), self.name).results[0]
-        return Tensor(member, self.name, self.holds_conditions)
+        return Tensor(member, self.name, self.held)
 
     def __iter__(self) -> NoReturn:
         raise error(

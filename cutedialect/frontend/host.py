@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from cutedialect.layout import Dyn, Layout
 from cutedialect.schedule import Schedule
 
-from .dtypes import as_dtype, f32, i1, i32
+from .dtypes import as_dtype, f32, i32
 from .kernel import (
     KernelFunction,
     Spec,
     at_start,
-    conditions_of,
-    mark_conditions,
+    held_of,
+    mark_elements,
     trace_arguments,
     trace_body,
     trace_function,
@@ -58,10 +58,10 @@ class HostFunction(KernelFunction):
 
         from .trace import location
 
-        types, conditions = types_of(self, specs), conditions_of(specs)
+        types, held = types_of(self, specs), held_of(specs)
         block, host = trace_arguments(self, types)
         host.launches = Launches(schedule)
-        trace_body(self, types, block, host, self.constants(constants or {}), conditions)
+        trace_body(self, types, block, host, self.constants(constants or {}), held)
         if not host.launches.kernels:
             raise at_start(
                 self, f"expected {self.__name__} to launch a kernel (cute.launch), got none"
@@ -70,7 +70,7 @@ class HostFunction(KernelFunction):
         block.add_op(ending)
         op = func.FuncOp("launch", ([arg.type for arg in block.args], []), Region(block))
         op.location = ending.location = location()
-        mark_conditions(op, types, conditions)
+        mark_elements(op, types, held)
         module = ModuleOp([*host.launches.kernels, op])
         scheduled = host.launches.scheduled
         if scheduled not in (None, host.launches.kernels[0].sym_name.data):
@@ -144,13 +144,9 @@ def launch(
     name = trace.launches.name(program)
     chosen = Schedule.parse(schedule) if isinstance(schedule, str) else schedule
     types = [None if value is None else value.type for value in values]
-    conditions = [
-        place for place, arg in enumerate(given) if getattr(arg, "holds_conditions", False)
-    ]
+    held = {place: arg.held for place, arg in enumerate(given) if getattr(arg, "held", None)}
     shared = trace.launches.schedule
-    kernel = trace_function(
-        program, name, types, program.constants(left), chosen or shared, conditions
-    )
+    kernel = trace_function(program, name, types, program.constants(left), chosen or shared, held)
     trace.launches.add(kernel, chosen is not None)
     trace.insert(LaunchOp(name, [], [value for value in values if value is not None]))
 
@@ -190,7 +186,7 @@ def workspace(shape: Sequence[int | Scalar], dtype: object) -> Tensor:
     type_ = MemRefType.get(element.in_memory.ir, "gmem", _ALIGNMENT, layout)
     given = [as_i32(extent, "an extent") for extent in extents if isinstance(extent, Scalar)]
     made = trace.insert(WorkspaceOp(given, type_), "workspace").results[0]
-    return Tensor(made, "workspace", element == i1)
+    return Tensor(made, "workspace", element if element.mlir else None)
 
 
 def _constant(default: object) -> SSAValue:

@@ -475,10 +475,8 @@ def trace_kernel(
     """Run the body once and collect the IR."""
     from xdsl.dialects.builtin import ModuleOp
 
-    types, conditions = types_of(program, specs), conditions_of(specs)
-    return ModuleOp(
-        [trace_function(program, program.symbol, types, constants, schedule, conditions)]
-    )
+    types, held = types_of(program, specs), held_of(specs)
+    return ModuleOp([trace_function(program, program.symbol, types, constants, schedule, held)])
 
 
 def types_of(program: KernelFunction, specs: Sequence[Spec]) -> list[Attribute | None]:
@@ -492,26 +490,26 @@ def types_of(program: KernelFunction, specs: Sequence[Spec]) -> list[Attribute |
     return [None if spec is None else _type_of(spec) for spec in specs]
 
 
-def conditions_of(specs: Sequence[Spec]) -> frozenset[int]:
-    """The places of tensors, or groups of them, whose elements are conditions: bytes in IR."""
+def held_of(specs: Sequence[Spec]) -> dict[int, DType]:
+    """The element types of tensors, or groups of them, that are bytes in IR, by their places."""
     members = [spec.member if isinstance(spec, GroupSpec) else spec for spec in specs]
-    return frozenset(
-        place
+    return {
+        place: spec.dtype
         for place, spec in enumerate(members)
-        if isinstance(spec, TensorSpec) and spec.dtype == i1
-    )
+        if isinstance(spec, TensorSpec) and spec.dtype.mlir
+    }
 
 
-def mark_conditions(
-    op: Operation, types: Sequence[Attribute | None], conditions: Collection[int]
+def mark_elements(
+    op: Operation, types: Sequence[Attribute | None], held: Mapping[int, DType]
 ) -> None:
-    """Note on a kernel or host part which of its arguments are tensors of conditions."""
-    from xdsl.dialects.builtin import DenseArrayBase, i64
+    """Note on a kernel or host part which element types its arguments hold in bytes."""
+    from xdsl.dialects.builtin import ArrayAttr, StringAttr
 
     places = [place for place, type_ in enumerate(types) if type_ is not None]
-    found = [number for number, place in enumerate(places) if place in conditions]
-    if found:
-        op.attributes["cute.conditions"] = DenseArrayBase.from_list(i64, found)
+    names = [held[place].mlir if place in held else "" for place in places]
+    if any(names):
+        op.attributes["cute.elements"] = ArrayAttr([StringAttr(name) for name in names])
 
 
 def trace_function(
@@ -520,10 +518,10 @@ def trace_function(
     types: Sequence[Attribute | None],
     constants: Mapping[str, object],
     schedule: Schedule | None,
-    conditions: Collection[int] = (),
+    held: Mapping[int, DType] | None = None,
 ) -> KernelOp:
-    """A `cute.kernel` of a program for arguments of these types, of which those at the places
-    `conditions` are tensors of conditions.
+    """A `cute.kernel` of a program for arguments of these types, of which those at places of
+    `held` are tensors of such elements in bytes.
     """
     from xdsl.dialects.builtin import UnitAttr
 
@@ -541,7 +539,7 @@ def trace_function(
     from .trace import start_of
 
     block, state = trace_arguments(program, types)
-    trace_body(program, types, block, state, constants, conditions)
+    trace_body(program, types, block, state, constants, held)
     if not any(map(_has_effect, ops_of(block, AssertOp, AtomicOp, CopyOp, PrintfOp))):
         raise at_start(
             program,
@@ -551,7 +549,7 @@ def trace_function(
     made = KernelOp(name, block, None if schedule is None else ScheduleAttr(schedule))
     if not is_installed(program.function.__module__):
         made.location = start_of(program.function.__code__)
-    mark_conditions(made, types, conditions)
+    mark_elements(made, types, held or {})
     if program.in_bounds:
         made.attributes["in_bounds"] = UnitAttr()
     return made
@@ -591,7 +589,7 @@ def trace_body(
     block: Block,
     state: Trace,
     constants: Mapping[str, object],
-    conditions: Collection[int] = (),
+    held: Mapping[int, DType] | None = None,
 ) -> None:
     """Run the program's function once; its ops go into `block`."""
     from cutedialect.dialects.cute import GroupType, MemRefType
@@ -602,7 +600,7 @@ def trace_body(
     from .tile import Tensor
     from .trace import Scope, TraceError, located_at, tracing
 
-    given = iter(block.args)
+    given, held = iter(block.args), held or {}
     values: list[object] = []
     with tracing(state):
         root = Scope(block, f"@{program.__name__}")
@@ -614,9 +612,9 @@ def trace_body(
             arg = next(given)
             arg.name_hint = name
             if isinstance(type_, MemRefType):
-                values.append(Tensor(arg, name, place in conditions))
+                values.append(Tensor(arg, name, held.get(place)))
             elif isinstance(type_, GroupType):
-                values.append(Group(arg, name, place in conditions))
+                values.append(Group(arg, name, held.get(place)))
             else:
                 values.append(Scalar(arg, root))
         try:

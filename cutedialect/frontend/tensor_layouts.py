@@ -161,7 +161,7 @@ def make_tensor(tensor: Tensor, layout: Layout | LayoutValue, offset: int | Scal
             f"expected a layout of cute.make_layout or cute.Layout, got {type(layout).__name__}",
             code="CD-P1",
         )
-    return Tensor(_checked(view, tensor.name), tensor.name, tensor.holds_conditions)
+    return Tensor(_checked(view, tensor.name), tensor.name, tensor.held)
 
 
 @overload

@@ -55,12 +55,14 @@ if TYPE_CHECKING:
 
 
 class Tensor(Hinted):
-    """A tensor in global memory: a kernel argument. In IR its conditions are bytes."""
+    """A tensor in global memory: a kernel argument. Elements of less than 8 bits, those of the type
+    `held`, are bytes in IR.
+    """
 
-    def __init__(self, value: SSAValue, name: str, holds_conditions: bool = False) -> None:
+    def __init__(self, value: SSAValue, name: str, held: DType | None = None) -> None:
         self.value = value
         self.name = name
-        self.holds_conditions = holds_conditions
+        self.held = held
         # What tensors go through this one as a table of pages, by the scope.
         self.pages: list[tuple[Scope, Pages]] = []
 
@@ -71,7 +73,7 @@ class Tensor(Hinted):
 
     @property
     def dtype(self) -> DType:
-        return i1 if self.holds_conditions else of_ir(self.memref.element)
+        return self.held or of_ir(self.memref.element)
 
     @property
     def rank(self) -> int:
@@ -111,7 +113,7 @@ class Tensor(Hinted):
             )
         bounds = as_i32(first, "the start of a slice"), as_i32(end, "the end of a slice")
         part = current().insert(SliceOp(self.value, mode, *bounds)).results[0]
-        return Tensor(part, self.name, self.holds_conditions)
+        return Tensor(part, self.name, self.held)
 
     def paged(self, mode: int, table: Tensor, page_size: int) -> Tensor:
         """This tensor of pages, its first mode, as one whose rows along `mode` go through a table:
@@ -186,7 +188,7 @@ class View(Hinted):
 
     @property
     def dtype(self) -> DType:
-        return i1 if self.tensor.holds_conditions else of_ir(self.memref.element)
+        return self.tensor.held or of_ir(self.memref.element)
 
     @property
     def T(self) -> View:
@@ -314,6 +316,8 @@ class Tile(Hinted, Operators["Tile"]):
 
     __matmul__ = refuse_matmul
     __setitem__ = refuse_stores
+    # The type of elements whose IR has another one: those of 4 bits.
+    held: DType | None = None
 
     def __init__(self, value: SSAValue, mutable: bool = False, scope: Scope | None = None) -> None:
         self.value = value
@@ -331,7 +335,7 @@ class Tile(Hinted, Operators["Tile"]):
 
     @property
     def dtype(self) -> DType:
-        return of_ir(self.fragment.element)
+        return self.held or of_ir(self.fragment.element)
 
     @property
     def T(self) -> Tile:
@@ -416,7 +420,9 @@ class Tile(Hinted, Operators["Tile"]):
         def convert(value: SSAValue) -> SSAValue:
             return convert_value(value, source, target)
 
-        return elementwise(convert, (self,), self.shape, target)
+        made = elementwise(convert, (self,), self.shape, target)
+        made.held = None if target == target.computed else target
+        return made
 
     def bitcast(self, dtype: object) -> Tile:
         """The bits of each element as a type of the same width: f32 as i32 or u32, and back."""

@@ -317,3 +317,29 @@ def test_conditions_are_multiplied_as_numbers_alone(kind: str):
         program(a, b, c, arch="sm_90a", backend="emulator")
     program(a, b, c, convert=True, arch="sm_90a", backend="emulator")
     assert np.array_equal(c, (a > 0).astype(np.int32) @ (b > 0).astype(np.int32))
+
+
+@cute.kernel
+def of_four_bits(X, Y, Z, F, *, tile=(4, 48)):
+    """Y: 3 X in X's type, which wraps, Z: in 8 bits; F: its whole numbers, clamped to X's type."""
+    i, j = cute.tile_index(X, tile)
+    x = cute.local_tile(X, tile, (i, j)).load()
+    assert x.dtype == X.dtype
+    cute.copy((x * 3).to(X.dtype), cute.local_tile(Y, tile, (i, j)))
+    cute.copy(x * 3, cute.local_tile(Z, tile, (i, j)))
+    f = cute.local_tile(F, tile, (i, j))
+    cute.copy(f.load().to(X.dtype).to(cute.f32), f)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("dtype", "low", "high"), [("int4", -8, 7), ("uint4", 0, 15)])
+def test_integers_of_four_bits_have_a_byte_each(dtype: str, low: int, high: int, backend: str):
+    x = DRAW.integers(low, high + 1, (7, 50)).astype(dtype)
+    wide = 3 * x.astype(np.int64)
+    y, z = np.zeros_like(x), np.zeros(x.shape, "int8" if low else "uint8")
+    numbers = np.linspace(-20, 20, 350, dtype=np.float32).reshape(7, 50)
+    f = numbers.copy()
+    of_four_bits(x, y, z, f, arch="sm_90a", backend=backend)
+    assert y.tobytes() == wide.astype(dtype).tobytes()
+    assert np.array_equal(z, wide)
+    assert np.array_equal(f, np.clip(np.trunc(numbers), low, high))

@@ -171,6 +171,10 @@ def _take_turns(waiting: Iterator[Iterator[None]], choices: Choices) -> None:
             del resident[turn]
 
 
+# Element types that are bytes in IR.
+_BYTES = {"bool": "uint8", "uint4": "uint8", "int4": "int8"}
+
+
 def _value(name: str, type_: Attribute, given: Any, is_shared: bool) -> Any:
     """An argument as the steps take it."""
     if isinstance(type_, cute.GroupType):
@@ -185,8 +189,8 @@ def _value(name: str, type_: Attribute, given: Any, is_shared: bool) -> Any:
         is_unsigned = dtype.kind == "u"
         return dtype.type(int(given) & (1 << 8 * dtype.itemsize) - 1 if is_unsigned else given)
     dtype = dtype_of(type_.element)
-    if isinstance(given, np.ndarray) and given.dtype == bool and dtype == np.uint8:
-        given = given.view(dtype)  # conditions are bytes in IR
+    if isinstance(given, np.ndarray) and _BYTES.get(given.dtype.name) == dtype.name:
+        given = given.view(dtype)
     if not isinstance(given, np.ndarray) or given.dtype != dtype:
         got = getattr(given, "dtype", type(given).__name__)
         raise ValueError(f"{name}: expected an array of {dtype}, got {got}")

@@ -13,6 +13,7 @@ from xdsl.dialects import arith
 from xdsl.ir import Block
 
 from cutedialect.dialects import cute
+from cutedialect.dialects.cute.packed_tiles import PACKED_BITS
 from cutedialect.dialects.cute_nvgpu import BulkStoreType, TmaStoreType
 
 from .cta import Cta, Fragment, slot, slots
@@ -132,6 +133,23 @@ def _extract(op: cute.ExtractOp) -> Any:
     # A mode of extent 1 may hold the values of several threads.
     region = tuple(slice(None) if w == 1 else slice(at, at + e) for at, e, w in corners)
     return lambda tile: Fragment(tile.array[region], shape)
+
+
+@function(cute.UnpackOp)
+def _unpack(op: cute.UnpackOp) -> Any:
+    mode, per, order = op.mode.value.data, op.per, np.array(op.order.data.offsets())
+    shape, dtype = cute.shape_of(op.result.type), held_as(_dtype(op.result))
+    at = np.arange(shape[mode])
+    place = at // len(order) * len(order) + order[at % len(order)]
+    shift = (place % per * PACKED_BITS).reshape(
+        [-1 if each == mode else 1 for each in range(len(shape))]
+    )
+
+    def unpacked(tile: Fragment) -> Fragment:
+        integers = np.take(tile.array, place // per, mode).astype(np.int64)
+        return Fragment((integers >> shift & (1 << PACKED_BITS) - 1).astype(dtype), shape)
+
+    return unpacked
 
 
 @rule(cute.FillOp)

@@ -103,7 +103,7 @@ def signature_of(host: Any) -> Signature:
     hints.
 
     `cute.written` lists the arguments that kernels store to; without it, all may be.
-    `cute.conditions` lists those whose bytes are conditions.
+    `cute.elements` names the element types of those that hold them in bytes, by MLIR's names.
     """
     parameters: list[Parameter] = []
     arguments = host.regions[0].blocks[0].args
@@ -118,14 +118,16 @@ def signature_of(host: Any) -> Signature:
             parameters.append(GroupParameter(name, member))
         else:
             parameters.append(ScalarParameter(name, str(argument.type)))
-    listed = getattr(host, "attributes", {}).get("cute.conditions")
-    for index in () if listed is None else listed.get_values():
+    listed = getattr(host, "attributes", {}).get("cute.elements")
+    for index, element in enumerate(() if listed is None else listed):
         parameter = parameters[index]
+        if not element.data:
+            continue
         if isinstance(parameter, GroupParameter):
-            member = replace(parameter.member, element="i1")
+            member = replace(parameter.member, element=element.data)
             parameters[index] = replace(parameter, member=member)
         else:
-            parameters[index] = replace(parameter, element="i1")
+            parameters[index] = replace(parameter, element=element.data)
     return Signature(tuple(parameters))
 
 

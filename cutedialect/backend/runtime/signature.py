@@ -24,7 +24,8 @@ DTYPE_OF_ELEMENT = {
     "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2", "f8E8M0FNU": "float8_e8m0fnu",
     "f8E4M3FNUZ": "float8_e4m3fnuz", "f8E5M2FNUZ": "float8_e5m2fnuz", "f8E4M3": "float8_e4m3",
     "f4E2M1FN": "float4_e2m1fn", "f6E2M3FN": "float6_e2m3fn", "f6E3M2FN": "float6_e3m2fn",
-    "i1": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
+    "i1": "bool", "i4": "int4", "ui4": "uint4",
+    "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
     "si8": "int8", "si16": "int16", "si32": "int32", "si64": "int64",
     "ui8": "uint8", "ui16": "uint16", "ui32": "uint32", "ui64": "uint64",
 }  # fmt: skip

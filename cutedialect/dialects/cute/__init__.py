@@ -4,7 +4,7 @@
 kernel, `host_ops.py` its host part, `groups.py` tables of tensors, `slices.py` parts of tensors,
 `joins.py` tiles of several parts, `exits.py` what ends a loop or a work item early, `tensor_layouts.py` layouts of tensors as values, `indexed_tiles.py` tiles of numbered rows, `views.py` tiles,
 `storage.py` where they lie, `scalar_ops.py` numbers, `inline_ptx.py` instructions of a program's
-own, `fragment_ops.py` register tiles, `tile_ops.py` what computes, `atomics.py` what is combined
+own, `fragment_ops.py` register tiles, `packed_tiles.py` those of packed elements, `tile_ops.py` what computes, `atomics.py` what is combined
 with memory, `reductions.py` what combines the elements of a tile. `algebra/` is the layout algebra
 as IR, as NVIDIA's CuTe IR has it.
 """
@@ -54,6 +54,7 @@ from .kernel_ops import (
 )
 from .layout_types import ComposedLayoutType, LayoutType, SwizzleType
 from .lines import LINE_OPS, LineOp, PutOp, ScanOp, SortOp, TakeOp
+from .packed_tiles import UnpackOp
 from .reductions import ReduceOp
 from .scalar_ops import BrevOp
 from .slices import ReadOp, SearchOp, SliceOp, slice_type
@@ -154,6 +155,7 @@ Cute = CuteDialect(
             CopyOp,
             ConvertOp,
             ExtractOp,
+            UnpackOp,
             AnyOp,
             ShareOp,
             GemmOp,
@@ -277,6 +279,7 @@ __all__ = [
     "TileSharesOp",
     "TiledCopyAttr",
     "TransposeOp",
+    "UnpackOp",
     "WorkspaceOp",
     "YieldOp",
     "broadcasts",

@@ -32,6 +32,7 @@ from cutedialect.dialects.cute import (
     ReduceOp,
     TiledCopyAttr,
     TransposeOp,
+    UnpackOp,
     memref_of,
     named_copy,
     shape_of,
@@ -40,6 +41,12 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.cute_nvgpu import SHIFTED_BITS
 from cutedialect.dialects.walks import walk
 from cutedialect.layout import Layout, LayoutError, TiledCopy, filter_zeros
+from cutedialect.passes.analysis.packed_layouts import (
+    PackedLayoutError,
+    Packing,
+    packed_layout,
+    unpacked_layout,
+)
 from cutedialect.passes.analysis.thread_layouts import (
     blocked,
     coalesced,
@@ -281,6 +288,13 @@ def _of_extract(op: ExtractOp, layouts: Layouts, threads: int) -> Implied:
         yield op.result, extracted(op, layouts[op.source], threads)[1]
 
 
+def _of_unpack(op: UnpackOp, layouts: Layouts, _threads: int) -> Implied:
+    if op.source in layouts and op.result not in layouts:
+        yield op.result, unpacked(op, layouts[op.source])
+    elif op.result in layouts and op.source not in layouts:
+        yield op.source, packed(op, layouts[op.result])
+
+
 def _of_lines(op: LineOp | FetchOp, layouts: Layouts, _threads: int) -> Implied:
     for group in op.alike():
         yield from _alike(group, layouts)
@@ -319,6 +333,7 @@ _RULES: dict[type[Operation], Callable[..., Implied]] = {
     TransposeOp: _of_transpose,
     CopyOp: _of_copy,
     ExtractOp: _of_extract,
+    UnpackOp: _of_unpack,
     IndexedTileOp: _of_indices,
     ClusterScatterOp: _of_scatter,
     FetchOp: _of_lines,
@@ -344,6 +359,34 @@ def extracted(op: ExtractOp, tv: Layout, threads: int) -> tuple[Layout, Layout]:
     """
     first, count = op.origin.get_values()[1], shape_of(op.result.type)[1]
     return layouts_of_columns(tv, shape_of(op.source.type), first, count, threads)
+
+
+def packing_of(op: UnpackOp) -> Packing:
+    """How integers hold the elements that an op takes out of them."""
+    return Packing(op.mode.value.data, op.order.data, op.per)
+
+
+def packed(op: UnpackOp, tv: Layout) -> Layout:
+    """The layout of the integers where their elements have the layout `tv`."""
+    try:
+        return packed_layout(tv, shape_of(op.result.type), packing_of(op), _first(op))
+    except PackedLayoutError as error:
+        raise PassFailedException(op, f"{error}; take another order or tile") from error
+
+
+def unpacked(op: UnpackOp, tv: Layout) -> Layout:
+    """The layout of the elements where their integers have the layout `tv`."""
+    try:
+        return unpacked_layout(tv, shape_of(op.source.type), packing_of(op), _first(op))
+    except PackedLayoutError as error:
+        raise PassFailedException(op, f"{error}; take another order or tile") from error
+
+
+def _first(op: UnpackOp) -> int:
+    """The mode along which memory has the integers one behind the other."""
+    load = op.source.owner
+    mode = contiguous_mode(memref_of(load.source)) if isinstance(load, LoadOp) else None
+    return op.mode.value.data if mode is None else mode
 
 
 def _scattered(op: ClusterScatterOp, tv: Layout) -> Layout:

@@ -21,13 +21,14 @@ from cutedialect.dialects.cute import (
     LoadOp,
     MapOp,
     TransposeOp,
+    UnpackOp,
 )
 from cutedialect.passes.analysis.memory_views import depends_on
 
 # Modes of an operand.
 _MODES = 2
 # What computes a register tile of others, element by element or by moving elements.
-_LINKS = (MapOp, ConvertOp, ExtractOp, TransposeOp)
+_LINKS = (MapOp, ConvertOp, ExtractOp, TransposeOp, UnpackOp)
 
 
 def multiplies_fed(op: LoadOp) -> list[GemmOp]:

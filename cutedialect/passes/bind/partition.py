@@ -48,6 +48,7 @@ from cutedialect.dialects.cute import (
     TakeOp,
     TiledCopyAttr,
     TransposeOp,
+    UnpackOp,
     element_of,
     fragment_of,
     memref_of,
@@ -72,6 +73,7 @@ from cutedialect.passes.analysis.layout_inference import (
     extracted,
     made_of,
     named_layout,
+    packed,
     takes_async_copy,
     tiled_copy_of,
     vector_bytes,
@@ -148,6 +150,7 @@ _BOUND: tuple[type[Operation], ...] = (
     ReduceOp,
     TransposeOp,
     ExtractOp,
+    UnpackOp,
     LoadOp,
     CopyOp,
     AtomicOp,
@@ -217,6 +220,8 @@ class _Partition(StagedOperands):
                 self._settle(op, op.result, made_of(op, op.source.type.bound))
             case ExtractOp():
                 self._meet_columns(op)
+            case UnpackOp():
+                self._meet_packed(op)
             case ScanOp() | SortOp() | TakeOp() | PutOp() | FetchOp():
                 self._meet_alike(op)
             case LoadOp():
@@ -447,6 +452,9 @@ class _Partition(StagedOperands):
         whole, natural = extracted(op, fragment_of(op.source).bound, self.threads)
         op.operands[0] = self.converted(op.source, whole, op)
         self._settle(op, op.result, natural)
+
+    def _meet_packed(self, op: UnpackOp) -> None:
+        op.operands[0] = self.converted(op.source, packed(op, fragment_of(op.result).bound), op)
 
     def _settle(self, op: Operation, result: SSAValue, natural: Layout) -> None:
         """Give `result` the layout that the op makes, and its users the one they were promised."""

@@ -18,7 +18,8 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, FloatAttr, IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from cutedialect.dialects.cute import MapOp, element_bits
+from cutedialect.dialects.cute import ConvertOp, MapOp, UnpackOp, element_bits
+from cutedialect.dialects.cute.packed_tiles import PACKED_BITS
 
 from .scalar_builder import Scalar, ScalarBuilder
 
@@ -27,6 +28,7 @@ ELEMENTS = 4
 _EVERY = 0x01010101
 _SIGNS = 0x80 * _EVERY
 _BYTE_BITS = 8
+_HIGHEST = 255
 # Which bytes of a register, and of the exponents in another one, make two halves or an f32.
 _PAIRS = (0x4140, 0x4342)
 _SINGLES = (0x7440, 0x7441, 0x7442, 0x7443)
@@ -91,6 +93,9 @@ class PackedBytes:
 
     def __init__(self, op: MapOp, inputs: Sequence[SSAValue]) -> None:
         self.inputs = [(at, arg) for at, arg in enumerate(op.body.block.args) if arg in inputs]
+        self.most = {
+            arg: _most(tile) for arg, tile in zip(op.body.block.args, op.inputs, strict=True)
+        }
         self.links: list[_Link] = []
         reached, constants = {*inputs}, dict(_constants(op))
         for inner in op.body.block.ops if inputs else ():
@@ -124,7 +129,8 @@ class PackedBytes:
         values: dict[SSAValue, Bytes] = {}
         floats: dict[SSAValue, tuple[Bytes, bool]] = {}
         for at, arg in self.inputs if self.links else ():
-            values[arg] = Bytes(registers[at], is_raw=True)
+            most = self.most[arg]
+            values[arg] = Bytes(registers[at], most, is_raw=most == _HIGHEST)
         for link in self.links:
             kind = type(link.op)
             builder.at(link.op)
@@ -142,6 +148,13 @@ class PackedBytes:
                 if made is not None:
                     values[link.result] = made
         return {value: floats[value] for value in floats if _is_taken(value, floats)}
+
+
+def _most(tile: SSAValue) -> int:
+    """The highest byte that a register tile of integers may have: packed elements are lower."""
+    while isinstance(tile.owner, ConvertOp):
+        tile = tile.owner.source
+    return (1 << PACKED_BITS) - 1 if isinstance(tile.owner, UnpackOp) else _HIGHEST
 
 
 def _is_taken(value: SSAValue, floats: Mapping[SSAValue, object]) -> bool:

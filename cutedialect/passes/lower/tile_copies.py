@@ -26,6 +26,7 @@ from cutedialect.dialects.cute_nvgpu import (
     WidenCopyType,
 )
 from cutedialect.layout import Layout
+from cutedialect.passes.analysis.layout_inference import packing_of
 from cutedialect.passes.analysis.thread_layouts import copied
 
 from . import tensor_memory
@@ -43,6 +44,7 @@ from .shifted_copies import copy_around, copy_shifted, shift_within
 from .tile_views import pieces
 from .tma import tensor_copy
 from .transposing_copies import transpose_copy
+from .unpacking import unpack
 from .views import View
 
 # Atoms of copies that threads share by a thread-value layout, from memory to memory.
@@ -151,9 +153,15 @@ def _extract(self: KernelLowering, op: cute.ExtractOp) -> None:
     self.fragments[op.result] = convert(self.context, source, type_, integers(op.origin))
 
 
+def _unpack(self: KernelLowering, op: cute.UnpackOp) -> None:
+    source, type_ = self.fragment(op, op.source), cute.fragment_of(op.result)
+    self.fragments[op.result] = unpack(self.context, source, type_, packing_of(op))
+
+
 HANDLERS: dict[type[Operation], Handler] = {
     cute.CopyOp: _copy,
     cute.LoadOp: _load,
     cute.ConvertOp: _convert,
     cute.ExtractOp: _extract,
+    cute.UnpackOp: _unpack,
 }

@@ -150,6 +150,7 @@ ROWS: dict[type[Operation], Row] = {
     cute.FillOp: Row("", writes=("fragment",)),
     cute.MapOp: Row("", reads=("inputs",)),
     cute.ExtractOp: Row("", reads=("source",)),
+    cute.UnpackOp: Row("", reads=("source",)),
     cute.ConvertOp: Row("9.7.9.6", reads=("source",)),
     cute.ReduceOp: Row("9.7.9.6", reads=("source",)),
     cute.ScanOp: Row("9.7.9.6", reads=("tiles",)),

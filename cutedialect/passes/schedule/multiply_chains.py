@@ -54,6 +54,7 @@ from cutedialect.dialects.cute import (
     LoadOp,
     MapOp,
     ReduceOp,
+    UnpackOp,
 )
 from cutedialect.dialects.effects import (
     RMEM,
@@ -278,7 +279,7 @@ def _dependents(ops: Sequence[Operation], values: set[SSAValue]) -> list[Operati
     return found
 
 
-_PLAIN = {MapOp, ReduceOp, FillOp, ConvertOp, ExtractOp, AllocFragmentOp, scf.YieldOp}
+_PLAIN = {MapOp, ReduceOp, FillOp, ConvertOp, ExtractOp, UnpackOp, AllocFragmentOp, scf.YieldOp}
 
 
 def _is_plain(op: Operation) -> bool:

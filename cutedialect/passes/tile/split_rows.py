@@ -40,6 +40,7 @@ _ONE_BY_ONE = (
     cute.MapOp,
     cute.ReduceOp,
     cute.TransposeOp,
+    cute.UnpackOp,
 )
 
 
@@ -204,6 +205,13 @@ def _of_rows(op: Operation) -> list[list[tuple[SSAValue, int]]]:
             rank = len(cute.shape_of(op.source.type))
             modes = range(rank)
             return [[(op.source, mode), (op.result, 1 - mode)] for mode in modes]
+        case cute.UnpackOp():
+            packed, rank = op.mode.value.data, len(cute.shape_of(op.source.type))
+            return [
+                [(x, mode) for x in (op.source, op.result)]
+                for mode in range(rank)
+                if mode != packed
+            ]
         case cute.CopyOp() | cute.LoadOp() | cute.FillOp() | cute.AnyOp() | cute.AllocFragmentOp():
             tiles = [value for value in (*op.operands, *op.results) if space_of(value) is not None]
             modes = range(min((len(cute.shape_of(value.type)) for value in tiles), default=0))

@@ -59,8 +59,8 @@ _VIEWS = (
     cute.MakeViewOp,
     cute.MemberOp,
 )
-# Which arguments are tensors of conditions, that are bytes in IR.
-CONDITIONS = "cute.conditions"
+# The element types of arguments that are bytes in IR, by MLIR names.
+ELEMENTS = "cute.elements"
 # The first target whose launches may begin before the one in front of them has ended.
 _EARLY_TARGET = 90
 # The first target with elected threads and barriers of which roles are made.
@@ -282,8 +282,8 @@ def _write_host(module: ModuleOp, kernel: cute.KernelOp) -> None:
     build.insert(func.ReturnOp())
     host = func.FuncOp("launch", ([arg.type for arg in args], []), Region(block))
     host.location = kernel.location
-    if CONDITIONS in kernel.attributes:
-        host.attributes[CONDITIONS] = kernel.attributes[CONDITIONS]
+    if ELEMENTS in kernel.attributes:
+        host.attributes[ELEMENTS] = kernel.attributes[ELEMENTS]
     module.body.block.add_op(host)
 
 

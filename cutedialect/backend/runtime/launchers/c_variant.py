@@ -13,7 +13,8 @@ from cutedialect.backend.runtime.expressions import in_c
 
 # NumPy's name of an element type to its bytes.
 BYTES = {
-    "bool": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "uint8": 1, "uint16": 2,
+    "bool": 1, "int4": 1, "uint4": 1,
+    "int8": 1, "int16": 2, "int32": 4, "int64": 8, "uint8": 1, "uint16": 2,
     "uint32": 4, "uint64": 8, "float8_e4m3fn": 1, "float8_e5m2": 1, "float16": 2, "bfloat16": 2,
     "float32": 4, "float64": 8, "float8_e8m0fnu": 1, "float6_e2m3fn": 1, "float6_e3m2fn": 1,
     "float4_e2m1fn": 1,

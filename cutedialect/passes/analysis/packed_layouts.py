@@ -1,0 +1,173 @@
+"""Which thread has which integers of packed elements: the thread-value layouts on both sides of
+`cute.unpack`.
+
+A digit of a thread or value index that goes along the packed mode goes, by the order of a block,
+some places further; of these the lowest ones choose an element within an integer, the others the
+integer. Threads that have different elements of one integer all hold it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from cutedialect.layout import Layout, flatten
+from cutedialect.passes.analysis.coordinates import Digit, thread_value
+
+Run = tuple[int, int]
+"""An extent and a step."""
+
+
+class PackedLayoutError(ValueError):
+    """Elements of integers do not lie as threads should have them."""
+
+
+@dataclass(frozen=True)
+class Packing:
+    """A mode of a tile of elements, so many of which an integer holds in an order."""
+
+    mode: int
+    order: Layout
+    per: int
+
+    def places(self, extent: int, step: int) -> list[Run]:
+        """The runs of places that a run of elements along the mode has."""
+        return list(_through(extent, step, _pairs(self.order)))
+
+    def elements(self, extent: int, step: int) -> list[Run]:
+        """The runs of elements that a run of places has."""
+        strides = sorted(_pairs(self.order), key=lambda each: each[2])
+        return list(_through(extent, step, [(e, place, at) for e, at, place in strides]))
+
+    def parts(self, extent: int, step: int) -> tuple[list[Run], list[Run]]:
+        """The runs of elements within an integer, and of integers, that a run of elements has."""
+        inside: list[Run] = []
+        integers: list[Run] = []
+        for count, place in self.places(extent, step):
+            room = max(1, self.per // place)
+            if (place % self.per and self.per % place) or (room < count and count % room):
+                raise PackedLayoutError(
+                    f"expected {count} elements {place} places apart to lie in one integer of "
+                    f"{self.per}, or in one each"
+                )
+            within = min(room, count)
+            if within > 1:
+                inside.append((within, place))
+            if count > within:
+                integers.append((count // within, max(1, place * within // self.per)))
+        return inside, integers
+
+
+def packed_layout(tv: Layout, shape: tuple[int, ...], packing: Packing, first: int) -> Layout:
+    """The layout of the integers behind a tile of elements of a shape that has the layout `tv`; a
+    thread's integers go along the mode `first` before the other.
+    """
+    whole, mode = thread_value(tv, shape), packing.mode
+    extents = _resized(shape, mode, shape[mode] // packing.per)
+
+    def strided(digits: Iterable[Digit], keeps: bool) -> Iterator[tuple[int, int, int]]:
+        for digit in digits:
+            step = _step(digit, mode)
+            if step is None:
+                along, stride = _along(digit, extents)
+                yield along, digit.extent, stride
+                continue
+            inside, integers = packing.parts(digit.extent, step)
+            counts = [(count, 0) for count, _ in inside] if keeps else []
+            for count, number in (*counts, *integers):
+                yield mode, count, number * _stride(extents, mode)
+
+    threads = [(extent, stride) for _, extent, stride in strided(whole.threads, True)]
+    values = sorted(strided(whole.values, False), key=lambda each: (each[0] != first, each[2]))
+    return _layout(threads, [(extent, stride) for _, extent, stride in values])
+
+
+def unpacked_layout(tv: Layout, shape: tuple[int, ...], packing: Packing, first: int) -> Layout:
+    """The layout of the elements in a tile of integers of a shape that has the layout `tv`: each
+    thread has all elements of its integers, those along the mode `first` before the others.
+    """
+    whole, mode, per = thread_value(tv, shape), packing.mode, packing.per
+    extents = _resized(shape, mode, shape[mode] * per)
+
+    def strided(digits: Iterable[Digit]) -> Iterator[tuple[int, int, int]]:
+        for digit in digits:
+            step = _step(digit, mode)
+            if step is None:
+                along, stride = _along(digit, extents)
+                yield along, digit.extent, stride
+                continue
+            for count, at in packing.elements(digit.extent, step * per):
+                yield mode, count, at * _stride(extents, mode)
+
+    inside = [(mode, count, at * _stride(extents, mode)) for count, at in packing.elements(per, 1)]
+    threads = [(extent, stride) for _, extent, stride in strided(whole.threads)]
+    values = sorted([*inside, *strided(whole.values)], key=lambda each: (each[0] != first, each[2]))
+    return _layout(threads, [(extent, stride) for _, extent, stride in values])
+
+
+def _pairs(order: Layout) -> list[tuple[int, int, int]]:
+    """The modes of an order, and blocks one behind the other: extent (0 for any), the step of
+    elements, and that of places.
+    """
+    pairs: list[tuple[int, int, int]] = []
+    at = 1
+    for extent, place in zip(flatten(order.shape), flatten(order.stride), strict=True):
+        assert isinstance(extent, int)
+        assert isinstance(place, int)
+        if extent > 1:
+            pairs.append((extent, at, place))
+        at *= extent
+    return [*pairs, (0, at, at)]
+
+
+def _through(extent: int, step: int, modes: list[tuple[int, int, int]]) -> Iterator[Run]:
+    """The runs that a run becomes through modes (extent, step before, step behind), the steps
+    before in rising order.
+    """
+    modes = sorted(modes, key=lambda each: each[1])
+    while extent > 1:
+        count, before, behind = next(each for each in reversed(modes) if each[1] <= step)
+        room = extent if count == 0 else count * before // step
+        piece = min(extent, room)
+        if step % before or piece == 0 or extent % piece or (count * before) % step:
+            raise PackedLayoutError(
+                f"expected runs of elements that blocks of {modes[-1][1]} hold in whole parts, got "
+                f"{extent} with step {step}"
+            )
+        yield piece, step // before * behind
+        extent //= piece
+        step *= piece
+
+
+def _step(digit: Digit, mode: int) -> int | None:
+    """The step of a digit along a mode; None of one that goes elsewhere, or nowhere."""
+    step = digit.steps[mode]
+    if step and sum(map(bool, digit.steps)) > 1:
+        raise PackedLayoutError(f"expected threads and values along one mode each, got {digit}")
+    return step or None
+
+
+def _along(digit: Digit, extents: tuple[int, ...]) -> Run:
+    """The mode and stride of a digit along modes that are not packed."""
+    for mode, step in enumerate(digit.steps):
+        if step:
+            return mode, step * _stride(extents, mode)
+    return 0, 0
+
+
+def _stride(extents: tuple[int, ...], mode: int) -> int:
+    stride = 1
+    for extent in extents[:mode]:
+        stride *= extent
+    return stride
+
+
+def _resized(shape: tuple[int, ...], mode: int, extent: int) -> tuple[int, ...]:
+    return (*shape[:mode], extent, *shape[mode + 1 :])
+
+
+def _layout(threads: list[Run], values: list[Run]) -> Layout:
+    threads, values = threads or [(1, 0)], values or [(1, 0)]
+    shape = tuple(tuple(extent for extent, _ in each) for each in (threads, values))
+    stride = tuple(tuple(step for _, step in each) for each in (threads, values))
+    return Layout(shape, stride)

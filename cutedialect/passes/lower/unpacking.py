@@ -1,0 +1,122 @@
+"""Packed elements taken out of their integers, a byte each.
+
+Four bytes of a register have their lower elements by one mask, and their upper ones by a shift
+and a mask; where the tile wants neighbors of either kind beside each other, one permute of bytes
+puts them there:
+
+    and.b32 %low, %w, 0x0f0f0f0f;   shr.u32 %s, %w, 4;   and.b32 %high, %s, 0x0f0f0f0f;
+    prmt.b32 %r, %low, %high, 0x5140;
+"""
+
+from __future__ import annotations
+
+from cutedialect.dialects.cute import FragmentType
+from cutedialect.dialects.cute.packed_tiles import PACKED_BITS
+from cutedialect.passes.analysis.coordinates import Digit, thread_value
+from cutedialect.passes.analysis.packed_layouts import Packing
+
+from .addresses import thread_coord
+from .context import Context, register_class, register_count
+from .elementwise import Fragment
+from .scalar_builder import Scalar
+
+_BYTES = 4
+_LOWER = 0x0F0F0F0F
+_IDENTITY = 0x3210
+_BYTE_BITS = 8
+_ELEMENTS_OF_BYTE = _BYTE_BITS // PACKED_BITS
+
+Place = tuple[int, int, int]
+"""A register, a byte of it, and whether the element is the lower or the upper one."""
+
+
+def unpack(context: Context, source: Fragment, type_: FragmentType, packing: Packing) -> Fragment:
+    """The elements of a tile of integers, in registers of the layout of `type_`, whose threads hold
+    the integers that they need.
+    """
+    result = Fragment(
+        type_, context.registers(register_class(type_.element), register_count(type_))
+    )
+    places, shift = _places(context, source, type_, packing)
+    builder = context.builder
+    masked: dict[tuple[int, int], Scalar] = {}
+
+    def elements(register: int, upper: int) -> Scalar:
+        """The lower or upper elements of the bytes of a register."""
+        if (register, upper) not in masked:
+            word: Scalar = builder.get(source.array, register)
+            if shift != 0:
+                word = builder.pure("shr.u32", word, shift)
+            if upper:
+                word = builder.pure("shr.u32", word, PACKED_BITS)
+            masked[register, upper] = builder.pure("and.b32", word, _LOWER)
+        return masked[register, upper]
+
+    def permuted(wanted: list[tuple[Scalar, int]]) -> Scalar:
+        """A register of bytes of no more than two others."""
+        first = wanted[0][0]
+        others = [value for value, _ in wanted if value is not first]
+        second = others[0] if others else first
+        if any(value is not second for value in others):
+            # Of four registers two make either half.
+            low, high = permuted(wanted[:2]), permuted(wanted[2:])
+            return builder.pure("prmt.b32", low, high, 0x5410)
+        selector = sum(
+            (byte + (0 if value is first else _BYTES)) << 4 * at
+            for at, (value, byte) in enumerate(wanted)
+        )
+        if selector == _IDENTITY:
+            return first
+        return builder.pure("prmt.b32", first, second, selector)
+
+    for at in range(register_count(type_)):
+        four = places[_BYTES * at : _BYTES * (at + 1)]
+        four += [four[-1]] * (_BYTES - len(four))
+        wanted = [(elements(register, upper), byte) for register, byte, upper in four]
+        builder.set(result.array, at, permuted(wanted))
+    return result
+
+
+def _places(
+    context: Context, source: Fragment, type_: FragmentType, packing: Packing
+) -> tuple[list[Place], Scalar]:
+    """Where each value of the elements lies in the registers of the integers, and by how many bits
+    these are shifted before.
+    """
+    mode, per = packing.mode, packing.per
+    mine, whole = source.layout, thread_value(type_.bound, type_.shape)
+    numbers = {coord: number for number, coord in enumerate(mine.value_coords())}
+    places: list[Place] = []
+    for coord in whole.value_coords():
+        place = _place(packing, coord[mode])
+        number = numbers.get((*coord[:mode], place // per, *coord[mode + 1 :]))
+        if number is None:
+            raise ValueError(
+                f"expected each thread to hold the integers of its elements, got {source.type} for "
+                f"{type_}"
+            )
+        register, byte = divmod(number, source.pack)
+        within, upper = divmod(place % per, _ELEMENTS_OF_BYTE)
+        places.append((register, byte + within, upper))
+    shifts: list[Digit] = []
+    for digit in whole.threads:
+        step = digit.steps[mode]
+        divisor = digit.divisor
+        for extent, place in packing.places(digit.extent, step) if step else ():
+            for count, at in _within(extent, place, per):
+                shifts.append(Digit(divisor, count, (at * PACKED_BITS,)))
+            divisor *= extent
+    if not shifts:
+        return places, 0
+    return places, thread_coord(context.builder, shifts, 0, context.threads)
+
+
+def _place(packing: Packing, element: int) -> int:
+    """The place of an element of the packed mode."""
+    size = packing.order.size()
+    return element // size * size + packing.order.offsets()[element % size]
+
+
+def _within(extent: int, place: int, per: int) -> list[tuple[int, int]]:
+    """The part of a run of places that goes along one integer."""
+    return [(min(extent, per // place), place)] if place < per else []
