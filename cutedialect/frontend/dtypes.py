@@ -132,9 +132,10 @@ u64: DType = DType("u64", "u", 64)
 i1: DType = DType("i1", "b", 1)
 
 NARROW = (e2m3, e3m2, e2m1, ue8m0)
-# An IR type is the first of these: the one of ue4m3 is e4m3's, those of i4 and u4 are i8's and u8's.
+# An IR type is the first of these: that of ue4m3 is e4m3's, those of i4 and u4 i8's and u8's.
 ALL = (
-    f16, bf16, f32, f64, e4m3, e5m2, *NARROW, ue4m3, i8, u8, i16, u16, i32, u32, i64, u64, i1, i4, u4,
+    f16, bf16, f32, f64, e4m3, e5m2, *NARROW, ue4m3,
+    i8, u8, i16, u16, i32, u32, i64, u64, i1, i4, u4,
 )  # fmt: skip
 _BY_NAME = {dtype.name: dtype for dtype in ALL}
 _NUMPY_NAMES = {
