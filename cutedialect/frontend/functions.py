@@ -281,12 +281,6 @@ def _operand(name: str, value: object) -> Tile | View:
             "with .to(cute.i8), whose products are summed in i32",
             code="CD-P3",
         )
-    if isinstance(value, View) and value.is_indexed:
-        raise error(
-            f"expected {name} to be a tile of neighboring rows, got one of rows that a tile "
-            "numbers; load it to registers first: view.load()",
-            code="CD-P14",
-        )
     return value
 
 

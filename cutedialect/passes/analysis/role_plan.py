@@ -42,6 +42,12 @@ ADDS_PRODUCTS = "cute.adds_products"
 """The attribute of a kernel whose threads add what tensor memory holds to sums in registers."""
 
 
+NUMBERS_ROWS = "numbers_rows"
+"""The attribute of an op that has a part in the numbers of rows that are copied to shared memory:
+it is done by who copies these.
+"""
+
+
 def is_load(op: Operation) -> bool:
     """Whether an op brings a tile from global to shared memory, by whatever atom."""
     return isinstance(op, cute.CopyOp) and (space_of(op.source), space_of(op.destination)) == (
@@ -126,7 +132,9 @@ def _decided_by(op: cute.AnyOp, corrections: set[Operation]) -> Iterator[Operati
 
 # By each of `plans.KINDS`: told of an op, and of the `corrections` of its kernel.
 _IS_OF_KIND: dict[str, Callable[[Operation, set[Operation]], bool]] = {
-    "loads": lambda op, _: is_load(op) or isinstance(op, TmaPrefetchOp),
+    "loads": lambda op, _: (
+        is_load(op) or isinstance(op, TmaPrefetchOp) or NUMBERS_ROWS in op.attributes
+    ),
     "prepares": lambda op, _: is_preparing(op),
     "multiplies": lambda op, _: isinstance(op, cute.GemmOp),
     "updates": lambda op, _: is_update(op),

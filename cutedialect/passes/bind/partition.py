@@ -95,7 +95,7 @@ from cutedialect.passes.analysis.resource_plan import (
     registers_where_made,
 )
 from cutedialect.passes.analysis.results import as_store, reduces_by_tma
-from cutedialect.passes.analysis.role_plan import use_of_operands
+from cutedialect.passes.analysis.role_plan import NUMBERS_ROWS, use_of_operands
 from cutedialect.passes.analysis.tensor_maps import asks_tiles_around, is_joined
 from cutedialect.passes.analysis.thread_layouts import (
     accumulator_order,
@@ -106,6 +106,7 @@ from cutedialect.passes.analysis.thread_layouts import (
 from cutedialect.passes.bind.accumulator_moves import move_accumulators, sum_in_registers
 from cutedialect.passes.bind.early_loads import load_early
 from cutedialect.passes.bind.exponential_shares import share_exponentials
+from cutedialect.passes.bind.numbered_rows import drop_views, number_operands
 from cutedialect.passes.bind.result_stores import ResultStores
 from cutedialect.passes.bind.slice_depth import slice_depth
 from cutedialect.passes.bind.split_sums import split_sums
@@ -174,12 +175,16 @@ class _Partition(StagedOperands):
             slice_depth(self)
         if self.grid is not None:
             load_early(self.kernel, self.threads, self.dependences)
+        numbered = number_operands(self.kernel) if gemms else []
         inference = LayoutInference(self.kernel, self.threads, self.grid)
         self._choose_atoms(gemms, inference, has_tensor_memory)
+        for tile in numbered:
+            inference.anchor(tile.rows, self.rows_of_copy(tile))
         self._give_layouts(inference)
         stores: list[CopyOp] = []
         for op in ops_of(self.kernel.body.block, *_BOUND):
             self._bind(op, stores)
+        drop_views(numbered)
         ResultStores(self).bind(stores)
         if has_tensor_memory:
             move_accumulators(self)
@@ -478,7 +483,11 @@ class _Partition(StagedOperands):
             return
         source = memref_of(op.source)
         is_stored = self.dependences.reads_stored(op, op.source)
-        is_indexed = isinstance(op.source.owner, IndexedTileOp)
+        made = op.source.owner
+        is_indexed = isinstance(made, IndexedTileOp)
+        if is_indexed and NUMBERS_ROWS in made.attributes and takes_async_copy(source, self.arch):
+            self.stage_load(op)
+            return
         named = named_layout(op, op.source, self.threads)
         takes_copies = (
             not (is_stored or is_indexed) and named is None and takes_async_copy(source, self.arch)

@@ -61,7 +61,7 @@ from cutedialect.passes.analysis.smem_layouts import (
 from cutedialect.passes.analysis.tensor_accumulators import operand_tensor_layout
 from cutedialect.passes.analysis.tensor_columns import columns_too_many
 from cutedialect.passes.analysis.tensor_maps import is_joined, part_of, sharing
-from cutedialect.passes.analysis.thread_layouts import copied, modes_of, tensor_shape
+from cutedialect.passes.analysis.thread_layouts import copied, modes_of, project, tensor_shape
 from cutedialect.passes.bind.kernel_binding import KernelBinding, Staged
 from cutedialect.passes.bind.result_stores import staging_atom
 from cutedialect.passes.remarks import remark
@@ -158,6 +158,8 @@ class StagedOperands(KernelBinding):
             if part is not None:
                 return part
         atom, name = self.atoms[op].atom, f"s{value.name_hint or ''}"
+        if is_turned and isinstance(tile.owner, cute.IndexedTileOp):
+            return self._turned(self.stage(op, tile), True, op)
         if value is op.b and isinstance(atom, Tcgen05Atom) and atom.cta_group == 2:
             smem = paired_type(op, value)
             layout = smem.layout, smem.swizzle, smem.alignment
@@ -373,6 +375,9 @@ class StagedOperands(KernelBinding):
     def copy_to_smem(
         self, source: SSAValue, buffer: SSAValue, before: Operation, is_multiplied: bool = True
     ) -> None:
+        if isinstance(source.owner, cute.IndexedTileOp):
+            self._copy_rows(source, buffer, before)
+            return
         type_ = part_of(source)
         is_f32 = isinstance(type_.element, Float32Type)
         # Tensor cores would cut f32 operands off where loads can round them.
@@ -401,6 +406,28 @@ class StagedOperands(KernelBinding):
             tile = cute.FragmentType.get(type_.element, type_.shape, copied(copy, type_.shape))
             source, tiled = self.insert(cute.LoadOp(source, tile, tiled), before).result, None
         self.insert(cute.CopyOp(source, buffer, atom=atom, tiled=tiled), before)
+
+    def _copy_rows(self, source: SSAValue, buffer: SSAValue, before: Operation) -> None:
+        """Numbered rows into `buffer`, by the threads that have their numbers."""
+        type_, copy = cute.memref_of(source), self._copy_of_rows(source)
+        width = min(vector_bytes(type_), _run(copy, contiguous_mode(type_)) * type_.bits // 8)
+        atom: Attribute = UniversalCopyType.get(type_.element, width * 8)
+        if takes_async_copy(type_, self.arch):
+            cache = "global" if width == 16 else "always"
+            atom = SimtAsyncCopyType.get(type_.element, cache, width * 8)
+        tiled = cute.TiledCopyAttr(copy)
+        self.insert(cute.CopyOp(source, buffer, atom=atom, tiled=tiled), before)
+
+    def _copy_of_rows(self, source: SSAValue) -> TiledCopy:
+        """Which thread copies what of a tile of numbered rows."""
+        threads = self._loading_threads() if self.is_specialized else self.threads
+        return coalesced_for(cute.memref_of(source), threads)
+
+    def rows_of_copy(self, tile: cute.IndexedTileOp) -> Layout:
+        """The layout of the numbers of rows, for the threads that copy these."""
+        shape = cute.shape_of(tile.result.type)
+        layout = copied(self._copy_of_rows(tile.result), shape)
+        return project(layout, shape, cute.shape_of(tile.rows.type))
 
     def _tiled_copy(self, source: SSAValue, op: Operation, threads: int) -> TiledCopy:
         """The copy of an operand, or each part of it, by so many threads: the one that the program

@@ -11,12 +11,17 @@ from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects import cute, ptx
+from cutedialect.dialects.cute import FragmentType
+from cutedialect.dialects.cute_nvgpu import SimtAsyncCopyType
+from cutedialect.layout import Layout
 from cutedialect.passes.analysis.coordinates import Digit, ThreadValue, thread_value
 
-from .context import Context, array_class, fail, pack_factor
-from .copies import Transfer, merge_units, reduced_units, split_units
+from .addresses import Address, start_copies
+from .context import Context, array_class, fail, pack_factor, register_class, register_count
+from .copies import Transfer, merge_units, reduced_units, split_units, store_tile
 from .elementwise import Fragment
 from .lowering import Handler, KernelLowering, integers
+from .memory_copies import valid_bytes
 from .scalar_builder import Scalar, ScalarBuilder
 from .tile_access import TileAccess, owner
 from .views import View, local_tile
@@ -145,6 +150,85 @@ def move_rows(
             context.move(part, every, array, registers)
     if not is_packed and loads:
         merge_units(context, array, fragment.array, len(columns))
+
+
+def copy_rows_async(
+    context: Context,
+    tile: IndexedTile,
+    target: View,
+    tv: Layout,
+    atom: SimtAsyncCopyType,
+    predicate: Scalar,
+) -> None:
+    """Start the copies of a tile of numbered rows to shared memory, whose threads have the numbers
+    of the rows that they copy; none where `predicate` (the same for all threads) is false. Of a row
+    that the tensor does not have nothing is read, and its place becomes 0.
+    """
+    size, count = atom.bits // 8, atom.bits // tile.tensor.bits
+    writes = TileAccess(context, target, tv, count, size)
+    sources: list[Address] = []
+    sizes: list[Scalar] = []
+    places: list[Address] = []
+    for row, held in _parts_by_rows(context, tile, tv).items():
+        part = _row_of_copy(context, tile, tv, row, held, count, size)
+        for access in (part, writes):
+            if access.unit != count:
+                raise ValueError(
+                    f"expected {count} values in a row to lie together and be aligned to {size} "
+                    f"bytes for cp.async of {size} bytes, got {access.unit} with {tv}; choose a "
+                    "narrower atom or another thread-value layout"
+                )
+        firsts = range(0, len(held), count)
+        sources += part.addresses([part.offsets[at] for at in firsts])
+        sizes += [valid_bytes(part, at, count, size) for at in firsts]
+        places += writes.addresses([writes.offsets[held[at]] for at in firsts])
+    guard = context.builder.both(predicate, writes.owner())
+    cache = "cg" if atom.cache == "global" else "ca"
+    start_copies(context, cache, size, places, sources, sizes, [guard] * len(sizes))
+
+
+def copy_rows(context: Context, tile: IndexedTile, target: View, tv: Layout) -> None:
+    """Copy a tile of numbered rows to shared memory through registers."""
+    type_ = FragmentType.get(tile.tensor.element, target.shape, tv)
+    array = context.registers(register_class(type_.element), register_count(type_))
+    move_rows(context, tile, Fragment(type_, array), ptx.LdOp)
+    store_tile(context, target, array, tv)
+
+
+def _parts_by_rows(context: Context, tile: IndexedTile, tv: Layout) -> dict[int, list[int]]:
+    """The values of a thread by the rows that they lie in, counted from its first one."""
+    del context
+    shape = tuple(extent for extent in tile.tile if extent != 0)
+    values: dict[int, list[int]] = {}
+    for value, (row, _) in enumerate(thread_value(tv, shape).value_coords()):
+        values.setdefault(row, []).append(value)
+    return values
+
+
+def _row_of_copy(
+    context: Context,
+    tile: IndexedTile,
+    tv: Layout,
+    row: int,
+    held: list[int],
+    pack: int,
+    limit_bytes: int,
+) -> RowAccess:
+    """A row of a tile as a copy by `tv` sees it: the values `held` of a thread."""
+    shape = tuple(extent for extent in tile.tile if extent != 0)
+    layout = thread_value(tv, shape)
+    numbers = thread_value(tile.rows.tv, tile.rows.type.shape).value_coords()
+    at = next(at for at, (number, _) in enumerate(numbers) if number == row)
+    columns = [column for _, column in layout.value_coords()]
+    return RowAccess(
+        context,
+        tile.row(context.builder, context.builder.settled(tile.rows.array, at), at),
+        tv,
+        pack,
+        limit_bytes,
+        whole=layout,
+        columns=tuple(columns[value] for value in held),
+    )
 
 
 def _in_registers(values: list[int], pack: int) -> bool:

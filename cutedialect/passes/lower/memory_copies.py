@@ -64,12 +64,12 @@ def copy_async(
         firsts = range(0, len(reads.offsets), count)
         from_ = reads.addresses([reads.offsets[v] for v in firsts])
         to = writes.addresses([writes.offsets[v] for v in firsts])
-        sizes = [_valid_bytes(reads, v, count, size) for v in firsts]
+        sizes = [valid_bytes(reads, v, count, size) for v in firsts]
         guard = context.builder.both(predicate, reads.owner())
         start_copies(context, cache, size, to, from_, sizes, [guard] * len(sizes))
 
 
-def _valid_bytes(access: TileAccess, first: int, count: int, size: int) -> Scalar:
+def valid_bytes(access: TileAccess, first: int, count: int, size: int) -> Scalar:
     """Bytes of the vector that lie inside the tensor."""
     builder = access.context.builder
     result: Scalar = size

@@ -161,6 +161,16 @@ class ScalarBuilder:
         """What a register of an array holds now."""
         return self.result(ptx.GetOp(array, index))
 
+    def settled(self, array: SSAValue, index: int) -> SSAValue:
+        """What a register of an array holds that nothing writes any more: read where the array was
+        made, so that what is computed from it leaves the loops behind.
+        """
+        level = self.level_of(array)
+        known, key = self.levels[level].known, ("settled", array, index)
+        if key not in known:
+            known[key] = self.result(ptx.GetOp(array, index), level)
+        return known[key]
+
     def set(self, array: SSAValue, index: int, value: Scalar) -> None:
         self.emit(ptx.SetOp(array, index, self.value(value, array_type(array).cls)))
 

@@ -35,7 +35,7 @@ from .context import array_class
 from .copies import load_tile, store_tile
 from .elementwise import Fragment, as_bits, convert
 from .exchanged_loads import load_exchanged
-from .indexed_tiles import move_rows
+from .indexed_tiles import copy_rows, copy_rows_async, move_rows
 from .lowering import Handler, KernelLowering, integers
 from .matrix_copies import move_matrices
 from .memory_copies import copy_async, copy_tile, widen_copy
@@ -54,7 +54,9 @@ _BETWEEN_MEMORIES = SimtAsyncCopyType | ShiftedCopyType | AlignedStoreType | Wid
 def _copy(self: KernelLowering, op: cute.CopyOp) -> None:
     predicate: Scalar = True if op.pred is None else self.scalars[op.pred]
     atom = op.atom
-    if isinstance(atom, SimtAsyncCopyType) and not atom.around:
+    if op.source in self.indexed and op.destination in self.views:
+        _copy_rows(self, op, predicate)
+    elif isinstance(atom, SimtAsyncCopyType) and not atom.around:
         for piece in _tiled_pieces(self, op):
             copy_async(self.context, *piece, atom, predicate)
     elif isinstance(atom, TmemLoadType):
@@ -65,6 +67,19 @@ def _copy(self: KernelLowering, op: cute.CopyOp) -> None:
         tensor_copy(self, op, predicate)
     else:
         self.context.when(predicate, lambda: _plain_copy(self, op))
+
+
+def _copy_rows(self: KernelLowering, op: cute.CopyOp, predicate: Scalar) -> None:
+    """Numbered rows to shared memory."""
+    if op.tiled is None:
+        raise ValueError("expected the attribute tiled (a tiled copy) between memories")
+    tile, target = self.indexed[op.source], self.view(op, op.destination)
+    tv = copied(op.tiled.data, target.shape)
+    if isinstance(op.atom, SimtAsyncCopyType):
+        copy_rows_async(self.context, tile, target, tv, op.atom, predicate)
+    else:
+        context = self.context
+        context.when(predicate, lambda: copy_rows(context, tile, target, tv))
 
 
 def _plain_copy(self: KernelLowering, op: cute.CopyOp) -> None:

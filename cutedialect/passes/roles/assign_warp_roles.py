@@ -55,6 +55,7 @@ from cutedialect.passes.analysis.memory_views import root_of
 from cutedialect.passes.analysis.resource_plan import most_accumulators
 from cutedialect.passes.analysis.ring_edges import depth, edges_of
 from cutedialect.passes.analysis.role_plan import (
+    NUMBERS_ROWS,
     ROLES,
     accepts,
     corrections,
@@ -386,6 +387,7 @@ def _check_warps(
             op
             for op in ops[row.name]
             if any(space_of(value) == RMEM for value in (*op.operands, *op.results))
+            and NUMBERS_ROWS not in op.attributes
         )
         found = next(holding, None)
         if row.warps not in (None, computing) and found is not None:

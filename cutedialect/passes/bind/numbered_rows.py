@@ -1,0 +1,143 @@
+"""Numbered rows that come to shared memory ahead: an operand of a multiply whose rows a tile of
+numbers chooses, or a load that is computed with on its way to one.
+
+    %n = load R; for k { %t = indexed_tile X, (k), %n; gemm %t, W[k], %acc }
+
+Who copies needs the numbers of the rows that it copies. They get ops of their own, in the layout of
+the copy, wherever those of the program stand: row numbers that a loop does not change are loaded in
+front of it. That goes for numbers that are loaded, and computed element by element; rows that are
+numbered in another way are loaded by the threads that multiply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import Operation, SSAValue
+
+from cutedialect.dialects import cute
+from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.passes.analysis.mma_choice import untransposed
+from cutedialect.passes.analysis.operand_chains import is_on_its_way
+from cutedialect.passes.analysis.role_plan import NUMBERS_ROWS
+from cutedialect.passes.rewriting import cloned, erase, insert_after, insert_before
+
+
+def number_operands(kernel: cute.KernelOp) -> list[cute.IndexedTileOp]:
+    """Give each operand of numbered rows, in a kernel whose tiles are not bound, numbers of its
+    own; the tiles that are to be copied.
+    """
+    order = list(walk(kernel.body.block))
+    made: dict[cute.IndexedTileOp, cute.IndexedTileOp] = {}
+    for user, index in _uses(kernel):
+        tile, is_turned = untransposed(user.operands[index])
+        whole = tile.owner
+        assert isinstance(whole, cute.IndexedTileOp)
+        chain = _chain(whole)
+        if chain is None:
+            if isinstance(user, cute.GemmOp):
+                _load(user, index, is_turned)
+            continue
+        if whole not in made:
+            made[whole] = _with_own_numbers(whole, [op for op in order if op in chain])
+        source = made[whole].result
+        if is_turned:
+            turned = cute.TransposeOp(source)
+            insert_before(user, turned)
+            source = turned.result
+        user.operands[index] = source
+    for op in reversed(order):
+        if isinstance(op, _DROPPED) and op.parent is not None:
+            _drop(op)
+    return [*made.values()]
+
+
+def drop_views(tiles: Iterable[cute.IndexedTileOp]) -> None:
+    """Erase transposes of numbered rows: these are staged as they are, and read transposed."""
+    for tile in tiles:
+        for op in [use.operation for use in tile.result.uses]:
+            if isinstance(op, cute.TransposeOp):
+                _drop(op)
+
+
+_DROPPED = (
+    cute.IndexedTileOp,
+    cute.TransposeOp,
+    cute.LoadOp,
+    cute.MapOp,
+    cute.AllocFragmentOp,
+)
+
+
+def _uses(kernel: cute.KernelOp) -> Iterator[tuple[Operation, int]]:
+    """The operands of multiplies, and of loads on their way to one, whose rows are numbered."""
+    for op in [*ops_of(kernel, cute.GemmOp), *ops_of(kernel, cute.LoadOp)]:
+        if isinstance(op, cute.LoadOp) and not is_on_its_way(op):
+            continue
+        for index in range(1 if isinstance(op, cute.LoadOp) else 2):
+            made = untransposed(op.operands[index])[0].owner
+            if isinstance(made, cute.IndexedTileOp) and made.places is None:
+                yield op, index
+
+
+def _chain(tile: cute.IndexedTileOp) -> set[Operation] | None:
+    """The ops that load and compute the numbers of rows; None where others have a part in it."""
+    found: set[Operation] = set()
+    pending = [tile.rows]
+    while pending:
+        op = pending.pop().owner
+        if op in found:
+            continue
+        if isinstance(op, cute.MapOp):
+            pending += op.inputs
+        elif isinstance(op, cute.AllocFragmentOp):
+            users = [use.operation for use in op.result.uses]
+            fills = [each for each in users if isinstance(each, cute.FillOp)]
+            others = (each for each in users if each not in fills)
+            is_constant = all(isinstance(each, cute.MapOp | cute.IndexedTileOp) for each in others)
+            if len(fills) != 1 or not is_constant or fills[0].parent is not op.parent:
+                return None
+            found.add(fills[0])
+        elif not isinstance(op, cute.LoadOp) or isinstance(op.source.owner, cute.IndexedTileOp):
+            return None
+        assert isinstance(op, Operation)
+        found.add(op)
+    return found
+
+
+def _with_own_numbers(tile: cute.IndexedTileOp, chain: list[Operation]) -> cute.IndexedTileOp:
+    """The tile with numbers by copies of some ops, each beside the one that it is a copy of."""
+    values: dict[SSAValue, SSAValue] = {}
+    for op in chain:
+        copy = cloned(op, values)
+        copy.attributes[NUMBERS_ROWS] = UnitAttr()
+        insert_after(op, copy)
+    again = cloned(tile, values)
+    again.attributes[NUMBERS_ROWS] = UnitAttr()
+    insert_after(tile, again)
+    return again
+
+
+def _load(user: Operation, index: int, is_turned: bool) -> None:
+    """Let threads load an operand into registers."""
+    tile = untransposed(user.operands[index])[0]
+    type_ = cute.memref_of(tile)
+    load = cute.LoadOp(tile, cute.FragmentType.get(type_.element, type_.shape))  # pyright: ignore
+    insert_before(user, load)
+    load.location = user.location
+    value = load.result
+    if is_turned:
+        turned = cute.TransposeOp(value)
+        insert_before(user, turned)
+        value = turned.result
+    user.operands[index] = value
+
+
+def _drop(op: Operation) -> None:
+    """Erase an op whose result nothing takes, with what fills it."""
+    uses = [use.operation for result in op.results for use in result.uses]
+    if isinstance(op, cute.AllocFragmentOp) and all(isinstance(x, cute.FillOp) for x in uses):
+        erase(*uses, op)
+    elif not uses:
+        erase(op)

@@ -1,0 +1,150 @@
+"""Operands of multiplies whose rows a tile numbers: they come to shared memory ahead of their trip,
+by the threads that copy, which have the numbers of their rows.
+"""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cutedialect as cute
+
+TARGETS = ("sm_80", "sm_90a", "sm_100a", "sm_120a")
+BACKENDS = ("emulator", "interpreter")
+
+
+@cute.kernel
+def gathered(X, W, rows, Y, *, tile):
+    """Rows of X times W."""
+    bm, bn, bk = tile
+    m, n = cute.tile_index(Y, (bm, bn))
+    x = cute.local_tile(X, (bm, bk), (cute.local_tile(rows, (bm,), (m,)), None))
+    w = cute.local_tile(W, (bk, bn), (None, n))
+    acc = cute.zeros((bm, bn))
+    for k in cute.range(x.tiles):
+        cute.gemm(x[k], w[k], acc)
+    cute.copy(acc.to(Y.dtype), cute.local_tile(Y, (bm, bn), (m, n)))
+
+
+@cute.kernel
+def computed(X, W, Y, *, tile, step):
+    """Rows that the program numbers itself, other ones in each trip, times W, in pieces of W's rows
+    that are numbered, too.
+    """
+    bm, bn, bk = tile
+    m, n = cute.tile_index(Y, (bm, bn))
+    at = cute.coord(cute.full((bm, 1), 0, cute.i32), 0, m * bm)
+    depth = cute.coord(cute.full((bk, 1), 0, cute.i32), 0)
+    acc = cute.zeros((bm, bn))
+    for k in cute.range(-(-W.shape[0] // bk)):
+        row = at * step - k
+        row = cute.where(row % 3 == 1, -1, row)
+        x = cute.local_tile(X, (bm, bk), (row, k))
+        w = cute.local_tile(W, (bk, bn), (k * bk + depth, n))
+        cute.gemm(x, w, acc)
+    cute.copy(acc.to(Y.dtype), cute.local_tile(Y, (bm, bn), (m, n)))
+
+
+@cute.kernel
+def changed(X, W, rows, Y, *, tile):
+    """Bytes of gathered rows that become floats on their way."""
+    bm, bn, bk = tile
+    m, n = cute.tile_index(Y, (bm, bn))
+    x = cute.local_tile(X, (bm, bk), (cute.local_tile(rows, (bm,), (m,)), None))
+    w = cute.local_tile(W, (bk, bn), (None, n))
+    acc = cute.zeros((bm, bn))
+    for k in cute.range(x.tiles):
+        cute.gemm((x[k].load().to(cute.f32) - 3).to(W.dtype), w[k], acc)
+    cute.copy(acc, cute.local_tile(Y, (bm, bn), (m, n)))
+
+
+@cute.kernel
+def sorted_rows(X, W, rows, Y, *, tile):
+    """Numbers that threads exchange to make: their rows are loaded by those who multiply."""
+    bm, bn, bk = tile
+    m, n = cute.tile_index(Y, (bm, bn))
+    at = cute.sort(cute.local_tile(rows, (bm,), (m,)).load(), 0)
+    x, w = cute.local_tile(X, (bm, bk), (at, None)), cute.local_tile(W, (bk, bn), (None, n))
+    acc = cute.zeros((bm, bn))
+    for k in cute.range(x.tiles):
+        cute.gemm(x[k], w[k], acc)
+    cute.copy(acc.to(Y.dtype), cute.local_tile(Y, (bm, bn), (m, n)))
+
+
+def integers(shape, dtype=np.float16, seed=0):
+    return np.random.default_rng(seed).integers(-2, 3, shape).astype(dtype)
+
+
+def numbers(count, high, kind=np.int32):
+    return np.random.default_rng(7).integers(-2, high + 2, count).astype(kind)
+
+
+def rows_of(x, at):
+    there = (at >= 0) & (at < len(x))
+    return np.where(there[:, None], x[at.clip(0, len(x) - 1)].astype(np.float32), 0)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("case", ["aligned", "unaligned", "words", "wide numbers"])
+def test_gathered_rows(target, case):
+    dtype = np.float32 if case == "words" else np.float16
+    x, w = integers((50, 104), dtype), integers((72, 104), dtype, 1).T
+    if case == "unaligned":
+        x = integers((50, 105), dtype)[:, :104]
+    at = numbers(130, 50, np.int64 if case == "wide numbers" else np.int32)
+    y = np.empty((130, 72), np.float32)
+    gathered(x, w, at, y, tile=(64, 64, 32), arch=target, backend="emulator")
+    np.testing.assert_array_equal(y, rows_of(x, at) @ w.astype(np.float32))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_of_both_operands_that_a_program_numbers(target):
+    x, w = integers((70, 96)), integers((96, 72), seed=1)
+    y = np.empty((130, 72), np.float32)
+    computed(x, w, y, tile=(64, 64, 32), step=2, arch=target, backend="emulator")
+    want = 0
+    for k in range(3):
+        row = 2 * np.arange(130) - k
+        row[row % 3 == 1] = -1
+        part = slice(32 * k, 32 * k + 32)
+        want = want + rows_of(x, row)[:, part] @ w[part].astype(np.float32)
+    np.testing.assert_array_equal(y, want)
+
+
+@pytest.mark.parametrize("target", TARGETS[:3])
+def test_rows_that_are_computed_with_on_their_way(target):
+    x, w, at = (
+        integers((50, 96), np.int8) + np.int8(2),
+        integers((72, 96), seed=1).T,
+        numbers(70, 50),
+    )
+    y = np.empty((70, 72), np.float32)
+    changed(x, w, at, y, tile=(64, 64, 32), arch=target, backend="emulator")
+    np.testing.assert_array_equal(y, (rows_of(x, at) - 3) @ w.astype(np.float32))
+    kernel = cute.compile(changed, x, w, at, y, tile=(64, 64, 32), arch=target)
+    assert "cp.async.c" in kernel.ptx
+
+
+@pytest.mark.parametrize("target", TARGETS[:3])
+def test_numbers_of_other_threads(target):
+    x, w, at = integers((50, 96)), integers((72, 96), seed=1).T, numbers(64, 50)
+    y = np.empty((64, 72), np.float32)
+    sorted_rows(x, w, at, y, tile=(64, 64, 32), arch=target, backend="emulator")
+    np.testing.assert_array_equal(y, rows_of(x, np.sort(at)) @ w.astype(np.float32))
+
+
+def test_a_role_loads_numbers_once_and_rows_ahead():
+    specs = [cute.TensorSpec((None, 2048), "bf16"), cute.TensorSpec((2048, 512), "bf16", (1, 2048))]
+    specs += [cute.TensorSpec((None,), "i32"), cute.TensorSpec((None, 512), "bf16")]
+    kernel = cute.compile(gathered, *specs, arch="sm_90a", tile=(128, 128, 64))
+    assert "roles = specialized" in kernel.schedule
+    loop = kernel.ptx.split("mbarrier.arrive.expect_tx")[1].split("cp.async.mbarrier.arrive")[0]
+    assert loop.count("cp.async.cg.shared.global") == 8
+    assert "ld.global" not in loop
+    assert not [each for each in loop.splitlines() if "mul.lo.s64" in each]
+
+
+def test_the_interpreter_gathers_alike():
+    x, w, at = integers((50, 104)), integers((72, 104), ml_dtypes.bfloat16, 1).T, numbers(130, 50)
+    y = np.empty((130, 72), np.float32)
+    gathered(x, w.astype(np.float16), at, y, tile=(64, 64, 32), backend="interpreter")
+    np.testing.assert_array_equal(y, rows_of(x, at) @ w.astype(np.float32))
