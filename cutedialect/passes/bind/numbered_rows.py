@@ -11,26 +11,27 @@ numbered in another way are loaded by the threads that multiply.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects import cute
-from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.dialects.walks import walk
 from cutedialect.passes.analysis.mma_choice import untransposed
-from cutedialect.passes.analysis.operand_chains import is_on_its_way
 from cutedialect.passes.analysis.role_plan import NUMBERS_ROWS
 from cutedialect.passes.rewriting import cloned, erase, insert_after, insert_before
 
 
-def number_operands(kernel: cute.KernelOp) -> list[cute.IndexedTileOp]:
-    """Give each operand of numbered rows, in a kernel whose tiles are not bound, numbers of its
-    own; the tiles that are to be copied.
+def number_operands(
+    kernel: cute.KernelOp, uses: Sequence[tuple[Operation, int]]
+) -> list[cute.IndexedTileOp]:
+    """Give operands whose rows are numbered, in a kernel whose tiles are not bound, numbers of
+    their own; the tiles that are to be copied.
     """
     order = list(walk(kernel.body.block))
     made: dict[cute.IndexedTileOp, cute.IndexedTileOp] = {}
-    for user, index in _uses(kernel):
+    for user, index in uses:
         tile, is_turned = untransposed(user.operands[index])
         whole = tile.owner
         assert isinstance(whole, cute.IndexedTileOp)
@@ -53,14 +54,6 @@ def number_operands(kernel: cute.KernelOp) -> list[cute.IndexedTileOp]:
     return [*made.values()]
 
 
-def drop_views(tiles: Iterable[cute.IndexedTileOp]) -> None:
-    """Erase transposes of numbered rows: these are staged as they are, and read transposed."""
-    for tile in tiles:
-        for op in [use.operation for use in tile.result.uses]:
-            if isinstance(op, cute.TransposeOp):
-                _drop(op)
-
-
 _DROPPED = (
     cute.IndexedTileOp,
     cute.TransposeOp,
@@ -68,17 +61,6 @@ _DROPPED = (
     cute.MapOp,
     cute.AllocFragmentOp,
 )
-
-
-def _uses(kernel: cute.KernelOp) -> Iterator[tuple[Operation, int]]:
-    """The operands of multiplies, and of loads on their way to one, whose rows are numbered."""
-    for op in [*ops_of(kernel, cute.GemmOp), *ops_of(kernel, cute.LoadOp)]:
-        if isinstance(op, cute.LoadOp) and not is_on_its_way(op):
-            continue
-        for index in range(1 if isinstance(op, cute.LoadOp) else 2):
-            made = untransposed(op.operands[index])[0].owner
-            if isinstance(made, cute.IndexedTileOp) and made.places is None:
-                yield op, index
 
 
 def _chain(tile: cute.IndexedTileOp) -> set[Operation] | None:

@@ -86,6 +86,7 @@ from cutedialect.passes.analysis.mma_choice import (
     is_read_by_threads,
     multiplied_element,
     needs_transposing,
+    untransposed,
 )
 from cutedialect.passes.analysis.multiply_pairs import pair_multiplies
 from cutedialect.passes.analysis.operand_chains import is_on_its_way
@@ -106,7 +107,6 @@ from cutedialect.passes.analysis.thread_layouts import (
 from cutedialect.passes.bind.accumulator_moves import move_accumulators, sum_in_registers
 from cutedialect.passes.bind.early_loads import load_early
 from cutedialect.passes.bind.exponential_shares import share_exponentials
-from cutedialect.passes.bind.numbered_rows import drop_views, number_operands
 from cutedialect.passes.bind.result_stores import ResultStores
 from cutedialect.passes.bind.slice_depth import slice_depth
 from cutedialect.passes.bind.split_sums import split_sums
@@ -175,7 +175,7 @@ class _Partition(StagedOperands):
             slice_depth(self)
         if self.grid is not None:
             load_early(self.kernel, self.threads, self.dependences)
-        numbered = number_operands(self.kernel) if gemms else []
+        numbered = self._number_rows() if gemms else []
         inference = LayoutInference(self.kernel, self.threads, self.grid)
         self._choose_atoms(gemms, inference, has_tensor_memory)
         for tile in numbered:
@@ -184,13 +184,29 @@ class _Partition(StagedOperands):
         stores: list[CopyOp] = []
         for op in ops_of(self.kernel.body.block, *_BOUND):
             self._bind(op, stores)
-        drop_views(numbered)
         ResultStores(self).bind(stores)
         if has_tensor_memory:
             move_accumulators(self)
             self.leave_tensor_memory()
         if self.schedule.polynomials is not None:
             share_exponentials(self.kernel, self.schedule.polynomials)
+
+    def _number_rows(self) -> list[IndexedTileOp]:
+        """The operands of multiplies, and of loads on their way to one, whose rows a tile numbers,
+        with numbers for who copies them.
+        """
+        uses: list[tuple[Operation, int]] = []
+        for op in ops_of(self.kernel.body.block, GemmOp, LoadOp):
+            for index, value in enumerate(op.operands[:2]):
+                made = untransposed(value)[0].owner
+                is_numbered = isinstance(made, IndexedTileOp) and made.places is None
+                if is_numbered and (isinstance(op, GemmOp) or is_on_its_way(op)):
+                    uses.append((op, index))
+        if not uses:
+            return []
+        from .numbered_rows import number_operands
+
+        return number_operands(self.kernel, uses)
 
     def _choose_atoms(
         self, gemms: Sequence[GemmOp], inference: LayoutInference, has_tensor_memory: bool

@@ -167,6 +167,8 @@ def _yield(self: KernelLowering, op: cute.YieldOp) -> None:
 
 
 def _transpose(self: KernelLowering, op: cute.TransposeOp) -> None:
+    if op.source in self.indexed:
+        return  # Numbered rows came to shared memory as they are, and are transposed there.
     if op.source in self.views:
         self.views[op.result] = transpose(self.views[op.source])
         return
