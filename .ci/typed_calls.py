@@ -6,6 +6,7 @@ cutedialect/frontend/declarations.py, with `--check` it exits 1 where something 
 from __future__ import annotations
 
 import json
+import re
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import {typing}
 
-{imports}from cutedialect.choices import Activation, Arch, Backend, Precision
+{imports}from cutedialect.choices import {choices}
 from cutedialect.schedule import Schedule
 '''
 _PAGE = """# Functions of arrays
@@ -45,6 +46,7 @@ _PLACES = {
     "torch": ("import torch\n\n", "torch.Tensor"),
     "jax": ("import jax\n\n", "jax.Array"),
 }
+_CHOICES = ("Activation", "Arch", "Backend", "BlockFormat", "Precision", "Rounding")
 _WIDTH = 100
 
 
@@ -105,13 +107,7 @@ def _forms(call: Call, place: str) -> Iterator[tuple[list[str], str]]:
 
 def stubs(place: str) -> str:
     """The module of signatures."""
-    parts = [
-        _HEAD.format(
-            imports=_PLACES[place][0],
-            typing="TYPE_CHECKING, " * (place == "frontend") + "Any, Literal, overload",
-        )
-        + _TILES * (place == "frontend")
-    ]
+    parts: list[str] = []
     for call in CALLS:
         if place != "frontend" and place not in call.libraries:
             continue
@@ -119,7 +115,13 @@ def stubs(place: str) -> str:
         parts += [_function(call.name, *form, len(forms) > 1) for form in forms]
         if len(forms) > 1:  # what a module, other than a stub, has beside overloads
             parts.append(f"def {call.name}(*args: Any, **options: Any) -> Any: ...\n")
-    return "\n\n".join(parts)
+    functions = "\n\n".join(parts)
+    head = _HEAD.format(
+        imports=_PLACES[place][0],
+        typing="TYPE_CHECKING, " * (place == "frontend") + "Any, Literal, overload",
+        choices=", ".join(each for each in _CHOICES if re.search(rf"\b{each}\b", functions)),
+    )
+    return "\n\n".join([head + _TILES * (place == "frontend"), functions])
 
 
 def page() -> str:

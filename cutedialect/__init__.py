@@ -156,6 +156,8 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.places import take_along as take_along
     from cutedialect.frontend.printing import assert_ as assert_
     from cutedialect.frontend.printing import printf as printf
+    from cutedialect.frontend.quantize import quantize as quantize
+    from cutedialect.frontend.quantize import quantized as quantized
     from cutedialect.frontend.random import rand as rand
     from cutedialect.frontend.reductions import all_ as all
     from cutedialect.frontend.reductions import any_ as any
@@ -349,6 +351,8 @@ __all__ = [
     "printf",
     "prod",
     "put_along",
+    "quantize",
+    "quantized",
     "rand",
     "range",
     "reciprocal",
@@ -468,6 +472,7 @@ _PUBLIC = {
     "cutedialect.frontend.gemm": ("gemm",),
     "cutedialect.frontend.group": ("Group",),
     "cutedialect.frontend.grouped_gemm": ("grouped_gemm",),
+    "cutedialect.frontend.quantize": ("quantize", "quantized"),
     "cutedialect.frontend.host": (
         "host",
         "launch",

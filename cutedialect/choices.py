@@ -15,6 +15,10 @@ Activation = Literal["relu", "gelu", "silu", "tanh", "sigmoid"]
 Backend = Literal["auto", "emulator", "interpreter", "cuda", "cupy", "cupy-cubin"]
 BACKENDS: tuple[Backend, ...] = ("auto", "emulator", "interpreter", "cuda", "cupy", "cupy-cubin")
 Precision = Literal["tf32", "3xtf32"]
+BlockFormat = Literal[
+    "mxfp8", "mxfp8_e5m2", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp4", "nvfp4", "fp8_block", "fp8_square",
+]  # fmt: skip
+Rounding = Literal["up", "down", "nearest"]
 Spills = Literal["refuse", "warn", "allow"]
 Unproved = Literal["refuse", "warn"]
 

@@ -27,6 +27,7 @@ SECTIONS = {
     "Functions of arrays": (
         "frontend.gemm",
         "frontend.grouped_gemm",
+        "frontend.quantize",
         "frontend.attention",
         "frontend.attention_backward",
     ),

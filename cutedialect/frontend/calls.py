@@ -14,6 +14,7 @@ from .declarations import CALLS
 from .doors import Door
 from .gemm import door as gemm
 from .grouped_gemm import door as grouped_gemm
+from .quantize import door as quantize
 from .signature import Call
 
 
@@ -31,5 +32,5 @@ def plain_doors(calls: Iterable[Call]) -> dict[str, Door[Any, Any]]:
 
 
 DOORS: dict[str, Door[Any, Any]] = {
-    each.call.name: each for each in (gemm, grouped_gemm, attention, attention_backward)
+    each.call.name: each for each in (gemm, grouped_gemm, attention, attention_backward, quantize)
 } | plain_doors(CALLS)

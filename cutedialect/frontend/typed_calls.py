@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from cutedialect.choices import Activation, Arch, Backend, Precision
+from cutedialect.choices import Activation, Arch, Backend, BlockFormat, Precision, Rounding
 from cutedialect.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -94,3 +94,10 @@ def attention_backward(
     dv: Any = None, arch: Arch | None = None, schedule: Schedule | str | None = None,
     backend: Backend = "auto", stream: Any = None,
 ) -> tuple[Any, Any, Any]: ...
+
+
+def quantize(
+    x: Any, format: BlockFormat, *, global_scale: Any = None, rounding: Rounding | None = None,
+    swizzled: bool = False, out: Any = None, scales: Any = None, arch: Arch | None = None,
+    schedule: Schedule | str | None = None, backend: Backend = "auto", stream: Any = None,
+) -> tuple[Any, Any]: ...

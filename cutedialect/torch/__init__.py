@@ -1,6 +1,7 @@
-"""`cute.gemm`, `cute.grouped_gemm` and `cute.attention` as operators of torch: with gradients (of
-the products), shapes for fake tensors, autocast, and whole in `torch.compile(fullgraph=True)`. `op`
-makes one of any `@cute.kernel`. A call that torch need not know of goes straight to the kernel.
+"""`cute.gemm`, `cute.grouped_gemm`, `cute.attention` and `cute.quantize` as operators of torch:
+with gradients (but of `quantize`), shapes for fake tensors, autocast, and whole in
+`torch.compile(fullgraph=True)`. `op` makes one of any `@cute.kernel`. A call that torch need not
+know of goes straight to the kernel.
 """
 
 # torch is no requirement of the tools that check this file.
@@ -26,6 +27,7 @@ from .attention import ATTENTION
 from .declared import Operator, Own
 from .kernel_op import op
 from .products import GEMM, GROUPED_GEMM
+from .quantize import quantize
 
 if TYPE_CHECKING:
     from .typed_calls import attention, gemm, grouped_gemm
@@ -36,4 +38,4 @@ else:
             continue
         globals()[_name] = Operator(_door, _OWN.get(_name, Own())).function(globals())
 
-__all__ = ["attention", "gemm", "grouped_gemm", "op"]
+__all__ = ["attention", "gemm", "grouped_gemm", "op", "quantize"]

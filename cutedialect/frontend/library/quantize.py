@@ -1,0 +1,155 @@
+"""Blocks of numbers as narrow ones that share scales: the step of a tile, and the program of
+`cute.quantize`. All is computed in f32 and in integers, so that every target gives the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from cutedialect.frontend.block_formats import FORMATS, PANEL, BlockFormat
+from cutedialect.frontend.dtypes import f32, i32, u8, ue8m0
+from cutedialect.frontend.kernel import kernel
+
+if TYPE_CHECKING:
+    from cutedialect.frontend.tile import Tile
+
+_MANTISSA = 23
+_MAGNITUDE, _INFINITY = 0x7FFFFFFF, 0x7F800000
+# Exponents of ue8m0 that are numbers; 255 is NaN.
+_MOST, _NAN = 254, 255
+# 2^-127 in f32, which is subnormal.
+_LEAST_POWER = 0x400000
+_NAN_F32 = 0x7FC00000
+
+
+def scaled_blocks(
+    parts: Sequence[Tile],
+    kind: BlockFormat,
+    rounding: str,
+    global_scale: Any = None,
+) -> tuple[list[Tile], Tile]:
+    """The elements of blocks one below the other, and a scale for each.
+
+    parts: tiles (rows, columns) of f32 that together have the columns of a block. Returns as many
+    tiles of the element type, and one (rows, 1) of the scales' type; with a format whose blocks
+    have rows, (1, 1).
+    """
+    from cutedialect.frontend import elementwise, functions
+    from cutedialect.frontend.exact import divide
+    from cutedialect.frontend.reductions import max_
+
+    sizes = [max_(part.bitcast(i32) & _MAGNITUDE, -1) for part in parts]
+    most = sizes[0]
+    for size in sizes[1:]:
+        most = elementwise.maximum(most, size)  # type: ignore[assignment]
+    if kind.block[0] > 1:
+        most = max_(most, 0)
+    is_finite = most < _INFINITY
+    if rounding == "nearest":
+        numbers = functions.where(is_finite, most, _NAN_F32).bitcast(f32)
+        inverse_global = None
+        if global_scale is not None:
+            inverse_global = divide(functions.full(numbers.shape, 1.0, f32), global_scale)
+            numbers = numbers * inverse_global
+        scales = (numbers * _inverse_of(kind.largest)).to(kind.scale)
+        factors = scales.to(f32)
+        one = functions.full(numbers.shape, 1.0, f32) if inverse_global is None else inverse_global
+        is_zero = factors == 0.0
+        inverse = divide(one, functions.where(is_zero, 1.0, factors))
+        inverse = functions.where(is_zero, 0.0, inverse)
+    else:
+        power = (most + _carry(kind.largest, rounding)) >> _MANTISSA
+        power = power - _exponent(kind.largest)
+        power = elementwise.minimum(elementwise.maximum(power, 0), _MOST)
+        power = functions.where(is_finite, power, _NAN)
+        inverse = _power(_MOST - power).bitcast(f32)
+        scales = power.to(u8).bitcast(ue8m0)
+        if kind.scale != ue8m0:
+            scales = scales.to(f32).to(kind.scale)
+    return [(part * inverse).to(kind.element) for part in parts], scales
+
+
+def _power(exponent: Tile) -> Tile:
+    """The bits of 2^(n - 127) in f32, for n from 0 on; below, of 2^-127."""
+    from cutedialect.frontend.elementwise import maximum
+
+    return maximum(exponent << _MANTISSA, _LEAST_POWER)  # type: ignore[return-value]
+
+
+def _inverse_of(largest: float) -> float:
+    """1 / largest, rounded to f32."""
+    return struct.unpack("<f", struct.pack("<f", 1.0 / largest))[0]
+
+
+def _exponent(largest: float) -> int:
+    return math.frexp(largest)[1] - 1
+
+
+def _carry(largest: float, rounding: str) -> int:
+    """What, added to the bits of the largest number of a block, makes the exponent that of the
+    least power of two by which it is no larger than the largest element ("up"), or leaves it.
+    """
+    if rounding == "down":
+        return 0
+    mantissa = math.ldexp(largest, -_exponent(largest)) - 1.0
+    return (1 << _MANTISSA) - 1 - int(math.ldexp(mantissa, _MANTISSA))
+
+
+def pair(low: Tile, high: Tile) -> Tile:
+    """Elements of 4 bits, two in a byte."""
+    first, second = (each.bitcast(u8).to(i32) for each in (low, high))
+    return (first | (second << 4)).to(u8)
+
+
+@kernel(spills="refuse")
+def quantize(
+    X: Any,
+    Q: Any,
+    S: Any,
+    global_scale: Any,
+    *,
+    format: str,
+    rounding: str,
+    rows: int,
+    blocks: int,
+) -> None:
+    """X is (M, K), or of two elements in a byte (2, M, K / 2); Q is (M, K) or (M, K / 2). S is
+    (M, K / block), or of panels of scales words of four (panels of rows, panels of columns, rows,
+    row groups). A tile has so many `rows` and `blocks` one beside the other.
+    """
+    from cutedialect.frontend import functions as cute
+    from cutedialect.frontend.local_tiles import local_tile
+    from cutedialect.frontend.tile import Tensor
+
+    kind = FORMATS[format]
+    width = kind.columns // kind.packed
+    place: Any = None
+    if S.rank == 2:
+        m, n = cute.tile_index(Q, (rows, width * blocks))
+    else:  # panels have rows and columns that the tensor has not
+        place = cute.tile_index(S, (1, 1, rows, 1))
+        m, n = place[0] * (PANEL[0] // rows) + place[3], place[1]
+    factor = global_scale
+    if isinstance(factor, Tensor):
+        factor = local_tile(factor, (1, 1), (0, 0)).load()
+    words = None
+    for block in range(blocks):
+        at = n * blocks + block
+        halves = range(kind.packed) if kind.packed > 1 else [None]
+        parts = [
+            local_tile(X, (rows, width), (m, at) if half is None else (half, m, at)).load().to(f32)
+            for half in halves
+        ]
+        elements, scales = scaled_blocks(parts, kind, rounding, factor)
+        stored = elements[0] if kind.packed == 1 else pair(*elements)
+        cute.copy(stored, local_tile(Q, (rows, width), (m, at)))
+        if S.rank == 2:
+            cute.copy(scales, local_tile(S, scales.shape, (m, at)))
+        else:
+            byte = scales.bitcast(u8).to(i32) << 8 * block
+            words = byte if words is None else words | byte
+    if words is not None:
+        cute.copy(words, local_tile(S, (rows, 1), place))

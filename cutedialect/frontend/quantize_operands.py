@@ -1,0 +1,184 @@
+"""The operands of `cute.quantize`: the format, what has to hold for arrays, and views of these."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from typing import Any
+
+from cutedialect.backend.runtime.buffers import DeviceTensor
+
+from .block_formats import FORMATS, PANEL, BlockFormat, panels
+from .dtypes import as_dtype, f32, i32
+from .gemm_operands import viewable
+from .gemm_scales import number_of
+from .kernel import TensorSpec
+from .rules import Array, Extents, Fact, Fits, Operand, Rule, as_operand, differ, shown
+
+
+def chosen_format(name: object) -> BlockFormat:
+    """The format of a name."""
+    kind = FORMATS.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise ValueError(f"format: expected {_listed(FORMATS)}, got {name!r}")
+    return kind
+
+
+def chosen_rounding(kind: BlockFormat, rounding: object) -> str:
+    """How scales are rounded, where None is a format's default."""
+    if rounding is None:
+        return kind.roundings[0]
+    if rounding not in kind.roundings:
+        near = ""
+        if len(kind.roundings) == 1:
+            others = [name for name, each in FORMATS.items() if rounding in each.roundings]
+            near = f"; scales of {_listed(others)} take it" if others else ""
+        raise ValueError(
+            f"rounding: expected {_listed(kind.roundings)} for scales of {kind.name}, got "
+            f"{rounding!r}{near}"
+        )
+    return str(rounding)
+
+
+def _listed(names: Iterable[object]) -> str:
+    *most, last = map(repr, names)
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def check_global_scale(kind: BlockFormat, value: Any) -> None:
+    """Refuse a factor of the whole array where a format has none."""
+    if value is None or kind.takes_global_scale:
+        return
+    takes = _listed(name for name, each in FORMATS.items() if each.takes_global_scale)
+    raise ValueError(
+        f"global_scale: expected None with {kind.name}, whose scales have the range of f32, got "
+        f"{type(value).__name__}; {takes} takes one"
+    )
+
+
+def split_columns(value: Any, width: int) -> Any:
+    """A view whose last mode is split into parts of a width."""
+    if not isinstance(value, TensorSpec):
+        value = viewable(value)
+        *leading, columns = value.shape
+        return value.reshape(*leading, columns // width, width)
+    *leading, columns = value.shape
+    count = None if columns is None else columns // width
+    strides = value.strides or (None,) * len(leading) + (1,)
+    step = strides[-1]
+    outer = None if step is None else step * width
+    return TensorSpec((*leading, count, width), value.dtype, (*strides[:-1], outer, step),
+                      value.align)  # fmt: skip
+
+
+def swapped(value: Any, mode: int) -> Any:
+    """A view with a mode and the next one exchanged."""
+    if not isinstance(value, TensorSpec):
+        return viewable(value).swapaxes(mode, mode + 1)
+    order = list(range(len(value.shape)))
+    order[mode : mode + 2] = mode + 1, mode
+    strides = value.strides or (None,) * (len(value.shape) - 1) + (1,)
+    return TensorSpec([value.shape[at] for at in order], value.dtype,
+                      tuple(strides[at] for at in order), value.align)  # fmt: skip
+
+
+def as_words(scales: Any) -> Any:
+    """Scales in panels (.., 32, 4, 4) as words of the four columns (.., 32, 4)."""
+    if isinstance(scales, TensorSpec):
+        return TensorSpec(scales.shape[:-1], i32, align=scales.align)
+    value = viewable(scales)
+    if isinstance(value, DeviceTensor):
+        shape, strides = (
+            value.shape[:-1],
+            [step // PANEL[1] for step in value.argument.strides[:-1]],
+        )
+        moved = value.argument._replace(shape=shape, strides=tuple(strides), dtype="int32")
+        return DeviceTensor(moved)
+    kind = type(value).__module__.partition(".")[0]
+    words: Any = importlib.import_module(kind).int32
+    return value.reshape(-1).view(words).reshape(tuple(value.shape[:-1]))
+
+
+def single(value: Any) -> Any:
+    """An array of one element as a matrix."""
+    if isinstance(value, TensorSpec):
+        return TensorSpec((1, 1), value.dtype, (None, 1), align=4)
+    return viewable(value).reshape(1, 1)
+
+
+def _shapes(call: Any) -> tuple[Extents, Extents]:
+    """The shapes of elements and scales."""
+    kind: BlockFormat = call.kind
+    rows, columns = call.x.shape
+    elements = rows, None if columns is None else columns // kind.packed
+    counts = [
+        None if extent is None else -(-extent // share)
+        for extent, share in zip((rows, columns), kind.block, strict=True)
+    ]
+    return elements, panels(*counts) if call.given.swizzled else (counts[0], counts[1])
+
+
+def _factor(call: Any) -> Operand | None:
+    """The array of the factor of all elements, where it is one."""
+    value = call.given.global_scale
+    if value is None or number_of(value) is not None:
+        return None
+    operand = as_operand(value, "global_scale")
+    if operand.dtype != f32:
+        raise TypeError(f"global_scale: expected f32, got {operand.dtype.name}")
+    if any(extent not in (1, None) for extent in operand.shape):
+        raise ValueError(f"global_scale: expected one element, got shape {shown(operand.shape)}")
+    return operand
+
+
+def _written(name: str, place: int) -> Fact:
+    """An array of the caller for a result."""
+
+    def check(call: Any) -> Operand | None:
+        value = getattr(call.given, name)
+        if value is None:
+            return None
+        operand, shape = as_operand(value, name), call.shapes[place]
+        kind: BlockFormat = call.kind
+        dtype = as_dtype(kind.stored if place == 0 else kind.scale.name)
+        if operand.dtype.numpy != dtype.numpy:
+            raise TypeError(f"{name}: expected {dtype.name}, got {operand.dtype.name}")
+        wrong = any(differ(*pair) for pair in zip(operand.shape, shape, strict=False))
+        if wrong or len(operand.shape) != len(shape):
+            raise ValueError(f"{name}: expected shape {shown(shape)}, got {shown(operand.shape)}")
+        if operand.array and not operand.array.writeable:
+            raise ValueError(f"{name}: expected a writable array, got a read-only one")
+        return operand
+
+    return Fact(name, check)
+
+
+def _is_cut(call: Any) -> bool:
+    columns = call.x.shape[1]
+    return columns is not None and columns % call.kind.columns != 0
+
+
+def _said_of_columns(call: Any) -> str:
+    columns, width = call.x.shape[1], call.kind.columns
+    return (
+        f"a multiple of {width} columns, which share a scale in {call.kind.name}, got {columns}; "
+        f"pad it with zeros to {-(-columns // width) * width}"
+    )
+
+
+RULES = (
+    Array("x"),
+    Fits("x"),
+    Fact("kind", lambda call: chosen_format(call.given.format)),
+    Fact("rounding", lambda call: chosen_rounding(call.kind, call.given.rounding)),
+    Rule("x", _is_cut, _said_of_columns),
+    Fact("global_scale", lambda call: check_global_scale(call.kind, call.given.global_scale)),
+    Fact("global_scale", _factor),
+    Fact("out_dtype", lambda call: as_dtype(call.kind.stored)),
+    Rule("swizzled", lambda call: call.given.swizzled and call.kind.scale == f32,
+         lambda call: f"False with {call.kind.name}, whose scales are f32 in rows, got True; "
+         "scales of 'mxfp8' are swizzled"),
+    Fact("shapes", _shapes),
+    _written("out", 0),
+    _written("scales", 1),
+)  # fmt: skip
