@@ -34,6 +34,7 @@ from .cp_async import CpAsyncCommitOp, CpAsyncWaitOp
 from .mma_atoms import (
     NEGATIONS,
     MmaType,
+    RoundToTf32Op,
     Sm80MmaType,
     Sm90MmaType,
     Sm100MmaType,
@@ -71,6 +72,7 @@ CuteNvgpu = Dialect(
             WgmmaFenceOp,
             WgmmaCommitOp,
             WgmmaWaitOp,
+            RoundToTf32Op,
             WriteOnesOp,
             Tcgen05FenceOp,
             TmemAllocOp,
@@ -117,6 +119,7 @@ __all__ = [
     "MatrixCopyType",
     "MmaType",
     "ProxyFenceOp",
+    "RoundToTf32Op",
     "ShiftedCopyType",
     "SimtAsyncCopyType",
     "Sm80MmaType",

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from xdsl.dialects.builtin import AnyFloat, IntegerAttr, IntegerType, StringAttr, i32
+from xdsl.dialects.builtin import AnyFloat, Float32Type, IntegerAttr, IntegerType, StringAttr, i32
 from xdsl.ir import Attribute, Data, SSAValue, TypeAttribute
 from xdsl.irdl import (
     IRDLOperation,
@@ -16,6 +16,7 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     prop_def,
+    result_def,
     traits_def,
     var_operand_def,
 )
@@ -416,6 +417,44 @@ class WgmmaFenceOp(IRDLOperation):
 
     def effects(self) -> Effects:
         return Effects(orders=True, fences=True, team=4)
+
+
+@irdl_op_definition
+class RoundToTf32Op(IRDLOperation):
+    """A register tile of f32 rounded to tf32, in registers of its own: what a warpgroup multiplies
+    from registers, since tensor cores would cut the low 13 bits off (PTX ISA 9.7.14.5). A
+    `wgmma_fence` comes between this op and the multiply.
+
+    Example:
+
+        cute.kernel @k(%x: f32) {
+          %a = cute.alloc_fragment : !cute.fragment<f32, "(64,8)">
+          cute.fill %a, %x : !cute.fragment<f32, "(64,8)">
+          %r = cute_nvgpu.round_to_tf32 %a : !cute.fragment<f32, "(64,8)"> -> !cute.fragment<f32, "(64,8)">
+          cute_nvgpu.wgmma_fence
+        }
+    """
+
+    name = "cute_nvgpu.round_to_tf32"
+    source = operand_def()
+    result = result_def()
+    traits = traits_def(MemoryReadEffect())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue) -> None:
+        super().__init__(operands=[source], result_types=[source.type])
+
+    def effects(self) -> Effects:
+        return Effects(reads=(self.source,))
+
+    def verify_(self) -> None:
+        is_tile = getattr(self.source.type, "space", None) == "rmem"
+        element = getattr(self.source.type, "element", None)
+        check(self.result.type == self.source.type, "expected a result of the type of the source")
+        check(
+            is_tile and isinstance(element, Float32Type),
+            f"expected a register tile of f32, got {self.source.type}",
+        )
 
 
 @irdl_op_definition

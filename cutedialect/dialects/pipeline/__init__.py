@@ -3,7 +3,7 @@ the roles that warps play.
 
 A ring is named, not stored: what a verb becomes (commit groups, mbarriers) follows from its kind.
 `rings.py` holds rings, their states and what producer and consumer say, `starts.py` what comes before
-the roles, `roles.py` the roles, `turns.py` the order of a role's instances, `messages.py` numbers that
+the roles, `steps.py` how threads exchange what they hold, `roles.py` the roles, `turns.py` the order of a role's instances, `messages.py` numbers that
 roles tell each other.
 """
 
@@ -41,6 +41,7 @@ from .starts import (
     StartOp,
     StartWaitOp,
 )
+from .steps import STEPS, ScratchLoadOp, ScratchStoreOp, StepsOp
 from .turns import InstanceOp, TurnPassOp, TurnWaitOp
 
 Pipeline = Dialect(
@@ -65,6 +66,9 @@ Pipeline = Dialect(
             StartOp,
             StartArriveOp,
             StartWaitOp,
+            StepsOp,
+            ScratchStoreOp,
+            ScratchLoadOp,
             RoleOp,
             InstanceOp,
             TurnWaitOp,
@@ -80,6 +84,7 @@ Pipeline = Dialect(
 
 __all__ = [
     "RESPONSE_WORDS",
+    "STEPS",
     "AdvanceOp",
     "BarrierOp",
     "BarrierType",
@@ -103,12 +108,15 @@ __all__ = [
     "ResponseOp",
     "RingType",
     "RoleOp",
+    "ScratchLoadOp",
+    "ScratchStoreOp",
     "SendOp",
     "StartArriveOp",
     "StartOp",
     "StartWaitOp",
     "StateOp",
     "StateType",
+    "StepsOp",
     "TurnPassOp",
     "TurnWaitOp",
 ]

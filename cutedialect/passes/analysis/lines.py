@@ -5,6 +5,7 @@ shared memory for it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -158,6 +159,35 @@ def scratch_of(op: ReduceOp | LineOp | FetchOp) -> int:
             return scratch_of_fetch(op)
         case _:
             return scratch_of_places(op)
+
+
+def masks(bits: int) -> Iterator[int]:
+    """The digits in which elements differ that a sort compares, for a line of 2^bits elements.
+
+    >>> list(masks(2)), list(masks(3))
+    ([1, 3, 1], [1, 3, 1, 7, 2, 1])
+    """
+    for size in range(1, bits + 1):
+        yield (1 << size) - 1
+        for digit in range(size - 2, -1, -1):
+            yield 1 << digit
+
+
+def rounds_of(op: ReduceOp | LineOp | FetchOp) -> int:
+    """How often threads store what others load for an op on lines."""
+    if not isinstance(op, ScanOp | SortOp):
+        return int(scratch_of(op) > 0)
+    tile = fragment_of(op.tiles[0])
+    levels = levels_along(thread_value(tile.bound, tile.shape), op.mode.value.data)
+    if isinstance(op, ScanOp):
+        return sum(level.of_warps for level in levels)
+    of_warps = 0
+    bits = 0
+    for level in levels:
+        count = level.digit.extent.bit_length() - 1
+        of_warps |= ((1 << count) - 1 << bits) * level.of_warps
+        bits += count
+    return sum(bool(mask & of_warps) for mask in masks(bits))
 
 
 def longest_exchange(around: Operation) -> int:

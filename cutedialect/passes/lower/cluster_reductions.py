@@ -85,27 +85,6 @@ def _exchange(self: KernelLowering, op: pipeline.ExchangeOp) -> None:
     self.unmade.append(made)
 
 
-def _start_arrive(self: KernelLowering, _op: pipeline.StartArriveOp) -> None:
-    """Make the barriers of exchanges, and tell the cluster."""
-    context, builder = self.context, self.builder
-    barriers = [barrier for each in self.unmade for barrier in each.barriers]
-    self.unmade.clear()
-
-    def make() -> None:
-        base = builder.smem_base()
-        for offset, count in barriers:
-            builder.emit(ptx.MbarrierInitOp(base, count, offset))
-        builder.emit(ptx.FenceOp("mbarrier_init.release.cluster"))
-
-    context.by_one_thread(make)
-    # The fence has released the barriers, so the arrival need not (PTX ISA 9.7.13.5).
-    builder.emit(ptx.ClusterArriveOp("relaxed.aligned"))
-
-
-def _start_wait(self: KernelLowering, _op: pipeline.StartWaitOp) -> None:
-    self.builder.emit(ptx.ClusterWaitOp("aligned"))
-
-
 def _drain(self: KernelLowering, op: pipeline.ExchangeDrainOp) -> None:
     """The others have read what was sent, and arrive here no more."""
     _wait_until_read(self, self.exchanges[op.exchange])
@@ -293,8 +272,6 @@ def _cluster_rank(self: KernelLowering, op: cute.ClusterRankOp) -> None:
 HANDLERS: dict[type[Operation], Handler] = {
     pipeline.ExchangeOp: _exchange,
     pipeline.ExchangeDrainOp: _drain,
-    pipeline.StartArriveOp: _start_arrive,
-    pipeline.StartWaitOp: _start_wait,
     cute.ClusterSumOp: _cluster_sum,
     cute.ClusterScatterOp: _cluster_scatter,
     cute.ClusterReduceOp: _cluster_reduce,

@@ -5,7 +5,8 @@ of.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -17,6 +18,7 @@ from cutedialect.atoms import WARP_SIZE
 from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import FragmentType, element_bits
 from cutedialect.dialects.element_names import element_name
+from cutedialect.dialects.pipeline import ScratchLoadOp, ScratchStoreOp
 from cutedialect.passes.analysis.lines import longest_exchange
 
 from .scalar_builder import Scalar, ScalarBuilder, array_type
@@ -104,6 +106,34 @@ class Team:
     scratch_bytes: int = 0
 
 
+class Steps:
+    """The steps of one op: what synchronizes is lowered by `lower` where the op comes to it; its
+    accesses are the op's own. Some are left where their condition never holds.
+    """
+
+    def __init__(
+        self,
+        ops: Iterable[Operation],
+        lower: Callable[[Operation], object],
+        may_be_left: bool = False,
+    ) -> None:
+        self.rest, self.lower = deque(ops), lower
+        self.is_at_access, self.may_be_left = False, may_be_left
+
+    def go_on(self) -> None:
+        """Up to the next access."""
+        if self.is_at_access:
+            self.rest.popleft()
+        while self.rest and not isinstance(self.rest[0], ScratchStoreOp | ScratchLoadOp):
+            self.lower(self.rest.popleft())
+        self.is_at_access = bool(self.rest)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the op has come to all of them."""
+        return self.may_be_left or len(self.rest) == int(self.is_at_access)
+
+
 @dataclass
 class Context:
     """The kernel being lowered."""
@@ -123,6 +153,8 @@ class Context:
     ones: dict[Attribute, int] = field(default_factory=dict)
     # CTAs that an SM is to hold at a time.
     resident: int = 1
+    # How threads do the op that is being lowered by memory that they share.
+    steps: Steps | None = None
 
     @property
     def threads(self) -> int:
@@ -143,6 +175,17 @@ class Context:
         name, threads = self._meeting(warps)
         whole = name == 0 and not self.team.barrier
         self.builder.emit(ptx.BarSyncOp(name, None if whole else threads))
+
+    def synchronize(self) -> None:
+        """What stands in the steps of this op in front of its next access to memory that threads
+        share: the one behind the access for which this was asked before, if it was.
+        """
+        if self.steps is None:
+            raise ValueError(
+                "expected pipeline.steps in front of what threads do by memory that they share "
+                "(cute-expand-roles), got none"
+            )
+        self.steps.go_on()
 
     def any_thread(self, predicate: Scalar, warps: int | None = None) -> Scalar:
         """Whether a predicate holds for any thread of those that meet, known to be the same for the

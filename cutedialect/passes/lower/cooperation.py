@@ -43,9 +43,9 @@ def _last_arrival(self: KernelLowering, op: cute.LastArrivalOp) -> None:
         context.when(last, lambda: builder.emit(reset))
 
     def meet() -> None:
-        context.barrier()
+        context.synchronize()
         context.when(builder.equal(builder.thread_index(), 0), arrive)
-        context.barrier()
+        context.synchronize()
         seen = builder.result(ptx.LdScalarOp("shared.b32", place, root, "b32"))
         builder.set(before, 0, seen)
 
@@ -74,9 +74,9 @@ def _claim(self: KernelLowering, op: cute.ClaimOp) -> None:
         builder.emit(ptx.StScalarOp("shared.b32", builder.value(count(), "b32"), place, root))
 
     # All have read what was told before.
-    context.barrier()
+    context.synchronize()
     context.when(builder.equal(builder.thread_index(), 0), tell)
-    context.barrier()
+    context.synchronize()
     told = builder.result(ptx.LdScalarOp("shared.b32", place, root, "b32"))
     self.scalars[op.result] = builder.uniform(told)
 

@@ -16,6 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import (
     ProxyFenceOp,
+    RoundToTf32Op,
     TmaDescriptorType,
     TmemAddressOp,
     TmemAllocOp,
@@ -28,6 +29,7 @@ from cutedialect.dialects.pipeline import (
     RoleOp,
     StartArriveOp,
     StartOp,
+    StepsOp,
 )
 
 from .context import Context, fail, register_class, register_count, scalar_class
@@ -154,8 +156,19 @@ class KernelLowering:
                     handler(self, op)
                 elif not lower_scalar(self.context, op, self.scalars):
                     self._lower_other(op)
+                if self.context.steps is not None:
+                    self._end_steps(op)
             except (ValueError, TypeError, VerifyException) as error:
                 raise fail(op, str(error)) from error
+
+    def _end_steps(self, op: Operation) -> None:
+        """The op behind steps has taken all of them."""
+        steps = self.context.steps
+        if steps is None or isinstance(op, StepsOp):
+            return
+        if not steps.is_over:
+            raise ValueError("expected fewer pipeline.steps in front, of which some are left")
+        self.context.steps = None
 
     def _lower_other(self, op: Operation) -> None:
         """Lower an op of another dialect, of those that few kernels have."""
@@ -195,7 +208,7 @@ class KernelLowering:
         while op is not None and op is not last:
             found = [self.fragments[each] for each in op.operands if each in self.fragments]
             if (
-                (op.regions and not isinstance(op, cute.MapOp))
+                (op.regions and not isinstance(op, cute.MapOp | StepsOp))
                 or isinstance(op, cute.TransposeOp)
                 or (multiplied and isinstance(op, WgmmaWaitOp))
                 or any(each.array is tile.array for each in found)
@@ -237,7 +250,11 @@ def _is_tf32_operand(value: SSAValue) -> bool:
     if not isinstance(type_.element, Float32Type):
         return False
     uses = [(use.operation, use.index) for use in value.uses]
-    others = [(op, i) for op, i in uses if not (isinstance(op, cute.GemmOp) and i < 2)]
+    others = [
+        (op, i)
+        for op, i in uses
+        if not ((isinstance(op, cute.GemmOp) and i < 2) or isinstance(op, RoundToTf32Op))
+    ]
     return len(others) < len(uses) and all(
         isinstance(op, cute.CopyOp) and i == 1 and op.source.type != type_ for op, i in others
     )

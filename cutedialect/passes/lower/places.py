@@ -32,17 +32,16 @@ class _Places:
 
     def put(self) -> None:
         """Put the tile there; of threads with the same elements one does."""
-        self.context.barrier()
+        self.context.synchronize()
         lead = _lead(self.context, self.tile)
         places = self._own(self.tile)
         every = range(self.tile.values)
         guards = [lead] * len(every)
         memory_op(self.context, ptx.StOp, self.kind, self.tile.array, places, every, guards)
-        self.context.barrier()
 
     def get(self, type_: cute.FragmentType) -> Fragment:
         """The tile as it is there now."""
-        self.context.barrier()
+        self.context.synchronize()
         array = self.context.registers(register_class(type_.element), type_.values)
         made = Fragment(type_, array)
         memory_op(self.context, ptx.LdOp, self.kind, array, self._own(made), range(type_.values))
@@ -53,6 +52,7 @@ class _Places:
     ) -> Fragment:
         """What is at the places of numbers, 0 where that is none."""
         context = self.context
+        context.synchronize()
         made = Fragment(type_, context.registers(register_class(type_.element), type_.values))
         context.fill(made.array, 0)
         places, guards = self._named(numbers, mode, extent)
@@ -62,6 +62,7 @@ class _Places:
 
     def change(self, numbers: Fragment, values: Fragment, mode: int | None, adds: bool) -> None:
         """Store values at the places of numbers, or add them there."""
+        self.context.synchronize()
         lead = _lead(self.context, values)
         shape = self.tile.type.shape
         extent = prod(shape) if mode is None else shape[mode]

@@ -497,10 +497,10 @@ def _across_warps(
     lead = builder.both(*(builder.equal(each, 0) for each in at_zero))
     offsets = [root + part * part_bytes for part in range(rows * warps)]
     shared = f"shared.b{8 * size}"
-    context.barrier()
+    context.synchronize()
     places = [Address(mine, offset) for offset in offsets[::warps]]
     memory_op(context, ptx.StOp, shared, accumulator, places, range(rows), [lead] * rows)
-    context.barrier()
+    context.synchronize()
     found = context.registers(cls, rows * warps)
     places = [Address(first, offset) for offset in offsets]
     memory_op(context, ptx.LdOp, shared, found, places, range(rows * warps))

@@ -70,8 +70,33 @@ class State:
 
 def _start(self: KernelLowering, op: pipeline.StartOp) -> None:
     """One thread makes all barriers, then every thread that may use them knows."""
+    builder = self.builder
+    _make_barriers(self)
+    if op.cluster is not None:
+        # The fence has released the barriers, so the arrival need not (PTX ISA 9.7.13.5).
+        builder.emit(ptx.ClusterArriveOp("aligned" if op.shows else "relaxed.aligned"))
+        builder.emit(ptx.ClusterWaitOp("aligned"))
+    else:
+        builder.emit(ptx.BarSyncOp())
+
+
+def _start_arrive(self: KernelLowering, _op: pipeline.StartArriveOp) -> None:
+    """Make the barriers of exchanges, and tell the cluster."""
+    _make_barriers(self)
+    # The fence has released the barriers, so the arrival need not (PTX ISA 9.7.13.5).
+    self.builder.emit(ptx.ClusterArriveOp("relaxed.aligned"))
+
+
+def _start_wait(self: KernelLowering, _op: pipeline.StartWaitOp) -> None:
+    self.builder.emit(ptx.ClusterWaitOp("aligned"))
+
+
+def _make_barriers(self: KernelLowering) -> None:
+    """One thread makes the barriers of rings and exchanges that nobody has made yet, in front of
+    which it fetches the tensor maps that they need.
+    """
     builder, rings = self.builder, self.rings.values()
-    maps = [map_ for arg, map_ in self.maps.items() if arg.first_use is not None]
+    maps = [map_ for arg, map_ in self.maps.items() if arg.first_use is not None] if rings else []
     others = [barrier for each in self.unmade for barrier in each.barriers]
     self.unmade.clear()
 
@@ -90,12 +115,6 @@ def _start(self: KernelLowering, op: pipeline.StartOp) -> None:
         builder.emit(ptx.FenceOp("mbarrier_init.release.cluster"))
 
     self.context.by_one_thread(make)
-    if op.cluster is not None:
-        # The fence has released the barriers, so the arrival need not (PTX ISA 9.7.13.5).
-        builder.emit(ptx.ClusterArriveOp("aligned" if op.shows else "relaxed.aligned"))
-        builder.emit(ptx.ClusterWaitOp("aligned"))
-    else:
-        builder.emit(ptx.BarSyncOp())
 
 
 def _create(self: KernelLowering, op: pipeline.CreateOp) -> None:
@@ -346,6 +365,8 @@ def _peer(builder: ScalarBuilder, lane: Scalar, peers: Sequence[tuple[int, int]]
 
 HANDLERS: dict[type[Operation], Handler] = {
     pipeline.StartOp: _start,
+    pipeline.StartArriveOp: _start_arrive,
+    pipeline.StartWaitOp: _start_wait,
     pipeline.CreateOp: _create,
     pipeline.StateOp: _state,
     pipeline.IndexOp: _index,

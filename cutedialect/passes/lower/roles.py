@@ -20,7 +20,7 @@ from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.rewriting import block_of
 
 from .addresses import Address, memory_op
-from .context import Team
+from .context import Steps, Team
 from .lowering import Handler, KernelLowering
 from .rings import is_even_cta
 from .scalar_builder import Scalar, ScalarBuilder, array_type
@@ -181,6 +181,15 @@ def _barrier(self: KernelLowering, op: cute.BarrierOp) -> None:
         context.barrier(_number(op.warps))
 
 
+def _steps(self: KernelLowering, op: pipeline.StepsOp) -> None:
+    """Keep the steps for the op behind, which says where in it they belong."""
+
+    def lower(step: Operation) -> None:
+        self.handlers[type(step)](self, step)
+
+    self.context.steps = Steps(op.body.block.ops, lower, op.condition is not None)
+
+
 def _meeting_of(self: KernelLowering, op: cute.BarrierOp) -> tuple[int, int]:
     """The named barrier at which roles meet, and how many threads do."""
     names, roles = op.role_names, ops_of(self.kernel, RoleOp)
@@ -227,6 +236,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     pipeline.TurnWaitOp: _turn,
     pipeline.TurnPassOp: _turn,
     cute.BarrierOp: _barrier,
+    pipeline.StepsOp: _steps,
     cute_nvgpu.WriteOnesOp: write_ones,
     cute_nvgpu.WgmmaFenceOp: _emits(lambda op: ptx.WgmmaFenceOp()),
     cute_nvgpu.WgmmaCommitOp: _emits(lambda op: ptx.WgmmaCommitOp()),

@@ -219,7 +219,7 @@ class _Scan:
         starts = [len(values) * digit.extent * alike * sum(sizes[:n]) for n in range(len(sizes))]
         root, moved = context.scratch_at(len(values) * digit.extent * alike * sum(sizes))
         firsts: list[Scalar] = []
-        context.barrier()
+        context.synchronize()
         for array, size, start in zip(part.arrays, sizes, starts, strict=True):
             terms, step = [], size
             for each in others:
@@ -233,7 +233,7 @@ class _Scan:
             registers = [part.registers[value] for value in values]
             guards = [lead] * len(values)
             memory_op(context, ptx.StOp, f"shared.b{8 * size}", array, places, registers, guards)
-        context.barrier()
+        context.synchronize()
         found: list[SSAValue] = []
         for array, size, start, first in zip(part.arrays, sizes, starts, firsts, strict=True):
             count = len(values) * digit.extent

@@ -6,13 +6,13 @@ registers, those of lanes by shuffles, those of warps through shared memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects import cute, ptx
-from cutedialect.passes.analysis.lines import bytes_of, levels_along
+from cutedialect.passes.analysis.lines import bytes_of, levels_along, masks
 
 from .addresses import Address, memory_op
 from .context import Context, array_class, number_name
@@ -33,18 +33,6 @@ class _Bit:
     stride: int
     of_threads: bool
     of_warps: bool
-
-
-def masks(bits: int) -> Iterator[int]:
-    """The digits in which elements that are compared differ, for a line of 2^bits elements.
-
-    >>> list(masks(2)), list(masks(3))
-    ([1, 3, 1], [1, 3, 1, 7, 2, 1])
-    """
-    for size in range(1, bits + 1):
-        yield (1 << size) - 1
-        for digit in range(size - 2, -1, -1):
-            yield 1 << digit
 
 
 class _Sort:
@@ -126,7 +114,7 @@ class _Sort:
         partners = [self._partner(value, chosen) for value in range(self.count)]
         found: Arrays = []
         for is_load in (False, True):
-            context.barrier()
+            context.synchronize()
             start = root
             for array, size in zip(arrays, sizes, strict=True):
                 pitch = size * context.threads

@@ -7,7 +7,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from cutedialect.atoms import WARP_SIZE, MmaAtom, find_mma, target
 from cutedialect.dialects import cute, ptx
-from cutedialect.dialects.cute_nvgpu import Sm80MmaType, Sm90MmaType, Sm100MmaType
+from cutedialect.dialects.cute_nvgpu import (
+    RoundToTf32Op,
+    Sm80MmaType,
+    Sm90MmaType,
+    Sm100MmaType,
+)
 from cutedialect.dialects.effects import written_by
 from cutedialect.dialects.element_names import element_name, operand_name
 from cutedialect.dialects.walks import ops_ahead
@@ -66,6 +71,11 @@ def _gemm(self: KernelLowering, op: cute.GemmOp) -> None:
         lower_wgmma(self.context, op, a, self.view(op, op.b), acc, keeps)
         return
     _lower_mma(self.context, op, self.fragment(op, op.a), self.fragment(op, op.b), acc)
+
+
+def _round_to_tf32(self: KernelLowering, op: RoundToTf32Op) -> None:
+    tile = self.fragment(op, op.source)
+    self.fragments[op.result] = Fragment(tile.type, as_operand(self.context, tile))
 
 
 def _lower_mma(context: Context, op: cute.GemmOp, a: Fragment, b: Fragment, acc: Fragment) -> None:
@@ -258,6 +268,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     cute.FetchOp: _fetch,
     cute.FillOp: _fill,
     cute.GemmOp: _gemm,
+    RoundToTf32Op: _round_to_tf32,
     cute.MapOp: _map,
     cute.ReduceOp: _reduce,
     cute.AnyOp: _any,

@@ -41,8 +41,8 @@ from cutedialect.passes.analysis.smem_layouts import in_order
 from cutedialect.passes.rewriting import block_of
 
 from .addresses import Address, memory_op, tile_address
-from .context import Context
-from .elementwise import Fragment, as_operand
+from .context import Context, array_class
+from .elementwise import Fragment
 from .scalar_builder import Scalar
 from .views import View
 
@@ -93,10 +93,12 @@ def lower_wgmma(
                 f"expected A with repetitions {(rows, steps)} of the atom for each thread, got "
                 f"{a.repetitions(atom.values[0])}"
             )
-        lhs, a_major = as_operand(context, a), "K"
-        if lhs is not a.array:
-            # Registers of another class have been written since the fence.
-            builder.emit(ptx.WgmmaFenceOp())
+        lhs, a_major = a.array, "K"
+        if array_class(lhs) != "b32":
+            raise ValueError(
+                "expected A in registers rounded by cute_nvgpu.round_to_tf32, in front of the "
+                f"fence (cute-expand-roles), got {a.type}"
+            )
         width = atom.registers_a
         a_table: Sequence[Sequence[int]] = [
             [(row + rows * k) * width for k in range(steps)] for row in range(rows)

@@ -17,6 +17,7 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute import AllocSmemOp, AllocTmemOp, KernelOp
+from cutedialect.dialects.pipeline import StepsOp
 from cutedialect.passes.anchors import Anchors, KernelPass
 from cutedialect.passes.remarks import remark
 
@@ -39,7 +40,7 @@ class CheckProtocolPass(KernelPass):
 
     name = "cute-check-protocol"
     # Memory that warps share.
-    anchors = Anchors(ops=(AllocSmemOp, AllocTmemOp))
+    anchors = Anchors(ops=(AllocSmemOp, AllocTmemOp, StepsOp))
 
     protocol: str | None = None
     """`refuse`, which is what None means, or `warn`."""

@@ -334,10 +334,9 @@ def _gather(machine: Machine, team: Team, step: Step) -> bool:
     event = step.event
     if event.reads or event.writes:
         machine.registers(team, event)
-    is_alone = bool(step.value)
-    if is_alone:
-        return True
-    if event.exchange >= 0 and not team.has_started:
+    if event.exchange < 0:
+        return True  # Threads meet by what stands in front.
+    if not team.has_started:
         _report_unmade(machine, event, "an exchange")
     if not _barrier(machine, team, step):
         return False

@@ -210,6 +210,7 @@ _NUMBERS: dict[type[Operation], tuple[str, ...]] = {
     pipeline.ResponseOp: ("index", "otherwise"),
     pipeline.SendOp: ("index", "value"),
     pipeline.AdvanceOp: ("count",),
+    pipeline.StepsOp: ("condition",),
     cute.CopyOp: ("pred",),
     pipeline.ConsumerReleaseOp: ("pred",),
     pipeline.TurnWaitOp: ("pred",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects import cute, cute_nvgpu
 from cutedialect.dialects.cute import FragmentType, MemRefType
@@ -12,12 +12,14 @@ from cutedialect.layout import Layout
 from cutedialect.layout.errors import LayoutError
 
 from . import regions
+from .events import Engine, Row
+from .nodes import View
 from .regions import Granules
 
 _WARPGROUP = 4
 
 
-def by_warpgroup(parts: tuple[int, ...]) -> tuple[int, ...]:
+def _by_warpgroup(parts: tuple[int, ...]) -> tuple[int, ...]:
     """What the warps of each warpgroup touch together."""
     result: list[int] = []
     for first in range(0, len(parts), _WARPGROUP):
@@ -29,7 +31,7 @@ def by_warpgroup(parts: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(result)
 
 
-def held(
+def _held(
     type_: Any, layout: Layout, granules: Granules, warps: int, is_stored: bool = False
 ) -> tuple[int, ...] | None:
     """What each warp touches of a tile that it holds, or gets, as a register tile of a type."""
@@ -38,7 +40,7 @@ def held(
     return regions.by_warp(type_.tv, type_.shape, layout, granules, warps, is_stored)
 
 
-def tiled(
+def _tiled(
     op: cute.CopyOp, layout: Layout, granules: Granules, warps: int
 ) -> tuple[int, ...] | None:
     """What each warp touches of a tile that threads copy between memories, by the thread-value
@@ -61,6 +63,40 @@ def tiled(
     except LayoutError:
         return None
     return regions.by_warp(tv, shape, layout, granules, warps)
+
+
+def shares_of(
+    op: Operation, row: Row, value: SSAValue, view: View, warps: int
+) -> tuple[int, ...] | None:
+    """What each warp touches of a tile; None where each may touch all of it."""
+    layout, granules = view.layout, view.granules
+    match op:
+        case cute.LoadOp():
+            return _held(op.result.type, layout, granules, warps)
+        case cute.CopyOp() if row.engine is Engine.BULK_STORE:
+            atom, shares = op.atom, None
+            if isinstance(atom, cute_nvgpu.TmaStoreType) and atom.warps is not None:
+                groups = warps // atom.warps
+                shares = regions.split_mode(layout, granules, groups, atom.along)
+                idle = tuple(0 for _ in range(atom.warps - 1))
+                shares = shares and tuple(part for share in shares for part in (share, *idle))
+            return shares or (
+                regions.whole(layout, granules), *(0 for _ in range(warps - 1)),
+            )  # fmt: skip
+        case cute.CopyOp():
+            other = op.source if value is op.destination else op.destination
+            own = _held(other.type, layout, granules, warps, value is op.destination)
+            return own if own is not None else _tiled(op, layout, granules, warps)
+        case cute.GemmOp() if row.engine is Engine.WGMMA:
+            acc = op.acc.type
+            assert isinstance(acc, FragmentType)
+            if acc.tv is None:
+                return None
+            mode = 0 if value is op.a else 1
+            rows = regions.rows_by_warp(acc.tv, acc.shape, mode, layout, granules, warps)
+            return None if rows is None else _by_warpgroup(rows)
+        case _:
+            return None
 
 
 def memory_type(value: SSAValue) -> MemRefType:

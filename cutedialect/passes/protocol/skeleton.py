@@ -4,7 +4,7 @@ run in each case of trips (`machine.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from xdsl.dialects import scf
@@ -48,7 +48,7 @@ from .scalars import (
     units_of,
     varied_in,
 )
-from .shares import by_warpgroup, held, memory_type, tiled
+from .shares import memory_type, shares_of
 from .sketch import acts, repeats, sketched
 
 # Bytes of a buffer whose granules are its elements.
@@ -124,6 +124,8 @@ class _Extraction:
         self.ones: dict[Attribute, View] = {}
         # The arena of the word that says where tensor memory is.
         self.address = -1
+        # Those of what threads of roles exchange.
+        self.scratch: dict[int, int] = {}
         self.has_roles = False
         self.registers: dict[SSAValue, int] = {}
         self.needed: set[SSAValue] = set()
@@ -259,6 +261,9 @@ class _Extraction:
     def block(self, block: Block) -> tuple[Node, ...]:
         nodes: list[Node] = []
         for op in block.ops:
+            if type(op) is pipeline.StepsOp and op.condition is None:
+                nodes += self.block(op.body.block)
+                continue
             node = self.node(op)
             if node is not None:
                 nodes.append(node)
@@ -367,6 +372,11 @@ class _Extraction:
             second,
             self._pairs(last.operands, before.args),
         )
+
+    def _steps(self, op: pipeline.StepsOp) -> Branch:
+        """What threads do for the op behind on a condition."""
+        assert op.condition is not None
+        return Branch(op, self.slot(op.condition), ((self.body(op, op.body.block), ()), ((), ())))
 
     def _role(self, op: pipeline.RoleOp) -> Part:
         outer = self.warps
@@ -500,6 +510,10 @@ class _Extraction:
                 raise Undecided(op, "the tile of ones that it reads is not known")
             mask = regions.whole(ones.layout, ones.granules)
             return (Touch(ones.arena, mask, None, ones.start, (), False),)
+        if isinstance(op, pipeline.ScratchStoreOp | pipeline.ScratchLoadOp):
+            # Each instance of a role has a part of its own, any of which each thread may touch.
+            writes = isinstance(op, pipeline.ScratchStoreOp)
+            return (Touch(self._scratch(), 1, None, 0, ((INSTANCE, 1),), writes),)
         if row.does in (Does.TAKE, Does.FIND):
             if self.address < 0:
                 raise Undecided(op, "nothing takes tensor memory")
@@ -513,6 +527,13 @@ class _Extraction:
                 masks[view.arena] = masks.get(view.arena, 0) | mask
         idle = (0,) * (self.warps - 1)
         return tuple(Touch(at, mask, (mask, *idle), 0, (), True) for at, mask in masks.items())
+
+    def _scratch(self) -> int:
+        """The arena of what the threads of a role exchange."""
+        if self.role not in self.scratch:
+            self.scratch[self.role] = len(self.found.arenas)
+            self.found.arenas.append(("what threads exchange in shared memory", False))
+        return self.scratch[self.role]
 
     def _columns(self, event: Event) -> Iterator[Column]:
         """Whose times an event of a team moves, beside those of its threads."""
@@ -615,48 +636,15 @@ class _Extraction:
             stage = self.stages.get(op.index)
             return Touch(view.arena, mask, parts, start, terms, writes, stage=stage)
         mask = regions.whole(view.layout, view.granules)
-        parts = self._parts(op, row, value, view)
+        parts = shares_of(op, row, value, view, self.warps)
         if parts is not None:
             mask = 0
             for part in parts:
                 mask |= part
         return Touch(view.arena, mask, parts, start, terms, writes, stage=view.stage)
 
-    def _parts(
-        self, op: Operation, row: Row, value: SSAValue, view: View
-    ) -> tuple[int, ...] | None:
-        """What each warp touches of a tile; None where each may touch all of it."""
-        layout, granules, warps = view.layout, view.granules, self.warps
-        match op:
-            case cute.LoadOp():
-                return held(op.result.type, layout, granules, warps)
-            case cute.CopyOp() if row.engine is Engine.BULK_STORE:
-                atom, shares = op.atom, None
-                if isinstance(atom, cute_nvgpu.TmaStoreType) and atom.warps is not None:
-                    groups = warps // atom.warps
-                    shares = regions.split_mode(layout, granules, groups, atom.along)
-                    idle = tuple(0 for _ in range(atom.warps - 1))
-                    shares = shares and tuple(part for share in shares for part in (share, *idle))
-                return shares or (
-                    regions.whole(layout, granules), *(0 for _ in range(warps - 1)),
-                )  # fmt: skip
-            case cute.CopyOp():
-                other = op.source if value is op.destination else op.destination
-                own = held(other.type, layout, granules, warps, value is op.destination)
-                return own if own is not None else tiled(op, layout, granules, warps)
-            case cute.GemmOp() if row.engine is Engine.WGMMA:
-                acc = op.acc.type
-                assert isinstance(acc, FragmentType)
-                if acc.tv is None:
-                    return None
-                mode = 0 if value is op.a else 1
-                rows = regions.rows_by_warp(acc.tv, acc.shape, mode, layout, granules, warps)
-                return None if rows is None else by_warpgroup(rows)
-            case _:
-                return None
 
-
-def _teams(skeleton: Skeleton) -> Iterable[TeamPlan]:
+def _teams(skeleton: Skeleton) -> Iterator[TeamPlan]:
     """The teams of a kernel: the instances and turns of each role, or all of its warps."""
     if not skeleton.roles:
         yield TeamPlan(-1, "main", skeleton.warps)
@@ -681,6 +669,7 @@ _CONTROL: dict[type[Operation], Callable[[_Extraction, Any], Node | None]] = {
     scf.YieldOp: _Extraction._ends,
     scf.ConditionOp: _Extraction._ends,
     pipeline.RoleOp: _Extraction._role,
+    pipeline.StepsOp: _Extraction._steps,
 }
 
 

@@ -6,8 +6,9 @@ is checked behind this pass is all that is printed.
     alloc_tmem; create; tmem_alloc; start; tmem_address; role "mma" {...};
     role "main" {...; tcgen05_fence before; barrier; tcgen05_fence after; tmem_dealloc}
 
-In front of the roles one warp takes the columns of tensor memory, threads write the ones by which
-multiplies add up rows, and one thread makes the barriers of rings and exchanges before all meet.
+Steps stand in front of what threads do by memory that they share (`thread_exchanges.py`). In front
+of the roles one warp takes the columns of tensor memory, threads write the ones by which multiplies
+add up rows, and one thread makes the barriers of rings and exchanges before all meet.
 At their ends roles wait for those that read what they sent to other CTAs, and when all that load
 from tensor memory have done so, one gives its columns back. A kernel without roles makes the
 barriers of its reductions over a cluster when it begins, and waits for the other CTAs at the first.
@@ -18,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Operation
 
 from cutedialect.allocation import ONES_BYTES
@@ -38,11 +40,14 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.cute_nvgpu import (
     ProxyFenceOp,
+    RoundToTf32Op,
+    Sm90MmaType,
     Tcgen05FenceOp,
     TmemAddressOp,
     TmemAllocOp,
     TmemDeallocOp,
     TmemLoadType,
+    WgmmaFenceOp,
     WriteOnesOp,
 )
 from cutedialect.dialects.pipeline import (
@@ -59,6 +64,8 @@ from cutedialect.layout import Layout
 from cutedialect.passes.anchors import Anchors, KernelPass, anchored
 from cutedialect.passes.rewriting import insert_before
 
+from .thread_exchanges import THREAD_EXCHANGES, say_steps
+
 # A tile of ones begins where lines of shared memory do: a swizzle exchanges vectors of a line.
 _LINE_BYTES = 128
 # What a thread sends of an element at once (PTX ISA 9.7.9.12).
@@ -71,9 +78,11 @@ class ExpandRolesPass(KernelPass):
     """Say by ops what roles ask for; a kernel that says it stays as it is."""
 
     name = "cute-expand-roles"
-    anchors = Anchors(ops=(RoleOp, ClusterReduceOp))
+    anchors = Anchors(ops=(RoleOp, ClusterReduceOp, GemmOp, *THREAD_EXCHANGES))
 
     def run(self, kernel: KernelOp) -> None:
+        say_steps(kernel)
+        _round(kernel)
         if ops_of(kernel, StartOp, StartArriveOp):
             return
         _begin_reductions(kernel)
@@ -81,6 +90,24 @@ class ExpandRolesPass(KernelPass):
         if roles:
             _begin(kernel, roles)
             _end(kernel, roles)
+
+
+@anchored(WgmmaFenceOp)
+def _round(kernel: KernelOp) -> None:
+    """Round f32 that warpgroups multiply from registers, in front of the fence."""
+    for op in ops_of(kernel, GemmOp):
+        is_in_registers = isinstance(op.atom, Sm90MmaType) and op.atom.a_source == "rmem"
+        if not is_in_registers or not isinstance(element_of(op.a.type), Float32Type):
+            continue
+        if isinstance(op.a.owner, RoundToTf32Op):
+            continue
+        fence = op.prev_op
+        if not isinstance(fence, WgmmaFenceOp):
+            fence = WgmmaFenceOp()
+            insert_before(op, fence)
+        rounded = RoundToTf32Op(op.a)
+        insert_before(fence, rounded)
+        op.operands[0] = rounded.result
 
 
 def _exchange(op: Exchanging, made: ExchangeOp) -> None:

@@ -265,3 +265,12 @@ cute.kernel @ones_in_global_memory(%a: !cute.memref<f16, gmem, align<128>, "(102
   // expected-error @+1 {{expected a tile of shared memory, got !cute.memref<f16, gmem}}
   cute_nvgpu.write_ones %a : !cute.memref<f16, gmem, align<128>, "(1024):(1)">
 }
+
+// -----
+
+cute.kernel @round_halves(%x: f16) {
+  %a = cute.alloc_fragment : !cute.fragment<f16, "(64,8)">
+  cute.fill %a, %x : !cute.fragment<f16, "(64,8)">
+  // expected-error @+1 {{expected a register tile of f32, got !cute.fragment<f16, "(64,8)">}}
+  %r = cute_nvgpu.round_to_tf32 %a : !cute.fragment<f16, "(64,8)"> -> !cute.fragment<f16, "(64,8)">
+}

@@ -197,3 +197,13 @@ cute.kernel @k() {
   cute_nvgpu.tmem_address
   cute_nvgpu.tmem_dealloc {columns = 256 : i32, pair}
 }
+
+// -----
+
+// cute_nvgpu.round_to_tf32
+// CHECK: %r = cute_nvgpu.round_to_tf32 %a : !cute.fragment<f32, "(64,8)"> -> !cute.fragment<f32, "(64,8)">
+cute.kernel @k(%x: f32) {
+  %a = cute.alloc_fragment : !cute.fragment<f32, "(64,8)">
+  cute.fill %a, %x : !cute.fragment<f32, "(64,8)">
+  %r = cute_nvgpu.round_to_tf32 %a : !cute.fragment<f32, "(64,8)"> -> !cute.fragment<f32, "(64,8)">
+}

@@ -206,3 +206,12 @@ cute.kernel @published_to_nobody() {
   // expected-error @+1 {{expected publishes with cluster, got it without}}
   pipeline.start {publishes}
 }
+
+// -----
+
+cute.kernel @another_step() {
+  // expected-error @+1 {{expected one of cute.barrier, pipeline.scratch_store, pipeline.scratch_load in pipeline.steps, got pipeline.start}}
+  pipeline.steps {
+    pipeline.start
+  }
+}

@@ -325,3 +325,30 @@ cute.kernel @k() {
   pipeline.start_wait
   pipeline.start
 }
+
+// -----
+
+// pipeline.steps, pipeline.scratch_store, pipeline.scratch_load
+// CHECK: cute.kernel @k(%x: f32, %p: i1) {
+// CHECK:        pipeline.steps {
+// CHECK-NEXT:     cute.barrier
+// CHECK-NEXT:     pipeline.scratch_store
+// CHECK-NEXT:     cute.barrier
+// CHECK-NEXT:     pipeline.scratch_load
+// CHECK-NEXT:   }
+// CHECK:        pipeline.steps if %p {
+// CHECK-NEXT:     cute.barrier
+// CHECK-NEXT:   }
+cute.kernel @k(%x: f32, %p: i1) {
+  %t = cute.alloc_fragment : !cute.fragment<f32, "(64,8)">
+  cute.fill %t, %x : !cute.fragment<f32, "(64,8)">
+  pipeline.steps {
+    cute.barrier
+    pipeline.scratch_store
+    cute.barrier
+    pipeline.scratch_load
+  }
+  pipeline.steps if %p {
+    cute.barrier
+  }
+}

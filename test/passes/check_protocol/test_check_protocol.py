@@ -16,6 +16,7 @@ from cutedialect.passes.protocol.nodes import Loop
 from cutedialect.passes.protocol.skeleton import Undecided, skeleton_of
 from cutedialect.passes.protocol.sketch import bodies_of
 from cutedialect.passes.synchronize.expand_rings import ExpandRingsPass
+from cutedialect.passes.synchronize.expand_roles import ExpandRolesPass
 from cutedialect.remarks import collecting
 
 RING = (Path(__file__).parent / "ring.mlir").read_text()
@@ -318,8 +319,9 @@ def test_who_is_alone_meets_nobody_at_a_last_arrival(total, codes):
     arrival = f"      %last = cute.last_arrival %counters[%zero] of {total} : {counters}\n"
     two = "    %two = arith.constant 2 : i32\n    %sA = "
     text = RING.replace("%n: i32", f"%n: i32, %counters: {counters}").replace("    %sA = ", two)
-    findings = verdict_of(kernel_of(text.replace("      cute.barrier\n", arrival))).findings
-    assert {found.code for found in findings} == codes
+    kernel = kernel_of(text.replace("      cute.barrier\n", arrival))
+    ExpandRolesPass().run(kernel)
+    assert {found.code for found in verdict_of(kernel).findings} == codes
 
 
 STRAYS = {
