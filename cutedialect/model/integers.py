@@ -4,9 +4,12 @@ them; None is a value that is not known before a kernel runs, and so is all that
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 _MASK = (1 << 32) - 1
+# Types of which nothing is known here.
+_FLOATS = re.compile("f32|f16|f64")
 
 Value = int | bool | None
 
@@ -80,16 +83,18 @@ def evaluate(family: str, kind: str, values: list[Value]) -> Value:
     if family == "selp":
         chosen = values[2]
         return None if chosen is None else values[0 if chosen else 1]
-    if family in ("and", "or") and kind == "pred" and None in values:
-        # One side may decide alone.
-        known = [value for value in values if value is not None]
-        decides = family == "or"
-        return decides if any(bool(value) is decides for value in known) else None
-    if any(value is None for value in values):
-        return None
-    if "f32" in kind or "f16" in kind or "f64" in kind:
-        return None
     numbers = [value for value in values if value is not None]
+    if len(numbers) < len(values):
+        # One side of a condition may decide alone.
+        decides = family == "or"
+        is_condition = family in ("and", "or") and kind == "pred"
+        is_decided = is_condition and any(bool(value) is decides for value in numbers)
+        return decides if is_decided else None
+    return None if _FLOATS.search(kind) else _of_integers(family, kind, numbers)
+
+
+def _of_integers(family: str, kind: str, numbers: list[int]) -> Value:
+    """The result for numbers that are all known."""
     if family == "setp":
         return _compared(int(numbers[0]), int(numbers[1]), kind)
     if family in ("mov", "cvt", "cvta"):
@@ -98,7 +103,7 @@ def evaluate(family: str, kind: str, values: list[Value]) -> Value:
         return not numbers[0] if kind == "pred" else ~numbers[0]
     if family == "mad" and len(numbers) == 3:
         return _wrapped(_multiplied(int(numbers[0]), int(numbers[1]), kind) + numbers[2], kind)
-    if family in ("shf", "lop3", "popc", "clz", "brev") or family not in _TWO:
+    if family not in _TWO:
         return None
     found = _TWO[family](numbers[0], numbers[1], kind)
     if found is None or kind == "pred":

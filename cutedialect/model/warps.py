@@ -62,37 +62,47 @@ def run(warp: Warp, block: Block) -> Run:
             if inner.first_op is not None:
                 yield from run(warp, inner)
         elif kind == _FOR:
-            low, high = warp.known.get(step.low), warp.known.get(step.high)
-            by = step.step.value.data if step.by is None else warp.known.get(step.by)
-            if low is None or high is None or not by:
-                continue
-            body, trips = step.body.block, range(int(low), int(high), int(by))
-            survey = warp.cta.survey
-            if survey is not None and trips:
-                scale, survey.scale = survey.scale, survey.scale * len(trips)
-                warp.known[body.args[0]] = trips[0]
-                yield from run(warp, body)
-                survey.scale = scale
-                continue
-            for index in trips:
-                warp.known[body.args[0]] = index
-                warp.issue(3)
-                yield from run(warp, body)
+            yield from _counted(warp, step)
         else:
-            body = step.body.block
-            again = body.last_op
-            survey = warp.cta.survey
-            is_outer = survey is not None and not survey.is_inside
-            while True:
-                if survey is not None and is_outer:
-                    survey.is_inside = True
-                    survey.bytes.append(0.0)
-                yield from run(warp, body)
-                warp.issue(2)
-                if not warp.known.get(again.pred):
-                    break
-            if survey is not None and is_outer:
-                survey.is_inside = False
+            yield from _repeated(warp, step)
+
+
+def _counted(warp: Warp, step: Any) -> Run:
+    """The trips of a loop, one of them for all in a survey; none where nothing is known of them."""
+    low, high = warp.known.get(step.low), warp.known.get(step.high)
+    by = step.step.value.data if step.by is None else warp.known.get(step.by)
+    if low is None or high is None or not by:
+        return
+    body, trips = step.body.block, range(int(low), int(high), int(by))
+    survey = warp.cta.survey
+    if survey is not None and trips:
+        scale, survey.scale = survey.scale, survey.scale * len(trips)
+        warp.known[body.args[0]] = trips[0]
+        yield from run(warp, body)
+        survey.scale = scale
+        return
+    for index in trips:
+        warp.known[body.args[0]] = index
+        warp.issue(3)
+        yield from run(warp, body)
+
+
+def _repeated(warp: Warp, step: Any) -> Run:
+    """A loop that asks behind each trip; in a survey each outer one counts its bytes apart."""
+    body = step.body.block
+    again = body.last_op
+    survey = warp.cta.survey
+    outer = survey if survey is not None and not survey.is_inside else None
+    while True:
+        if outer is not None:
+            outer.is_inside = True
+            outer.bytes.append(0.0)
+        yield from run(warp, body)
+        warp.issue(2)
+        if not warp.known.get(again.pred):
+            break
+    if outer is not None:
+        outer.is_inside = False
 
 
 def _code(block: Block) -> list[tuple[int, Any]]:

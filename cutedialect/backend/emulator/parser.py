@@ -106,19 +106,10 @@ class _Parser(Cursor):
             self.file()
         elif text == ".section":
             self.at += 1
-            while not self.accept("{"):
-                if self.token.kind == "end":
-                    self.fail("expected '{' after .section")
-                self.at += 1
-            while not self.accept("}"):
-                if self.token.kind == "end":
-                    self.fail("expected '}' at the end of .section")
-                self.at += 1
+            self.skip_to("{", "after .section")
+            self.skip_to("}", "at the end of .section")
         elif text in (".pragma", ".alias"):
-            while not self.accept(";"):
-                if self.token.kind == "end":
-                    self.fail(f"expected ';' after {text}")
-                self.at += 1
+            self.skip_to(";", f"after {text}")
         elif text == ".loc":
             self.skip_line()
         elif text in _LINKING or text in _SPACES or text in (".entry", ".func"):
@@ -132,6 +123,13 @@ class _Parser(Cursor):
                 self.variable_declaration(extern=".extern" in linking)
         else:
             self.fail(f"expected a directive, got '{text}'")
+
+    def skip_to(self, text: str, where: str) -> None:
+        """Go on behind the next such token."""
+        while not self.accept(text):
+            if self.token.kind == "end":
+                self.fail(f"expected '{text}' {where}")
+            self.at += 1
 
     def file(self) -> None:
         self.at += 1

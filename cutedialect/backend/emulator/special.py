@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,40 +62,9 @@ class SpecialValues:
         image = machine.image
         base, _, axis = name[1:].partition(".")
         if axis in ("x", "y", "z", "w") and base in _VECTORS:
-            if axis == "w":
-                return np.zeros(1, np.uint32)
-            which = "xyz".index(axis)
-            cta = machine.cta_ids[machine.lane_cta]
-            if base == "tid":
-                return _coordinate(machine.lane_thread, image.block)[which]
-            if base == "ntid":
-                return np.array([image.block[which]])
-            if base == "ctaid":
-                return _coordinate(cta, image.grid)[which]
-            if base == "nctaid":
-                return np.array([image.grid[which]])
-            ctaid = _coordinate(cta, image.grid)
-            if base == "cluster_ctaid":
-                return ctaid[which] % image.cluster[which]
-            if base == "cluster_nctaid":
-                return np.array([image.cluster[which]])
-            if base == "clusterid":
-                return ctaid[which] // image.cluster[which]
-            return np.array([image.grid[which] // image.cluster[which]])
-        lane = machine.lane_id.astype(np.uint64)
-        one = np.uint64(1)
-        if name == "%laneid":
-            return lane
-        if name == "%lanemask_eq":
-            return one << lane
-        if name == "%lanemask_lt":
-            return (one << lane) - one
-        if name == "%lanemask_le":
-            return (one << (lane + one)) - one
-        if name == "%lanemask_gt":
-            return np.uint64(0xFFFFFFFF) ^ ((one << (lane + one)) - one)
-        if name == "%lanemask_ge":
-            return np.uint64(0xFFFFFFFF) ^ ((one << lane) - one)
+            return self._of_vector(base, axis)
+        if name in _OF_LANES:
+            return _OF_LANES[name](machine.lane_id.astype(np.uint64))
         if name == "%warpid":
             return machine.lane_thread >> 5
         if name == "%smid":
@@ -111,10 +81,38 @@ class SpecialValues:
         }  # fmt: skip
         return np.array([constants[name]]) if name in constants else None
 
+    def _of_vector(self, base: str, axis: str) -> Array:
+        """A component of one of `_VECTORS`."""
+        if axis == "w":
+            return np.zeros(1, np.uint32)
+        machine, which = self._machine, "xyz".index(axis)
+        image = machine.image
+        grid, cluster = image.grid[which], image.cluster[which]
+        extents = {
+            "ntid": image.block[which], "nctaid": grid, "cluster_nctaid": cluster,
+            "nclusterid": grid // cluster,
+        }  # fmt: skip
+        if base in extents:
+            return np.array([extents[base]])
+        if base == "tid":
+            return _coordinate(machine.lane_thread, image.block)[which]
+        cta = _coordinate(machine.cta_ids[machine.lane_cta], image.grid)[which]
+        places = {"ctaid": cta, "cluster_ctaid": cta % cluster, "clusterid": cta // cluster}
+        return places[base]
+
 
 _VECTORS = {
     "tid", "ntid", "ctaid", "nctaid", "cluster_ctaid", "cluster_nctaid", "clusterid", "nclusterid"
 }  # fmt: skip
+_ONE, _ALL_LANES = np.uint64(1), np.uint64(0xFFFFFFFF)
+_OF_LANES: dict[str, Callable[[Array], Array]] = {
+    "%laneid": lambda lane: lane,
+    "%lanemask_eq": lambda lane: _ONE << lane,
+    "%lanemask_lt": lambda lane: (_ONE << lane) - _ONE,
+    "%lanemask_le": lambda lane: (_ONE << (lane + _ONE)) - _ONE,
+    "%lanemask_gt": lambda lane: _ALL_LANES ^ ((_ONE << (lane + _ONE)) - _ONE),
+    "%lanemask_ge": lambda lane: _ALL_LANES ^ ((_ONE << lane) - _ONE),
+}
 
 
 def _coordinate(linear: Array, extent: tuple[int, int, int]) -> tuple[Array, Array, Array]:

@@ -358,6 +358,27 @@ class GemmOp(IRDLOperation):
         return Effects((self.a, self.b, self.acc), (self.acc,), unit_of(self.atom))
 
     def verify_(self) -> None:
+        self._verify_shapes()
+        for value in (self.a, self.b):
+            check(
+                not isinstance(value.type, FragmentType) or value.type.bits > 1,
+                f"expected operands of numbers, got {value.type}, whose conditions are predicates",
+            )
+        check(
+            self.sums is None or not self.is_whole_problem,
+            f"expected an accumulator in registers with sums, got {self.acc.type}",
+        )
+        check(
+            self.sums is None or not self.negated,
+            f"expected sums of operands that count as they are, got negate = {self.negated}",
+        )
+        check(
+            self.keeps is None or space_of(self.acc) == "tmem",
+            f"expected an accumulator in tensor memory with keeps, got {self.acc.type}",
+        )
+        self._verify_atom()
+
+    def _verify_shapes(self) -> None:
         a, b, c = (shape_of(value.type) for value in (self.a, self.b, self.acc))
         most = 3 if isinstance(self.acc.type, FragmentType) else 2
         check(
@@ -376,19 +397,9 @@ class GemmOp(IRDLOperation):
             f"expected a (M,K), b (N,K) and acc (M,N{' + 8' if self.sums else ''}), got {a}, {b} "
             f"and {c}",
         )
-        for value in (self.a, self.b):
-            check(
-                not isinstance(value.type, FragmentType) or value.type.bits > 1,
-                f"expected operands of numbers, got {value.type}, whose conditions are predicates",
-            )
-        if self.sums is not None and self.is_whole_problem:
-            raise VerifyException(
-                f"expected an accumulator in registers with sums, got {self.acc.type}"
-            )
-        check(
-            self.sums is None or not self.negated,
-            f"expected sums of operands that count as they are, got negate = {self.negated}",
-        )
+
+    def _verify_atom(self) -> None:
+        """The atom that is asked for, or bound."""
         if self.asked is not None:
             try:
                 mma_atom(atom_name(self.asked))
@@ -400,10 +411,6 @@ class GemmOp(IRDLOperation):
                 f"expected negate = {' or '.join(NEGATIONS)} before an atom is bound, got "
                 f"{self.negate.data}",
             )
-        check(
-            self.keeps is None or space_of(self.acc) == "tmem",
-            f"expected an accumulator in tensor memory with keeps, got {self.acc.type}",
-        )
         if isinstance(self.atom, MmaType):
             elements = tuple(element_of(value.type) for value in (self.a, self.b, self.acc))
             atom = self.atom.a, self.atom.b, self.atom.c

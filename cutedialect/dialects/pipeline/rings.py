@@ -25,11 +25,14 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
+from cutedialect.dialects.checks import check
 from cutedialect.dialects.cute import FragmentType, MemRefType, StageOp
 from cutedialect.dialects.effects import ALLOCATES, ORDERS, Effects
 
 KINDS = ("tma", "cp_async", "threads", "tcgen05", "tmem")
 SIDES = ("producer", "consumer")
+# Bits of the counts of an mbarrier (PTX ISA 9.7.13.15.1).
+_MOST_COUNTED = (1 << 20) - 1
 _FORMAT = "$ring `at` $state attr-dict `:` type($ring) `,` type($state)"
 
 
@@ -222,42 +225,48 @@ class CreateOp(IRDLOperation):
         return ALLOCATES
 
     def verify_(self) -> None:
-        kinds = self.kinds
-        for kind in kinds:
-            if kind not in KINDS:
-                raise VerifyException(f"expected kind {' or '.join(KINDS)}, got '{kind}'")
-        if list(kinds) != [kind for kind in KINDS if kind in kinds]:
-            raise VerifyException(
-                f"expected kinds once each in the order {', '.join(KINDS)}, got {self.kind.data}"
-            )
-        if "tma" in kinds and self.bytes is None:
-            raise VerifyException("expected the bytes of a stage of a tma ring, got none")
-        for name in ("producers", "consumers"):
-            given = getattr(self, name)
-            least = 1 if name == "producers" else 0
-            if not least <= given.value.data < 1 << 20:
-                raise VerifyException(
-                    f"expected {least} to {(1 << 20) - 1} {name}, got {given.value.data}"
-                )
-        if self.bytes is not None and not 1 <= self.bytes.value.data < 1 << 20:
-            raise VerifyException(
-                f"expected 1 to {(1 << 20) - 1} bytes for each stage, got {self.bytes.value.data}"
-            )
-        if self.is_paired and self.kind.data not in ("tma", "tcgen05"):
-            raise VerifyException(
-                f"expected kind tma or tcgen05 of a ring of a CTA pair, got {self.kind.data}"
-            )
-        if self.is_led and (self.kind.data != "tma" or self.is_paired or self.peers is not None):
-            raise VerifyException("expected kind tma, no pair and no peers of a ring that is led")
-        if self.peers is not None and len(self.peers.get_values()) % 2:
-            raise VerifyException(
-                f"expected peers in pairs of CTAs and their distance, got "
-                f"{len(self.peers.get_values())} numbers"
-            )
+        self._verify_kinds()
+        self._verify_counts()
+        check(
+            not self.is_paired or self.kind.data in ("tma", "tcgen05"),
+            f"expected kind tma or tcgen05 of a ring of a CTA pair, got {self.kind.data}",
+        )
+        is_plain = self.kind.data == "tma" and not self.is_paired and self.peers is None
+        check(
+            not self.is_led or is_plain,
+            "expected kind tma, no pair and no peers of a ring that is led",
+        )
+        peers = () if self.peers is None else self.peers.get_values()
+        check(
+            len(peers) % 2 == 0,
+            f"expected peers in pairs of CTAs and their distance, got {len(peers)} numbers",
+        )
         # Imported here: it reads this class, the roles that arrive and the copies that come.
         from .balance import verify_ring
 
         verify_ring(self)
+
+    def _verify_kinds(self) -> None:
+        kinds = self.kinds
+        for kind in kinds:
+            check(kind in KINDS, f"expected kind {' or '.join(KINDS)}, got '{kind}'")
+        check(
+            list(kinds) == [kind for kind in KINDS if kind in kinds],
+            f"expected kinds once each in the order {', '.join(KINDS)}, got {self.kind.data}",
+        )
+
+    def _verify_counts(self) -> None:
+        check(
+            "tma" not in self.kinds or self.bytes is not None,
+            "expected the bytes of a stage of a tma ring, got none",
+        )
+        most = _MOST_COUNTED
+        for name, least in (("producers", 1), ("consumers", 0)):
+            count = getattr(self, name).value.data
+            check(least <= count <= most, f"expected {least} to {most} {name}, got {count}")
+        if self.bytes is not None:
+            size = self.bytes.value.data
+            check(1 <= size <= most, f"expected 1 to {most} bytes for each stage, got {size}")
 
 
 @irdl_op_definition

@@ -157,9 +157,7 @@ def _parse(ins: Instruction) -> tuple[str, str, str, str, bool, str | None, str]
     d, a, b, c = names
     if not (aligned and shape and row and col and a and b and d) or c != d:
         raise ins.unsupported("unknown form")
-    kind = _CLASS.get(a)
-    if kind is None or _CLASS.get(b) != kind or (kind not in ("fp8", "int8", "int4") and a != b):
-        raise ins.unsupported(f"operand types .{a}.{b}")
+    kind = _class_of(ins, a, b)
     shapes, accumulators = _SHAPES[kind]
     if shape not in shapes or d not in accumulators:
         raise ins.unsupported(f"{shape} of .{d}.{a}.{b}.{c}")
@@ -168,6 +166,14 @@ def _parse(ins: Instruction) -> tuple[str, str, str, str, bool, str | None, str]
     if saturate and kind not in ("int8", "int4"):
         raise ins.unsupported(".satfinite of this type")
     return shape, d, a, b, saturate, combine, mode
+
+
+def _class_of(ins: Instruction, a: str, b: str) -> str:
+    """The class of two operand types, which are equal but for those of 8 bits and less."""
+    kind = _CLASS.get(a)
+    if kind is None or _CLASS.get(b) != kind or (kind not in ("fp8", "int8", "int4") and a != b):
+        raise ins.unsupported(f"operand types .{a}.{b}")
+    return kind
 
 
 @instruction("mma.sync")
