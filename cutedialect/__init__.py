@@ -170,6 +170,7 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.reductions import row_max as row_max
     from cutedialect.frontend.reductions import row_sum as row_sum
     from cutedialect.frontend.reductions import sum_ as sum
+    from cutedialect.frontend.routed_gemm import routed_gemm as routed_gemm
     from cutedialect.frontend.scalar import Scalar as Scalar
     from cutedialect.frontend.scans import cummax as cummax
     from cutedialect.frontend.scans import cummin as cummin
@@ -361,6 +362,7 @@ __all__ = [
     "reshape",
     "return_if",
     "round",
+    "routed_gemm",
     "row_max",
     "row_sum",
     "row_vector",
@@ -473,6 +475,7 @@ _PUBLIC = {
     "cutedialect.frontend.group": ("Group",),
     "cutedialect.frontend.grouped_gemm": ("grouped_gemm",),
     "cutedialect.frontend.quantize": ("quantize", "quantized"),
+    "cutedialect.frontend.routed_gemm": ("routed_gemm",),
     "cutedialect.frontend.host": (
         "host",
         "launch",

@@ -28,6 +28,7 @@ SECTIONS = {
         "frontend.gemm",
         "frontend.grouped_gemm",
         "frontend.quantize",
+        "frontend.routed_gemm",
         "frontend.attention",
         "frontend.attention_backward",
     ),

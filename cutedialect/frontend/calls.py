@@ -15,6 +15,7 @@ from .doors import Door
 from .gemm import door as gemm
 from .grouped_gemm import door as grouped_gemm
 from .quantize import door as quantize
+from .routed_gemm import door as routed_gemm
 from .signature import Call
 
 
@@ -32,5 +33,6 @@ def plain_doors(calls: Iterable[Call]) -> dict[str, Door[Any, Any]]:
 
 
 DOORS: dict[str, Door[Any, Any]] = {
-    each.call.name: each for each in (gemm, grouped_gemm, attention, attention_backward, quantize)
+    each.call.name: each
+    for each in (gemm, grouped_gemm, routed_gemm, attention, attention_backward, quantize)
 } | plain_doors(CALLS)

@@ -87,7 +87,11 @@ _NO_DROPOUT = "no dropout, which attention here does not have"
 _GROUPED = "nothing: heads of q share those of k and v where there are fewer"
 _PACKED = "cu_seqlens=(q_offsets, k_offsets)"
 _VIEW = "the transposed view (.T, .mT), which costs nothing"
+_ROUTED = "cute.routed_gemm(a, b, offsets, ...), whose offsets are numbers on the device"
 ARGUMENTS = {
+    "grouped_gemm": dict.fromkeys(
+        ("offsets", "rows", "scatter", "weights", "lengths", "gated"), _ROUTED
+    ),
     "attention": {
         "is_causal": "causal=",
         "attn_mask": _MASKS,

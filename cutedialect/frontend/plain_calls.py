@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
+
+from cutedialect.schedule import Schedule
 
 from .doors import Door
 from .dtypes import f32
@@ -52,16 +54,25 @@ class PlainReady(Ready):
 class PlainCall(Checked):
     """The checked arguments of such a call."""
 
-    def __init__(self, call: Call, program: KernelFunction, given: SimpleNamespace) -> None:
-        self.call, self.program = call, program
+    ready_type: ClassVar[type[PlainReady]] = PlainReady
+    program: KernelFunction
+
+    def __init__(self, call: Call, program: KernelFunction | None, given: SimpleNamespace) -> None:
+        self.call = call
+        if program is not None:
+            self.program = program
         super().__init__(given)
+
+    def constants(self, arch: str, schedule: Schedule | None) -> dict[str, Any]:
+        """Compile-time parameters of the program."""
+        return {}
 
     def prepare(self) -> PlainReady:
         """Compile (or find) the kernel; an empty output has none."""
         given, names = self.given, arrays_of(self.call)
         target = given.arch or default_arch(given.backend)
         check_arch(target)
-        ready = PlainReady(None, self.out_shape, self.out_dtype, names=names)
+        ready = self.ready_type(None, self.out_shape, self.out_dtype, names=names)
         if 0 in self.out_shape:
             return ready
         operands = [getattr(self, name) for name in names]
@@ -71,9 +82,9 @@ class PlainCall(Checked):
         numbers = [
             as_number(each.name, getattr(given, each.name)) for each in numbers_of(self.call)
         ]
-        options = {
-            "arch": target, "schedule": as_schedule(given.schedule), "backend": given.backend,
-        }  # fmt: skip
+        schedule = as_schedule(given.schedule)
+        options = {"arch": target, "schedule": schedule, "backend": given.backend}
+        options |= self.constants(target, schedule)
         args = ready.arguments(arrays, tuple(numbers))
         return replace(ready, kernel=compile_call(self.program, args, options))
 

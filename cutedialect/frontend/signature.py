@@ -48,6 +48,7 @@ SCALES = Kind(
 SOME_TENSORS_WRITTEN = Kind("Sequence[{tensor}] | None", is_array=True, is_written=True)
 NUMBER = Kind("float", ("float {0}={1}",))
 SOME_NUMBER = Kind("float | None", ("float? {0}=None",))
+COUNT = Kind("int | None", ("int? {0}=None",))
 FLAG = Kind("bool", ("bool {0}={1}",))
 WINDOW = Kind("tuple[int, int] | None", ("int[]? {0}=None",))
 DTYPE = Kind("object", ("ScalarType? {0}=None",))
@@ -174,6 +175,8 @@ class Call:
     # extent it should have, {want} as in {of}, an array of {of_shape}, and {got} in {shape}.
     rules: tuple[Any, ...] = field(default=(), repr=False, compare=False)
     fits: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    # Extents of modes of the result that arrays do not have, of the arguments by name.
+    sizes: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     # The tile program, as "module:name", of a call whose kernel takes its arrays as they are.
     program: str = ""
     not_jax: tuple[str, ...] = ()
@@ -206,8 +209,12 @@ class Call:
             one = "list[{tensor}]" if self.is_of_lists else "{tensor}"
             yield values, one if count == 1 else f"tuple[{', '.join([one] * count)}]"
 
-    def result_shapes(self, shapes: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Any, ...]]:
-        """The shapes of all results of arrays of these shapes, which fit each other."""
+    def result_shapes(
+        self, shapes: Mapping[str, Sequence[Any]], given: Mapping[str, Any] | None = None
+    ) -> dict[str, tuple[Any, ...]]:
+        """The shapes of all results of arrays of these shapes, which fit each other, in a call of
+        some arguments.
+        """
         extents: dict[str, Any] = {}
         batch: tuple[Any, ...] = ()
         for row in self.arrays:
@@ -219,6 +226,8 @@ class Call:
                 batch = _broadcast(batch, tuple(shape[: len(shape) - len(modes)]))
             for mode, extent in zip(modes, shape[len(shape) - len(modes) :], strict=True):
                 extents.setdefault(mode, extent)
+        if self.sizes is not None:
+            extents |= self.sizes(given or {})
         return {
             each.name: tuple(
                 extent

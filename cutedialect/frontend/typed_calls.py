@@ -49,6 +49,15 @@ def grouped_gemm(
 ) -> list[Any]: ...
 
 
+def routed_gemm(
+    a: Any, b: Any, offsets: Any, *, lengths: Any = None, rows: Any = None, scatter: Any = None,
+    weights: Any = None, gated: Any = None, bias: Any = None, scale_b: Any = None,
+    activation: Activation | Callable[..., Any] | None = None, count: int | None = None,
+    out: Any = None, out_dtype: object = None, arch: Arch | None = None,
+    schedule: Schedule | str | None = None, backend: Backend = "auto", stream: Any = None,
+) -> Any: ...
+
+
 @overload
 def attention(
     q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | None = None,

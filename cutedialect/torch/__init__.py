@@ -26,16 +26,21 @@ from cutedialect.frontend.calls import DOORS
 from .attention import ATTENTION
 from .declared import Operator, Own
 from .kernel_op import op
-from .products import GEMM, GROUPED_GEMM
+from .products import GEMM, GROUPED_GEMM, ROUTED_GEMM
 from .quantize import quantize
 
 if TYPE_CHECKING:
-    from .typed_calls import attention, gemm, grouped_gemm
+    from .typed_calls import attention, gemm, grouped_gemm, routed_gemm
 else:
-    _OWN = {"gemm": GEMM, "grouped_gemm": GROUPED_GEMM, "attention": ATTENTION}
+    _OWN = {
+        "gemm": GEMM,
+        "grouped_gemm": GROUPED_GEMM,
+        "routed_gemm": ROUTED_GEMM,
+        "attention": ATTENTION,
+    }
     for _name, _door in DOORS.items():
         if "torch" not in _door.call.libraries:
             continue
         globals()[_name] = Operator(_door, _OWN.get(_name, Own())).function(globals())
 
-__all__ = ["attention", "gemm", "grouped_gemm", "op", "quantize"]
+__all__ = ["attention", "gemm", "grouped_gemm", "op", "quantize", "routed_gemm"]

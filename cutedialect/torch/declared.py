@@ -171,13 +171,20 @@ class Operator:
         names = [each.name for each in self.call.arrays if each.modes and not each.kind.is_written]
         columns = [values[name] for name in names]
         if not self.call.is_of_lists:
-            return self._made(checked, dict(zip(names, columns, strict=True)), more)
+            return self._made(checked, dict(zip(names, columns, strict=True)), more, values)
         rows = zip(*(each or [None] * len(columns[0]) for each in columns), strict=True)
         return [self._made(checked, dict(zip(names, row, strict=True)), more) for row in rows]
 
-    def _made(self, checked: Any, tensors: Mapping[str, Any], more: str) -> Any:
+    def _made(
+        self,
+        checked: Any,
+        tensors: Mapping[str, Any],
+        more: str,
+        given: Mapping[str, Any] | None = None,
+    ) -> Any:
         first = next(iter(tensors.values()))
-        shapes = self.call.result_shapes({n: x.shape for n, x in tensors.items() if x is not None})
+        known = {name: x.shape for name, x in tensors.items() if x is not None}
+        shapes = self.call.result_shapes(known, given)
         types = {each.name: each.dtype for each in self.call.outputs}
         made = [
             first.new_empty(

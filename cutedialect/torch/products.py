@@ -221,3 +221,75 @@ GROUPED_GEMM = Own(
     _remember,
     _backward,
 )
+
+
+def _remember_routed(
+    operator: Operator, suffix: str, ctx: Any, inputs: tuple[Any, ...], output: Any
+) -> None:
+    """Keep what the gradient of a needs; refuses what has none, with a remedy."""
+    del suffix, output
+    given = operator.given(inputs)
+    for name in ("b", "gated", "bias", "weights", "scale_b"):
+        tensor = getattr(given, name)
+        if tensor is not None and (tensor.requires_grad or name in ("gated", "scale_b")):
+            raise ValueError(
+                f"{name}: expected {_ONLY_OF_ROWS[name]} where a gradient of a is required; take "
+                "a call of cutedialect.torch.gemm for each group, or torch.no_grad()"
+            )
+    if given.activation is not None:
+        raise ValueError(
+            f"activation: expected None where a gradient is required, got {given.activation!r}; "
+            "apply it in torch"
+        )
+    if given.scatter is not None and given.scatter.dim() > 1:
+        raise ValueError(
+            "scatter: expected (rows,) where a gradient is required, got two dimensions; take the "
+            "row of each product, and count="
+        )
+    ctx.set_materialize_grads(False)
+    ctx.count, ctx.dtype = given.a.shape[0], given.a.dtype
+    ctx.options = {name: getattr(given, name) for name in ("arch", "backend")}
+    kept = (given.b, given.offsets, given.lengths, given.rows, given.scatter, given.weights)
+    ctx.save_for_backward(*kept)
+
+
+_ONLY_OF_ROWS = {
+    "b": "matrices without gradient",
+    "bias": "a bias without gradient",
+    "weights": "weights without gradient",
+    "gated": "None",
+    "scale_b": "None",
+}
+
+
+def _backward_routed(operator: Operator, suffix: str, ctx: Any, output: Any) -> tuple[Any, ...]:
+    """The gradient of a is a product of the same groups, in which rows and scatter are exchanged:
+    of each row of the groups the slopes of the row that it was added to, times weight and matrix.
+    """
+    del suffix
+    if output is None:
+        return operator.gradients()
+    b, offsets, lengths, rows, scatter, weights = ctx.saved_tensors
+    slopes = output.to(ctx.dtype).contiguous()
+    # Rows that are in no group have no part in the result, and no gradient.
+    target = torch.arange(ctx.count, dtype=offsets.dtype, device=b.device) if rows is None else rows
+    made = operator.entry(
+        slopes, b.mT, offsets, lengths=lengths, rows=scatter, scatter=target, weights=weights,
+        count=ctx.count, **ctx.options,
+    )  # fmt: skip
+    return operator.gradients(a=made.to(ctx.dtype))
+
+
+ROUTED_GEMM = Own(
+    """`cute.routed_gemm` as torch sees it, with the gradient of `a` of f16, bf16 and f32 (as tf32)
+    where nothing else has one: a product of the same groups, in which `rows` and `scatter` are
+    exchanged, added up by atomics.
+
+    Arguments and result are those of `cute.routed_gemm`, on torch's current stream. Raises
+    TypeError or ValueError naming the argument, also for an activation, `gated`, `scale_b`, a
+    scatter (S, k) and `out` where a gradient is required.
+    """,
+    ("a", "b", "gated", "bias"),
+    _remember_routed,
+    _backward_routed,
+)

@@ -38,6 +38,17 @@ def grouped_gemm(
 ) -> list[torch.Tensor]: ...
 
 
+def routed_gemm(
+    a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor, *, lengths: torch.Tensor | None = None,
+    rows: torch.Tensor | None = None, scatter: torch.Tensor | None = None,
+    weights: torch.Tensor | None = None, gated: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None, scale_b: torch.Tensor | None = None,
+    activation: Activation | Callable[..., Any] | None = None, count: int | None = None,
+    out: torch.Tensor | None = None, out_dtype: object = None, arch: Arch | None = None,
+    schedule: Schedule | str | None = None, backend: Backend = "auto",
+) -> torch.Tensor: ...
+
+
 @overload
 def attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False,
