@@ -109,7 +109,9 @@ class Schedule:
     split_loops: "yes" makes loops of their own of the first or last trips of a loop of multiplies
         that take a branch, such as that around a mask.
     unroll: with 2 a loop whose trips end with copies of register tiles, which a warpgroup multiply
-        of the next trip reads, has two trips in one: tiles of even and odd ones take turns.
+        of the next trip reads, has two trips in one: tiles of even and odd ones take turns. With
+        "yes" for overlap that is also so for accumulators that a trip makes and computes on, as
+        sums of fp8 with scales of blocks: the next trip's multiplies work beside that.
     loads: "threads" lets a warpgroup bring operands to shared memory by asynchronous copies of 16
         bytes where TMA could: rows that begin at odd multiples of 16 bytes come faster so.
     split_loads: "no" lets one thread load what TMA loads in a loop, in the order of the program;

@@ -74,6 +74,7 @@ from cutedialect.passes.schedule.multiplies_ahead import schedule_multiplies_ahe
 from cutedialect.passes.schedule.multiply_chains import schedule_chains, schedule_tensor_chains
 from cutedialect.passes.schedule.operand_stages import stage_operands
 from cutedialect.passes.schedule.operands_ahead import schedule_operands_ahead
+from cutedialect.passes.schedule.products_ahead import schedule_products_ahead
 from cutedialect.schedule import Schedule, replace_set
 
 
@@ -102,6 +103,8 @@ class ScheduleLoopsPass(KernelPass):
             if kernel.choices.overlaps_multiplies:
                 schedule_multiplies_ahead(kernel, stages)
                 schedule_operands_ahead(kernel, stages)
+                if (kernel.choices.unroll or 1) > 1:
+                    schedule_products_ahead(kernel, stages)
             if kernel.choices.overlap != "no":
                 schedule_tensor_chains(kernel, stages)
             return

@@ -10,6 +10,8 @@ next one, becomes one of two trips each, between which the tile and its copy tak
     }
     if y < b { o += kept v[y - 1]; p = f(y); copy p, kept }
 
+The same where the tile is one that a multiply of the trip has written (`products_ahead.py`).
+
 A multiply that takes an operand from registers reads them while the next trip's operand is
 computed, which needs others, and a copy where the multiply is complete (`expand_stages.py`). In the
 second of two trips the multiply of the first is complete, and so what it has read is free again
@@ -64,7 +66,8 @@ class UnrollLoopsPass(KernelPass):
 
 def _kept(loop: scf.ForOp) -> list[CopyOp]:
     """The copies that end the trips of a loop: of a tile of the trip to an equal one, which nothing
-    else writes and a warpgroup multiply of the next trip reads.
+    else writes, where a warpgroup multiply of the next trip reads that, or one of the trip has
+    written the tile.
     """
     if loop.iter_args or constant_of(loop.step) != 1:
         return []
@@ -78,7 +81,7 @@ def _kept(loop: scf.ForOp) -> list[CopyOp]:
         kept, made = op.destination, op.source
         if not isinstance(made.type, FragmentType) or kept.type != made.type:
             continue
-        if not any(kept in used_by(each) for each in multiplies):
+        if not any(kept in used_by(each) or made in written_by(each) for each in multiplies):
             continue
         # Both are the same from here to the next trip's multiply.
         others = trip[:at] + trip[at + 1 :]
