@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import chain
 from math import gcd
 
 from cutedialect.atoms import WARP_SIZE
@@ -67,14 +68,8 @@ def staging_layout(
     row = along * bits // 8
     block = along
     if row > _SPAN or row & (row - 1):
-        # Blocks start where TMA may write (PTX ISA 5.5): few short lines stay in one row.
-        found = (line for line in _LINES if row % line == 0 and line * across % _ALIGNMENT == 0)
-        if tvs:
-            steps = [step for tv in tvs for step in _steps(tv, shape, mode)]
-            whole = (*found, *((_CHUNK,) if row % _CHUNK == 0 else ()))
-            found = (line for line in whole if all(_stays(line * 8 // bits, *of) for of in steps))
-        line = next(found, row)
-        block, row = line * 8 // bits, line
+        row = _line(row, across, bits, [_steps(tv, shape, mode) for tv in tvs])
+        block = row * 8 // bits
     inner: object = along
     step: object = 1
     if block != along:
@@ -87,6 +82,21 @@ def staging_layout(
         return layout, None, _SPAN
     bits_swizzled = chunks.bit_length() - 1
     return layout, Swizzle(bits_swizzled, 4, 3), 1 << (bits_swizzled + 7)
+
+
+def _line(
+    row: int, across: int, bits: int, steps_of_copies: Sequence[Sequence[tuple[int, int]]]
+) -> int:
+    """Bytes of a line of the blocks of `across` rows, which no step of a copy crosses; those of a
+    row where there is none.
+    """
+    # Blocks start where TMA may write (PTX ISA 5.5): few short lines stay in one row.
+    lines = [line for line in _LINES if row % line == 0 and line * across % _ALIGNMENT == 0]
+    if steps_of_copies and row % _CHUNK == 0:
+        lines.append(_CHUNK)
+    steps = [*chain(*steps_of_copies)]
+    whole = (line for line in lines if all(_stays(line * 8 // bits, *step) for step in steps))
+    return next(whole, row)
 
 
 def operand_layout(

@@ -47,33 +47,36 @@ def life_of(accumulator: SSAValue) -> Life | None:
     if not isinstance(alloc, cute.AllocFragmentOp):
         return None
     block = block_of(alloc)
-    order: dict[Operation, int] = {}
-    for use in accumulator.uses:
-        place = block.find_ancestor_op_in_block(use.operation)
-        if place is None:
-            return None
-        order[use.operation] = block.get_operation_index(place)
+    order = _order_of_uses(accumulator, block)
     fill = min(order, key=order.__getitem__, default=None)
     multiplies = [op for op in order if isinstance(op, cute.GemmOp) and op.acc is accumulator]
-    if not isinstance(fill, cute.FillOp) or fill.parent is not block or not multiplies:
-        return None
-    if any(op.negate is not None or accumulator in (op.a, op.b) for op in multiplies):
-        return None
-    parts = _by_loops(multiplies, block)
-    if parts is None:
+    is_plain = all(op.negate is None and accumulator not in (op.a, op.b) for op in multiplies)
+    parts = _by_loops(multiplies, block) if is_plain else None
+    if not isinstance(fill, cute.FillOp) or fill.parent is not block or not parts:
         return None
     last = max(order[op] for op in multiplies)
     readers = sorted((op for op, place in order.items() if place > last), key=order.__getitem__)
     is_rewritten = any(accumulator in written(op) for op in readers)
     changes = [op for op in order if op not in (fill, *multiplies, *readers)]
+    (loop, (first, *_)), *others = parts
     updates: list[tuple[cute.MapOp, cute.CopyOp]] | None = []
     if changes:
-        (loop, (first, *_)), *others = parts
-        may_change = loop is not None and not others and not is_rewritten and corrects(alloc)
-        updates = _updates(accumulator, changes, first) if may_change else None
+        is_alone = loop is not None and not others and not is_rewritten
+        updates = _updates(accumulator, changes, first) if is_alone else None
     if updates is None or not readers or not (updates or is_zero(fill.value)):
         return None
     return Life(fill, parts, updates, readers, is_rewritten)
+
+
+def _order_of_uses(accumulator: SSAValue, block: Block) -> dict[Operation, int]:
+    """The places in a block of the ops that use a tile, none where some use is outside of it."""
+    order: dict[Operation, int] = {}
+    for use in accumulator.uses:
+        place = block.find_ancestor_op_in_block(use.operation)
+        if place is None:
+            return {}
+        order[use.operation] = block.get_operation_index(place)
+    return order
 
 
 def _by_loops(
@@ -97,8 +100,11 @@ def _updates(
     accumulator: SSAValue, changes: list[Operation], first: cute.GemmOp
 ) -> list[tuple[cute.MapOp, cute.CopyOp]] | None:
     """The maps of narrow tiles that change an accumulator before the first multiply of a trip, with
-    the copies that keep what they give; None where something else uses it there.
+    the copies that keep what they give; None where something else uses it there, and without a
+    role that corrects.
     """
+    if not corrects(first):
+        return None
     block = block_of(first)
     updates: list[tuple[cute.MapOp, cute.CopyOp]] = []
     for op in changes:

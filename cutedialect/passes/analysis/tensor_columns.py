@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, Use
 
 from cutedialect.atoms.tmem_layouts import COLUMNS
 from cutedialect.dialects.cute import AllocTmemOp, CopyOp, FragmentType, GemmOp, KernelOp
@@ -122,23 +122,18 @@ def _is_over(life: _Life, before: _Life) -> bool:
 def _life(alloc: AllocTmemOp) -> _Life | None:
     """The life of a buffer of which a warpgroup reads or writes whole rows at once."""
     is_operand = is_filled_by_threads(alloc)
-    if is_corrected(alloc):
+    uses = [] if is_corrected(alloc) else [*uses_of(alloc.result)]
+    if not all(isinstance(use.operation, GemmOp) or _copies_rows(use) for use in uses):
         return None
     writers: list[Operation] = []
     readers: list[Operation] = []
     roles: set[object] = set()
-    for use in uses_of(alloc.result):
+    for use in uses:
         op = use.operation
-        if isinstance(op, GemmOp):
-            (readers if is_operand else writers).append(op)
-        elif isinstance(op, CopyOp):
-            (writers if use.index == 1 else readers).append(op)
+        is_read = is_operand if isinstance(op, GemmOp) else use.index != 1
+        (readers if is_read else writers).append(op)
+        if isinstance(op, CopyOp):
             roles.add(op.attributes.get("role"))
-            held = op.source if use.index == 1 else op.destination
-            if not isinstance(held.type, FragmentType) or held.type.threads != _THREADS:
-                return None
-        else:
-            return None
     block = writers[0].parent if writers else None
     if block is None or not readers or len(roles) != 1:
         return None
@@ -147,6 +142,15 @@ def _life(alloc: AllocTmemOp) -> _Life | None:
     if [len(ops) for ops in found] != [len(writers), len(readers)]:
         return None
     return _Life(block, roles.pop(), is_operand, min(found[0]), max(found[0]), max(found[1]))
+
+
+def _copies_rows(use: Use) -> bool:
+    """Whether the threads of one warpgroup copy a buffer."""
+    op = use.operation
+    if not isinstance(op, CopyOp):
+        return False
+    held = (op.source if use.index == 1 else op.destination).type
+    return isinstance(held, FragmentType) and held.threads == _THREADS
 
 
 def _allocs(kernel: KernelOp) -> list[AllocTmemOp]:

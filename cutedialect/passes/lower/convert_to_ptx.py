@@ -59,6 +59,8 @@ _BARRIER_BYTES = 1024
 _LEAST_BARRIER_BYTES = 512
 # Rows, columns and stages of a buffer.
 _RING_RANK = 3
+# The first target whose kernels may start before the one in front of them ends.
+_EARLY_TARGET = 90
 _HANDLERS = (
     cluster_reductions.HANDLERS
     | control.HANDLERS
@@ -122,29 +124,20 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
     schedule = None if op.schedule is None else op.schedule.data
     context.resident = 1 if schedule is None else schedule.ctas or 1
     context.is_early = schedule is not None and schedule.early_launch == "yes"
-    if context.is_early and chip.number < 90:
+    if context.is_early and chip.number < _EARLY_TARGET:
         raise fail(
             op,
-            f"expected a target from sm_90 on with early_launch = yes, got {arch}; leave it out or "
-            "take early_launch = no",
+            f"expected a target from sm_{_EARLY_TARGET} on with early_launch = yes, got {arch}; "
+            "leave it out or take early_launch = no",
         )
     lowering = KernelLowering(op, context, _HANDLERS)
     context.builder.at(op)
     lowering.bind_parameters(entry.args)
-    # The area of the buffers that share storage comes first.
     buffers = [each for each in op.body.block.ops if isinstance(each, cute.AllocSmemOp)]
-    places = [place for each in buffers if (place := each.place) is not None]
-    context.smem.used = max((place.stop for place in places), default=0)
-    ones = [each.tile.owner for each in ops_of(op, WriteOnesOp)]
-    unplaced = [each for each in buffers if each.place is None and each not in ones]
-    beside = max(_BARRIER_BYTES, _LEAST_BARRIER_BYTES + scratch_bytes(op))
-    if ones or _has_gaps(unplaced, chip.smem_per_cta - context.smem.used, beside):
-        # Tiles of ones, barriers and what warps exchange leave no room for gaps.
-        for each in sorted(unplaced, key=lambda op: (-op.result.type.alignment, -op.bytes)):
-            lowering.places[each] = context.smem.take(each.bytes, each.result.type.alignment)
+    _place_buffers(lowering, op, buffers, chip)
     lowering.run(op.body.block)
-    smem, limit = context.smem.used, chip.smem_per_cta
-    if smem > limit:
+    smem = context.smem.used
+    if smem > chip.smem_per_cta:
         raise _too_large(op, buffers, smem, chip)
     sweep(entry, lambda each: _is_erasable(type(each)) or groups.only_reads_table(each))
     cluster = None if op.cluster is None else (op.cluster.value.data, 1, 1)
@@ -153,6 +146,23 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
     kernel.properties["min_ctas"] = IntegerAttr(context.resident, i32)
     kernel.location = op.location
     return kernel
+
+
+def _place_buffers(
+    lowering: KernelLowering, op: cute.KernelOp, buffers: Sequence[cute.AllocSmemOp], chip: Target
+) -> None:
+    """Give places to buffers ahead of what comes later, where gaps between them take too much."""
+    smem = lowering.context.smem
+    # The area of the buffers that share storage comes first.
+    places = [place for buffer in buffers if (place := buffer.place) is not None]
+    smem.used = max((place.stop for place in places), default=0)
+    ones = [each.tile.owner for each in ops_of(op, WriteOnesOp)]
+    unplaced = [buffer for buffer in buffers if buffer.place is None and buffer not in ones]
+    beside = max(_BARRIER_BYTES, _LEAST_BARRIER_BYTES + scratch_bytes(op))
+    if ones or _has_gaps(unplaced, chip.smem_per_cta - smem.used, beside):
+        # Tiles of ones, barriers and what warps exchange leave no room for gaps.
+        for buffer in sorted(unplaced, key=lambda op: (-op.result.type.alignment, -op.bytes)):
+            lowering.places[buffer] = smem.take(buffer.bytes, buffer.result.type.alignment)
 
 
 def _too_large(

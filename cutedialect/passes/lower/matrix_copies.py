@@ -5,6 +5,9 @@ a layout that the instruction cannot produce is an error.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import chain
+
 from xdsl.ir import SSAValue
 
 from cutedialect.dialects import ptx
@@ -53,27 +56,33 @@ def move_matrices(
     else:
         rows = _plain_rows(digits, lanes, offsets, pack, size)
     grain = granularity(view, (), ())
-    weights = [weight for _, _, weight in rows]
-    if grain % 16 or any(each % 16 for each in [*weights, *registers]):
+    steps = [*(weight for _, _, weight in rows), *registers]
+    if grain % 16 or any(step % 16 for step in steps):
         raise ValueError(
             f"expected rows aligned to 16 bytes for {atom}, got {view.shape} tile rows"
         )
     chosen = _register_bits(registers)[: {1: 0, 2: 1, 4: 2}[atom.num_matrices]]
-    group = 1 << len(chosen)
     extra = [(8 << i, 2, step) for i, (_, step) in enumerate(chosen)]
-    firsts = [
-        r for r in range(len(registers)) if not any((r // stride) % 2 for stride, _ in chosen)
-    ]
-    table = [
-        first + sum(stride for i, (stride, _) in enumerate(chosen) if member >> i & 1)
-        for first in firsts
-        for member in range(group)
-    ]
-    starts = [registers[r] for r in firsts]
+    groups = _groups_of(len(registers), [stride for stride, _ in chosen])
+    starts = [registers[group[0]] for group in groups]
     addresses = shared_addresses(context.builder, view, rows + extra, starts, context.threads)
     form = ".trans" if atom.transpose else ""
-    modifiers = f"sync.aligned.m8n8.x{group}{form}.shared.b16"
-    memory_op(context, instruction, modifiers, array, addresses, table)
+    modifiers = f"sync.aligned.m8n8.x{1 << len(chosen)}{form}.shared.b16"
+    memory_op(context, instruction, modifiers, array, addresses, list(chain(*groups)))
+
+
+def _groups_of(count: int, strides: Sequence[int]) -> list[list[int]]:
+    """Register numbers up to `count`, in groups of those that one instruction fills: each stride
+    leads from one half of a group to the other.
+    """
+    firsts = [
+        number for number in range(count) if not any(number // stride % 2 for stride in strides)
+    ]
+    offsets = [
+        sum(stride for place, stride in enumerate(strides) if member >> place & 1)
+        for member in range(1 << len(strides))
+    ]
+    return [[first + offset for offset in offsets] for first in firsts]
 
 
 def _plain_rows(

@@ -92,15 +92,7 @@ class TilePass(ModulePass):
             _expand_whole_problem(kernel, given)
             given = _without_empty_loops(kernel, given)
             if not holds(kernel, cute.GemmOp):
-                cut_tiles(kernel, self.name)
-                if not flatten_tiles(kernel, given, self.name):
-                    narrow_tiles(kernel, self.name)
-                parts = share_rows(kernel, given, self.arch, self.name)
-                if parts > 1:
-                    given = given.merged(Schedule(split_k=parts, reduction="cluster"))
-                walk_rows(kernel, self.name)
-                join_tiles(kernel, self.name)
-                pad_tiles(kernel)
+                given = self._fit_tiles(kernel, given)
             elif holds(kernel, cute.LoadOp):
                 pad_tiles(kernel)
             if IN_BOUNDS not in kernel.attributes:
@@ -109,18 +101,7 @@ class TilePass(ModulePass):
             if waits and hosts and kernel is not kernels[0]:
                 # Kernels that wait for memory take some tens of microseconds, a launch one or two.
                 given = Schedule(early_launch="yes").merged(given)
-            _check_tile(kernel, given)
-            given = _of_one_item(kernel, given)
-            kernel.properties["schedule"] = cute.ScheduleAttr(given)
-            if given.plan.parts > 1:
-                split_rows(kernel, given.plan.parts)
-            schedule = complete(kernel, given, self.arch)
-            _check_target(kernel, schedule, self.arch)
-            assert schedule.warps is not None
-            kernel.properties["schedule"] = cute.ScheduleAttr(schedule)
-            kernel.properties["threads"] = IntegerAttr(32 * prod(schedule.warps), i32)
-            if schedule.ctas_of_cluster > 1:
-                kernel.properties["cluster"] = IntegerAttr(schedule.ctas_of_cluster, i32)
+            schedule = self._complete(kernel, given)
             index = tile_index_of(kernel)
             if not hosts:
                 _write_host(op, kernel)
@@ -129,6 +110,37 @@ class TilePass(ModulePass):
                     _fill_in(launch, kernel, index, schedule)
             if index is not None:
                 lower_tile_index(kernel, index, schedule)
+
+    def _complete(self, kernel: cute.KernelOp, given: Schedule) -> Schedule:
+        """Choose what a schedule leaves open, and say it of the kernel."""
+        _check_tile(kernel, given)
+        given = _of_one_item(kernel, given)
+        kernel.properties["schedule"] = cute.ScheduleAttr(given)
+        if given.plan.parts > 1:
+            split_rows(kernel, given.plan.parts)
+        schedule = complete(kernel, given, self.arch)
+        _check_target(kernel, schedule, self.arch)
+        assert schedule.warps is not None
+        kernel.properties["schedule"] = cute.ScheduleAttr(schedule)
+        kernel.properties["threads"] = IntegerAttr(32 * prod(schedule.warps), i32)
+        if schedule.ctas_of_cluster > 1:
+            kernel.properties["cluster"] = IntegerAttr(schedule.ctas_of_cluster, i32)
+        return schedule
+
+    def _fit_tiles(self, kernel: cute.KernelOp, given: Schedule) -> Schedule:
+        """Cut and join the tiles of a kernel without a multiply, whose schedule may become one of
+        CTAs that share rows.
+        """
+        cut_tiles(kernel, self.name)
+        if not flatten_tiles(kernel, given, self.name):
+            narrow_tiles(kernel, self.name)
+        parts = share_rows(kernel, given, self.arch, self.name)
+        if parts > 1:
+            given = given.merged(Schedule(split_k=parts, reduction="cluster"))
+        walk_rows(kernel, self.name)
+        join_tiles(kernel, self.name)
+        pad_tiles(kernel)
+        return given
 
 
 def _without_empty_loops(kernel: cute.KernelOp, given: Schedule) -> Schedule:
