@@ -7,6 +7,9 @@ PIP    := $(PY) -m pip install --quiet --disable-pip-version-check
 JOBS   ?= 2
 FRAMEWORKS ?= torch jax
 
+# Tests start hundreds of interpreters: each would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 RUNTIME := $(VENV)/.installed-runtime
 DEV     := $(VENV)/.installed-dev
 DOCS_VENV := .venv-docs

@@ -149,6 +149,7 @@ def product(atom: MmaAtom, a: Array, b: Array) -> Array:
     return a.sum(1)[:, None, :] + b.sum(1)[:, :, None] - 2 * both
 
 
+@pytest.mark.some(25)
 @pytest.mark.parametrize("atom", WARP_WIDE, ids=lambda atom: atom.name)
 def test_every_position_of_an_mma(atom: MmaAtom) -> None:
     m, n, k = atom.shape_mnk

@@ -317,6 +317,7 @@ LONG_TARGETS = (
 )
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("family", SHORT)
 def test_common_families(family: str, tmp_path: Path) -> None:
     taken = 0
@@ -327,6 +328,7 @@ def test_common_families(family: str, tmp_path: Path) -> None:
     assert taken >= 10, "the draw must hold statements that ptxas takes"
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("family", "target"), [("wgmma", "sm_90a"), ("wgmma", "sm_100a"), ("tcgen05", "sm_100f")]
 )

@@ -72,6 +72,7 @@ def check_tile(
     return found
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("mode", ["none", "32B", "64B", "128B"])
 @pytest.mark.parametrize(
     ("major", "bits"), [("K", 8), ("K", 16), ("K", 32), ("MN", 16)], ids=lambda x: str(x)

@@ -24,6 +24,7 @@ def bits_of(kind: str) -> int:
     return BITS.get(kind, 8)
 
 
+@pytest.mark.some(32)
 @pytest.mark.parametrize("atom", COVER, ids=lambda atom: atom.name)
 def test_fragments_follow_the_manual(atom: WgmmaAtom) -> None:
     """PTX ISA, "Register Fragments for wgmma.mma_async": warp w holds rows 16w to 16w + 15."""

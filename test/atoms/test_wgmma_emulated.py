@@ -152,6 +152,7 @@ def multiplied(atom: WgmmaAtom, a: Operand, b: Operand, row_block: int) -> tuple
     return gathered(atom, d), expected
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     ("name", "a_major", "b_major"),

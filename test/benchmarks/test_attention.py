@@ -218,6 +218,7 @@ def test_pages_are_in_random_order_and_used_once(torch):
     assert list(table.ravel()) != list(range(12))
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     "case", [SQUARE, CAUSAL, SHARED, WINDOW, PACKED, DECODE, PAGED, SMALL], ids=lambda c: c.name
 )
@@ -335,6 +336,7 @@ def test_packed_sequences_are_as_many_tokens_as_equal_ones():
     assert sum(case.packed) == other.batch * other.keys
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("edit", ["", "alibi", "documents"])
 def test_edits_are_those_of_the_example(torch, edit):
     """The reference, and what the program computes, against the example's own in NumPy."""

@@ -7,6 +7,7 @@ from benchmarks import budgets
 GATES = {figure.__name__: gate for _, _, gate, _, figure in budgets.FIGURES}
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("figure", [budgets.last_stage_ops, budgets.extra_wavefronts])
 def test_counts(figure):
     assert figure() <= GATES[figure.__name__]

@@ -6,6 +6,7 @@ from benchmarks import kernel_classes, launch
 from benchmarks.kernel_classes import classes
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("seed", [3, 40961])
 def test_lengths_ask_for_few_kernels(seed):
     kinds = list(classes(seed, 60))

@@ -40,6 +40,7 @@ def program(*lines: str, must_be_refused: bool = False, **arguments: Argument) -
     return Program(0, named, text, frozenset(), "", must_be_refused)
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_class_is_drawn(family) -> None:
     """Each number gives one program, with what the class is about, and NumPy runs it."""

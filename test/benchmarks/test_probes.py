@@ -63,6 +63,7 @@ def test_random_ones_are_the_same_each_time_and_differ():
     assert len({(probe.depths, probe.sizes) for probe in some}) > 100
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("number", [1, 4])
 def test_random_ones_are_solved(number):
     probe = random_probes(5)[number]
@@ -70,6 +71,7 @@ def test_random_ones_are_solved(number):
     assert probe.wrong(given, probe.run(given, "emulator")) is None
 
 
+@pytest.mark.some(3)
 def test_what_is_right_is_not_wrong(solved):
     probe, given, outputs = solved
     assert probe.wrong(given, outputs) is None

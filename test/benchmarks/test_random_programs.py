@@ -30,7 +30,7 @@ def no_disk_cache(monkeypatch):
     monkeypatch.setenv("CUTEDIALECT_NO_CACHE", "1")
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("first", range(0, COUNT, TOGETHER))
 def test_programs_are_right_on_every_target(first) -> None:
     wrong = []
@@ -43,6 +43,7 @@ def test_programs_are_right_on_every_target(first) -> None:
     assert not wrong, "\n\n".join(wrong)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("sizes", [SMALL, None])
 def test_every_feature_is_in_a_twentieth_of_the_programs(sizes) -> None:
     count = 1000

@@ -13,7 +13,7 @@ from benchmarks import remedies
 from cutedialect.frontend import fitting
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("number", range(200))
 def test_advice_helps(number):
     case = remedies.draw(0, number)
@@ -44,6 +44,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("case", REFUSED)
 def test_remedies_of_a_product(case):
     arch, schedule = REFUSED[case]

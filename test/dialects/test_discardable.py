@@ -18,6 +18,7 @@ def _rows(size):
     return [cute.TensorSpec((1, 2, size, 64), "f16", (None, None, None, 1)) for _ in range(3)]
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90a", "sm_100a"])
 @pytest.mark.parametrize(("function", "make"), [(cute.gemm, _operands), (cute.attention, _rows)])
 def test_the_table_has_what_passes_write(function, make, arch):

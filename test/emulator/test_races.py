@@ -193,6 +193,7 @@ def product(X, Y):
 FIRST_WRITES = {("column_softmax", at): 0 for at in ("sm_75", "sm_80", "sm_90a")}
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90a"])
 @pytest.mark.parametrize("program", [column_softmax, stored_again, product])
 def test_each_barrier_of_a_kernel_is_needed(monkeypatch, program, arch):

@@ -142,6 +142,7 @@ def drawn(pattern, chooser):
     return text
 
 
+@pytest.mark.some(42)
 # What the compiler's tables say of tcgen05 hangs on kinds, which the emulator judges as it runs.
 @pytest.mark.parametrize("family", sorted(set(legality.families()) - {"tcgen05"}))
 def test_both_readings_of_the_manual_agree(family):

@@ -318,6 +318,7 @@ FLOATS = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1")
 SWIZZLES = {0: (4096, 128), 32: (16, 256), 64: (16, 512), 128: (16, 1024)}
 
 
+@pytest.mark.some(11)
 @pytest.mark.parametrize("span", list(SWIZZLES))
 @pytest.mark.parametrize(
     ("kind", "a", "b", "d"),
@@ -332,6 +333,7 @@ def test_kinds_and_swizzles(kind: str, a: str, b: str, d: str, span: int) -> Non
                Place(span, False, lead, sbo, 32768)))  # fmt: skip
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("span", list(SWIZZLES))
 @pytest.mark.parametrize(
     ("kind", "type", "d"), [("f16", "f16", "f32"), ("i8", "s8", "s32"), ("f8f6f4", "e5m2", "f32")]
@@ -355,6 +357,7 @@ def test_mn_major_tf32_has_32_byte_atoms() -> None:
     assert error.value.code == "CD-D9"
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("lane", [0, 16])
 @pytest.mark.parametrize(("kind", "a", "b", "d"), [
     ("f16", "f16", "f16", "f32"), ("tf32", "tf32", "tf32", "f32"), ("i8", "s8", "u8", "s32"),
@@ -412,6 +415,7 @@ def test_the_accumulator_is_scaled_before() -> None:
     assert (out[:, :32].view(np.float32) == 5).all()
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("kind", "scale", "factors", "ids", "bit"),
     [("mxf8f6f4", ".block_scale", 1, (0, 3), 1), ("mxf8f6f4", ".block_scale.block32", 1, (2, 1), 1),

@@ -67,6 +67,7 @@ CASES = [(shape, n) for shape in REGISTERS for n in (1, 2, 8, 32) if n * REGISTE
          and (shape != "16x32bx2" or n <= 32)]  # fmt: skip
 
 
+@pytest.mark.some(19)
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize(("shape", "times"), CASES)
 def test_loads_and_stores(shape: str, times: int, packed: bool) -> None:

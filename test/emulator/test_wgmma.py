@@ -265,6 +265,7 @@ def test_widths(rng, n):
     check(rng, n, "f32", "bf16", "bf16")
 
 
+@pytest.mark.some(16)
 @pytest.mark.parametrize("span", [0, 32, 64, 128])
 @pytest.mark.parametrize("mn", [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("type", ["f16", "bf16"])
@@ -419,6 +420,7 @@ RECORDED = {
 }  # fmt: skip
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("types", RECORDED)
 def test_sums_are_cut_as_on_an_h200(types):
     d, a, b = types.split(".")

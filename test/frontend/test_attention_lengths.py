@@ -27,6 +27,7 @@ def lengths(rng):
     return rng.choice((512, 1024, 2048)), rng.choice((2048, 4096, 8192))
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("depth", [64, 128])
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])

@@ -92,6 +92,7 @@ def test_the_fastest_tile_is_kept_and_taken_by_calls_of_its_class(monkeypatch):
     assert tune(cute.attention, (near,) * 3, options, configs=TILES, timer=Timer(by_rows)).kept
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     "options",
     [
@@ -141,6 +142,7 @@ def test_the_backward_pass_is_tuned_as_the_forward_one(monkeypatch):
         assert cute.Schedule.parse(kernel.schedule).tile == tile
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("options", [
     {"wanted": "q"}, {"lengths": np.full(2, 300, np.int32), "softcap": 20.0},
     {"cu_seqlens": (np.array([0, 200, 512], np.int32),) * 2, "window": (100, 0)},

@@ -444,6 +444,7 @@ def test_a_kept_schedule_that_does_not_fit_is_passed_over(monkeypatch):
     assert compiled(A, B).tile not in (None, (63, 1, 7))
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize(
     ("a", "b", "options"),
     [

@@ -74,6 +74,7 @@ def test_gemm(change, kind, message):
 NO_NUMBERS = ("2", None, 1j, True, np.array([2.0, 3.0]), [2.0], "nan")
 
 
+@pytest.mark.some(7)
 @pytest.mark.parametrize("value", NO_NUMBERS, ids=repr)
 @pytest.mark.parametrize("name", ["alpha", "beta"])
 def test_what_is_no_number(name, value):

@@ -45,7 +45,7 @@ def both(function, arch, *arrays, out):
     return y
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_shifts_by_a_tile(dtype, arch):
@@ -66,6 +66,7 @@ def test_shifts_by_negative_and_by_huge_numbers():
         assert np.array_equal(both(lambda x, n: x >> n, "sm_80", x, n, out=dtype), zero - (x < 0))
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_shifts_by_numbers_and_of_numbers(dtype):
     x = integers(dtype) & np.array(7, dtype)
@@ -105,7 +106,7 @@ def test_scalars_in_place_and_numbers_of_numpy(arch):
         assert (y == want).all()
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_bits(dtype, arch):
@@ -191,6 +192,7 @@ def test_signs_of_integers():
         assert np.array_equal(both(cute.sign, "sm_80", x, out=dtype), np.sign(x))
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize(
     ("dtype", "other"),

@@ -68,7 +68,7 @@ def drawn(number):
     return q, k, options, group, arch
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("number", range(20))
 def test_a_copy_of_the_program_has_the_same_kernels(copy, number):
     q, k, options, group, arch = drawn(number)

@@ -97,6 +97,7 @@ def function_of(name):
     return found
 
 
+@pytest.mark.some(15)
 @pytest.mark.parametrize("backend", ["emulator", "interpreter"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_errors_in_units(name, backend):
@@ -107,6 +108,7 @@ def test_errors_in_units(name, backend):
     assert worst(computed(function_of(name), x, backend=backend), want) <= units
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_100a"])
 @pytest.mark.parametrize("name", ["sin", "atan", "sinh", "lgamma", "exact.cos"])
 def test_equal_bits_on_other_targets(name, arch):
@@ -207,6 +209,7 @@ def test_lgamma_that_approximates():
     assert "2^-18" in cute.fast.lgamma.__doc__
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_scalars_narrow_floats_and_numbers(arch):
     names = [name for name in FUNCTIONS if name not in ("acos", "asin", "acosh", "atanh")]

@@ -121,6 +121,7 @@ class TestTypes:
 
         traced(body)
 
+    @pytest.mark.some(4)
     @pytest.mark.parametrize(
         "dtype",
         [np.float16, ml_dtypes.bfloat16, np.float32, np.float64, np.int8, np.uint8, np.int32],

@@ -54,6 +54,7 @@ def fetched(kind, x, y, arch="sm_90a", backend="emulator"):
     return z
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize("kind", OPERATIONS)
 @pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64"])
 def test_what_was_there(kind, dtype):

@@ -83,6 +83,7 @@ def evaluated(name, x, y, z):
     return found[0] if name == "topk" else found
 
 
+@pytest.mark.some(16)
 @pytest.mark.parametrize("name", SAME)
 def test_what_is_the_same(name):
     exact = OF_TILES[name]

@@ -44,6 +44,7 @@ def _shapes(X, Turned, Split, Flat, Parts):
 EVERYWHERE = pytest.mark.parametrize("backend", ["interpreter", "emulator"])
 
 
+@pytest.mark.some(1)
 @EVERYWHERE
 def test_shapes(backend):
     turned, split = np.zeros((16, 3, 29), np.float32), np.zeros_like(X)
@@ -76,6 +77,7 @@ def _along(X, Sums, Means, Scanned, Sorted, Places, Total):
         cute.copy(cute.sum(x, keepdims=False), cute.local_tile(Total, (1, 1), (b, i)))
 
 
+@pytest.mark.some(1)
 @EVERYWHERE
 def test_functions_along_modes(backend):
     sums, scanned, ordered = np.zeros_like(X), np.zeros_like(X), np.zeros_like(X)
@@ -140,6 +142,7 @@ def _places(X, Taken, Put, Counts, Tops, Places, Sorted, Moved, Welford):
     cute.copy(mean, cute.local_tile(Welford, (2, 1, 16), (b, i, 0)))
 
 
+@pytest.mark.some(1)
 @EVERYWHERE
 def test_places_along_modes(backend):
     taken, welford = np.zeros((4, 8, 16), np.float32), np.zeros((4, 2, 16), np.float32)

@@ -23,7 +23,7 @@ VIEWS = {
 }
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(4)
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_view_has_the_value_of_then(view, arch):

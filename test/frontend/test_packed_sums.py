@@ -28,6 +28,7 @@ def summed(x, packed, dtype, arch):
     return y.astype(np.float64)
 
 
+@pytest.mark.some(10)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("packed", [1, 2, 3, 8, 1000])

@@ -61,6 +61,7 @@ def gathered(data, table, entry, length):
     return np.concatenate([np.zeros((0, data.shape[2]), data.dtype), *found])[:length]
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize(("size", "block"), [(16, 64), (64, 64), (128, 64), (8, 32)])
 def test_rows_of_pages(size, block, arch):
@@ -116,6 +117,7 @@ def loads(K, out, turned, scores, table, *, size):
         cute.copy(tile, cute.local_tile(out, (32, 64), (b, j, 0)))
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
 @pytest.mark.parametrize(("dtype", "size"), [(np.float16, 8), (np.float32, 16)])
 def test_pages_in_registers(dtype, size, arch):
@@ -223,6 +225,7 @@ def head_by_head(Q, K, S, table, *, block, size, heads_first=False):
         cute.copy(run[j].load().to(cute.f32), last)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
 @pytest.mark.parametrize(("block", "heads_first"), [(16, False), (32, False), (32, True)])
 def test_modes_of_one_element_are_dropped(block, heads_first, arch):

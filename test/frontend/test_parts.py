@@ -32,7 +32,7 @@ KEYS = [
 ]  # fmt: skip
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(4)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, np.float16])
 @pytest.mark.parametrize("key", KEYS, ids=str)

@@ -47,6 +47,7 @@ def taken(x, numbers, mode):
     return np.where(inside, found, np.zeros((), x.dtype))
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("dtype", ["int8", "uint32", "int64", "float32", ml_dtypes.bfloat16])
 @pytest.mark.parametrize("mode", [0, 1])
 def test_elements_by_numbers(dtype, mode):
@@ -121,6 +122,7 @@ def test_one_place_written_twice_is_found():
         computed(function, [x], x.shape, np.int32)
 
 
+@pytest.mark.some(7)
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("mode", [None, 0, 1])
 def test_histograms(mode, arch):

@@ -55,7 +55,7 @@ MODES = [0, 1, -1, -2, (0, 1), None]
 DTYPES = ["int8", "uint8", "int32", "uint32", "int64", "float16", "float32", "float64"]
 
 
-@pytest.mark.some(11)
+@pytest.mark.some(6)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("dtype", [*DTYPES, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("name", ["sum", "max", "min", "prod"])
@@ -72,6 +72,7 @@ def test_totals(name, dtype, mode):
         assert np.array_equal(y, exact_of(name, x, mode).astype(out))
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("mode", [0, 1])
 def test_on_each_target(mode, arch):
@@ -114,6 +115,7 @@ def test_a_condition_of_the_whole_tile(least):
         assert (y == (1 - least)).all()
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ["argmin", "argmax"])
 def test_places(name, dtype):
@@ -134,6 +136,7 @@ def exponentials(x, mode):
         return np.log(np.exp(w - base).sum(mode, keepdims=True)) + base
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("mode", [0, 1, None])
 @pytest.mark.parametrize("dtype", ["float16", "float32", ml_dtypes.bfloat16])
 def test_statistics(dtype, mode):

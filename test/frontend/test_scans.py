@@ -57,6 +57,7 @@ def test_sums(rows, columns, warps, mode, reverse, exclusive):
 DTYPES = ["int8", "uint8", "uint32", "int64", "float16", "float64", ml_dtypes.bfloat16]
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_types(dtype):
     x = np.random.default_rng(1).integers(0, 3, (6, 40)).astype(dtype)
@@ -122,7 +123,7 @@ def scanned_pairs(a, b, mode, reverse, first, arch, backend, warps):
     return p, q
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("shape", [(2, 100), (1, 512), (48, 24), (33, 7)])
 @pytest.mark.parametrize("mode", [0, 1])
@@ -264,6 +265,7 @@ def merged(n, m, q, k, o, r):
     return both, m + d * share, q + r + d * d * n * share
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("mode", [0, 1])
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_reductions_of_tuples(mode, arch):

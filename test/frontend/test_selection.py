@@ -21,6 +21,7 @@ def routing(X, V, P, A, *, tile=(4, 64), k=3):
     cute.copy(cute.argmax(x), cute.local_tile(A, (tile[0], 1), (i, 0)))
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize(("tile", "k"), [((4, 64), 3), ((1, 64), 8), ((16, 128), 1)])
 def test_top_k(arch, tile, k):
@@ -58,6 +59,7 @@ def in_order(x, k):
     return np.lexsort((-keys, ~np.isnan(x)), axis=1)[:, :k]
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
 @pytest.mark.parametrize("dtype", ["f32", "f16", "f64"])
 def test_no_place_is_chosen_twice(dtype, arch):

@@ -42,6 +42,7 @@ def test_stores_beyond_a_slice_write_nothing():
 BOUNDS = [(0, 150), (3, 70), (100, 100), (60, 20), (130, 999), (149, 150)]
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(("first", "end"), BOUNDS)
 def test_boxes_of_a_slice_end_with_it(first, end):
     """Rows of other slices are NaN, which neither come nor go."""
@@ -75,6 +76,7 @@ def test_boxes_of_a_slice_end_with_it(first, end):
     assert "slice 1" in kernel.stages["cute-partition"]
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(("first", "end"), BOUNDS)
 def test_rows_behind_a_slice_add_nothing(first, end):
     """The contraction runs over a slice of a slice: along rows of B, and elements of rows of A."""

@@ -52,6 +52,7 @@ def padded(array, shape):
     return np.pad(array, [(0, wide - have) for wide, have in zip(shape, array.shape, strict=True)])
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("name", CASES)
 def test_depths_that_differ(name, arch):

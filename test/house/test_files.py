@@ -154,6 +154,7 @@ def test_commands_named_by_the_package_exist():
         assert "usage" in done.stdout
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name
 )

@@ -203,6 +203,8 @@ def test_nothing_imports_from_the_tests():
     faults = []
     for folder in ("cutedialect", "examples", "benchmarks", "test"):
         for path in sorted((ROOT / folder).rglob("*.py")):
+            if not re.search(r"\b(import|from) +test\b", path.read_text(encoding="utf-8")):
+                continue
             for module, line, _ in imports(path):
                 if module.split(".")[0] == "test":
                     faults.append(f"{path.relative_to(ROOT)}:{line}")

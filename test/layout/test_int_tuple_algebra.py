@@ -49,6 +49,7 @@ def test_prefix_product_is_the_product_of_the_leaves_before(generator):
     assert prefix_product(wide) == compact(wide)
 
 
+@pytest.mark.some(17)
 def test_inner_product_is_the_offset_of_a_coordinate(generator):
     shape = drawn(generator)
     stride = prefix_product(shape)

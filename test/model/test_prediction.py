@@ -36,6 +36,7 @@ def attention(rows, arch, heads=16, depth=128, device=None, **options):
     return predict(parsed(kernel.stages["convert-to-ptx"]), arguments, device)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("arch", "device"), [("sm_90a", H100), ("sm_100a", B200)])
 def test_a_product_takes_its_multiplies_and_little_more(arch, device):
     """No unit is busier than the work that it is given: the tensor cores of an SM multiply its
@@ -48,6 +49,7 @@ def test_a_product_takes_its_multiplies_and_little_more(arch, device):
     assert once.seconds == once.cycles / device.clock
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("arch", "names"),
     [("sm_90a", {"load", "main"}), ("sm_100a", {"load", "mma", "main"})],
@@ -124,6 +126,7 @@ def test_drawn_schedules_have_an_end(seed):
     assert prediction.cycles > device.launch + m * n * k / device.processors / device.tensor
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("how", ["cluster", "ordered", "atomic"])
 def test_parts_of_a_product_that_meet(how):
     """What other CTAs of a cluster send, and what they leave in memory, is there in time."""

@@ -37,7 +37,7 @@ def chosen_blocks(A, B, M, C, D, total, *, tile=(64, 64, 32)):
     cute.atomic_add(cute.row_sum(cute.column_sum(acc)), cute.local_tile(total, (1,), (0,)))
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 @pytest.mark.parametrize("cluster", ["(2,1)", "(1,2)", "(2,2)"])
@@ -179,6 +179,7 @@ def valid_depths(A, B, counts, C, *, tile=(64, 64, 32)):
     cute.copy(acc, cute.local_tile(C, (bm, bn), (entry, i, j)))
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("count", [1, 2, 5, 8])
 @pytest.mark.parametrize("instances", [2, 3])
 def test_instances_read_nothing_of_the_items_past_the_last_one(count, instances, monkeypatch):

@@ -100,6 +100,7 @@ def _pairs():
         yield pytest.param(majors, pair, marks=() if often else pytest.mark.long)
 
 
+@pytest.mark.some(7)
 @pytest.mark.parametrize(("majors", "classes"), list(_pairs()))
 def test_each_operand_has_its_own_copy(majors, classes):
     """One ring, filled in two ways where the operands differ; every value is right."""
@@ -118,6 +119,7 @@ def test_each_operand_has_its_own_copy(majors, classes):
     assert text.count("fence.proxy.async.shared::cta") > (classes != (16, 16))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", TYPES)
 def test_no_bit_depends_on_the_operands(kind):
     a, b = operands(kind, (40, 20, 72))
@@ -143,6 +145,7 @@ def test_ties_are_rounded_to_tf32_alike():
         assert np.array_equal(bits(got), bits(want))
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("offset", [2, 4, 8, 16])
 @pytest.mark.parametrize("pitch", [81, 84, 88])
 def test_no_bit_depends_on_offset_and_pitch(offset, pitch):
@@ -155,6 +158,7 @@ def test_no_bit_depends_on_offset_and_pitch(offset, pitch):
     assert np.array_equal(bits(run(moved, np.ascontiguousarray(b.T).T)), want)
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("loads", [16, 2])
 @pytest.mark.parametrize("to", CLASSES)
 @pytest.mark.parametrize("major", ["T", "N"])
@@ -186,6 +190,7 @@ def test_nothing_beside_the_result_is_written():
 MIXED = [(8, 8), (4, 16), (16, 2)]
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("classes", MIXED)
 @pytest.mark.parametrize("stages", [1, 3])
 def test_trip_counts(stages, classes):
@@ -199,6 +204,7 @@ def test_trip_counts(stages, classes):
             assert np.array_equal(got, exact(a, b)), (trips, depth)
 
 
+@pytest.mark.some(9)
 @pytest.mark.parametrize("classes", MIXED)
 @pytest.mark.parametrize(
     "schedule", ["stages = 3", "stages = 1", "stages = 2, cluster = (2,1)", "warps = (4,2)"]
@@ -211,6 +217,7 @@ def test_when_copies_are_late(schedule, classes, late):
     assert np.array_equal(got, exact(a, b))
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("classes", [(16, 4), (2, 16), (8, 2)])
 @pytest.mark.parametrize("cluster", ["(1,2)", "(2,2)"])
 def test_clusters_share_what_tma_loads(cluster, classes):
@@ -224,6 +231,7 @@ def test_clusters_share_what_tma_loads(cluster, classes):
     assert shared[0] == ((x == 16 and cluster[3] == "2") or (y == 16 and cluster[1] == "2"))
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("shape", [(1, 1, 1), (65, 63, 33), (7, 130, 41), (129, 7, 31)])
 @pytest.mark.parametrize("majors", ["TT", "NN"])
 def test_ragged_sizes(majors, shape):
@@ -278,6 +286,7 @@ def gated_mlp():
     return module.gated_mlp
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("classes", [(8, 16, 16), (16, 4, 2), (2, 16, 8)])
 def test_three_operands_of_three_classes(classes):
     """A program with two multiplies: one ring of what TMA brings, others of what is shifted."""
@@ -336,6 +345,7 @@ LARGE = [
 ]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("kind", "x", "y"), LARGE)
 def test_large_tiles_assemble_without_a_loss(kind, x, y):
     """The default schedule of a large problem: threads that copy have the registers for it."""

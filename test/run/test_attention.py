@@ -112,7 +112,7 @@ ONCE = {
 }
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("name", "arch"),
     [(name, arch) for name in CASES for arch in ARCHS if ONCE.get(name, arch) == arch],
@@ -134,7 +134,7 @@ def rising(dtype, rows=70, d=64):
     return q, k, v
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("dtype", "arch", "schedule"),
     [
@@ -166,7 +166,7 @@ def stepping(tops, rows, d, dtype):
     return q, k, v
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     "tops",
     [
@@ -202,6 +202,7 @@ def test_tiles_of_windows_look_for_larger_scores_too():
     check(*run(q, k, v, arch="sm_90a", schedule=schedule, **options), q, k, v, **options)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("window", [(300, 0), (40, 0), (200, 150)])
 def test_tiles_of_windows_that_begin_at_a_multiple_of_blocks(window):
     """Blocks of 128 keys: the first tile begins with block 8, and ends with those before it."""
@@ -209,6 +210,7 @@ def test_tiles_of_windows_that_begin_at_a_multiple_of_blocks(window):
     check(*run(q, k, v, window=window, arch="sm_90a"), q, k, v, window=window)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("arch", ARCHS)
 def test_rows_do_not_depend_on_those_beside_them(arch, monkeypatch):
     """A row keeps what its exponentials count from where another one of its warp grows, or has no
@@ -293,6 +295,7 @@ def with_inf(array, key):
     return changed
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("arch", ARCHS)
 def test_what_a_row_does_not_see_does_not_leak(arch):
     q, k, v = operands(1, 1, 1, 64, 80, 32)
@@ -312,6 +315,7 @@ def test_what_a_row_does_not_see_does_not_leak(arch):
     assert np.isfinite(np.delete(out[0, 0, only], 5, 1)).all()
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("rows", [128, 300])
 def test_a_cluster_shares_keys_where_all_rows_see_the_same(rows):
     q, k, v = operands(1, 2, 2, rows, 150, 64)
@@ -365,7 +369,7 @@ def default_schedule(rows=None, keys=16384, d=128, dv=None, heads=(16, 16), **op
     return cute.compile(cute.attention, *specs, arch="sm_90a", **options).schedule
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("keys", [0, 70, 160, 230, 310, 550])
 def test_three_warpgroups_of_wide_heads(keys):
     """As many blocks of keys as stages, one more or less, and twice as many and one."""
@@ -375,7 +379,7 @@ def test_three_warpgroups_of_wide_heads(keys):
     check(*run(q, k, v, arch="sm_90a", schedule=schedule), q, k, v)
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("rows", "keys", "heads", "dims", "masks"),
     [
@@ -422,14 +426,17 @@ def test_results_that_tma_does_not_store():
     q, k, v = operands(1, 2, 2, 70, 70, 64)
     out = np.zeros((1, 2, 70, 66), np.float16)[..., :64]
     check(*run(q, k, v, out=out, causal=True, arch="sm_90a"), q, k, v, causal=True)
-    for d in (64, 128):
-        spec = cute.TensorSpec((2, 8, 16384, d), cute.bf16)
-        given = cute.TensorSpec((2, 8, 16384, d), cute.bf16, (None, None, None, 1), 4)
-        for causal in (False, True):
-            for lse in (False, True):
-                options = {"out": given, "causal": causal, "return_lse": lse, "arch": "sm_90a"}
-                kernel = cute.compile(cute.attention, spec, spec, spec, **options)
-                assert kernel.resources.spills == 0
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize("d", [64, 128])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("lse", [False, True])
+def test_results_that_tma_does_not_store_spill_nothing(d, causal, lse):
+    spec = cute.TensorSpec((2, 8, 16384, d), cute.bf16)
+    given = cute.TensorSpec((2, 8, 16384, d), cute.bf16, (None, None, None, 1), 4)
+    options = {"out": given, "causal": causal, "return_lse": lse, "arch": "sm_90a"}
+    assert cute.compile(cute.attention, spec, spec, spec, **options).resources.spills == 0
 
 
 def test_wide_results_fit_shared_memory():
@@ -438,7 +445,7 @@ def test_wide_results_fit_shared_memory():
     assert cute.compile(cute.attention, spec, spec, spec, **options).resources.spills == 0
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     "dims", [(128, 128), (104, 112), (128, 64), (64, 112), (96, 96), (80, 80), (96, 64)]
 )
@@ -466,7 +473,7 @@ VARIANTS = [
 ]
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize(("d", "dv", "masks"), VARIANTS)
 def test_default_schedules_assemble_without_spills(d, dv, masks, arch):
@@ -487,6 +494,7 @@ def test_shared_heads_of_256_assemble_without_spills(masks, is_packed):
     assert cute.compile(cute.attention, *specs, **options).resources.spills == 0
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("d", [64, 128])
 def test_rows_of_an_odd_length_assemble_without_spills(d):
     spec = cute.TensorSpec((1, 4, 130, d), cute.bf16, (None, None, None, 1), 2)
@@ -577,7 +585,7 @@ def test_ctas_that_share_a_processor_begin_early(seed):
     check(out, lse, q, k, v, **masks)
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("seed", range(12))
 def test_problems_of_few_keys(seed):
     kv, group, d, rows, keys, dtype, masks = drawn(seed)

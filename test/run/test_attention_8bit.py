@@ -104,7 +104,7 @@ CASES = {
 }
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", CASES)
 def test_against_float64(name):
     arrays, masks = CASES[name]
@@ -175,6 +175,7 @@ def test_padding_does_not_leak(d, schedule):
         check(out[at], lse[at], q[at], *kept, causal=True)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("d", "schedule"), [(64, None), (128, THREE)])
 def test_packed_sequences(d, schedule):
     rows, keys = [5, 130, 0, 64], [70, 130, 3, 20]
@@ -216,7 +217,7 @@ MIXED = {
 }
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("name", MIXED)
 def test_keys_of_8_bits_beside_rows_of_16(name, arch):
@@ -227,7 +228,7 @@ def test_keys_of_8_bits_beside_rows_of_16(name, arch):
     check(out, lse, q, k, v, scales=(1, scales[1], 0.5), **masks)
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("d", "dv"), [(64, 161), (129, 32), (161, 161), (64, 130)])
 def test_rows_of_8_bits_that_begin_anywhere_beside_others_of_16(d, dv):
     """The vectors of which blocks of 80 keys have an odd number in a row stay whole."""
@@ -235,6 +236,7 @@ def test_rows_of_8_bits_that_begin_anywhere_beside_others_of_16(d, dv):
     check(*run(q, k, v), q, k, v)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_every_number_of_8_bits_is_converted(arch):
     every = np.arange(256, dtype=np.uint8)
@@ -247,6 +249,7 @@ def test_every_number_of_8_bits_is_converted(arch):
         )
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("of_q", [E4M3, np.float16])
 def test_padding_and_parts_of_keys(of_q):
     q, k, v = operands(2, 4, 2, 1, 700, 64, of_q=of_q)
@@ -261,6 +264,7 @@ def test_padding_and_parts_of_keys(of_q):
             check(out[at], lse[at], q[at], *kept, scales=(1, 1, 2))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("of_q", "arch"), [(E4M3, "sm_90a"), (np.float16, "sm_90a"), (np.float16, "sm_80")]
 )
@@ -289,7 +293,7 @@ CASES_OF_THREE = {
 }
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", CASES_OF_THREE)
 def test_three_warpgroups(name):
     arrays, masks = CASES_OF_THREE[name]
@@ -302,6 +306,7 @@ def test_many_rows():
     check(*run(*arrays, causal=True), *arrays, causal=True)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("schedule", ["tile = (128,96), scheduler = dynamic", "cluster = (2,1)"])
 def test_schedules_give_the_same_bits(schedule):
     arrays = operands(1, 2, 1, 300, 200, 64)
@@ -355,6 +360,7 @@ def machine_code(schedule, tmp_path):
     return [(mark, len(list(group))) for mark, group in itertools.groupby(marks)]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("schedule", "keys", "multiplies"), [("tile = (128,192)", 192, 6), (None, 96, 3)]
 )
@@ -432,7 +438,7 @@ def test_packed_sequences_assemble_without_spills(heads):
     assert kernel.resources.spills == 0
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize(("d", "dv", "masks"), [VARIANTS[2], VARIANTS[4]])
 def test_default_schedules_of_mixed_types_assemble_without_spills(d, dv, masks, arch):

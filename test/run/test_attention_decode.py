@@ -71,7 +71,7 @@ FEW = [
 ]
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize(("group", "rows", "masks", "dtype"), FEW)
 def test_rows_of_heads_that_share_keys_are_one_tile(group, rows, masks, dtype, arch):
@@ -89,6 +89,7 @@ def rows_apart(q):
     return np.ascontiguousarray(q.transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("arch", "parts", "d", "rows"),
     [("sm_80", 2, 40, 3), ("sm_90a", 1, 64, 8), ("sm_90a", 3, 40, 9)],
@@ -109,7 +110,7 @@ def test_rows_of_a_result_that_do_not_follow_each_other_are_tiles_of_their_own()
     check(*run(q, k, v, causal=True, out=out), q, k, v, causal=True)
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("shape", "strides", "folds"),
     [
@@ -137,7 +138,7 @@ SPLITS = [
 ]
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("parts", "rows", "masks", "arch"), SPLITS)
 def test_split_keys(parts, rows, masks, arch):
     q, k, v = operands(1, 4, 1, rows, 429, 32)
@@ -202,7 +203,7 @@ def test_number_of_parts(tiles, blocks, parts):
     assert choose_parts(tiles, blocks, 132) == parts
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize(("d", "masks"), [(64, {}), (128, {"causal": True}), (256, {})])
 def test_split_kernels_assemble_without_spills(d, masks, arch):
@@ -243,7 +244,7 @@ PAGED = [
 ]
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("size", "rows", "group", "masks", "arch", "parts", "d"), PAGED)
 def test_pages(size, rows, group, masks, arch, parts, d):
     lengths = np.array([150, 0, 128, 33], np.int32)
@@ -305,7 +306,7 @@ def test_full_pages_and_views_of_a_cache(arch):
           causal=True)  # fmt: skip
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("d", [64, 128, 192, 256])
 def test_many_rows_of_pages_assemble_without_spills(d):
     q, k = cute.TensorSpec((4, 8, None, d), cute.bf16), cute.TensorSpec((None, 2, 16, d), cute.bf16)
@@ -315,7 +316,7 @@ def test_many_rows_of_pages_assemble_without_spills(d):
     assert kernel.resources.spills == 0
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("size", "d"), [(16, 128), (64, 128), (16, 64)])
 @pytest.mark.parametrize("arch", ARCHS)
 def test_paged_kernels_assemble_without_spills(size, d, arch):

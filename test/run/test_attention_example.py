@@ -38,6 +38,7 @@ def test_the_example(edited, arch):
     assert kernel.resources.spills == 0
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("way", ["exact", "guessed"])
 @pytest.mark.parametrize("edited", [False, True])
 def test_scores_that_grow_by_more_than_a_guess_allows(edited, way):
@@ -51,6 +52,7 @@ def test_scores_that_grow_by_more_than_a_guess_allows(edited, way):
     assert np.abs(out - EXAMPLE.reference(q, k, v, edited)).max() < 3e-3
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("schedule", [f"{EXAMPLE.HOPPER}, overlap = turns", EXAMPLE.TURNS])
 def test_edited_with_large_tiles(schedule):
     """Rows of which some see only a part of the keys in a block, and blocks that none sees."""

@@ -145,7 +145,7 @@ def test_rows_of_attention_are_fewer_nearby():
     assert cute.Schedule(tile=(128, 64)) in list(schedules_near(given, given))
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.skipif(not ptxas.candidates(), reason="no ptxas")
 @pytest.mark.parametrize(
     ("dtype", "depth", "columns", "rows", "keys"),
@@ -163,7 +163,7 @@ def test_threads_that_shift_rows_into_place_have_registers(dtype, depth, columns
     assert kernel.fits
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.skipif(not ptxas.candidates(), reason="no ptxas")
 @pytest.mark.parametrize(
     ("arch", "dtype", "rows"),

@@ -133,6 +133,7 @@ def test_latent_decoding_in_pages(arch, heads, split, way):
         check(out[one : one + 1], None, q[one : one + 1], k, k[..., :512])
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("arch", ARCHS)
 def test_values_that_are_columns_of_keys_are_loaded_once(arch):
     """Shared memory holds the keys alone, and a view and a number of columns are one kernel."""

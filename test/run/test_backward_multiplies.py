@@ -25,6 +25,7 @@ def operands(queries, keys, dim):
     return (q, k, v, g, *vectors, *results), (ds @ k, ds.T @ q, p.T @ g.astype(np.float64))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("arch", "shape"),
     [
@@ -58,7 +59,7 @@ def test_every_multiply_is_one_of_warpgroups_and_works_beside_another():
     assert first_wait > second
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("shape", "rows"),
     [((64, 64, 64), 0), ((64, 128, 128), 2), ((128, 128, 64), 2), ((128, 64, 64), 2)],

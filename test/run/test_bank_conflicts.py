@@ -113,6 +113,7 @@ def predicted(module):
     return totals
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("majors", ["TN", "TT", "NN", "NT"])
 def test_compiled_layouts_have_none(majors):
     module, a, b = partitioned(majors, swizzled=True)

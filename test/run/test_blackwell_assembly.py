@@ -98,7 +98,7 @@ def test_an_assembler_of_each_release_is_asked(release):
         pytest.skip(f"needs ptxas {release}")
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("kind", MULTIPLIES)
 def test_kinds_of_multiply(kind, release, monkeypatch, tmp_path):
@@ -159,7 +159,7 @@ def waits(names):
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("cluster", ["(1,1)", "(2,1)", "(4,2)"])
 @pytest.mark.parametrize("kind", MULTIPLIES)
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 def test_main_loops_wait_for_stages_alone(kind, cluster, release, monkeypatch, tmp_path):
     """A trip that multiplies waits for the stage that it reads, once, then issues its multiplies
     and the commit with nothing between that waits; one that loads waits for the stage it fills.
@@ -202,6 +202,7 @@ def test_results_leave_tensor_memory_in_lines(release, monkeypatch, tmp_path):
     assert released[0] < stores[len(stores) // 2]
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("arch", TARGETS)
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -211,7 +212,7 @@ def test_schedules_and_targets(schedule, arch, release, monkeypatch):
     assembled(text, arch, RELEASES[release], monkeypatch)
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize(
     ("name", "arch"), [*((name, "sm_100a") for name in ATTENTION), ("causal", "sm_103a")]

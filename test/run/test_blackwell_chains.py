@@ -66,7 +66,7 @@ PLANS = {
 }
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("case", CASES)
 def test_attention(case, plan):
@@ -137,6 +137,7 @@ def test_sums_before_rounding_are_as_accurate(kind):
     assert "bar.red" not in ptx
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("dim", "is_taken"), [(64, True), (128, False)])
 def test_rows_that_tma_cannot_load(dim, is_taken):
     """Threads copy them: beside these, main has registers for narrow results only."""
@@ -149,6 +150,7 @@ def test_rows_that_tma_cannot_load(dim, is_taken):
     assert told != is_taken
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("dim", [192, 256])
 def test_wide_heads_load_keys_ahead(dim):
     """Rather than the next tile's rows. The result leaves in fewer columns at once than a line has,
@@ -240,7 +242,7 @@ def test_an_operand_lies_over_what_it_is_made_of_where_columns_are_few(keys, is_
     assert np.abs(got - attended(q, q, q, np.float64)).max() < 2e-3
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("trips", [1, 2, 3, 5])
 def test_keys_around_the_stages_of_the_ring(trips, plan, every_stage):
@@ -379,26 +381,26 @@ def test_what_no_role_can_correct_is_added_in_registers():
     assert "tmem_store" not in text
 
 
-@pytest.mark.some(1)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("arch", ["sm_100a", "sm_100f", "sm_103a"])
 @pytest.mark.parametrize("dim", [64, 128])
-def test_it_assembles_without_spills(arch, dim):
+@pytest.mark.parametrize("has_masks", [False, True])
+@pytest.mark.parametrize("name", ["lazy", "split"])
+def test_it_assembles_without_spills(arch, dim, has_masks, name):
     q = normal(1, 1, 256, dim)
     split = "roles = split, warps = (4,1), tile = (256,64), maxima = lazy"
-    hidden = {"causal": True, "window": (100, 0), "return_lse": True}
-    for schedule, masks in (
-        (PLANS["lazy"], {}),
-        (PLANS["lazy"], {"causal": True}),
-        (split, {}),
-        (split, hidden),
-    ):
-        kernel = cute.compile(cute.attention, q, q, q, arch=arch, schedule=schedule, **masks)
-        try:
-            assert kernel.resources.spills == 0
-        except cute.CompileError as error:
-            if "ptxas" in str(error) and "found" in str(error):
-                pytest.skip("no ptxas")
-            raise
+    schedule, masks = {
+        "lazy": (PLANS["lazy"], {"causal": True}),
+        "split": (split, {"causal": True, "window": (100, 0), "return_lse": True}),
+    }[name]
+    masks = masks if has_masks else {}
+    kernel = cute.compile(cute.attention, q, q, q, arch=arch, schedule=schedule, **masks)
+    try:
+        assert kernel.resources.spills == 0
+    except cute.CompileError as error:
+        if "ptxas" in str(error) and "found" in str(error):
+            pytest.skip("no ptxas")
+        raise
 
 
 @cute.kernel
@@ -610,6 +612,7 @@ def test_more_columns_than_tensor_memory_has():
     assert any("512 columns of tensor memory" in each.message for each in remarks)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("overlap", ["yes", "no"])
 def test_the_next_product_is_issued_before_what_is_computed_from_this_one(overlap):
     q = normal(1, 1, 128, 64)

@@ -204,7 +204,7 @@ def refusal(form: Form, seed: int) -> str | None:
     return None
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("seed", range(2, 13))
 def test_a_drawn_form(plan, seed):
@@ -218,6 +218,7 @@ def test_a_drawn_form(plan, seed):
         assert re.search(REFUSED, told), told
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("rows", [64, 512])
 def test_8_bits_are_multiplied_by_tcgen05(rows):
     """P goes to shared memory, V is read as it is in memory; those beside 16 bits are converted."""
@@ -229,6 +230,7 @@ def test_8_bits_are_multiplied_by_tcgen05(rows):
     assert any("converted in shared memory" in each.message for each in mixed.remarks)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("warps", ["(2,2)", "(1,4)"])
 def test_warps_that_no_accumulator_takes_are_others(warps):
     q = np.ones((1, 1, 128, 64), np.float16)
@@ -239,6 +241,7 @@ def test_warps_that_no_accumulator_takes_are_others(warps):
     assert (o == 1).all()
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("dim", [12, 36])
 def test_one_warp_that_copies(dim):
     """Rows that TMA does not load, in the plan that has one warp for loads."""
@@ -258,6 +261,7 @@ def test_ctas_of_one_sm_share_the_columns(ctas, columns):
     assert re.findall(r"tcgen05\.alloc.*, (\d+);", kernel.ptx) == [str(columns)]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("tile", ["", "tile = (256,32), ", "tile = (128,64), "])
 def test_a_plan_that_does_not_fit_names_one_that_does(tile):
     """Of V of 256 columns tensor memory has no room for the accumulators of two roles."""

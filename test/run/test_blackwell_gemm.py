@@ -56,6 +56,7 @@ def is_exact(shape, **options):
     return np.array_equal(got, exact(a, b))
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize(
     "majors", ["TN", "NT", *(pytest.param(each, marks=pytest.mark.long) for each in ("TT", "NN"))]
 )
@@ -70,6 +71,7 @@ def test_kinds_and_majors(kind, majors):
     assert "tcgen05.mma" in compiled(a, b, **options).ptx
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("schedule", ["cluster = (2,1)", "cluster = (4,2)", "loads = threads"])
 def test_words_that_are_contiguous_across_the_depth(schedule):
     """Lines of 128 bytes in which 32 bytes stay together, by TMA or by threads."""
@@ -105,6 +107,7 @@ def test_a_tile_of_words_that_is_multiplied_in_either_direction():
     assert np.array_equal(z, exact(x.T, v))
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("trips", [0, 1, 2, 3, 4, 7])
 def test_trips_around_the_stages_of_the_ring(trips):
     """With three stages and an odd rest; two work items for a CTA, or one."""
@@ -123,6 +126,7 @@ def test_more_work_items_than_accumulators():
             assert np.array_equal(got.astype(np.float64), exact(a[:, :k], b[:k]))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_ragged_sizes(seed):
     rng = np.random.default_rng(seed)
@@ -131,7 +135,7 @@ def test_ragged_sizes(seed):
     assert is_exact((m, n, k), schedule=f"tile = {tile}"), (m, n, k, tile)
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     "schedule",
     [
@@ -204,7 +208,7 @@ def test_wide_tiles_that_ctas_share(name):
         assert kernel.resources.spills == 0
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("seed", range(12))
 def test_drawn_tiles_that_ctas_share(seed):
     rng = np.random.default_rng(seed + 50)
@@ -294,6 +298,7 @@ def test_instances_that_alternate_are_refused():
         compiled(a, b, schedule="tile = (128,64,64), roles = alternate")
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("arch", TARGETS)
 def test_machine_code_multiplies_into_tensor_memory(arch, tmp_path):
     if not ptxas.candidates():

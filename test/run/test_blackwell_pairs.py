@@ -68,13 +68,14 @@ def test_kinds_and_majors(kind, majors):
     assert "tcgen05.mma.cta_group::2" in compiled(a, b, **options).ptx
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("trips", [0, 1, 2, 3, 4, 7])
 def test_trips_around_the_stages_of_the_ring(trips):
     for k in {64 * trips, max(0, 64 * trips - 24)}:
         assert is_exact((256, 128, k), schedule=SMALL)
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     "schedule",
     [
@@ -197,6 +198,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_missing_instruction_is_found(monkeypatch, fault):
     pattern, codes = FAULTS[fault]

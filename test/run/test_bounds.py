@@ -65,6 +65,7 @@ def test_batches_that_are_not_there(target, at) -> None:
     np.testing.assert_array_equal(store, before)
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("mode", [0, 1])
 @pytest.mark.parametrize(("first", "end"), [(-3, 20), (-40, 9), (-3, -1), (2, 30)])

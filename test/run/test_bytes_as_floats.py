@@ -46,6 +46,7 @@ class Numbers(np.ndarray):
         return self.astype(np.int32 if dtype is cute.i32 else dtype)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("integer", [np.int8, np.uint8])
 @pytest.mark.parametrize(
     ("arch", "type_"),

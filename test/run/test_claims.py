@@ -22,6 +22,7 @@ def operands(m, n, k):
     return a, b.T
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("arch", TILES)
 @pytest.mark.parametrize("sizes", [(8, 8, 64), (64, 256, 64), (328, 264, 72), (64, 64, 0)])
 def test_every_tile_is_computed_by_one_cta(sizes, arch):

@@ -52,6 +52,7 @@ def test_sums_are_exact_for_any_number_of_steps(steps, backend):
     np.testing.assert_array_equal(made, product(a, b))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("tile", "parts", "more"),
     [

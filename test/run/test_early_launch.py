@@ -30,7 +30,7 @@ def test_memory_is_touched_behind_the_wait(arch, schedule):
     check_touches(cute.compile(cute.gemm, a, b, arch=arch, schedule=schedule, out_dtype="f32").ptx)
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("batch", "heads", "rows", "depth", "options"),
     [

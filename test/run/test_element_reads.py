@@ -21,6 +21,7 @@ def experts(E, F, G, Y):
     cute.copy(acc, cute.local_tile(Y, (64, 16), (0, 0)))
 
 
+@pytest.mark.some(17)
 @pytest.mark.parametrize("kind", [np.int32, np.uint8, np.int64])
 @pytest.mark.parametrize("trips", [0, 1, 2, 5])
 @pytest.mark.parametrize("arch", TARGETS)

@@ -48,6 +48,7 @@ def draws(count):
     return [tuple(map(int, each)) for each in [*tiles, (4, 2048), (3, 40)]]
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("backend", ["emulator", "interpreter"])
 @pytest.mark.parametrize("tile", draws(4))
 def test_folds_of_rows_and_columns(tile, backend):
@@ -76,6 +77,7 @@ def test_folds_of_integers(dtype, backend):
     assert np.array_equal(y[:, 0], [reduce(lambda a, b: a ^ b, map(int, row)) for row in x])
 
 
+@pytest.mark.some(16)
 @pytest.mark.parametrize("backend", ["emulator", "interpreter"])
 @pytest.mark.parametrize("dtype", [np.float16, np.int32, np.int64])
 @pytest.mark.parametrize("tile", [(1, 9001), (5, 25), (1, 31), (2, 777), (40, 3), (3000, 1)])

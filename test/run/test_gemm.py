@@ -45,7 +45,7 @@ TYPES = {
 }
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(4)
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("majors", ["TN", "TT", "NN", "NT"])
 def test_types_and_majors(kind, majors):
@@ -69,6 +69,7 @@ def test_trip_counts(trips, ragged):
     assert np.array_equal(run(a, b), exact(a, b).astype(np.float16))
 
 
+@pytest.mark.some(9)
 @pytest.mark.parametrize(
     "shape", [(1, 1, 1), (65, 63, 33), (7, 130, 40), (130, 7, 31), (64, 72, 8)]
 )

@@ -247,7 +247,7 @@ SHARED = [
 ]
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("sizes", "dtype", "majors"), SHARED)
 def test_the_default_is_exact_where_tiles_are_shared(sizes, dtype, majors):
     a, b = operands(sizes, dtype, majors)
@@ -263,6 +263,7 @@ def test_the_default_is_exact_where_tiles_are_shared(sizes, dtype, majors):
     assert np.array_equal(first, again)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("sizes", "majors"),
     [
@@ -284,7 +285,7 @@ def test_tiles_that_fit_are_exact_in_clusters(sizes, majors):
     assert np.array_equal(got.astype(np.float64), want.astype(np.float64))
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_the_default_is_exact_at_random_sizes(seed):
     rng = random.Random(seed)
@@ -296,6 +297,7 @@ def test_the_default_is_exact_at_random_sizes(seed):
     assert np.array_equal(got.astype(np.float64), want.astype(np.float64))
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("sizes", [(48, 208, 0), (1, 1, 0), (136, 8, 0), (0, 64, 128), (64, 0, 0)])
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.float8_e5m2])
 def test_the_default_takes_extents_of_zero(sizes, dtype):
@@ -368,6 +370,7 @@ def test_a_call_that_adds_to_its_product_says_so():
     assert not problem(activation="gelu").is_plain
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("sizes", "schedule", "majors"),
     [

@@ -58,6 +58,7 @@ def same(got, want):
     return np.array_equal(wide(got), wide(np.asarray(want).astype(got.dtype)))
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize(
     ("dtype", "major"), [(np.float16, "columns"), (BF16, "rows"), (np.float32, "columns")]
@@ -110,6 +111,7 @@ ACTIVATIONS = {
 }
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_activations_are_as_good_as_f32(arch, name):
@@ -171,6 +173,7 @@ def test_activation_sees_coordinates_of_the_whole_tile(arch):
 OUT = {"f16": np.float16, "bf16": BF16, "f32": np.float32, "e4m3": E4M3, "e5m2": E5M2}
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("arch", ["sm_89", "sm_90a"])
 @pytest.mark.parametrize("out", OUT)
 def test_types_of_the_result(arch, out):
@@ -205,6 +208,7 @@ def test_integers_are_summed_whole(arch, kinds):
     assert np.array_equal(got, a.astype(np.int32) @ b.astype(np.int32))
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("swap", ["no", "yes"])
 @pytest.mark.parametrize("kinds", [("f16", "f16"), ("f32", "bf16"), ("bf16", "f32")])
@@ -235,6 +239,7 @@ def test_tile_before_the_activation_in_8_bits():
     assert same(got, np.maximum(exact(a, b), 0))
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("arch", "schedule"),
     [
@@ -268,6 +273,7 @@ def test_zero_k_and_empty_outputs(arch):
     assert empty.shape == (0, 5)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("to", [2, 4, 8])
 def test_results_at_any_address(to):
     """Without TMA the same columns are stored from registers."""
@@ -340,6 +346,7 @@ def test_bad_input_names_the_argument(case):
         run(*operands(), **options)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("schedule", ["cluster = (2,1)", "roles = alternate"])
 def test_late_copies(seed, schedule, monkeypatch):
@@ -412,7 +419,7 @@ EVERY = [
 ]
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("kind", "tile", "epilogue"), EVERY)
 def test_results_leave_by_tma_and_nothing_spills(kind, tile, epilogue):
     """stmatrix of 16-bit elements and TMA stores for every result, and no store from registers;
@@ -442,6 +449,7 @@ def test_results_leave_by_tma_and_nothing_spills(kind, tile, epilogue):
         assert (assembly.spill_stores, assembly.spill_loads, assembly.stack) == (0, 0, 0)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("how", ["direct", "misaligned"])
 def test_results_from_registers_leave_in_columns_too(how):
     """Where TMA cannot store them, or is not to; nothing spills."""
@@ -464,7 +472,7 @@ def test_results_from_registers_leave_in_columns_too(how):
         assert (assembly.spill_stores, assembly.spill_loads, assembly.stack) == (0, 0, 0)
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_86"])
 @pytest.mark.parametrize("activation", ["gelu", "silu"])
 def test_activations_beside_accumulators_do_not_spill(arch, activation):

@@ -72,6 +72,7 @@ def same(got, want):
 FP8 = list(itertools.product((E4M3, E5M2), repeat=2))
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("kinds", FP8)
 @pytest.mark.parametrize("arch", ["sm_89", "sm_90a"])
 def test_kinds_of_8_bits_mix(arch, kinds):
@@ -109,6 +110,7 @@ KINDS = {
 }
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("rank", [1, 2])
 def test_scales_of_rows_and_columns(kind, rank):
@@ -145,7 +147,7 @@ def entries(shape, blocks):
     return tuple(-(-extent // block) for extent, block in zip(shape, blocks, strict=True))
 
 
-@pytest.mark.some(12)
+@pytest.mark.some(6)
 @pytest.mark.parametrize("blocks", BLOCKS)
 @pytest.mark.parametrize(
     ("shape", "tile"),
@@ -235,6 +237,7 @@ def test_scales_of_a_batch():
     assert same(got, want)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("cluster", "stages"), [("(2,1)", 1), ("(1,2)", 2), ("(2,1)", 4)])
 def test_rings_and_clusters(cluster, stages):
     """Trips 1, S - 1, S, S + 1, 2 S + 1 of a ring of S stages, whose sums are promoted."""
@@ -289,6 +292,7 @@ def test_fast_sums_keep_fewer_bits_than_promoted_ones():
     assert np.all(fast < exact)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("options", "is_exact"),
     [
@@ -311,6 +315,7 @@ def test_long_sums_of_small_tiles_are_promoted(options, is_exact):
     assert (found <= 2 * rounded) == is_exact
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("scales", ["none", "one", "rows", "blocks"])
 def test_random_error_is_that_of_the_precision(scales):
     """At most twice the error of numpy's f32 from operands of the same precision."""
@@ -400,6 +405,7 @@ ASSEMBLED = {
 }
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("kinds", [("e4m3", "e4m3"), ("e5m2", "e4m3")])
 @pytest.mark.parametrize("case", ASSEMBLED)
 def test_default_schedule_assembles_with_nothing_lost(case, kinds):

@@ -71,6 +71,7 @@ def test_the_list_can_be_read_and_compiled_whole():
         assert 1 <= prod(schedule.cluster) <= 8  # what every device with clusters has
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("majors", ["TN", *ACROSS])
 @pytest.mark.parametrize("cluster", [(1, 1), (2, 1)])
 def test_threads_load_what_tma_could(cluster, majors):
@@ -84,7 +85,7 @@ def test_threads_load_what_tma_could(cluster, majors):
     assert kernel.assembly.spill_stores == 0
 
 
-@pytest.mark.some(10)
+@pytest.mark.some(5)
 @pytest.mark.parametrize(("schedule", "dtype"), EVERY)
 def test_schedule(schedule, dtype):
     """Compiled as `cute.gemm` compiles it, assembled without a word, run on ragged tiles."""
@@ -115,7 +116,7 @@ def across(majors):
     return majors[0] == "N", majors[1] == "T"
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("majors", ACROSS)
 @pytest.mark.parametrize("dtype", BYTES, ids=lambda dtype: np.dtype(dtype).name)
 def test_tiles_of_bytes_that_are_transposed(majors, dtype):
@@ -129,7 +130,7 @@ def test_tiles_of_bytes_that_are_transposed(majors, dtype):
     check(a, b, chosen)
 
 
-@pytest.mark.some(12)
+@pytest.mark.some(6)
 @pytest.mark.parametrize("majors", ACROSS)
 @pytest.mark.parametrize("sizes", [(512, 512, 512), (16, 4096, 4096), (4096, 4096, 4096)])
 @pytest.mark.parametrize("align", [16, 4, 2, 1])
@@ -142,6 +143,7 @@ def test_a_choice_for_bytes_of_any_major_assembles(majors, sizes, align):
     check_assembly(cute.compile(cute.gemm, a, b, arch="sm_90a", backend="emulator"))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("majors", ["TN", *ACROSS])
 def test_promoted_sums_get_a_depth_of_their_blocks(majors):
     """Where tiles for so few columns are otherwise two blocks deep."""

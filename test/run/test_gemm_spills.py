@@ -149,6 +149,7 @@ def test_what_fits_is_assembled_once_where_no_cache_keeps_it(monkeypatch):
     assert len(assembled) == 1
 
 
+@pytest.mark.some(1)
 @needs_ptxas
 @pytest.mark.parametrize("arch", ["sm_80", "sm_100a"])
 def test_the_error_names_the_nearest_schedule_that_fits(arch):
@@ -198,7 +199,7 @@ FITTING: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @needs_ptxas
 @pytest.mark.parametrize("name", FITTING)
 def test_results_and_operands_take_the_registers_that_there_are(name):

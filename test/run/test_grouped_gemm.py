@@ -52,6 +52,7 @@ def test_problems_of_different_sizes_are_one_launch(arch, launches):
     assert launches == [sum(m * n > 0 for m, n, _ in SIZES)]
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn"])
 @pytest.mark.parametrize("schedule", [None, "tile = (128,64,64), cluster = (2,1), stages = 2"])
 def test_types_on_hopper(dtype, schedule, launches):
@@ -86,6 +87,7 @@ def strided(array, columns):
     return wide[:, : array.shape[1]]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("case", ["unaligned", "majors", "strides"])
 def test_arrays_that_tma_does_not_take_in_one_kernel(case, launches):
     """The kernel is one for what all problems have in common."""

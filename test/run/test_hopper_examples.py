@@ -109,6 +109,7 @@ def test_transpose(shape, dtype):
     assert STORE in text
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8])
 @pytest.mark.parametrize("shape", [(70, 133), (66, 132), (72, 66)])
 def test_transpose_by_alignment(shape, dtype):
@@ -120,6 +121,7 @@ def test_transpose_by_alignment(shape, dtype):
     assert (STORE in text) == (rows % 16 == 0 and columns % 4 == 0)
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("columns", [301, 302, 1])
 def test_softmax_by_alignment(columns, late):
     text = softmax((37, columns), **SPECIALIZED).ptx
@@ -149,6 +151,7 @@ def test_gemm_gelu_row_sums(shape):
     assert "wgmma.mma_async" in text
 
 
+@pytest.mark.some(2)
 def test_gemm_gelu_row_sums_when_copies_are_late(late):
     row_sums(200, 136, 104)
 
@@ -183,6 +186,7 @@ def test_gated_mlp_by_default():
     check_assembly(kernel)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("majors", ["N", "T"])
 @pytest.mark.parametrize("shape", [(128, 128, 64), (1, 8, 8), (72, 264, 136), (136, 8, 200)])
 def test_gated_mlp_on_ragged_sizes(shape, majors):

@@ -67,7 +67,7 @@ def same(got, want):
     return np.array_equal(got.astype(np.float64), want.astype(got.dtype).astype(np.float64))
 
 
-@pytest.mark.some(14)
+@pytest.mark.some(6)
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("majors", ["TN", "TT", "NN", "NT"])
 def test_types_and_majors(kind, majors):
@@ -81,6 +81,7 @@ def test_types_and_majors(kind, majors):
     assert ("stmatrix" in text and "prmt" in text) == turns_bytes
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("stages", [1, 2, 3, 4])
 @pytest.mark.parametrize("ragged", [0, 5])
 def test_trip_counts(stages, ragged):
@@ -98,7 +99,7 @@ def test_trip_counts_and_work_items(trips):
     assert same(run(a, b, schedule="tile = (64,16,16), stages = 3"), exact(a, b))
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     "shape", [(1, 1, 1), (65, 63, 33), (7, 130, 40), (130, 7, 31), (64, 72, 8), (129, 257, 65)]
 )
@@ -129,7 +130,7 @@ def test_types_of_the_result(out_dtype):
 CLUSTERS = ("(1,2)", "(2,1)", "(2,2)", "(4,1)", "(1,4)")
 
 
-@pytest.mark.some(10)
+@pytest.mark.some(5)
 @pytest.mark.parametrize("cluster", CLUSTERS)
 @pytest.mark.parametrize(
     ("shape", "majors"),
@@ -142,7 +143,7 @@ def test_clusters(cluster, shape, majors):
     assert same(run(a, b, schedule=schedule), exact(a, b))
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     "schedule",
     [
@@ -174,6 +175,7 @@ def test_few_rows_become_columns(rows):
     assert same(run(a, b, schedule="tile = (64,16,64), swap_ab = yes"), exact(a, b))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", ["f16", "s8"])
 @pytest.mark.parametrize("columns", [65, 102])
 def test_a_row_of_results_that_ends_within_16_bytes(kind, columns):
@@ -184,6 +186,7 @@ def test_a_row_of_results_that_ends_within_16_bytes(kind, columns):
     assert all(same(each, exact(a, b)) for each in group)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("dtype", [np.float16, np.int8, np.float32], ids=["f16", "i8", "f32"])
 def test_an_operand_of_one_element_has_no_major(dtype):
     a = np.full((1, 1), 2, dtype)
@@ -306,6 +309,7 @@ def test_random_error_is_that_of_the_precision(kind):
     assert np.abs(got - want).max() <= 2 * np.abs(reference - want).max() + slack
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("schedule", ["stages = 3", "stages = 2, cluster = (2,2)", "stages = 1"])
 def test_late_copies(seed, schedule, monkeypatch):

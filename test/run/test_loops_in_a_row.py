@@ -24,6 +24,7 @@ def convolution(X, W, Y):
     cute.copy(acc, cute.local_tile(Y, (128, 128), (m, n)))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("channels", [64, 128, 320])
 def test_they_share_the_stages_of_a_ring(channels):
     """One trip of a loop, fewer than there are stages, more."""

@@ -56,7 +56,7 @@ def test_the_table_has_the_atoms_that_are_promised():
     }
 
 
-@pytest.mark.some(9)
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     ("atom", "majors"),
     [

@@ -60,7 +60,7 @@ def check_adapter(kernel, x, w, u):
     assert np.abs(y - exact).max() <= 1e-3 * np.abs(exact).max()
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("arch", TARGETS)
 def test_a_state_that_runs_along_the_loop(arch):
     """Every trip count around the stages of the ring, whole chunks and ragged ones."""
@@ -75,7 +75,7 @@ def test_a_state_that_runs_along_the_loop(arch):
         check_linear(kernel, linear_operands(rng, 2, length, 32, 32))
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("seed", range(3))
 def test_drawn_states(arch, seed):
@@ -91,6 +91,7 @@ def test_drawn_states(arch, seed):
     check_linear(kernel, operands)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("arch", TARGETS)
 def test_an_epilogue_that_multiplies_again(arch):
     """Every trip count of the first loop; of the second one as many, or one more."""
@@ -106,6 +107,7 @@ def test_an_epilogue_that_multiplies_again(arch):
         check_adapter(kernel, x, w, normals(rng, 32, columns, scale=0.2))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("schedule", ["roles = alternate", "roles = alternate, instances = 3"])
 def test_the_second_loop_of_one_item_beside_the_first_of_another(schedule):
     rng = np.random.default_rng(2)

@@ -68,7 +68,7 @@ def target_of(atom):
     return next(arch for arch in ARCHES if atom.is_legal_on(arch))
 
 
-@pytest.mark.some(17)
+@pytest.mark.some(9)
 @pytest.mark.parametrize("atom", REACHED, ids=lambda atom: atom.name)
 def test_a_program_names_a_warp_wide_atom(atom):
     arch = target_of(atom)
@@ -83,6 +83,7 @@ def test_a_program_names_a_warp_wide_atom(atom):
     np.testing.assert_array_equal(wide(c), wide(a) @ wide(b))
 
 
+@pytest.mark.some(10)
 @pytest.mark.parametrize("atom", WARPGROUP, ids=lambda atom: atom.name)
 def test_a_program_names_a_warpgroup_atom(atom):
     a, b, c = operands(atom, 60, 64, 2 * atom.shape_mnk[2])
@@ -118,6 +119,7 @@ def test_satfinite_clamps_what_wraps_without_it(arch):
         assert (wrapped == (2**31 - 5 + 128 * 128 * 128) - 2**32).all()
 
 
+@pytest.mark.some(9)
 @pytest.mark.parametrize(
     ("arch", "name"),
     [
@@ -148,6 +150,7 @@ def test_operands_of_the_other_sign(arch, name, negate):
         np.testing.assert_array_equal(wide(c), sign * (wide(a) @ wide(b)))
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a"])
 def test_products_that_are_added_to_and_subtracted_from_one_sum(arch):
     """A product of complex numbers: tensor memory cannot subtract from what it holds."""

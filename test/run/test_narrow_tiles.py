@@ -33,6 +33,7 @@ def gather(X, rows, Y, *, tile):
 TILES = ((4, 1024), (16, 768), (6, 2048), (1, 4096), (2, 2048), (8, 1000))
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("seed", range(3))
 def test_tiles_longer_than_what_a_warp_reads(seed, arch):

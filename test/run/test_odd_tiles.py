@@ -78,6 +78,7 @@ def test_a_solve_of_small_systems(target) -> None:
     np.testing.assert_array_equal(x, wanted)
 
 
+@pytest.mark.some(9)
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("wide", ["f16", "f32", "i32"])
 @pytest.mark.parametrize("rows", [1, 3, 33])
@@ -97,7 +98,7 @@ def test_conversions_of_fewer_elements_than_a_register_holds(rows, wide, target)
     np.testing.assert_array_equal(y, x)
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a"])
 @pytest.mark.parametrize("warps", ["(2,2)", "(2,4)", "(4,2)"])
 def test_warps_that_share_the_columns_of_uneven_blocks(warps, target) -> None:

@@ -51,6 +51,7 @@ def rng():
     return np.random.default_rng(35)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("arch", COPIES)
 @pytest.mark.parametrize("type_", [np.int8, np.uint8])
 def test_integer_weights_come_ahead_of_their_trip(arch, type_, rng):

@@ -95,6 +95,7 @@ def test_the_multiplying_role_may_hold_the_result_and_rescale_it():
     assert len(re.findall(copies, behind)) == 1
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("activation", ["relu", None])
 def test_an_epilogue_in_a_role_of_its_own(activation):
     rng = np.random.default_rng(1)
@@ -303,6 +304,7 @@ def test_more_conditions_that_steer_other_roles(seed):
     check_drawn(seed)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("warps", [1, 2, 4])
 def test_as_many_threads_copy_as_the_plan_says(warps):
     """Rows of 133 elements, which TMA does not load."""
@@ -313,6 +315,7 @@ def test_as_many_threads_copy_as_the_plan_says(warps):
     assert np.array_equal(found, a.astype(np.float64) @ b)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("warps", [4, 8])
 def test_roles_that_multiply_may_transpose_operands_themselves(warps):
     """Values of 8 bits, contiguous along the columns of a."""

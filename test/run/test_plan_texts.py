@@ -51,7 +51,7 @@ def compiled(program, arch, roles):
     return re.sub(r"//.*|\.file.*", "", kernel.ptx), True
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("arch", TAKEN)
 @pytest.mark.parametrize("program", PROGRAMS)

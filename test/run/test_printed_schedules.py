@@ -15,7 +15,7 @@ def text_of(kernel):
     return re.sub(r"//.*|\.loc.*|\.file.*", "", kernel.ptx)
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(3)
 @pytest.mark.parametrize(("arch", "case"), TABLES)
 def test_a_table_compiles_to_the_same_with_what_it_prints(arch, case):
     if arch == "sm_80" and case.dtype == "e4m3":
@@ -30,6 +30,7 @@ def test_a_table_compiles_to_the_same_with_what_it_prints(arch, case):
     assert text_of(again) == text_of(kernel)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_kernels_with_schedules_of_their_own_in_front(arch):
     """The schedule of the kernel that takes the call's is printed."""

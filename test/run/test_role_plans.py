@@ -49,6 +49,7 @@ def seeded(monkeypatch):
     return use
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("instances", [2, 3])
 @pytest.mark.parametrize("stages", [1, 2, 3])
 def test_trip_counts_in_turns(instances, stages):
@@ -58,6 +59,7 @@ def test_trip_counts_in_turns(instances, stages):
         check(64 * (2 * CTAS + 1), 8, 16 * trips, schedule)
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("instances", [2, 3])
 @pytest.mark.parametrize("items", [1, 2, 3, 4, 5, 7])
 def test_work_items_in_turns(instances, items):
@@ -85,7 +87,7 @@ def test_ctas_without_a_work_item(monkeypatch, instances):
     check(64 * (CTAS + 1), 8, 80, f"{SMALL}, stages = 3, instances = {instances}")
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     "schedule",
@@ -101,6 +103,7 @@ def test_turns_when_copies_are_late(seed, schedule, seeded):
     check(700, 40, 104, f"{schedule}, roles = alternate")
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("cluster", ["(1,2)", "(2,1)", "(2,2)", "(4,1)"])
 @pytest.mark.parametrize("instances", [2, 3])
 def test_clusters_in_turns(cluster, instances):
@@ -109,6 +112,7 @@ def test_clusters_in_turns(cluster, instances):
     check(450, 200, 136, f"{schedule}, instances = {instances}")
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("k", [98, 100, 99])
 def test_turns_over_stages_that_threads_fill(k, seeded):
     """Rows of 4, 8 and 2 bytes alignment come by cp.async or plain loads of a whole warpgroup."""
@@ -116,6 +120,7 @@ def test_turns_over_stages_that_threads_fill(k, seeded):
     check(450, 40, k, "tile = (64,16,32), stages = 3, roles = alternate")
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("epilogue", ["tma", "direct", "smem"])
 def test_epilogues_in_turns(epilogue):
     """Each instance stages its results in memory of its own."""
@@ -136,6 +141,7 @@ def test_epilogue_with_addends_in_turns():
     assert np.array_equal(got, np.maximum(want, 0).astype(np.float16))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("instances", [2, 3])
 def test_problems_with_trips_of_their_own(instances, monkeypatch):
     """What an instance skips is counted item by item: here each problem has another depth."""
@@ -228,6 +234,7 @@ PLANS = [
 ]
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("schedule", PLANS)
 def test_assembly(schedule):
     """Whole tiles assemble with no multiply serialized and no register spilled."""
@@ -372,7 +379,7 @@ def given(m=130, n=100, k=72):
     return [a, b, bias, np.zeros((m, n), np.float16), np.zeros((n, m), np.float32)]
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("epilogue", ["tma", "smem", "direct"])
 @pytest.mark.parametrize("tile", [(128, 128, 64), (192, 96, 64), (256, 64, 32), (64, 256, 64)])
 def test_stages_leave_room_for_the_results_of_each_team(tile, epilogue):
@@ -407,6 +414,7 @@ INSTEAD = [
 ]
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(("arch", "schedule", "instead"), INSTEAD)
 def test_what_a_message_names_instead_compiles(arch, schedule, instead):
     args, tile = given(), (128, 64, 64)

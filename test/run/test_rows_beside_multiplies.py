@@ -30,7 +30,7 @@ def program_of(length: int):
     return program
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("length", "columns"), [(9000, 9000), (9001, 9001), (264, 200), (1000, 1500)]
 )

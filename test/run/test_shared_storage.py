@@ -77,7 +77,7 @@ def in_a_loop(A, B, Y):
     cute.copy(acc, cute.local_tile(Y, (64, 64), (i, j)))
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("arch", TARGETS)
 @pytest.mark.parametrize("trips", [1, 3])
 def test_products_in_a_row_in_a_loop(arch, trips):
@@ -109,7 +109,7 @@ def interleaved(A, B, Y):
     cute.copy(total, cute.local_tile(Y, (64, 64), (i, j)))
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("arch", TARGETS)
 def test_tiles_that_two_multiplies_read(arch):
     rng = np.random.default_rng(7)
@@ -123,6 +123,7 @@ def test_tiles_that_two_multiplies_read(arch):
     assert np.array_equal(y, exact)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80"])
 def test_tiles_of_several_kinds_share_storage(arch):
     """Products of other extents follow each other, and their sums are turned through scratch."""

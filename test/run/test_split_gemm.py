@@ -26,7 +26,7 @@ def bound(a, b, bits=-20):
     return 2.0**bits * (np.abs(a).astype("f8") @ np.abs(b).astype("f8"))
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("arch", SMALL)
 @pytest.mark.parametrize(
     ("sizes", "majors", "batch"),
@@ -49,6 +49,7 @@ def test_the_error_is_within_the_bound(sizes, majors, batch, arch):
     assert np.abs(rough - exact).max() > 50 * error.max()
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("arch", SMALL)
 def test_long_sums_of_one_sign_lose_no_more(arch):
     """Sums that tensor cores cut off at each of 1,000 steps would all be too small, by 2^-14."""
@@ -94,6 +95,7 @@ def test_the_default_schedule_multiplies_by_warpgroups_whatever_the_majors():
         assert kernel.resources.spills == 0
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a", "sm_120a"])
 @pytest.mark.parametrize("sizes", [(4096, 4096, 4096), (256, 4096, 512), (16, 4096, 4096)])
 def test_the_default_schedule_assembles_without_spills(sizes, arch):

@@ -35,6 +35,7 @@ def product(a, b):
     return np.matmul(a.astype(np.float64), b.astype(np.float64))
 
 
+@pytest.mark.some(11)
 @pytest.mark.parametrize("arch", TILES)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("sizes", [(72, 136, 328), (8, 8, 1000), (65, 72, 0)])
@@ -45,6 +46,7 @@ def test_sums_are_exact(sizes, mode, arch):
     np.testing.assert_array_equal(got, product(a, b))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("mode", MODES)
 def test_what_follows_the_product_is_done_once(mode):
     a, b = operands(136, 72, 456)
@@ -87,6 +89,7 @@ def test_clusters_share_tiles_together(cluster, mode):
     np.testing.assert_array_equal(got, product(a, b))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("mode", ["split", "atomic", "stream"])
 def test_teams_that_alternate_share_tiles(mode):
     a, b = operands(264, 72, 456)
@@ -95,6 +98,7 @@ def test_teams_that_alternate_share_tiles(mode):
     np.testing.assert_array_equal(got, product(a, b))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("mode", ["split", "atomic stream"])
 def test_integers_and_promoted_sums(mode):
     a, b = integers((72, 400), np.int8, 1), integers((136, 400), np.int8, 2).T
@@ -127,6 +131,7 @@ def test_batches_groups_and_transposed_products():
         np.testing.assert_array_equal(result, product(a, b))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("mode", ["split", "stream"])
 @pytest.mark.parametrize("arch", TILES)
 def test_ordered_sums_have_the_same_bits_at_every_order_of_events(mode, arch, monkeypatch):
@@ -189,6 +194,7 @@ def tile(tensor, *place):
     return cute.local_tile(tensor, (64, 64), place)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     ("front", "trip", "message"),
     [
@@ -278,6 +284,7 @@ def test_only_sums_from_zero_are_shared():
         )
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("arch", TILES)
 def test_a_tile_of_one_cta_is_not_shared_and_the_next_one_waits_for_its_reads(arch):
     """CTAs that share no tile do not meet to count; copies of the next tile wait for all warps."""

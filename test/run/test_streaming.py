@@ -102,6 +102,7 @@ def draws(count):
     return found
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(("shape", "tile", "pad"), draws(6))
 def test_rows_by_lot(shape, tile, pad):
     dtype = DRAW.choice([np.float16, np.float32, BF16])
@@ -120,6 +121,7 @@ def test_rows_by_lot(shape, tile, pad):
     assert error(y, wide / (1 + np.exp(-wide)) * other.astype(np.float64)) < bound
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("warps", [None, (1, 4), (4, 2)])
 @pytest.mark.parametrize("dtype", [BF16, np.float32, np.int8, np.float64])
 def test_transposed_tiles_beside_others(dtype, warps):

@@ -126,6 +126,7 @@ def test_top_k(lot):
     assert np.array_equal(np.take_along_axis(w, places, 1), values)
 
 
+@pytest.mark.some(1)
 @lots("elementwise")
 def test_elements(lot):
     x, y, z = lot.array(), lot.array(), lot.empty()

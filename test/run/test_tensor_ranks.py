@@ -75,6 +75,7 @@ def check(kernel, x, y, **options):
     return compiled
 
 
+@pytest.mark.some(13)
 @pytest.mark.parametrize("rank", range(1, 6))
 @pytest.mark.parametrize("orders", [("last", "last"), ("before", "before"), ("last", "before")])
 def test_each_rank(rank, orders, late) -> None:
@@ -92,7 +93,7 @@ def test_each_width_of_element(rank, dtype) -> None:
     check(KERNELS[rank - 1], x, np.zeros_like(x))
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     ("width", "swizzle"), [(8, None), (16, "S<1,4,3>"), (32, "S<2,4,3>"), (64, "S<3,4,3>")]
 )
@@ -143,6 +144,7 @@ def test_vectors_in_the_ring_of_a_tile(late) -> None:
     assert "cp.async.cg" not in kernel.ptx
 
 
+@pytest.mark.some(7)
 @pytest.mark.parametrize("batch", [(), (2,), (2, 2), (2, 1, 2)])
 @pytest.mark.parametrize("majors", ["TN", "NT"])
 def test_batches_shared_by_a_cluster(batch, majors, late) -> None:

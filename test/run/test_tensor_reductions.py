@@ -86,6 +86,7 @@ def test_several_ctas_add_to_one_tile(late) -> None:
     assert np.array_equal(y, wanted)
 
 
+@pytest.mark.some(9)
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
 def test_products(dtype, order, late) -> None:

@@ -15,6 +15,7 @@ def rounded(values: np.ndarray) -> np.ndarray:
     return (bits & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_error_is_that_of_rounded_operands(arch):
     rng = np.random.default_rng(4)

@@ -89,6 +89,7 @@ def draws(count):
     return found
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize(("shape", "tile", "pad"), draws(7))
 def test_rows_in_tiles_of_any_extents(shape, tile, pad):
     dtype = DRAW.choice([np.float16, np.float32, BF16])

@@ -31,6 +31,7 @@ def multiplied(A, B, C, *, tile=(64, 64, 32), a_copy=None):
     cute.copy(acc.to(C.dtype), cute.local_tile(C, (bm, bn), (i, j)))
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("shape", [(128, 64), (100, 70)])
 def test_loads_and_stores_by_named_copies(arch, shape, every_stage):
@@ -51,6 +52,7 @@ def test_a_named_copy_is_seen_in_the_ir_and_decides_the_accesses():
     assert "ld.global" in named.ptx
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("arch", ARCHES)
 def test_an_operand_by_a_named_copy(arch, every_stage):
     """Threads bring A even where TMA would."""
@@ -80,6 +82,7 @@ def test_narrow_values_take_narrow_instructions():
     assert [2 * each in widths[each] for each in (2, 4, 8)] == [True] * 3
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     ("copy", "message"),
     [

@@ -49,7 +49,7 @@ def run(kernel, a, b, dtype):
     return out
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("name", NAMED)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_a_named_tiled_mma_multiplies_without_conflicts(name, arch):
@@ -96,6 +96,7 @@ def test_a_gpu_gives_what_the_emulator_gives(mma, dtype, tile):
     assert np.array_equal(got, a.astype(np.float64) @ b.astype(np.float64))
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("name", NAMED)
 def test_the_accumulator_is_bound_as_the_algebra_says(name):
     mma, dtype = NAMED[name]
@@ -210,7 +211,7 @@ def expected(kernel, a, b):
     return (a @ b).astype(np.float16).astype(np.float32) @ b
 
 
-@pytest.mark.some(10)
+@pytest.mark.some(4)
 @pytest.mark.parametrize("warps", [(1, 2, 2), (2, 1, 2), (2, 2, 2)])
 @pytest.mark.parametrize(
     ("kernel", "sums"), [(loop, 1), (scaled, 1), (twice, 1), (chained, 2)], ids=lambda x: str(x)
@@ -227,6 +228,7 @@ def test_warps_share_the_depth(kernel, sums, warps, arch, every_stage):
     assert not conflicts(built)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("mma", "dtype", "tile"),
     [

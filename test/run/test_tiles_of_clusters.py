@@ -21,7 +21,7 @@ def program(A, B, C, D):
     cute.copy(acc, cute.local_tile(C, (64, 64), (i, j)))
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(4)
 @pytest.mark.parametrize("trips", [0, 1, 3])
 @pytest.mark.parametrize("cluster", ["(2,2)", "(2,1)", "(4,1)"])
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])

@@ -23,7 +23,7 @@ def multiplied(sizes, majors, schedule=None, seed=0):
     return cute.gemm(a, b, arch="sm_90a", backend="emulator", schedule=schedule), a @ b
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("majors", ["TT", "NN", "NT"])
 @pytest.mark.parametrize(
     "schedule", [None, "tile = (64,32,64)", "tile = (128,64,32)", "tile = (64,64,32), stages = 2"]

@@ -38,6 +38,7 @@ def launch(program, *args, **options):
     return kernel
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("k", [0, 1, 32, 64, 96, 131, 193])
 def test_gemm_at_edge_trip_counts(k):
     a, b = integers(70, k), integers(k, 53)
@@ -47,6 +48,7 @@ def test_gemm_at_edge_trip_counts(k):
     np.testing.assert_array_equal(found, (a.astype(np.float32) @ b).astype(np.float16))
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_gemm_drawn_at_random(seed):
     rng = np.random.default_rng(seed)
@@ -73,7 +75,7 @@ def test_gemm_with_all_of_its_epilogue():
     launch(cute.gemm, a, b, bias=bias, activation="gelu")
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("shape", "options"),
     [
@@ -179,6 +181,7 @@ def test_streaming(dtype):
     assert np.abs(z.astype(np.float64) - exact).max() <= (2e-3 if dtype == np.float16 else 1.7e-2)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("depth", [0, 32, 75, 160])
 def test_gated_mlp(depth):
     x, w, v = integers(70, depth), integers(depth, 45), integers(depth, 45)

@@ -59,6 +59,7 @@ def test_rows_that_are_read_once(rows, columns, backend):
 LONG = pytest.param("emulator", 700_001, "sm_90a", marks=pytest.mark.long)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("backend", "columns", "arch"),
     [("emulator", 90_001, "sm_80"), ("interpreter", 700_001, "sm_90a"), LONG],

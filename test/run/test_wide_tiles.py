@@ -13,6 +13,7 @@ def columns_of(X, Y, *, tile):
     cute.copy(cute.column_max(x), cute.local_tile(Y, (1, tile[1]), (i, 0)))
 
 
+@pytest.mark.some(8)
 # More columns than a part has elements, of so few elements that nothing is walked.
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a"])
 @pytest.mark.parametrize(("rows", "columns"), [(1, 9001), (1, 16384), (2, 9001)])

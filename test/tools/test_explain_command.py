@@ -23,6 +23,8 @@ CODE = re.compile(r"CD-[A-Z]+\d*(?:-[A-Z]+)*")
 
 def codes_in(text):
     """The codes in the strings of a program, docstrings apart, whose codes are mentions."""
+    if not CODE.search(text):
+        return set()
     tree = ast.parse(text)
     mentions = {
         id(node.body[0].value)

@@ -287,6 +287,7 @@ def test_no_text_makes_the_lexer_slow():
         assert time.perf_counter() - start < 2
 
 
+@pytest.mark.some(7)
 @pytest.mark.parametrize("seed", range(20))
 def test_seeded_mutations_are_accepted_or_refused_with_a_position(seed):
     """1,000 token-level mutations of the repository's own IR, through the passes of the layout

@@ -115,6 +115,7 @@ def test_bad_input_is_one_line(capsys, arguments, said):
     assert error.count("\n") == 1
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100a", "sm_80"])
 def test_schedules_of_an_attention_have_needs(capsys, arch):
     found = listed(capsys, "--attention", "4x16x1024x1024x128", "--causal", "--arch", arch)

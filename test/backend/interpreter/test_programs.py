@@ -84,6 +84,7 @@ def drawn(seed):
     return arrays, tile, plan
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("seed", range(4))
 def test_random_programs(seed, arch, every_stage):

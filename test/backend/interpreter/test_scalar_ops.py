@@ -100,6 +100,7 @@ def compared(source, result, body, a, b):
     np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.some(19)
 @pytest.mark.parametrize("type_", ["i32", "i64"])
 @pytest.mark.parametrize("op", INTEGERS)
 def test_integers(op, type_):

@@ -59,6 +59,7 @@ def some_long(cases, short):
     return [case if case in short else pytest.param(case, marks=marks) for case in cases]
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("case", some_long(GEMMS, SHORT))
 def test_gemm(case, every_stage):
     arch, schedule = GEMMS[case]
@@ -72,6 +73,7 @@ def test_gemm(case, every_stage):
     assert every_stage[:7] == BEFORE_SYNCHRONIZATION
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
 @pytest.mark.parametrize(
     "kinds", [(np.int8, np.uint8), (E4M3, E5M2), (BF16, BF16), (np.float32, np.float32)], ids=str
@@ -150,6 +152,7 @@ ATTENTIONS = {
 }
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("case", some_long(ATTENTIONS, {"causal"}))
 def test_attention(case, arch):

@@ -94,6 +94,7 @@ def passes(arch, after, fault):
     return steps
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("after", ["cute-fuse", "cute-partition", "cute-assign-warp-roles"])
 @pytest.mark.parametrize("fault", FAULTS)

@@ -16,6 +16,7 @@ from cutedialect.dialects.ptx import Ptx
 OPERATIONS = list(Ptx.operations)
 
 
+@pytest.mark.some(53)
 @pytest.mark.parametrize("op", OPERATIONS, ids=lambda op: op.name)
 def test_the_example_of_an_op_assembles(op, parse, assembled):
     module = parse(textwrap.dedent(inspect.cleandoc(op.__doc__ or "").split("Example:")[1]))

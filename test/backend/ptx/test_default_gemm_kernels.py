@@ -51,6 +51,7 @@ def spills(*args, **options):
         pytest.skip(str(error))
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(("dtype", "majors", "align", "large"), [_marked(c) for c in CASES])
 def test_no_spill(dtype, majors, align, large):
     a, b = operands(dtype, majors, align, 8192 if large else None)
@@ -107,6 +108,7 @@ def epilogues():
                 yield pytest.param(*case, marks=marks)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(("arch", "dtype", "majors", "align", "large", "kind"), list(epilogues()))
 def test_no_spill_in_epilogues(arch, dtype, majors, align, large, kind):
     extent = 8192 if large else None

@@ -48,6 +48,7 @@ def test_the_kernels_of_the_text_tests(path, line):
     assert assembly.spill_stores == 0
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("target", TARGETS)
 def test_gemm_on_every_target(target):
     ptx = cute_opt(GEMM, "-p", f"cute-to-ptx{{arch={target}}}", "-t", "ptx")
@@ -55,6 +56,7 @@ def test_gemm_on_every_target(target):
     assert ptxas.assemble(ptx, target, strict=True).kernels
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64", "i8"])
 @pytest.mark.parametrize("majors", ["TN", "TT", "NT"])
 def test_gemm_of_every_type_and_major(dtype, majors):

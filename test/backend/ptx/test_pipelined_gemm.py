@@ -14,6 +14,7 @@ from cutedialect.backend.emulator import launch
 SOURCE = Path(__file__).with_name("pipelined_gemm.mlir")
 
 
+@pytest.mark.some(11)
 @pytest.mark.parametrize("k", [0, 8, 16, 24, 32, 48, 80])
 @pytest.mark.parametrize("m", [16, 11, 1])
 def test_gemm_agrees_with_numpy(m, k, parse, assembled):

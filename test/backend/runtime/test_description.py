@@ -182,7 +182,7 @@ def small(shape: tuple[int, ...], dtype: Any, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(-3, 4, shape).astype(dtype)
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     "schedule",
     [
@@ -387,6 +387,7 @@ CALLS = {
 }  # fmt: skip
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("case", CALLS)
 def test_a_call_from_its_description(case: str) -> None:
     """Views of plain arrays, as the file has them, and what the call itself computes."""

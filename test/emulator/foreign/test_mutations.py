@@ -73,6 +73,7 @@ def damaged(text: str, chance: random.Random) -> str:
     return text
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("name", LAUNCHES)
 def test_only_emulator_errors_come_out(name: str):
     block, args = LAUNCHES[name]

@@ -168,6 +168,7 @@ def test_hints_of_tensor_copies(compile_ptx, hint) -> None:
     assert np.array_equal(x, y)
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize(
     ("element", "operation", "name"),
     [

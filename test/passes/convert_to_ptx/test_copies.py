@@ -48,6 +48,7 @@ def numbers(shape: tuple[int, ...], dtype) -> np.ndarray:
     return RNG.integers(-100, 100, shape).astype(dtype)
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize("element", ELEMENTS)
 @pytest.mark.parametrize("extents", [(64, 32), (33, 48), (1, 1), (47, 31)])
 def test_ragged_row_major(run_kernel, element, extents) -> None:

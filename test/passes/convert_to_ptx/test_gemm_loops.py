@@ -190,6 +190,7 @@ def check(run_kernel, case: Case, m: int, n: int, k: int) -> None:
     assert np.all(c[:, n:] == c.dtype.type(7))
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("name", CASES)
 def test_atoms(run_kernel, name) -> None:
     extents = (40, 20, 21) if name == "f64" else (70, 50, 77)

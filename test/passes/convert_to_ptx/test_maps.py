@@ -338,6 +338,7 @@ cute.kernel @k(%a: {m}, %b: {v}, %c: {m}) attributes {{threads = 128 : i32}} {{
 }}"""
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize(
     ("predicate", "function"),
@@ -533,6 +534,7 @@ ALONG_ROWS = '"((8,4,4),(1,1,2)):((0,1,4),(0,0,16))"'
 ALONG_COLUMNS = '"((8,4,4),(4,2,1)):((4,0,0),(1,32,0))"'
 
 
+@pytest.mark.some(16)
 @pytest.mark.parametrize("element", ["f32", "f16", "bf16", "i32", "f64", "i64"])
 @pytest.mark.parametrize("kind", ["add", "max", "min"])
 @pytest.mark.parametrize("mode", [0, 1])

@@ -180,6 +180,7 @@ def run_gemm(ptx: str, sizes, a_major="K", b_major="K", cluster=1, grid=1, seed=
     assert np.array_equal(d, wanted.astype(np.float16))
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("cluster", [1, 2])
 @pytest.mark.parametrize("a_major", ["K", "MN"])
 @pytest.mark.parametrize("b_major", ["K", "MN"])
@@ -188,6 +189,7 @@ def test_gemm_of_each_major(compile_ptx, a_major, b_major, cluster) -> None:
     run_gemm(ptx, (64 * cluster, 128, 200), a_major, b_major, cluster)
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("cluster", [1, 2, 4])
 @pytest.mark.parametrize("depth", [0, 64, 192, 200])
 def test_gemm_of_each_trip_count(compile_ptx, depth, cluster) -> None:

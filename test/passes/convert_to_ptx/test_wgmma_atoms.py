@@ -135,12 +135,14 @@ def check(compile_ptx, types, n=16, depths=2, source="smem", majors=("K", "K"), 
     assert np.array_equal(d.astype(np.float64), wanted)
 
 
+@pytest.mark.some(16)
 @pytest.mark.parametrize("source", ["smem", "rmem"])
 @pytest.mark.parametrize("types", ROWS, ids="_".join)
 def test_every_type_from_each_source(compile_ptx, types, source) -> None:
     check(compile_ptx, types, source=source)
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize(("number", "types"), list(enumerate(ROWS)), ids=str)
 def test_negated_and_started_anew(compile_ptx, number, types) -> None:
     if types[2] == "s32":
@@ -152,6 +154,7 @@ def test_negated_and_started_anew(compile_ptx, number, types) -> None:
     check(compile_ptx, types, source=source, negate=negate, scale_d=0)
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("majors", MAJORS[1:], ids="-".join)
 @pytest.mark.parametrize(
     "types", [("f16", "f16", "f32"), ("f16", "f16", "f16"), ("bf16", "bf16", "f32")], ids="_".join

@@ -66,6 +66,7 @@ def carried_on(text, passes):
 LONG = ("attention on sm_80", "gemm of two teams")
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     "name",
     [pytest.param(each, marks=pytest.mark.long if each in LONG else ()) for each in KERNELS],

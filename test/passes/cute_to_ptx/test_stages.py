@@ -42,6 +42,7 @@ def ptx():
     return without_comments(cute_opt(GEMM, "-p", "cute-to-ptx{arch=sm_80}", "-t", "ptx"))
 
 
+@pytest.mark.some(9)
 @pytest.mark.parametrize("stop", range(1, len(PASSES) + 1))
 @pytest.mark.parametrize("form", [(), ("--mlir-print-op-generic",), ("--mlir-print-debuginfo",)])
 def test_a_compilation_can_stop_and_go_on_from_text(ptx, stop, form):

@@ -255,6 +255,7 @@ def test_sums_of_16_bits_are_left_alone():
     np.testing.assert_array_equal(out, TILES.sum((0, 2)))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_attention_keeps_parts_of_its_denominators(arch):
     spec = cute.TensorSpec((None, 4, None, 64), "f16")
@@ -267,6 +268,7 @@ def test_attention_keeps_parts_of_its_denominators(arch):
     assert indent(parts) > indent(whole), "one is in the loop, the other one behind it"
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("dtype", "sides"), [("bf16", 4), ("f16", 5)])
 def test_it_keeps_them_where_branches_add_to_them(dtype, sides):
     """Each side of what is tried, and of what is not, adds to parts."""

@@ -19,6 +19,7 @@ def scaled_heads(X, S, Y, *, heads, tile=(16, 64)):
         cute.copy((x * s).to(Y.dtype), cute.local_tile(Y, tile, (head, i, 0)))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("heads", "ahead"), [(4, 5), (64, 18)])
 def test_as_many_as_keep_memory_busy(heads, ahead):
     """Of 256 threads each has two registers of a head: 32 of them beside the first two loads, which

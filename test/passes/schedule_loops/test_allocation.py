@@ -73,6 +73,7 @@ CALLS = {
 }
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("call", CALLS)
 def test_operands_and_copies_give_the_same_registers(call, arch, monkeypatch):

@@ -41,6 +41,7 @@ def order(kernel):
     return re.findall(r"wgmma_wait \{pending = \d|cute\.gemm|math\.exp2|scf\.for", text)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("trips", [0, 1, 2, 5])
 def test_three_multiplies(arch, trips):
@@ -55,6 +56,7 @@ def test_three_multiplies(arch, trips):
     assert np.abs(o - expected).max() <= 2e-3 * max(1, np.abs(expected).max())
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("trips", [0, 1, 2, 5])
 def test_a_decay_behind_the_last_multiply(arch, trips):

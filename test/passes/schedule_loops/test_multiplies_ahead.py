@@ -55,6 +55,7 @@ def trip(kernel):
     return words[words.index("scf.for") + 1 :]
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("schedule", [None, "stages = 3"])
 @pytest.mark.parametrize("trips", [0, 1, 2, 5])
 def test_trips_around_the_stages(trips, schedule):

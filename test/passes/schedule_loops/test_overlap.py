@@ -78,12 +78,14 @@ def give_the_same_bits(heads, rows, keys, tile, *overlaps):
     np.testing.assert_array_equal(*found)
 
 
+@pytest.mark.some(3)
 @pytest.mark.usefixtures("looks_first")
 @pytest.mark.parametrize("keys", [0, 7, 64, 65, 129, 300])
 def test_bits_are_those_of_the_program_order(keys):
     give_the_same_bits(1, 64, keys, "(64,64)", "yes", "no")
 
 
+@pytest.mark.some(2)
 @pytest.mark.usefixtures("looks_first")
 @pytest.mark.parametrize("keys", [0, 130, 300])
 def test_warpgroups_that_take_turns_give_the_same_bits(keys):
@@ -120,6 +122,7 @@ def test_a_loop_is_skewed_whatever_its_branches_ask_for():
     assert found[found.index("truncf") + 1 :][: len(trip)] == trip
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("least", [-1, 0, 1])
 @pytest.mark.parametrize("keys", [0, 64, 128, 300])
 def test_a_branch_inside_of_another_may_ask_for_the_first_trip(keys, least):
@@ -155,6 +158,7 @@ def test_a_kernel_with_one_multiply_is_left_alone():
     assert "stage = 1" in compiled().stages["cute-schedule-loops"]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("d", "overlap", "least"),
     [

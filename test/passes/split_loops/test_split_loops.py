@@ -63,7 +63,7 @@ def loops(kernel):
     return kernel.stages["cute-split-loops"].count("cute.gemm")
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_every_trip_takes_its_branch(name):
     condition, parts = CONDITIONS[name]
@@ -155,6 +155,7 @@ def parts_of_attention(**masks):
     return ["cute.coord 1" in part for part in parts[1:]]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("masks", "expected"),
     [

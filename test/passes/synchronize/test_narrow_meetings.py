@@ -88,6 +88,7 @@ def loops(x, y, *, width=NARROW):
     store(y, kept)
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("width", [NARROW, WIDE])
 @pytest.mark.parametrize("program", [changes_registers, asks_all, stores, adds_up, loops])
 def test_warps_decide_for_rows_of_their_own_in_registers(program, width):
@@ -97,6 +98,7 @@ def test_warps_decide_for_rows_of_their_own_in_registers(program, width):
     assert warps == (1 if is_alone else None)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("masks", [{}, {"causal": True}])
 @pytest.mark.parametrize("schedule", ["overlap = yes", "overlap = turns"])
 def test_attention_scales_where_rows_of_a_warp_grew(schedule, masks):
@@ -105,6 +107,7 @@ def test_attention_scales_where_rows_of_a_warp_grew(schedule, masks):
     assert "vote.sync.any" in ptx
 
 
+@pytest.mark.some(2)
 @pytest.mark.usefixtures("looks_first")
 @pytest.mark.parametrize(
     ("rows", "schedule", "masks"),

@@ -34,6 +34,7 @@ def stage(kernel):
     return [line.split() for line in kernel.stages["cute-synchronize"].splitlines()]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("stages", [1, 2, 3])
 def test_loads_are_fenced_from_the_next_copy(stages):
     schedule = f"roles = specialized, stages = {stages}, warps = (4,1)"

@@ -175,6 +175,7 @@ def test_persistent_ctas_take_every_tile_once(order, shape):
     assert (taken == 1).all()
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("order", ["snake", "hilbert"])
 def test_clusters_are_walked_as_blocks(order):
     rng = np.random.default_rng(0)

@@ -31,6 +31,7 @@ def attention(trips, unroll, missing=0, maxima="guessed", dtype: Any = np.float1
     return np.asarray(cute.attention(*(x.astype(dtype) for x in (q, k, v)), **options))
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("trips", range(1, 8))
 @pytest.mark.parametrize("missing", [0, 5])
 def test_any_number_of_blocks(trips, missing):
@@ -39,7 +40,7 @@ def test_any_number_of_blocks(trips, missing):
     assert one.tobytes() == two.tobytes()
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("maxima", ["guessed", "lazy", "exact"])
 @pytest.mark.parametrize("masks", [{"causal": True}, {"window": (70, 9)}])
 def test_masks(maxima, masks):
@@ -50,6 +51,7 @@ def test_masks(maxima, masks):
             assert one.tobytes() == two.tobytes()
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("trips", range(6))
 def test_three_multiplies(trips):
     rng = np.random.default_rng(trips)
@@ -70,6 +72,7 @@ def compiled(schedule="unroll = 2", heads=64, **options):
     return cute.compile(cute.attention, *specs, arch="sm_90a", schedule=schedule, **options)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("tile", ["", f", {SMALL}"])
 @pytest.mark.parametrize("masks", [{}, {"causal": True}])
 def test_trips_that_mask_stay(masks, tile):
@@ -93,6 +96,7 @@ def test_a_remark_where_no_trip_ends_with_a_copy():
     assert len(told) == 1
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("heads", "maxima"), [(64, "guessed"), (128, "guessed"), (64, "lazy")])
 def test_the_assembler_leaves_no_copies(heads, maxima, tmp_path):
     disassembler = ptxas.find("sm_90a").with_name("nvdisasm")

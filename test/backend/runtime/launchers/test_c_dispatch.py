@@ -125,6 +125,7 @@ int main(int count, char **words) {
 """
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_the_first_variant_that_fits_is_launched(
     folder: Path, tmp_path: Path, compiler: str

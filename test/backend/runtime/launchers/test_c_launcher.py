@@ -319,6 +319,7 @@ def compiled(case: str) -> tuple[Any, dict[str, Any]]:
     return kernel, json.loads(json.dumps(description))
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("case", CASES)
 def test_drawn_problems_are_launched_as_python_does(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
