@@ -36,6 +36,9 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.attention_backward import attention_backward as attention_backward
     from cutedialect.frontend.autotune import autotune as autotune
     from cutedialect.frontend.autotuned import autotuned as autotuned
+    from cutedialect.frontend.conv2d import conv2d as conv2d
+    from cutedialect.frontend.conv2d import conv2d_dgrad as conv2d_dgrad
+    from cutedialect.frontend.conv2d import conv2d_wgrad as conv2d_wgrad
     from cutedialect.frontend.dtypes import DType as DType
     from cutedialect.frontend.dtypes import bf16 as bf16
     from cutedialect.frontend.dtypes import e2m1 as e2m1
@@ -278,6 +281,9 @@ __all__ = [
     "compile",
     "composition",
     "concatenate",
+    "conv2d",
+    "conv2d_dgrad",
+    "conv2d_wgrad",
     "coord",
     "copy",
     "copysign",
@@ -471,6 +477,7 @@ _PUBLIC = {
         "where",
         "zeros",
     ),
+    "cutedialect.frontend.conv2d": ("conv2d", "conv2d_dgrad", "conv2d_wgrad"),
     "cutedialect.frontend.gemm": ("gemm",),
     "cutedialect.frontend.group": ("Group",),
     "cutedialect.frontend.grouped_gemm": ("grouped_gemm",),

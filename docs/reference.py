@@ -29,6 +29,7 @@ SECTIONS = {
         "frontend.grouped_gemm",
         "frontend.quantize",
         "frontend.routed_gemm",
+        "frontend.conv2d",
         "frontend.attention",
         "frontend.attention_backward",
     ),

@@ -10,6 +10,9 @@ from typing import Any
 
 from .attention import door as attention
 from .attention_backward import door as attention_backward
+from .conv2d import dgrad_door as conv2d_dgrad
+from .conv2d import door as conv2d
+from .conv2d import wgrad_door as conv2d_wgrad
 from .declarations import CALLS
 from .doors import Door
 from .gemm import door as gemm
@@ -34,5 +37,15 @@ def plain_doors(calls: Iterable[Call]) -> dict[str, Door[Any, Any]]:
 
 DOORS: dict[str, Door[Any, Any]] = {
     each.call.name: each
-    for each in (gemm, grouped_gemm, routed_gemm, attention, attention_backward, quantize)
+    for each in (
+        gemm,
+        grouped_gemm,
+        routed_gemm,
+        attention,
+        attention_backward,
+        quantize,
+        conv2d,
+        conv2d_dgrad,
+        conv2d_wgrad,
+    )
 } | plain_doors(CALLS)

@@ -7,7 +7,13 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from . import attention_operands, gemm_operands, quantize_operands, routed_operands
+from . import (
+    attention_operands,
+    conv2d_operands,
+    gemm_operands,
+    quantize_operands,
+    routed_operands,
+)
 from . import signature as kinds
 from .dtypes import f32
 from .signature import BATCH, REQUIRED, Call, Output, Parameter, Part
@@ -481,4 +487,123 @@ ROUTED_GEMM = Call(
     libraries=("torch",),
 )
 
-CALLS = (GEMM, GROUPED_GEMM, ROUTED_GEMM, ATTENTION, ATTENTION_BACKWARD, QUANTIZE)
+_STEPS = (
+    Parameter("stride", kinds.PAIR, 1, "pixels between places of the filter",
+              key="tuple(stride) if isinstance(stride, list) else stride"),
+    Parameter("padding", kinds.PAIR, 0, "zeros around the image, at each side",
+              key="tuple(padding) if isinstance(padding, list) else padding"),
+    Parameter("dilation", kinds.PAIR, 1, "pixels between taps",
+              key="tuple(dilation) if isinstance(dilation, list) else dilation"),
+)  # fmt: skip
+_IMAGE, _FILTER = "4 dimensions (images, height, width, channels)", "4 dimensions (F, R, S, C)"
+_OF_ARRAYS = tuple(replace(each, inside=None) for each in _LAUNCH)
+_TYPE_OF_RESULT = Parameter("out_dtype", kinds.DTYPE, None, _OUT_DTYPE)
+
+
+def _image(name: str, modes: str, said: str) -> Parameter:
+    return Parameter(name, kinds.TENSOR, REQUIRED, said, modes=modes, rank=_IMAGE,
+                     dtypes=conv2d_operands.ELEMENTS)  # fmt: skip
+
+
+def _size(said: str) -> Parameter:
+    return Parameter("size", kinds.SIZE, REQUIRED, said,
+                     key="tuple(size) if isinstance(size, list) else size")  # fmt: skip
+
+
+CONV2D = Call(
+    "conv2d",
+    """activation(x * w + bias): the cross-correlation of images x (N, H, W, C) and filters w (F, R,
+    S, C), or a filter for each channel w (C, R, S, 1).
+
+    The result is (N, P, Q, F), P = (H + 2 padding - dilation (R - 1) - 1) // stride + 1 and Q
+    alike; `stride`, `padding` and `dilation` are a number, or two for height and width. Its pixel
+    (p, q) is the sum over taps (r, s) and channels of w times pixel (p stride + r dilation -
+    padding, q stride + s dilation - padding) of x, which is 0 outside of the image. Arrays are
+    contiguous: of a torch tensor in channels_last take x.permute(0, 2, 3, 1). Elements are f16,
+    bf16, or f32 (as tf32), sums are of f32; f32 filters for each channel are multiplied as they
+    are. Default `out_dtype` is x's type. An empty result launches nothing. Wrong arguments raise
+    TypeError or ValueError naming the argument, and nothing is written. Returns `out`, or a new
+    array where `x` lives.
+    """,
+    (
+        _image("x", "N H W C", "images (N, H, W, C)"),
+        Parameter("w", kinds.TENSOR, REQUIRED, "filters (F, R, S, C), or (C, R, S, 1)",
+                  modes="F R S D", rank=_FILTER),
+        Parameter("bias", kinds.OPTIONAL, None, "what is added to each pixel (F,)", modes="F",
+                  rank="1 dimension"),
+        *_STEPS,
+        Parameter("activation", kinds.ACTIVATION, None,
+                  "what the result goes through, a name or a function of the tile",
+                  key="exact(activation) if callable(activation) else activation"),
+        Parameter("out", kinds.OUTPUT, None, _OUT, modes="N P Q F"),
+        _TYPE_OF_RESULT,
+        *_OF_ARRAYS,
+    ),
+    outputs=(Output("out", "N P Q F"),),
+    sizes=conv2d_operands.forward_sizes,
+    rules=conv2d_operands.RULES,
+    fits=conv2d_operands.FITS,
+    libraries=("torch",),
+)  # fmt: skip
+CONV2D_DGRAD = Call(
+    "conv2d_dgrad",
+    """The gradient of x of `conv2d`: from slopes dy (N, P, Q, F) along the result and filters w (F,
+    R, S, C) that of images (N, H, W, C) of a `size` (H, W).
+
+    `stride`, `padding` and `dilation` are those of the convolution, and types and arrays as there.
+    Wrong arguments raise TypeError or ValueError naming the argument, and nothing is written.
+    Returns `out`, or a new array of `out_dtype` where `dy` lives.
+    """,
+    (
+        _image("dy", "N P Q F", "slopes of a loss along the result (N, P, Q, F)"),
+        Parameter("w", kinds.TENSOR, REQUIRED, "filters (F, R, S, C)", modes="F R S C",
+                  rank=_FILTER),
+        _size("the height and width of x"),
+        *_STEPS,
+        Parameter("out", kinds.OUTPUT, None, _OUT, modes="N H W C"),
+        _TYPE_OF_RESULT,
+        *_OF_ARRAYS,
+    ),
+    outputs=(Output("out", "N H W C"),),
+    sizes=conv2d_operands.sizes_of_image,
+    rules=conv2d_operands.DGRAD_RULES,
+    fits=conv2d_operands.FITS,
+    libraries=("torch",),
+)  # fmt: skip
+CONV2D_WGRAD = Call(
+    "conv2d_wgrad",
+    """The gradient of w of `conv2d`: from images x (N, H, W, C) and slopes dy (N, P, Q, F) along
+    the result that of filters (F, R, S, C) with `size` (R, S) taps.
+
+    `stride`, `padding` and `dilation` are those of the convolution, and types and arrays as there.
+    Pixels are added up in one order: equal calls give equal bits. Wrong arguments raise TypeError
+    or ValueError naming the argument, and nothing is written. Returns `out`, or a new array of
+    `out_dtype` where `x` lives.
+    """,
+    (
+        _image("x", "N H W C", "images (N, H, W, C)"),
+        _image("dy", "N P Q F", "slopes of a loss along the result (N, P, Q, F)"),
+        _size("how many taps w has, (R, S)"),
+        *_STEPS,
+        Parameter("out", kinds.OUTPUT, None, _OUT, modes="F R S C"),
+        _TYPE_OF_RESULT,
+        *_OF_ARRAYS,
+    ),
+    outputs=(Output("out", "F R S C"),),
+    sizes=conv2d_operands.sizes_of_filter,
+    rules=conv2d_operands.WGRAD_RULES,
+    fits=conv2d_operands.FITS,
+    libraries=("torch",),
+)
+
+CALLS = (
+    GEMM,
+    GROUPED_GEMM,
+    ROUTED_GEMM,
+    ATTENTION,
+    ATTENTION_BACKWARD,
+    QUANTIZE,
+    CONV2D,
+    CONV2D_DGRAD,
+    CONV2D_WGRAD,
+)

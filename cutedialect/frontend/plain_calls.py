@@ -67,12 +67,22 @@ class PlainCall(Checked):
         """Compile-time parameters of the program."""
         return {}
 
+    def scheduled(self, schedule: Schedule | None, arch: str) -> Schedule | None:
+        """The schedule, where one is given or chosen."""
+        del arch
+        return schedule
+
+    def ready(self) -> PlainReady:
+        """What runs the call, without a kernel."""
+        names = arrays_of(self.call)
+        return self.ready_type(None, self.out_shape, self.out_dtype, names=names)
+
     def prepare(self) -> PlainReady:
         """Compile (or find) the kernel; an empty output has none."""
         given, names = self.given, arrays_of(self.call)
         target = given.arch or default_arch(given.backend)
         check_arch(target)
-        ready = self.ready_type(None, self.out_shape, self.out_dtype, names=names)
+        ready = self.ready()
         if 0 in self.out_shape:
             return ready
         operands = [getattr(self, name) for name in names]
@@ -82,7 +92,7 @@ class PlainCall(Checked):
         numbers = [
             as_number(each.name, getattr(given, each.name)) for each in numbers_of(self.call)
         ]
-        schedule = as_schedule(given.schedule)
+        schedule = self.scheduled(as_schedule(given.schedule), target)
         options = {"arch": target, "schedule": schedule, "backend": given.backend}
         options |= self.constants(target, schedule)
         args = ready.arguments(arrays, tuple(numbers))

@@ -49,6 +49,8 @@ SOME_TENSORS_WRITTEN = Kind("Sequence[{tensor}] | None", is_array=True, is_writt
 NUMBER = Kind("float", ("float {0}={1}",))
 SOME_NUMBER = Kind("float | None", ("float? {0}=None",))
 COUNT = Kind("int | None", ("int? {0}=None",))
+PAIR = Kind("int | tuple[int, int]", ("int[2] {0}={1}",))
+SIZE = Kind("int | tuple[int, int]", ("int[2] {0}",))
 FLAG = Kind("bool", ("bool {0}={1}",))
 WINDOW = Kind("tuple[int, int] | None", ("int[]? {0}=None",))
 DTYPE = Kind("object", ("ScalarType? {0}=None",))

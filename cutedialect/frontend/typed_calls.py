@@ -110,3 +110,28 @@ def quantize(
     swizzled: bool = False, out: Any = None, scales: Any = None, arch: Arch | None = None,
     schedule: Schedule | str | None = None, backend: Backend = "auto", stream: Any = None,
 ) -> tuple[Any, Any]: ...
+
+
+def conv2d(
+    x: Any, w: Any, *, bias: Any = None, stride: int | tuple[int, int] = 1,
+    padding: int | tuple[int, int] = 0, dilation: int | tuple[int, int] = 1,
+    activation: Activation | Callable[..., Any] | None = None, out: Any = None,
+    out_dtype: object = None, arch: Arch | None = None, schedule: Schedule | str | None = None,
+    backend: Backend = "auto", stream: Any = None,
+) -> Any: ...
+
+
+def conv2d_dgrad(
+    dy: Any, w: Any, size: int | tuple[int, int], *, stride: int | tuple[int, int] = 1,
+    padding: int | tuple[int, int] = 0, dilation: int | tuple[int, int] = 1, out: Any = None,
+    out_dtype: object = None, arch: Arch | None = None, schedule: Schedule | str | None = None,
+    backend: Backend = "auto", stream: Any = None,
+) -> Any: ...
+
+
+def conv2d_wgrad(
+    x: Any, dy: Any, size: int | tuple[int, int], *, stride: int | tuple[int, int] = 1,
+    padding: int | tuple[int, int] = 0, dilation: int | tuple[int, int] = 1, out: Any = None,
+    out_dtype: object = None, arch: Arch | None = None, schedule: Schedule | str | None = None,
+    backend: Backend = "auto", stream: Any = None,
+) -> Any: ...

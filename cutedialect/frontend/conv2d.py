@@ -1,0 +1,239 @@
+"""`cute.conv2d`: convolutions of images (N, H, W, C), and their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from cutedialect.atoms import usual_device
+from cutedialect.schedule import Schedule
+
+from .captured import exact
+from .conv2d_operands import is_depthwise
+from .declarations import CONV2D, CONV2D_DGRAD, CONV2D_WGRAD
+from .doors import Door
+from .dtypes import f32, i32
+from .gemm_operands import check_types, has_tcgen05, has_wgmma, viewable
+from .kernel import TensorSpec
+from .plain_calls import PlainCall, PlainReady, arrays_of
+from .signature import Call
+
+# Tiles (rows, columns), the largest first: the first that gives enough of them is taken.
+_TILES = ((128, 256), (128, 128), (128, 64), (64, 64))
+# Bytes of a tile's depth, and of that where all warps do the same.
+_DEPTH_BYTES, _SHORT_BYTES = 128, 64
+# Trips of the depth that each part of it has at least, and parts at most.
+_LEAST_TRIPS, _MOST_PARTS = 16, 16
+
+
+@dataclass
+class ReadyConv(PlainReady):
+    """Such a call after its checks: `images` are the arrays that are images, `filters` those that
+    are filters by taps, and `extents` the heights and widths that the kernel takes.
+    """
+
+    images: tuple[str, ...] = ()
+    filters: tuple[str, ...] = ()
+    extents: tuple[int | None, ...] = ()
+    takes_bias: bool = False
+    is_depthwise: bool = False
+
+    def arguments(self, arrays: Sequence[Any], numbers: tuple[float, ...] = ()) -> list[Any]:
+        found: list[Any] = []
+        for name, value in zip(self.names, arrays, strict=True):
+            if name in self.images:
+                found.append(_flat(value, 3))
+            elif name in self.filters:
+                found.append(_by_taps(value, self.is_depthwise))
+            else:
+                found.append(value)
+        if self.takes_bias and "bias" not in self.names:
+            found.insert(2, None)
+        return [*found, *(i32.numpy.type(each or 0) for each in self.extents)]
+
+
+def _flat(value: Any, count: int) -> Any:
+    """An array with its first modes as one."""
+    if isinstance(value, TensorSpec):
+        first = value.shape[:count]
+        rows = None if None in first else prod(first)  # pyright: ignore[reportArgumentType]
+        return TensorSpec((rows, *value.shape[count:]), value.dtype, None, value.align)
+    value = viewable(value)
+    rows: int = prod(value.shape[:count])
+    return value.reshape((rows, *value.shape[count:]))
+
+
+def _by_taps(value: Any, is_depthwise: bool) -> Any:
+    """A filter (F, R, S, C) as (R S, F, C), or one for each channel (C, R, S, 1) as (R S, C)."""
+    f, r, s, depth = value.shape
+    last = () if is_depthwise else (depth,)
+    if isinstance(value, TensorSpec):
+        strides = (1, r * s) if is_depthwise else (depth, depth and r * s * depth, 1)
+        return TensorSpec((r * s, f, *last), value.dtype, strides, value.align)
+    return viewable(value).reshape((f, r * s, *last)).swapaxes(0, 1)
+
+
+class ConvCall(PlainCall):
+    """The checked arguments of a call."""
+
+    ready_type: ClassVar[type[PlainReady]] = ReadyConv
+    # Of the program's pixels, and of the image in which taps find others: the modes of the height.
+    modes: ClassVar[tuple[str, str]] = ("PQ", "HW")
+    images: ClassVar[tuple[str, ...]] = ("x", "out")
+    filters: ClassVar[tuple[str, ...]] = ("w",)
+    pairs: dict[str, tuple[int, int]]
+
+    def ready(self) -> ReadyConv:
+        extents = tuple(self.extents[mode] for modes in self.modes for mode in modes)
+        return ReadyConv(
+            None, self.out_shape, self.out_dtype, names=arrays_of(self.call), images=self.images,
+            filters=self.filters, extents=extents, takes_bias=type(self) is not FilterGradients,
+            is_depthwise=type(self) is Convolution and is_depthwise(self),
+        )  # fmt: skip
+
+    def taps(self) -> Any:
+        """Which pixels taps find."""
+        from .library.conv2d import Taps
+
+        stride, padding, spread = (self.pairs[name] for name in ("stride", "padding", "dilation"))
+        counts = self.extents["R"], self.extents["S"]
+        return Taps(counts, stride, spread, (-padding[0], -padding[1]))  # pyright: ignore
+
+    def products(self) -> tuple[int | None, int | None, int | None]:
+        """Rows, columns and depth of the products."""
+        count, depth = self.extents["R"] or 1, self.extents["C"]
+        rows = _product(self.extents[mode] for mode in "NPQ")
+        return rows, self.extents["F"], None if depth is None else count * depth
+
+    def operands(self) -> tuple[Any, Any]:
+        return self.x, self.w  # pyright: ignore[reportAttributeAccessIssue]
+
+    def constants(self, arch: str, schedule: Schedule | None) -> dict[str, Any]:
+        """Compile-time parameters: the tile is the schedule's, or one that gives enough of them."""
+        check_types(*self.operands(), arch)
+        return {"taps": self.taps(), "tile": self.tile(arch, schedule)}
+
+    def tile(self, arch: str, schedule: Schedule | None) -> tuple[int, int, int]:
+        tile = None if schedule is None else schedule.tile
+        if tile is not None:
+            if len(tile) != 3:
+                raise ValueError(f"schedule: expected a tile (M, N, K), got {tile}")
+            return tile[0], tile[1], tile[2]
+        a, b = self.operands()
+        types = a.dtype, b.dtype, f32
+        by_groups = has_wgmma(*types, arch) or has_tcgen05(*types, arch)
+        depth = (_DEPTH_BYTES if by_groups else _SHORT_BYTES) * 8 // types[0].bits
+        rows, columns, _ = self.products()
+        least = 64 if not has_tcgen05(*types, arch) else 128
+        fitting = [
+            each
+            for each in _TILES
+            if (by_groups or each[1] <= 128)
+            and each[0] >= least
+            and (columns is None or each[1] < max(2 * columns, _TILES[-1][1] + 1))
+        ]
+        processors = usual_device(arch).processors
+        for bm, bn in fitting:
+            if rows is None or columns is None or -(-rows // bm) * -(-columns // bn) >= processors:
+                return bm, bn, depth
+        return (*fitting[-1], depth)
+
+
+class Convolution(ConvCall):
+    """The checked arguments of `cute.conv2d`."""
+
+    def __init__(self, given: SimpleNamespace) -> None:
+        super().__init__(CONV2D, None, given)
+        from .library.conv2d import depthwise_for, program_for
+
+        activation = given.activation
+        activation = exact(activation) if callable(activation) else activation
+        program = depthwise_for if is_depthwise(self) else program_for
+        self.program = program(activation)
+
+    def constants(self, arch: str, schedule: Schedule | None) -> dict[str, Any]:
+        return {"taps": self.taps()} if is_depthwise(self) else super().constants(arch, schedule)
+
+
+class ImageGradients(ConvCall):
+    """The checked arguments of `cute.conv2d_dgrad`."""
+
+    modes = ("HW", "PQ")
+    images = ("dy", "out")
+
+    def __init__(self, given: SimpleNamespace) -> None:
+        super().__init__(CONV2D_DGRAD, None, given)
+        from .library.conv2d import program_for
+
+        self.program = program_for(None)
+
+    def taps(self) -> Any:
+        of = super().taps()
+        starts, spreads = ((-a, -b) for a, b in (of.starts, of.spreads))
+        return replace(of, steps=(1, 1), spreads=spreads, starts=starts, divisors=of.steps)
+
+    def products(self) -> tuple[int | None, int | None, int | None]:
+        rows = _product(self.extents[mode] for mode in "NHW")
+        return rows, self.extents["C"], None
+
+    def operands(self) -> tuple[Any, Any]:
+        return self.dy, self.w  # pyright: ignore[reportAttributeAccessIssue]
+
+    def constants(self, arch: str, schedule: Schedule | None) -> dict[str, Any]:
+        return super().constants(arch, schedule) | {"by_depth": False}
+
+
+class FilterGradients(ConvCall):
+    """The checked arguments of `cute.conv2d_wgrad`."""
+
+    images = ("x", "dy")
+    filters = ("out",)
+
+    def __init__(self, given: SimpleNamespace) -> None:
+        super().__init__(CONV2D_WGRAD, None, given)
+        from .library.conv2d import filter_gradients
+
+        self.program = filter_gradients
+
+    def products(self) -> tuple[int | None, int | None, int | None]:
+        return self.extents["F"], self.extents["C"], _product(self.extents[x] for x in "NPQ")
+
+    def operands(self) -> tuple[Any, Any]:
+        return self.dy, self.x  # pyright: ignore[reportAttributeAccessIssue]
+
+    def scheduled(self, schedule: Schedule | None, arch: str) -> Schedule | None:
+        """Parts of the depth, which are added in order, where there are few tiles."""
+        rows, columns, depth = self.products()
+        if schedule is not None or rows is None or columns is None or depth is None:
+            return schedule
+        bm, bn, bk = self.tile(arch, None)
+        taps = (self.extents["R"] or 1) * (self.extents["S"] or 1)
+        tiles = -(-rows // bm) * -(-columns // bn) * taps
+        wanted = usual_device(arch).processors // max(1, tiles)
+        parts = min(wanted, depth // (bk * _LEAST_TRIPS), _MOST_PARTS)
+        return Schedule(split_k=parts) if parts > 1 else None
+
+
+def _product(extents: Any) -> int | None:
+    """The product of extents, None where one is not known."""
+    known = list(extents)
+    return None if None in known else prod(known)
+
+
+def _door(call: Call, check: Any) -> Door[Any, Any]:
+    return Door(replace(call, prepared=", ".join(arrays_of(call))), check)
+
+
+door = _door(CONV2D, Convolution)
+dgrad_door = _door(CONV2D_DGRAD, ImageGradients)
+wgrad_door = _door(CONV2D_WGRAD, FilterGradients)
+
+if TYPE_CHECKING:
+    from .typed_calls import conv2d, conv2d_dgrad, conv2d_wgrad
+else:
+    conv2d = door.function(__name__, {"exact": exact})
+    conv2d_dgrad = dgrad_door.function(__name__, {})
+    conv2d_wgrad = wgrad_door.function(__name__, {})

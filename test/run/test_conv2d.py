@@ -1,0 +1,167 @@
+"""`cute.conv2d` and its gradients beside NumPy: taps that reach past the image, strides, dilations,
+channels that fill no tile, and what is said of wrong arguments.
+"""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cutedialect as cute
+
+BF16 = ml_dtypes.bfloat16
+# (N, H, W, C), (F, R, S), stride, padding, dilation.
+PROBLEMS = {
+    "same": ((1, 9, 11, 72), (40, 3, 3), 1, 1, 1),
+    "strided": ((1, 13, 10, 24), (72, 3, 2), (2, 3), (1, 0), 1),
+    "dilated": ((1, 12, 9, 16), (8, 3, 3), 2, (2, 3), (2, 1)),
+    "one tap": ((3, 5, 7, 40), (136, 1, 1), 1, 0, 1),
+    "patches": ((2, 8, 12, 3), (24, 4, 4), 4, 0, 1),
+}
+
+
+def integers(shape, dtype=np.float16, seed=0):
+    return np.random.default_rng(seed).integers(-2, 3, shape).astype(dtype)
+
+
+def twice(value):
+    return value if isinstance(value, tuple) else (value, value)
+
+
+def parts(x, taps, steps):
+    """The places of each tap in the padded image: (tap, slices), and the padded image."""
+    (r, s), (stride, padding, dilation) = taps, (twice(each) for each in steps)
+    n, h, w, c = x.shape
+    whole = np.zeros((n, h + 2 * padding[0], w + 2 * padding[1], c))
+    whole[:, padding[0] : padding[0] + h, padding[1] : padding[1] + w] = x
+    counts = [
+        (extent - d * (t - 1) - 1) // st + 1
+        for extent, t, st, d in zip(whole.shape[1:3], (r, s), stride, dilation, strict=True)
+    ]
+    found = []
+    for tap in np.ndindex(r, s):
+        at = [
+            slice(t * d, t * d + st * (count - 1) + 1, st)
+            for t, d, st, count in zip(tap, dilation, stride, counts, strict=True)
+        ]
+        found.append((tap, (slice(None), *at)))
+    return found, whole, counts
+
+
+def convolved(x, w, *steps):
+    found, whole, counts = parts(x.astype(np.float64), w.shape[1:3], steps)
+    total = np.zeros((len(x), *counts, len(w)))
+    for (r, s), at in found:
+        total += whole[at] @ w[:, r, s].T.astype(np.float64)
+    return total
+
+
+def gradients(x, w, dy, *steps):
+    found, whole, _ = parts(x.astype(np.float64), w.shape[1:3], steps)
+    dx, dw = np.zeros(whole.shape), np.zeros(w.shape)
+    slopes = dy.astype(np.float64)
+    for (r, s), at in found:
+        dx[at] += slopes @ w[:, r, s].astype(np.float64)
+        dw[:, r, s] = np.einsum("npqf,npqc->fc", slopes, whole[at])
+    top, left = twice(steps[1])
+    return dx[:, top : top + x.shape[1], left : left + x.shape[2]], dw
+
+
+def drawn(name, dtype=np.float16):
+    shape, (f, r, s), *steps = PROBLEMS[name]
+    x, w = integers(shape, dtype), integers((f, r, s, shape[3]), dtype, 1)
+    return x, w, dict(zip(("stride", "padding", "dilation"), steps, strict=True)), steps
+
+
+CASES = [*((name, "sm_90a") for name in PROBLEMS), ("strided", "sm_80"), ("strided", "sm_100a")]
+
+
+@pytest.mark.parametrize(("name", "arch"), CASES)
+def test_results(name, arch):
+    x, w, options, steps = drawn(name)
+    bias = integers(len(w), np.float32, 2)
+    options |= {"bias": bias, "activation": "relu", "out_dtype": "f32"}
+    y = cute.conv2d(x, w, arch=arch, backend="emulator", **options)
+    np.testing.assert_array_equal(y, np.maximum(convolved(x, w, *steps) + bias, 0))
+
+
+@pytest.mark.parametrize(("name", "arch"), CASES[1:])
+def test_gradients(name, arch):
+    x, w, options, steps = drawn(name)
+    dy = integers(convolved(x, w, *steps).shape, seed=3)
+    options |= {"arch": arch, "backend": "emulator", "out_dtype": "f32"}
+    dx = cute.conv2d_dgrad(dy, w, x.shape[1:3], **options)
+    dw = cute.conv2d_wgrad(x, dy, w.shape[1:3], **options)
+    want = gradients(x, w, dy, *steps)
+    np.testing.assert_array_equal(dx, want[0])
+    np.testing.assert_array_equal(dw, want[1])
+
+
+@pytest.mark.parametrize("dtype", [BF16, np.float32])
+def test_types(dtype):
+    x, w, options, steps = drawn("same", dtype)
+    y = cute.conv2d(x, w, arch="sm_90a", backend="emulator", **options)
+    assert y.dtype == dtype
+    np.testing.assert_array_equal(y.astype(np.float64), convolved(x, w, *steps).astype(dtype))
+
+
+def test_many_pixels_are_added_in_parts():
+    x, dy = integers((2, 32, 32, 16)), integers((2, 32, 32, 16), seed=1)
+    options = {"padding": 1, "arch": "sm_90a", "backend": "emulator"}
+    got = cute.conv2d_wgrad(x, dy, 3, out_dtype="f32", **options)
+    np.testing.assert_array_equal(got, gradients(x, np.zeros((16, 3, 3, 16)), dy, 1, 1, 1)[1])
+    spec = cute.TensorSpec(x.shape, "f16")
+    assert (
+        "split_k"
+        in cute.compile(cute.conv2d_wgrad, spec, spec, 3, padding=1, arch="sm_90a").schedule
+    )
+
+
+@pytest.mark.parametrize("arch", ["sm_90a"])
+def test_a_filter_for_each_channel(arch):
+    x, w = integers((2, 9, 11, 136)), integers((136, 3, 3, 1), seed=1)
+    bias, out = integers(136, np.float16, 2), np.empty((2, 5, 6, 136), np.float32)
+    given = {"bias": bias, "stride": 2, "padding": 1, "out": out}
+    assert cute.conv2d(x, w, arch=arch, backend="emulator", **given) is out
+    found, whole, counts = parts(x, (3, 3), (2, 1, 1))
+    want = np.zeros((2, *counts, 136)) + bias
+    for (r, s), at in found:
+        want += whole[at] * w[:, r, s, 0]
+    np.testing.assert_array_equal(out, want)
+
+
+def test_rows_come_ahead_where_warpgroups_multiply():
+    images, filters = (cute.TensorSpec(s, "bf16") for s in ((32, 56, 56, 256), (256, 3, 3, 256)))
+    kernel = cute.compile(cute.conv2d, images, filters, padding=1, arch="sm_90a")
+    assert "roles = specialized" in kernel.schedule
+    assert "cp.async.cg.shared.global" in kernel.ptx
+    assert "wgmma" in kernel.ptx
+
+
+X, W = integers((1, 6, 7, 8)), integers((16, 3, 3, 8))
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    [
+        ({"x": X[0]}, ValueError, r"x: expected 4 dimensions .*, got shape \(6, 7, 8\)"),
+        ({"x": X.astype(np.int8)}, TypeError, "x: expected f16, bf16 or f32, got i8"),
+        ({"w": W.astype(BF16)}, TypeError, "w: expected f16 as in x, got bf16"),
+        ({"w": W[..., :4]}, ValueError, r"w: expected \(F, R, S, 8\), or \(8, R, S, 1\) .*group"),
+        ({"x": X.transpose(0, 2, 1, 3)}, ValueError, "x: expected a contiguous array .*permute"),
+        ({"stride": 0}, ValueError, "stride: expected a number from 1 on, or two .*, got 0"),
+        ({"padding": (1, 2, 3)}, ValueError, "padding: expected a number from 0 on, or two"),
+        ({"dilation": 9}, ValueError, r"w: expected a filter that fits in \(6, 7\) pixels"),
+        ({"bias": W[:4, 0, 0, 0]}, ValueError, "bias: expected 16 channels as in w, got 4"),
+        ({"activation": "tanhh"}, ValueError, "activation: expected 'relu'"),
+        ({"out": X}, ValueError, r"out: expected shape \(1, 4, 5, 16\), got \(1, 6, 7, 8\)"),
+    ],
+)
+def test_wrong_arguments(changed, error, message):
+    with pytest.raises(error, match=f"^{message}"):
+        cute.conv2d(**({"x": X, "w": W, "backend": "emulator"} | changed))
+
+
+def test_slopes_of_another_size():
+    with pytest.raises(ValueError, match=r"^dy: expected \(4, 5\) pixels, as .* got \(6, 7\)"):
+        cute.conv2d_wgrad(X, X, 3, backend="emulator")
+    assert cute.conv2d(X[:0], W, backend="emulator").shape == (0, 4, 5, 16)
