@@ -58,12 +58,10 @@ class ReadyConv(PlainReady):
 def _flat(value: Any, count: int) -> Any:
     """An array with its first modes as one."""
     if isinstance(value, TensorSpec):
-        first = value.shape[:count]
-        rows = None if None in first else prod(first)  # pyright: ignore[reportArgumentType]
+        rows = _product(value.shape[:count])
         return TensorSpec((rows, *value.shape[count:]), value.dtype, None, value.align)
     value = viewable(value)
-    rows: int = prod(value.shape[:count])
-    return value.reshape((rows, *value.shape[count:]))
+    return value.reshape((prod(value.shape[:count]), *value.shape[count:]))
 
 
 def _by_taps(value: Any, is_depthwise: bool) -> Any:
