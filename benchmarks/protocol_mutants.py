@@ -57,13 +57,16 @@ _REMOVED: tuple[type[Operation], ...] = (
     cute.BarrierOp,
     pipeline.ProducerAcquireOp,
     pipeline.ExpectOp,
+    pipeline.ExchangeDrainOp,
+    pipeline.ExchangeExpectOp,
+    pipeline.ExchangeTellOp,
+    pipeline.ExchangeWaitOp,
     pipeline.ProducerCommitOp,
     pipeline.ConsumerWaitOp,
     pipeline.ConsumerReleaseOp,
     pipeline.ForwardOp,
     pipeline.DrainOp,
     pipeline.StartOp,
-    pipeline.ExchangeDrainOp,
     pipeline.AdvanceOp,
     pipeline.TurnWaitOp,
     pipeline.TurnPassOp,
@@ -111,6 +114,8 @@ def edits_of(module: ModuleOp) -> Iterator[Edit]:
             yield Edit(number, "release without a commit", _no_commit)
         if isinstance(op, cute.StageOp) and not isinstance(op.index.owner, ConstantOp):
             yield Edit(number, "always the first stage", _first_stage)
+        if isinstance(op, pipeline.ExchangeExpectOp):
+            yield Edit(number, "bytes more", lambda op: _count(op, "bytes", _MORE_BYTES))
         if isinstance(op, pipeline.CreateOp):
             if op.bytes is not None:
                 yield Edit(number, "bytes more", lambda op: _count(op, "bytes", _MORE_BYTES))
@@ -140,7 +145,10 @@ def _is_at_work(op: Operation) -> bool:
         | cute_nvgpu.WgmmaCommitOp
         | cute_nvgpu.TmaStoreCommitOp
         | cute_nvgpu.CpAsyncCommitOp
-        | pipeline.AdvanceOp,
+        | pipeline.AdvanceOp
+        | pipeline.ScratchStoreOp
+        | pipeline.ScratchLoadOp
+        | pipeline.ExchangeLoadOp,
     )
 
 

@@ -41,7 +41,18 @@ from .starts import (
     StartOp,
     StartWaitOp,
 )
-from .steps import STEPS, ScratchLoadOp, ScratchStoreOp, StepsOp
+from .steps import (
+    ACCESSES,
+    STEPS,
+    ExchangeExpectOp,
+    ExchangeLoadOp,
+    ExchangeSendOp,
+    ExchangeTellOp,
+    ExchangeWaitOp,
+    ScratchLoadOp,
+    ScratchStoreOp,
+    StepsOp,
+)
 from .turns import InstanceOp, TurnPassOp, TurnWaitOp
 
 Pipeline = Dialect(
@@ -69,6 +80,11 @@ Pipeline = Dialect(
             StepsOp,
             ScratchStoreOp,
             ScratchLoadOp,
+            ExchangeExpectOp,
+            ExchangeSendOp,
+            ExchangeWaitOp,
+            ExchangeLoadOp,
+            ExchangeTellOp,
             RoleOp,
             InstanceOp,
             TurnWaitOp,
@@ -83,6 +99,7 @@ Pipeline = Dialect(
 )
 
 __all__ = [
+    "ACCESSES",
     "RESPONSE_WORDS",
     "STEPS",
     "AdvanceOp",
@@ -94,8 +111,13 @@ __all__ = [
     "CreateOp",
     "DrainOp",
     "ExchangeDrainOp",
+    "ExchangeExpectOp",
+    "ExchangeLoadOp",
     "ExchangeOp",
+    "ExchangeSendOp",
+    "ExchangeTellOp",
     "ExchangeType",
+    "ExchangeWaitOp",
     "ExpectOp",
     "ForwardOp",
     "IndexOp",

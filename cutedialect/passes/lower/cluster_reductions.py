@@ -44,10 +44,11 @@ _SLOT = _VECTOR * _WORD
 _AT_ONCE = 32
 
 
-@dataclass(frozen=True)
+@dataclass
 class Exchange:
     """The offsets of an exchange's barriers and of its room, the CTAs that arrive at the second
-    barrier, and the register with the parity of their phase, which one without readers lacks.
+    barrier, and the register with the parity of their phase, which one without readers lacks; and
+    that parity as this round has read it.
     """
 
     full: int
@@ -55,6 +56,7 @@ class Exchange:
     room: int
     readers: int
     phase: SSAValue | None
+    now: SSAValue | None = None
 
     @property
     def barriers(self) -> tuple[tuple[int, int], ...]:
@@ -63,12 +65,16 @@ class Exchange:
         return (full, (self.empty, self.readers)) if self.readers else (full,)
 
     def number(self, builder: ScalarBuilder) -> SSAValue:
-        """The parity of the phase that this exchange waits for next."""
-        return builder.value(0, "b32") if self.phase is None else builder.get(self.phase, 0)
+        """The parity of the phase that this exchange waits for in this round."""
+        if self.now is None:
+            self.now = builder.value(0, "b32") if self.phase is None else builder.get(self.phase, 0)
+        return self.now
 
-    def move_on(self, builder: ScalarBuilder, number: SSAValue) -> None:
+    def move_on(self, builder: ScalarBuilder) -> None:
+        """To the next round."""
         assert self.phase is not None
-        builder.set(self.phase, 0, builder.pure("xor.b32", number, 1))
+        builder.set(self.phase, 0, builder.pure("xor.b32", self.number(builder), 1))
+        self.now = None
 
 
 def _exchange(self: KernelLowering, op: pipeline.ExchangeOp) -> None:
@@ -86,8 +92,38 @@ def _exchange(self: KernelLowering, op: pipeline.ExchangeOp) -> None:
 
 
 def _drain(self: KernelLowering, op: pipeline.ExchangeDrainOp) -> None:
-    """The others have read what was sent, and arrive here no more."""
-    _wait_until_read(self, self.exchanges[op.exchange])
+    """All have read what was sent the last time, if anything was."""
+    builder, made = self.builder, self.exchanges[op.exchange]
+    assert made.phase is not None
+    before = builder.value(builder.pure("xor.b32", builder.get(made.phase, 0), 1), "b32")
+    builder.emit(ptx.MbarrierWaitOp(builder.smem_base(), before, made.empty))
+
+
+def _expect(self: KernelLowering, op: pipeline.ExchangeExpectOp) -> None:
+    size, full = op.bytes.value.data, self.exchanges[op.exchange].full
+    expect = ptx.MbarrierExpectTxOp(self.builder.smem_base(), size, full)
+    self.context.by_one_thread(lambda: self.builder.emit(expect))
+
+
+def _wait(self: KernelLowering, op: pipeline.ExchangeWaitOp) -> None:
+    builder, made = self.builder, self.exchanges[op.exchange]
+    barrier = made.full if op.side.data == "full" else made.empty
+    builder.emit(ptx.MbarrierWaitOp(builder.smem_base(), made.number(builder), barrier))
+
+
+def _tell(self: KernelLowering, op: pipeline.ExchangeTellOp) -> None:
+    """A thread for each of the CTAs tells it."""
+    builder, made = self.builder, self.exchanges[op.exchange]
+    first, count = op.first.value.data, op.count.value.data
+
+    def arrive() -> None:
+        # Threads beyond the others tell nobody, but have an address.
+        other = builder.add(builder.thread_index(), first)
+        other = builder.pure("min.s32", other, first + count - 1)
+        there = builder.mapped(builder.smem_base(), other)
+        builder.emit(ptx.MbarrierArriveOp(there, made.empty, cluster=True))
+
+    self.context.when(builder.pure("setp.lt.u32", builder.thread_index(), count), arrive)
 
 
 def _exchange_of(
@@ -97,19 +133,6 @@ def _exchange_of(
     if made is None:
         raise ValueError("expected the exchange by which CTAs do it (cute-expand-roles), got none")
     return made
-
-
-def _wait_until_read(self: KernelLowering, made: Exchange) -> None:
-    """All have read what was sent the last time, if anything was."""
-    builder = self.builder
-    assert made.phase is not None
-    before = builder.value(builder.pure("xor.b32", builder.get(made.phase, 0), 1), "b32")
-    builder.emit(ptx.MbarrierWaitOp(builder.smem_base(), before, made.empty))
-
-
-def _expect(self: KernelLowering, size: int, full: int) -> None:
-    expect = ptx.MbarrierExpectTxOp(self.builder.smem_base(), size, full)
-    self.context.by_one_thread(lambda: self.builder.emit(expect))
 
 
 def _send(
@@ -128,44 +151,29 @@ def _send(
     builder.emit(ptx.StAsyncOp(array, at, there, room, full, stride))
 
 
-def _tell(self: KernelLowering, made: Exchange, first: int, count: int) -> None:
-    """All threads have read their parts: tell so many CTAs, from rank `first` on."""
-    builder = self.builder
-    self.context.barrier()
-
-    def arrive() -> None:
-        # Threads beyond the others tell nobody, but have an address.
-        other = builder.add(builder.thread_index(), first)
-        other = builder.pure("min.s32", other, first + count - 1)
-        there = builder.mapped(builder.smem_base(), other)
-        builder.emit(ptx.MbarrierArriveOp(there, made.empty, cluster=True))
-
-    self.context.when(builder.pure("setp.lt.u32", builder.thread_index(), count), arrive)
-
-
 def _cluster_scatter(self: KernelLowering, op: cute.ClusterScatterOp) -> None:
     builder, context, made = self.builder, self.context, _exchange_of(self, op)
     tile, type_ = self.fragment(op, op.acc), op.result.type
     count, (_, columns) = op.count.value.data, type_.shape
-    base, rank = builder.smem_base(), builder.special("cluster_ctarank")
+    builder.smem_base()
+    rank = builder.special("cluster_ctarank")
     stride = _SLOT * context.threads
-    _wait_until_read(self, made)
+    context.synchronize(pipeline.ExchangeDrainOp)
     parts = [convert(context, tile, type_, (0, part * columns)).array for part in range(count)]
     values = _values(parts[0])
     size = stride * (values // _VECTOR)
     room = context.smem.take(count * size, 128)
-    _expect(self, count * size, made.full)
+    context.synchronize()
     mine = builder.mul(builder.thread_index(), _SLOT)
     place = builder.total([builder.mul(rank, size), mine])
     for other, part in enumerate(parts):
         _send(self, part, other, [place], room, made.full, stride)
-    phase = made.number(builder)
-    builder.emit(ptx.MbarrierWaitOp(base, phase, made.full))
+    context.synchronize()
     total = context.registers(array_class(parts[0]), values)
     rooms = [room + other * size for other in range(count)]
     _add_parts(self, total, builder.smem(mine), rooms, stride, keeps=False)
-    _tell(self, made, 0, count)
-    made.move_on(builder, phase)
+    context.synchronize()
+    made.move_on(builder)
     self.fragments[op.result] = Fragment(type_, total)
 
 
@@ -175,26 +183,31 @@ def _cluster_sum(self: KernelLowering, op: cute.ClusterSumOp) -> None:
     stride = _SLOT * context.threads
     size = stride * (_values(array) // _VECTOR)
     room = context.smem.take(others * size, 128)
-    base, rank = builder.smem_base(), builder.special("cluster_ctarank")
+    builder.smem_base()
+    rank = builder.special("cluster_ctarank")
     mine = builder.mul(builder.thread_index(), _SLOT)
-    phase = made.number(builder)
+    made.number(builder)
     is_first = builder.equal(rank, 0)
 
     def add() -> None:
-        _expect(self, others * size, made.full)
-        builder.emit(ptx.MbarrierWaitOp(base, phase, made.full))
+        context.synchronize()
         at = builder.smem(mine)
         for part in range(others):
             _add_parts(self, array, at, [room + part * size], stride)
-        _tell(self, made, 1, others)
+        context.synchronize()
 
     def send() -> None:
+        if context.steps is not None:
+            context.steps = context.steps.otherwise
+        context.synchronize()
         before = builder.mul(builder.add(rank, -1), size)
         _send(self, array, 0, [before, mine], room, made.full, stride)
-        builder.emit(ptx.MbarrierWaitOp(base, phase, made.empty))
+        context.synchronize()
 
+    steps = context.steps
     context.when(is_first, add, send)
-    made.move_on(builder, phase)
+    context.steps = steps
+    made.move_on(builder)
     self.scalars[op.result] = is_first
 
 
@@ -245,11 +258,11 @@ def _cluster_reduce(self: KernelLowering, op: cute.ClusterReduceOp) -> None:
     context.move(source.array, [0] * _VECTOR, element, range(_VECTOR))
     base = builder.smem_base()
     mine = builder.mul(builder.special("cluster_ctarank"), _SLOT)
-    _expect(self, count * _SLOT, full)
+    context.synchronize()
     thread = builder.thread_index()
     sends = builder.pure("setp.lt.u32", thread, count)
     context.when(sends, lambda: _send(self, element, thread, [mine], room, full))
-    builder.emit(ptx.MbarrierWaitOp(base, made.number(builder), full))
+    context.synchronize()
     parts = context.registers(cls, count)
     places = [Address(base, room + _SLOT * rank) for rank in range(count)]
     memory_op(context, ptx.LdOp, f"shared.{cls}", parts, places, range(count))
@@ -272,6 +285,9 @@ def _cluster_rank(self: KernelLowering, op: cute.ClusterRankOp) -> None:
 HANDLERS: dict[type[Operation], Handler] = {
     pipeline.ExchangeOp: _exchange,
     pipeline.ExchangeDrainOp: _drain,
+    pipeline.ExchangeExpectOp: _expect,
+    pipeline.ExchangeWaitOp: _wait,
+    pipeline.ExchangeTellOp: _tell,
     cute.ClusterSumOp: _cluster_sum,
     cute.ClusterScatterOp: _cluster_scatter,
     cute.ClusterReduceOp: _cluster_reduce,

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import takewhile
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -18,7 +19,7 @@ from cutedialect.atoms import WARP_SIZE
 from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import FragmentType, element_bits
 from cutedialect.dialects.element_names import element_name
-from cutedialect.dialects.pipeline import ScratchLoadOp, ScratchStoreOp
+from cutedialect.dialects.pipeline import ACCESSES
 from cutedialect.passes.analysis.lines import longest_exchange
 
 from .scalar_builder import Scalar, ScalarBuilder, array_type
@@ -108,7 +109,8 @@ class Team:
 
 class Steps:
     """The steps of one op: what synchronizes is lowered by `lower` where the op comes to it; its
-    accesses are the op's own. Some are left where their condition never holds.
+    accesses are the op's own. Some are left where their condition never holds. `otherwise` are
+    those of CTAs that are not the first of their cluster.
     """
 
     def __init__(
@@ -116,22 +118,29 @@ class Steps:
         ops: Iterable[Operation],
         lower: Callable[[Operation], object],
         may_be_left: bool = False,
+        otherwise: Steps | None = None,
     ) -> None:
-        self.rest, self.lower = deque(ops), lower
+        self.rest, self.lower, self.otherwise = deque(ops), lower, otherwise
         self.is_at_access, self.may_be_left = False, may_be_left
 
-    def go_on(self) -> None:
-        """Up to the next access."""
+    def go_on(self, last: type[Operation] | None = None) -> None:
+        """Up to the next access, or through the last one in front of it that is of a class."""
         if self.is_at_access:
             self.rest.popleft()
-        while self.rest and not isinstance(self.rest[0], ScratchStoreOp | ScratchLoadOp):
-            self.lower(self.rest.popleft())
-        self.is_at_access = bool(self.rest)
+        ahead = list(takewhile(lambda op: not isinstance(op, ACCESSES), self.rest))
+        if last is not None:
+            while ahead and not isinstance(ahead[-1], last):
+                ahead.pop()
+        for op in ahead:
+            self.rest.popleft()
+            self.lower(op)
+        self.is_at_access = bool(self.rest) and isinstance(self.rest[0], ACCESSES) and last is None
 
     @property
     def is_over(self) -> bool:
         """Whether the op has come to all of them."""
-        return self.may_be_left or len(self.rest) == int(self.is_at_access)
+        is_over = self.may_be_left or len(self.rest) == int(self.is_at_access)
+        return is_over and (self.otherwise is None or self.otherwise.is_over)
 
 
 @dataclass
@@ -176,16 +185,17 @@ class Context:
         whole = name == 0 and not self.team.barrier
         self.builder.emit(ptx.BarSyncOp(name, None if whole else threads))
 
-    def synchronize(self) -> None:
+    def synchronize(self, last: type[Operation] | None = None) -> None:
         """What stands in the steps of this op in front of its next access to memory that threads
-        share: the one behind the access for which this was asked before, if it was.
+        share, the one behind the access for which this was asked before, if it was; or of that what
+        ends with an op of a class.
         """
         if self.steps is None:
             raise ValueError(
                 "expected pipeline.steps in front of what threads do by memory that they share "
                 "(cute-expand-roles), got none"
             )
-        self.steps.go_on()
+        self.steps.go_on(last)
 
     def any_thread(self, predicate: Scalar, warps: int | None = None) -> Scalar:
         """Whether a predicate holds for any thread of those that meet, known to be the same for the

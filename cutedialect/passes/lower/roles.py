@@ -187,7 +187,10 @@ def _steps(self: KernelLowering, op: pipeline.StepsOp) -> None:
     def lower(step: Operation) -> None:
         self.handlers[type(step)](self, step)
 
-    self.context.steps = Steps(op.body.block.ops, lower, op.condition is not None)
+    otherwise = None if op.otherwise is None else Steps(op.otherwise.block.ops, lower)
+    self.context.steps = Steps(
+        op.body.block.ops, lower, may_be_left=op.condition is not None, otherwise=otherwise
+    )
 
 
 def _meeting_of(self: KernelLowering, op: cute.BarrierOp) -> tuple[int, int]:

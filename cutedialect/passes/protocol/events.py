@@ -70,9 +70,16 @@ class Does(Enum):
     RESPOND = "respond"
     CLAIM = "claim"
     GATHER = "gather"
-    """All threads meet, with those of other CTAs; one of the CTAs goes on in a way of its own."""
+    """CTAs work together; one of them goes on in a way of its own."""
     LEAVE = "leave"
     """Waits until other CTAs have read what this one sent."""
+    SEND_ALL = "send all"
+    """Sends to other CTAs, as they do to this one."""
+    EXPECT_ALL = "expect all"
+    AWAIT_ALL = "await all"
+    """Waits for what other CTAs send, or until they have read this one's."""
+    TELL = "tell"
+    """Tells other CTAs that what they sent is read."""
     START = "start"
     """Makes mbarriers; all threads of the CTA or cluster meet."""
     TAKE = "take"
@@ -206,6 +213,11 @@ ROWS: dict[type[Operation], Row] = {
     pipeline.ConsumerReleaseOp: Row("9.7.13.15", does=Does.RELEASE),
     pipeline.ScratchStoreOp: Row("9.7.9.11"),
     pipeline.ScratchLoadOp: Row("9.7.9.8"),
+    pipeline.ExchangeSendOp: Row("9.7.9.12", does=Does.SEND_ALL),
+    pipeline.ExchangeExpectOp: Row("9.7.13.15", does=Does.EXPECT_ALL),
+    pipeline.ExchangeWaitOp: Row("9.7.13.15", does=Does.AWAIT_ALL),
+    pipeline.ExchangeLoadOp: Row("9.7.9.8"),
+    pipeline.ExchangeTellOp: Row("9.7.13.15", does=Does.TELL),
     pipeline.TurnWaitOp: Row("9.7.13.1", does=Does.TURN_WAIT),
     pipeline.TurnPassOp: Row("9.7.13.1", does=Does.TURN_PASS),
     pipeline.SendOp: Row("9.7.9.11", writes=("slots",), does=Does.SEND),

@@ -12,6 +12,7 @@ from typing import Any
 from . import findings
 from .clocks import FIELD_BITS, Access, Clock, Shadow, Team
 from .events import Does, Engine
+from .exchanges import Exchange
 from .findings import Finding
 from .mbarriers import Ring
 from .nodes import Body, Column, Event, Skeleton, Touch
@@ -59,6 +60,7 @@ class Machine:
         self.entry, self.entered_with, self.fenced_with = (columns - 1) * FIELD_BITS, 0, 0
         # What has taken tensor memory that nobody has given back.
         self.taken: Event | None = None
+        self.exchanges: dict[Any, Exchange] = {}
         self.versions = Versions()
         self.shadows = [
             Shadow(name, is_tensor_memory, versions=self.versions)

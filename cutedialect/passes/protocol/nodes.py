@@ -229,7 +229,7 @@ class Skeleton:
     has to enter. `columns` has the columns of clocks of each role, beside those of its threads.
     `item_stages` are the most stages of a ring that moves on by one for each work item, or for
     some; `some_item_rings` are those that do for some. `rests` are the numbers by which rests are
-    taken.
+    taken. By exchange, `sends` has the bytes that come to a CTA, and `tells` the one who tells.
     """
 
     kernel: cute.KernelOp
@@ -249,6 +249,8 @@ class Skeleton:
     units: dict[tuple[int, int], int] = field(default_factory=dict)
     varied: set[tuple[int, int]] = field(default_factory=set)
     rests: set[int] = field(default_factory=set)
+    sends: dict[int, int] = field(default_factory=dict)
+    tells: set[int] = field(default_factory=set)
     columns: set[tuple[int, Column]] = field(default_factory=set)
     item_stages: int = 0
     some_item_rings: set[int] = field(default_factory=set)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from . import findings
 from .clocks import TIMES, Access, Clock, Team, with_time
 from .events import Does, Engine
+from .exchanges import await_all, expect_all, leave, report_unmade, send_all, tell
 from .mbarriers import MBarrier
 from .nodes import Event
 from .regions import LANES_PER_WARP
@@ -120,7 +121,7 @@ def _await(machine: Machine, team: Team, event: Event, barrier: MBarrier, rounds
     """Wait until `rounds` phases are complete, by the parity of the last of them."""
     ring = machine.rings[event.ring]
     if not team.has_started:
-        _report_unmade(machine, event, ring.name)
+        report_unmade(machine, event, ring.name)
     if _is_shut(barrier, rounds):
         machine.blocked[team.column] = event
         return False
@@ -135,14 +136,6 @@ def _await(machine: Machine, team: Team, event: Event, barrier: MBarrier, rounds
     team.step()
     team.learn(barrier.clock)
     return True
-
-
-def _report_unmade(machine: Machine, event: Event, name: str) -> None:
-    machine.report(
-        findings.STUCK,
-        event,
-        f"waits at a barrier of {name} that no thread has made: expected pipeline.start in front",
-    )
 
 
 def _acquire(machine: Machine, team: Team, step: Step) -> bool:
@@ -325,23 +318,10 @@ def _give_back(machine: Machine, team: Team, step: Step) -> bool:
     return perform_accesses(machine, team, step)
 
 
-def _leave(machine: Machine, team: Team, step: Step) -> bool:
-    team.sent.pop(step.event.exchange, None)
-    return True
-
-
 def _gather(machine: Machine, team: Team, step: Step) -> bool:
     event = step.event
     if event.reads or event.writes:
         machine.registers(team, event)
-    if event.exchange < 0:
-        return True  # Threads meet by what stands in front.
-    if not team.has_started:
-        _report_unmade(machine, event, "an exchange")
-    if not _barrier(machine, team, step):
-        return False
-    if event.count:
-        team.sent[event.exchange] = event
     return True
 
 
@@ -451,7 +431,11 @@ PERFORM: dict[Does, Callable[[Machine, Team, Step], bool]] = {
     Does.TURN_WAIT: _turn_wait,
     Does.TURN_PASS: _turn_pass,
     Does.GATHER: _gather,
-    Does.LEAVE: _leave,
+    Does.LEAVE: leave,
+    Does.EXPECT_ALL: expect_all,
+    Does.SEND_ALL: send_all,
+    Does.AWAIT_ALL: await_all,
+    Does.TELL: tell,
     Does.START: _start,
     Does.TAKE: _take,
     Does.FIND: perform_accesses,

@@ -17,6 +17,7 @@ from cutedialect.layout import Layout
 
 from . import regions
 from .events import Does, Engine, Row, operands_of, row_of
+from .exchanges import EXCHANGES, IN_A_ROOM, is_in_own_room, note_step
 from .mbarriers import plan_of
 from .nodes import (
     INSTANCE,
@@ -124,8 +125,8 @@ class _Extraction:
         self.ones: dict[Attribute, View] = {}
         # The arena of the word that says where tensor memory is.
         self.address = -1
-        # Those of what threads of roles exchange.
-        self.scratch: dict[int, int] = {}
+        # Those of what threads of a role exchange, and of what CTAs send each other.
+        self.shared: dict[Any, int] = {}
         self.has_roles = False
         self.registers: dict[SSAValue, int] = {}
         self.needed: set[SSAValue] = set()
@@ -261,8 +262,8 @@ class _Extraction:
     def block(self, block: Block) -> tuple[Node, ...]:
         nodes: list[Node] = []
         for op in block.ops:
-            if type(op) is pipeline.StepsOp and op.condition is None:
-                nodes += self.block(op.body.block)
+            if type(op) is pipeline.StepsOp:
+                nodes += self._steps(op)
                 continue
             node = self.node(op)
             if node is not None:
@@ -373,10 +374,19 @@ class _Extraction:
             self._pairs(last.operands, before.args),
         )
 
-    def _steps(self, op: pipeline.StepsOp) -> Branch:
-        """What threads do for the op behind on a condition."""
-        assert op.condition is not None
-        return Branch(op, self.slot(op.condition), ((self.body(op, op.body.block), ()), ((), ())))
+    def _steps(self, op: pipeline.StepsOp) -> list[Node]:
+        """What threads do for the op behind: always, on a condition, or as the rank says."""
+        if op.condition is None and op.otherwise is None:
+            return [*self.block(op.body.block)]
+        others = () if op.otherwise is None else self.body(op, op.otherwise.block)
+        sides = ((self.body(op, op.body.block), ()), (others, ()))
+        if op.condition is not None:
+            return [Branch(op, self.slot(op.condition), sides)]
+        # The op behind gives whether it is the first CTA's.
+        assert op.next_op is not None
+        rank = self.slots["rank", op] = len(self.slots)
+        term = "condition", op.next_op.name
+        return [Number(rank, lambda values, number: term, ()), Branch(op, rank, sides)]
 
     def _role(self, op: pipeline.RoleOp) -> Part:
         outer = self.warps
@@ -513,7 +523,10 @@ class _Extraction:
         if isinstance(op, pipeline.ScratchStoreOp | pipeline.ScratchLoadOp):
             # Each instance of a role has a part of its own, any of which each thread may touch.
             writes = isinstance(op, pipeline.ScratchStoreOp)
-            return (Touch(self._scratch(), 1, None, 0, ((INSTANCE, 1),), writes),)
+            return (self._shared(self.role, "what threads exchange in shared memory", writes),)
+        if isinstance(op, IN_A_ROOM) and is_in_own_room(op):
+            writes = not isinstance(op, pipeline.ExchangeLoadOp)
+            return (self._shared(op.exchange, "what CTAs send each other", writes),)
         if row.does in (Does.TAKE, Does.FIND):
             if self.address < 0:
                 raise Undecided(op, "nothing takes tensor memory")
@@ -528,12 +541,12 @@ class _Extraction:
         idle = (0,) * (self.warps - 1)
         return tuple(Touch(at, mask, (mask, *idle), 0, (), True) for at, mask in masks.items())
 
-    def _scratch(self) -> int:
-        """The arena of what the threads of a role exchange."""
-        if self.role not in self.scratch:
-            self.scratch[self.role] = len(self.found.arenas)
-            self.found.arenas.append(("what threads exchange in shared memory", False))
-        return self.scratch[self.role]
+    def _shared(self, key: Any, name: str, writes: bool) -> Touch:
+        """An access to memory that has no buffer in the IR, of which each instance has a part."""
+        if key not in self.shared:
+            self.shared[key] = len(self.found.arenas)
+            self.found.arenas.append((name, False))
+        return Touch(self.shared[key], 1, None, 0, ((INSTANCE, 1),), writes)
 
     def _columns(self, event: Event) -> Iterator[Column]:
         """Whose times an event of a team moves, beside those of its threads."""
@@ -592,10 +605,8 @@ class _Extraction:
                 event.role_names = op.role_names
             case pipeline.ExchangeDrainOp():
                 event.exchange = self.exchanges.get(op.exchange, -1)
-            case cute.ClusterSumOp() | cute.ClusterScatterOp():
-                event.exchange = -1 if op.exchange is None else self.exchanges[op.exchange]
-                # The others tell this CTA later that they have read what it sent.
-                event.count = int(isinstance(op, cute.ClusterScatterOp))
+            case _ if isinstance(op, EXCHANGES):
+                note_step(event, op, self.exchanges[op.exchange], self.found)
             case cute_nvgpu.WgmmaWaitOp() | cute_nvgpu.CpAsyncWaitOp():
                 event.count = op.pending.value.data
             case cute_nvgpu.TmaStoreWaitOp():
@@ -669,7 +680,6 @@ _CONTROL: dict[type[Operation], Callable[[_Extraction, Any], Node | None]] = {
     scf.YieldOp: _Extraction._ends,
     scf.ConditionOp: _Extraction._ends,
     pipeline.RoleOp: _Extraction._role,
-    pipeline.StepsOp: _Extraction._steps,
 }
 
 

@@ -64,12 +64,11 @@ from cutedialect.layout import Layout
 from cutedialect.passes.anchors import Anchors, KernelPass, anchored
 from cutedialect.passes.rewriting import insert_before
 
+from .cluster_exchanges import SLOT_BYTES, steps_of_cluster
 from .thread_exchanges import THREAD_EXCHANGES, say_steps
 
 # A tile of ones begins where lines of shared memory do: a swizzle exchanges vectors of a line.
 _LINE_BYTES = 128
-# What a thread sends of an element at once (PTX ISA 9.7.9.12).
-_SLOT_BYTES = 16
 Exchanging = ClusterReduceOp | ClusterScatterOp | ClusterSumOp
 
 
@@ -111,8 +110,9 @@ def _round(kernel: KernelOp) -> None:
 
 
 def _exchange(op: Exchanging, made: ExchangeOp) -> None:
-    """Name to an op the exchange that its CTAs take."""
+    """Name to an op the exchange that its CTAs take, and say how."""
     op.operands = [op.operands[0], made.exchange]
+    insert_before(op, steps_of_cluster(op, made.exchange))
 
 
 @anchored(ClusterReduceOp)
@@ -123,13 +123,13 @@ def _begin_reductions(kernel: KernelOp) -> None:
     reductions = ops_of(kernel, ClusterReduceOp)
     if not reductions:
         return
-    exchanges = [ExchangeOp(0, _SLOT_BYTES * op.count.value.data) for op in reductions]
+    exchanges = [ExchangeOp(0, SLOT_BYTES * op.count.value.data) for op in reductions]
+    insert_before(reductions[0], StartWaitOp())
     for op, made in zip(reductions, exchanges, strict=True):
         _exchange(op, made)
     block = kernel.body.block
     first = block.first_op
     assert first is not None
-    insert_before(reductions[0], StartWaitOp())
     for op in (*exchanges, StartArriveOp()):
         op.location = kernel.location
         block.insert_op_before(op, first)

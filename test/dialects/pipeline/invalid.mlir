@@ -210,8 +210,33 @@ cute.kernel @published_to_nobody() {
 // -----
 
 cute.kernel @another_step() {
-  // expected-error @+1 {{expected one of cute.barrier, pipeline.scratch_store, pipeline.scratch_load in pipeline.steps, got pipeline.start}}
+  // expected-error @+1 {{expected one of cute.barrier, pipeline.exchange_drain, pipeline.exchange_expect, pipeline.exchange_wait, pipeline.exchange_tell, pipeline.scratch_store, pipeline.scratch_load, pipeline.exchange_send, pipeline.exchange_load in pipeline.steps, got pipeline.start}}
   pipeline.steps {
     pipeline.start
   }
+}
+
+// -----
+
+cute.kernel @ranked_alone() {
+  // expected-error @+1 {{expected ranked and what the others do (else) together}}
+  pipeline.steps attributes {ranked} {
+    cute.barrier
+  }
+}
+
+// -----
+
+cute.kernel @another_side() {
+  %x = pipeline.exchange {readers = 1 : i32} : !pipeline.exchange
+  // expected-error @+1 {{expected side full or empty, got 'left'}}
+  pipeline.exchange_wait %x {side = "left"} : !pipeline.exchange
+}
+
+// -----
+
+cute.kernel @no_bytes() {
+  %x = pipeline.exchange {readers = 1 : i32} : !pipeline.exchange
+  // expected-error @+1 {{expected 1 byte or more, got 0}}
+  pipeline.exchange_expect %x {bytes = 0 : i32} : !pipeline.exchange
 }

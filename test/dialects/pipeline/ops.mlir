@@ -352,3 +352,32 @@ cute.kernel @k(%x: f32, %p: i1) {
     cute.barrier
   }
 }
+
+// -----
+
+// pipeline.steps, pipeline.exchange_expect, pipeline.exchange_send, pipeline.exchange_wait,
+// pipeline.exchange_load, pipeline.exchange_tell
+// CHECK: %x = pipeline.exchange {readers = 1 : i32} : !pipeline.exchange
+// CHECK-NEXT:   pipeline.steps attributes {ranked} {
+// CHECK-NEXT:     pipeline.exchange_expect %x {bytes = 4096 : i32} : !pipeline.exchange
+// CHECK-NEXT:     pipeline.exchange_wait %x {side = "full"} : !pipeline.exchange
+// CHECK-NEXT:     pipeline.exchange_load %x : !pipeline.exchange
+// CHECK-NEXT:     cute.barrier
+// CHECK-NEXT:     pipeline.exchange_tell %x {first = 1 : i32, count = 1 : i32} : !pipeline.exchange
+// CHECK-NEXT:   } else {
+// CHECK-NEXT:     pipeline.exchange_send %x {bytes = 4096 : i32} : !pipeline.exchange
+// CHECK-NEXT:     pipeline.exchange_wait %x {side = "empty"} : !pipeline.exchange
+// CHECK-NEXT:   }
+cute.kernel @k() attributes {cluster = 2 : i32} {
+  %x = pipeline.exchange {readers = 1 : i32} : !pipeline.exchange
+  pipeline.steps attributes {ranked} {
+    pipeline.exchange_expect %x {bytes = 4096 : i32} : !pipeline.exchange
+    pipeline.exchange_wait %x {side = "full"} : !pipeline.exchange
+    pipeline.exchange_load %x : !pipeline.exchange
+    cute.barrier
+    pipeline.exchange_tell %x {first = 1 : i32, count = 1 : i32} : !pipeline.exchange
+  } else {
+    pipeline.exchange_send %x {bytes = 4096 : i32} : !pipeline.exchange
+    pipeline.exchange_wait %x {side = "empty"} : !pipeline.exchange
+  }
+}

@@ -24,7 +24,9 @@ QUEUE = (
     '%q = pipeline.create {kind = "threads", producers = 4 : i32, consumers = 4 : i32} '
     ": !pipeline.ring<2>"
 )
-PART = '!cute.fragment<f32, "(64,16)">'
+WHOLE = '!cute.fragment<f32, "(64,32)", "(128,16):(1,128)">'
+PART = '!cute.fragment<f32, "(64,16)", "(128,8):(1,128)">'
+ONE = '!cute.fragment<f32, "(1,1)", "(128,1):(0,0)">'
 
 TENSOR_MEMORY = f"""
   cute.kernel @k() attributes {{threads = 256 : i32}} {{
@@ -72,13 +74,34 @@ ONES = f"""
 """
 EXCHANGE = f"""
   cute.kernel @k() attributes {{threads = 128 : i32, cluster = 2 : i32}} {{
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    %two = arith.constant 2 : i32
     pipeline.role "main" attributes {{first = 0 : i32, warps = 4 : i32}} {{
-      %acc = cute.alloc_fragment : {PART.replace("16", "32")}
-      %part = cute.cluster_scatter %acc of 2 : {PART.replace("16", "32")} -> {PART}
+      %acc = cute.alloc_fragment : {WHOLE}
+      scf.for %i = %zero to %two step %one : i32 {{
+        %part = cute.cluster_scatter %acc of 2 : {WHOLE} -> {PART}
+      }}
     }}
   }}
 """
-KERNELS = {"tensor memory": TENSOR_MEMORY, "ones": ONES, "exchange": EXCHANGE}
+SUM = EXCHANGE.replace(
+    f"%part = cute.cluster_scatter %acc of 2 : {WHOLE} -> {PART}",
+    f"%first = cute.cluster_sum %acc of 2 : {WHOLE}",
+)
+REDUCTION = f"""
+  cute.kernel @k() attributes {{threads = 128 : i32, cluster = 4 : i32}} {{
+    %part = cute.alloc_fragment : {ONE}
+    %total = cute.cluster_reduce "add", %part of 4 : {ONE} -> {ONE}
+  }}
+"""
+KERNELS = {
+    "tensor memory": TENSOR_MEMORY,
+    "ones": ONES,
+    "exchange": EXCHANGE,
+    "sum": SUM,
+    "reduction": REDUCTION,
+}
 
 
 def parsed(text):
@@ -121,12 +144,26 @@ EDITS = [
         ("CD-R8", "cute_nvgpu.tmem_alloc"),
     ),
     ("ones", "    pipeline.start\n", "", ("CD-R1", "cute.gemm")),
-    ("exchange", "    pipeline.start {cluster}\n", "", ("CD-R5", "cute.cluster_scatter")),
+    ("exchange", "    pipeline.start {cluster}\n", "", ("CD-R5", "pipeline.exchange_wait")),
     (
         "exchange",
-        "      pipeline.exchange_drain %0 : !pipeline.exchange\n",
+        "      pipeline.exchange_drain %0 : !pipeline.exchange\n    }",
+        "    }",
+        ("CD-R8", "pipeline.exchange_send"),
+    ),
+    (
+        "exchange",
+        "          pipeline.exchange_drain %0 : !pipeline.exchange\n",
         "",
-        ("CD-R8", "cute.cluster_scatter"),
+        ("CD-R1", "pipeline.exchange_send"),
+    ),
+    ("exchange", "          cute.barrier\n", "", ("CD-R1", "pipeline.exchange_send")),
+    ("sum", "          cute.barrier\n", "", ("CD-R1", "pipeline.exchange_wait")),
+    (
+        "reduction",
+        "    pipeline.start_wait\n",
+        "",
+        ("CD-R5", "pipeline.exchange_wait"),
     ),
 ]
 
@@ -136,6 +173,36 @@ def test_what_is_left_out_is_found(name, old, new, found):
     text = expanded(name)
     assert text.count(old) == 1
     assert found in findings_of(text.replace(old, new))
+
+
+# By step of an exchange of CTAs that is left out: what is found of a scatter, a sum, a reduction.
+STEPS = {
+    "exchange_expect": {"CD-R5"},
+    "exchange_send": {"CD-R5"},
+    "exchange_wait": {"CD-R1", "CD-R5", "CD-R6", "CD-R8"},
+    "exchange_tell": {"CD-R5"},
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("name", ["exchange", "sum", "reduction"])
+def test_each_step_of_an_exchange_of_ctas_is_needed(name, step):
+    lines = expanded(name).splitlines()
+    places = [at for at, line in enumerate(lines) if f"pipeline.{step} " in line]
+    assert places or (name, step) == ("reduction", "exchange_tell")
+    for at in places:
+        codes = {code for code, _ in findings_of("\n".join((*lines[:at], *lines[at + 1 :])))}
+        assert codes
+        assert codes <= STEPS[step]
+
+
+@pytest.mark.parametrize("name", ["exchange", "sum", "reduction"])
+def test_bytes_of_an_exchange_of_ctas_add_up(name):
+    lines = expanded(name).splitlines()
+    (at,) = [at for at, line in enumerate(lines) if "pipeline.exchange_expect " in line]
+    less = lines[at].replace("bytes = ", "bytes = 1")
+    found = findings_of("\n".join((*lines[:at], less, *lines[at + 1 :])))
+    assert found == {("CD-R3", "pipeline.exchange_wait")}
 
 
 def test_ones_need_a_proxy_fence():
