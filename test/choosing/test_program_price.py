@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 import cutedialect as cute
+from benchmarks.program_tiles import chained
 from cutedialect.atoms import DEVICES
 from cutedialect.choosing.need import NONE, Limits, Need
 from cutedialect.choosing.program_price import Multiply, estimated, need
@@ -15,20 +16,6 @@ from cutedialect.passes.analysis.program_work import work_of
 
 H200 = next(each for each in DEVICES if each.name == "H200")
 TILES = (64, 64), (128, 64), (64, 128), (128, 128), (64, 256), (256, 64), (128, 256)
-
-
-@cute.kernel
-def chained(A, B, C, D, *, tile=(64, 64), inner=64):
-    """D = (A B) C, a block of rows of A B at a time."""
-    rows, columns = tile
-    i, j = cute.tile_index(D, (rows, columns))
-    a, b = cute.local_tile(A, (rows, 64), (i, None)), cute.local_tile(B, (64, inner), (None, 0))
-    first = cute.zeros((rows, inner))
-    for k in cute.range(a.tiles):
-        cute.gemm(a[k], b[k], first)
-    out = cute.zeros((rows, columns))
-    cute.gemm(first.to(cute.f16), cute.local_tile(C, (inner, columns), (0, j)), out)
-    cute.copy(out.to(cute.f16), cute.local_tile(D, (rows, columns), (i, j)))
 
 
 @cute.kernel
