@@ -17,10 +17,12 @@ from .gemm_scales import number_of
 from .launch import as_schedule, check_arch, compile_call, default_arch
 from .library.quantize import quantize as program
 from .quantize_operands import (
+    as_panels,
     as_words,
     check_global_scale,
     chosen_format,
     chosen_rounding,
+    has_words,
     single,
     split_columns,
     swapped,
@@ -32,8 +34,9 @@ if TYPE_CHECKING:
     from .tile import Tile, View
 
 _X, _GLOBAL, _OUT, _SCALES = range(4)
-# Columns of a tile.
-_WIDEST = 128
+# Elements of the blocks below each other that are computed at once, and columns of a block beside
+# which there are none.
+_ELEMENTS, _WIDE = 2048, 128
 
 
 @dataclass
@@ -47,6 +50,8 @@ class ReadyQuantize(Ready):
     format: str
     shapes: tuple[Extents, Extents]
     is_swizzled: bool
+    element: DType
+    reads_words: bool
 
     @cached_property
     def results(self) -> dict[int, tuple[Extents, DType]]:
@@ -63,12 +68,14 @@ class ReadyQuantize(Ready):
     def arguments(self, arrays: Sequence[Any], numbers: tuple[float, ...]) -> list[Any]:
         kind = FORMATS[self.format]
         x, factor, out, scales = arrays
-        if kind.packed > 1:
+        if kind.packed > 1 and self.reads_words:
+            x = as_words(x, self.element)
+        elif kind.packed > 1:
             x = split_columns(x, kind.packed)
             for mode in (1, 0):
                 x = swapped(x, mode)
         if self.is_swizzled:
-            scales = as_words(scales)
+            scales = as_panels(scales)
         if factor is not None:
             factor = single(factor)
         elif numbers:
@@ -96,7 +103,14 @@ class QuantizeCall(Checked):
         target = given.arch or default_arch(given.backend)
         check_arch(target)
         ready = ReadyQuantize(
-            None, self.shapes[0], as_dtype(kind.stored), kind.name, self.shapes, given.swizzled
+            None,
+            self.shapes[0],
+            as_dtype(kind.stored),
+            kind.name,
+            self.shapes,
+            given.swizzled,
+            self.x.dtype,
+            has_words(self.x),
         )
         if 0 in self.x.shape:
             return ready
@@ -112,7 +126,8 @@ class QuantizeCall(Checked):
         rows, blocks = self.tile()
         options = {
             "arch": target, "schedule": as_schedule(given.schedule), "backend": given.backend,
-            "format": kind.name, "rounding": self.rounding, "rows": rows, "blocks": blocks,
+            "format": kind.name, "rounding": self.rounding, "element": self.x.dtype,
+            "rows": rows, "blocks": blocks,
         }  # fmt: skip
         return replace(ready, kernel=compile_call(program, args, options))
 
@@ -120,8 +135,10 @@ class QuantizeCall(Checked):
         """Rows and blocks of a tile: those of a word of scales, or of a square."""
         if self.kind.block[0] > 1:
             return self.kind.block[0], 1
-        wide = self.kind.columns * PANEL[1] <= _WIDEST
-        return PANEL_ROWS[1], PANEL[1] if wide or self.given.swizzled else 1
+        width = self.kind.columns
+        if self.given.swizzled:
+            return PANEL_ROWS[1], PANEL[1]
+        return max(PANEL_ROWS[1], _ELEMENTS // width), PANEL[1] if width < _WIDE else 1
 
 
 def quantized(

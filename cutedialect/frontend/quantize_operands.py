@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cutedialect.backend.runtime.buffers import DeviceTensor
+from cutedialect.backend.runtime.exchange import compact
 
-from .block_formats import FORMATS, PANEL, BlockFormat, panels
-from .dtypes import as_dtype, f32, i32
+from .block_formats import FORMATS, BlockFormat, panels
+from .dtypes import DType, as_dtype, f32, i32, u32, u64
 from .gemm_operands import viewable
 from .gemm_scales import number_of
 from .kernel import TensorSpec
@@ -82,21 +83,48 @@ def swapped(value: Any, mode: int) -> Any:
                       tuple(strides[at] for at in order), value.align)  # fmt: skip
 
 
-def as_words(scales: Any) -> Any:
+def has_words(x: Operand) -> bool:
+    """Whether pairs of elements that follow each other are words: of an array without gaps from an
+    address that is one of words.
+    """
+    word = 2 * x.dtype.bits // 8
+    if x.array is not None:
+        shape, strides = x.shape, x.array.strides
+        is_compact = strides[1] == 1 and (strides[0] == shape[1] or shape[0] == 1)
+        return is_compact and (x.array.pointer or 0) % word == 0
+    spec = x.value
+    is_compact = spec.strides is None or tuple(spec.strides) == (spec.shape[1], 1)
+    return is_compact and spec.align >= word
+
+
+def as_words(x: Any, element: DType) -> Any:
+    """Pairs of elements (M, K) as unsigned words (M, K / 2)."""
+    rows, columns = x.shape
+    return _viewed(x, u32 if element.bits < f32.bits else u64, (rows, _half(columns)))
+
+
+def _half(extent: int | None) -> int | None:
+    return None if extent is None else extent // 2
+
+
+def as_panels(scales: Any) -> Any:
     """Scales in panels (.., 32, 4, 4) as words of the four columns (.., 32, 4)."""
-    if isinstance(scales, TensorSpec):
-        return TensorSpec(scales.shape[:-1], i32, align=scales.align)
-    value = viewable(scales)
+    return _viewed(scales, i32, tuple(scales.shape[:-1]))
+
+
+def _viewed(value: Any, dtype: DType, shape: Sequence[int | None]) -> Any:
+    """An array without gaps as one of another type and shape."""
+    if isinstance(value, TensorSpec):
+        return TensorSpec(shape, dtype, align=value.align)
+    value = viewable(value)
     if isinstance(value, DeviceTensor):
-        shape, strides = (
-            value.shape[:-1],
-            [step // PANEL[1] for step in value.argument.strides[:-1]],
+        extents = tuple(extent or 0 for extent in shape)
+        moved = value.argument._replace(
+            shape=extents, strides=compact(extents), dtype=dtype.numpy.name
         )
-        moved = value.argument._replace(shape=shape, strides=tuple(strides), dtype="int32")
         return DeviceTensor(moved)
-    kind = type(value).__module__.partition(".")[0]
-    words: Any = importlib.import_module(kind).int32
-    return value.reshape(-1).view(words).reshape(tuple(value.shape[:-1]))
+    library = importlib.import_module(type(value).__module__.partition(".")[0])
+    return value.reshape(-1).view(getattr(library, dtype.numpy.name)).reshape(shape)
 
 
 def single(value: Any) -> Any:

@@ -174,6 +174,10 @@ def test_arrays_of_the_caller_and_views() -> None:
     wanted = reference(whole[:, 128:], "mxfp8", "up")
     assert same(out, wanted[0])
     assert same(scales, wanted[1])
+    codes, few = cute.quantize(whole[:, 64:320], "nvfp4", backend="emulator")
+    wanted = reference(whole[:, 64:320], "nvfp4", "nearest")
+    assert same(codes, packed(wanted[0]))
+    assert same(few, wanted[1])
     empty = cute.quantize(whole[:0], "mxfp8", backend="emulator")
     assert [each.shape for each in empty] == [(0, 384), (0, 12)]
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from cutedialect.frontend.block_formats import FORMATS, PANEL, BlockFormat
-from cutedialect.frontend.dtypes import f32, i32, u8, ue8m0
+from cutedialect.frontend.dtypes import DType, bf16, f16, f32, i32, u8, u16, u32, ue8m0
 from cutedialect.frontend.kernel import kernel
 
 if TYPE_CHECKING:
@@ -98,6 +98,15 @@ def _carry(largest: float, rounding: str) -> int:
     return (1 << _MANTISSA) - 1 - int(math.ldexp(mantissa, _MANTISSA))
 
 
+def halves(words: Tile, element: DType) -> list[Tile]:
+    """The two elements in each word, as f32: the first in the low half."""
+    if element == f32:
+        return [part.to(u32).bitcast(f32) for part in (words, words >> 32)]
+    if element == bf16:  # the upper half of f32
+        return [part.bitcast(f32) for part in (words << 16, words & 0xFFFF0000)]
+    return [part.to(u16).bitcast(f16).to(f32) for part in (words, words >> 16)]
+
+
 def pair(low: Tile, high: Tile) -> Tile:
     """Elements of 4 bits, two in a byte."""
     first, second = (each.bitcast(u8).to(i32) for each in (low, high))
@@ -113,12 +122,14 @@ def quantize(
     *,
     format: str,
     rounding: str,
+    element: DType,
     rows: int,
     blocks: int,
 ) -> None:
-    """X is (M, K), or of two elements in a byte (2, M, K / 2); Q is (M, K) or (M, K / 2). S is
-    (M, K / block), or of panels of scales words of four (panels of rows, panels of columns, rows,
-    row groups). A tile has so many `rows` and `blocks` one beside the other.
+    """X is (M, K), or where two elements go to a byte (M, K / 2) of words with two `element`s each,
+    or (2, M, K / 2); Q is (M, K) or (M, K / 2). S is (M, K / block), or of panels of scales words
+    of four (panels of rows, panels of columns, rows, row groups). A tile has so many `rows` and
+    `blocks` one beside the other.
     """
     from cutedialect.frontend import functions as cute
     from cutedialect.frontend.local_tiles import local_tile
@@ -138,11 +149,13 @@ def quantize(
     words = None
     for block in range(blocks):
         at = n * blocks + block
-        halves = range(kind.packed) if kind.packed > 1 else [None]
-        parts = [
-            local_tile(X, (rows, width), (m, at) if half is None else (half, m, at)).load().to(f32)
-            for half in halves
-        ]
+        if X.rank > 2:
+            places = [(half, m, at) for half in range(kind.packed)]
+            parts = [local_tile(X, (rows, width), place).load().to(f32) for place in places]
+        elif kind.packed > 1:
+            parts = halves(local_tile(X, (rows, width), (m, at)).load(), element)
+        else:
+            parts = [local_tile(X, (rows, width), (m, at)).load().to(f32)]
         elements, scales = scaled_blocks(parts, kind, rounding, factor)
         stored = elements[0] if kind.packed == 1 else pair(*elements)
         cute.copy(stored, local_tile(Q, (rows, width), (m, at)))
