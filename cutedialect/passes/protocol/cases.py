@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from xdsl.ir import Operation
 
+from .bounds import Bounds
 from .findings import Finding
 from .inputs import ITEMS, Inputs, key_of, name_of
 from .machine import Machine
@@ -84,6 +85,14 @@ class _Runs:
         """The ops that have a body that no case has entered."""
         bodies = self.skeleton.bodies.items()
         return list(dict.fromkeys(op for body, op in bodies if body not in self._entered))
+
+    def leave_out(self) -> None:
+        """Leave out bodies that no input enters."""
+        bounds, bodies = Bounds(), self.skeleton.bodies
+        rest = [body for body in bodies if body not in self._entered]
+        for body in rest:
+            if bounds.never_enters(bodies[body], body[1]):
+                del bodies[body]
 
     @property
     def blocks(self) -> list[Any]:
@@ -225,6 +234,8 @@ def _cases(runs: _Runs) -> Iterator[None]:
     yield from _of_data(runs, base, asked, items, inner)
     scalars = [term for term in asked if term[0] == "input"]
     extents = [key for key in inner if key not in scalars]
+    if runs.missed:
+        runs.leave_out()
     further = _further(runs, base, extents, scalars, counts)
     while runs.missed:
         name, inputs = next(runs.shut, None) or next(further, ("", None))

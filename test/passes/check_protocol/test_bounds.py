@@ -1,0 +1,128 @@
+"""Bodies that no input enters are shown to be so, and others are not."""
+
+import pytest
+from xdsl.context import Context
+from xdsl.dialects import scf
+from xdsl.parser import Parser
+
+from cutedialect.dialects import all_dialects
+from cutedialect.dialects.walks import walk
+from cutedialect.passes.protocol.bounds import Bounds
+
+# Rows of a tile of 128 see keys from the begin of their document on: blocks from that of the first
+# row on, those in which the last row's document begins, those in front of the tile, and its own.
+DOCUMENTS = """
+cute.kernel @k(%n: i32, %keys: i32, %at: i32) {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %two = arith.constant 2 : i32
+  %last = arith.constant 127 : i32
+  %tile = arith.constant 128 : i32
+  %more = arith.constant 255 : i32
+  %document = arith.constant DOCUMENT : i32
+  %some = arith.addi %n, %last : i32
+  %tiles = arith.floordivsi %some, %tile : i32
+  %i = arith.subi %tiles, %at : i32
+  %first = arith.muli %i, %tile : i32
+  %d = arith.floordivsi %first, %document : i32
+  %begin = arith.muli %d, %document : i32
+  %end_row = arith.addi %first, %last : i32
+  %e = arith.floordivsi %end_row, %document : i32
+  %full = arith.muli %e, %document : i32
+  %start = arith.floordivsi %begin, %tile : i32
+  %a = arith.addi %first, %more : i32
+  %b = arith.addi %keys, %last : i32
+  %c = arith.minsi %a, %b : i32
+  %end = arith.floordivsi %c, %tile : i32
+  %f = arith.ceildivsi %full, %tile : i32
+  %g = arith.maxsi %start, %f : i32
+  %masked = arith.minsi %g, %end : i32
+  %h = arith.floordivsi %first, %tile : i32
+  %j = arith.minsi %end, %h : i32
+  %whole = arith.maxsi %j, %masked : i32
+  scf.for %x = %start to %masked step %one : i32 {
+  }
+  %k = arith.subi %whole, %masked : i32
+  %l = arith.maxsi %k, %zero : i32
+  %m = arith.remsi %l, %two : i32
+  %o = arith.subi %l, %m : i32
+  %pairs = arith.addi %masked, %o : i32
+  scf.for %x = %masked to %pairs step %two : i32 {
+  }
+  %p = arith.cmpi slt, %pairs, %whole : i32
+  scf.if %p {
+  }
+  scf.for %x = %whole to %end step %one : i32 {
+  }
+}
+"""
+
+
+def never_entered(text):
+    context = Context()
+    for name, load in all_dialects().items():
+        context.register_dialect(name, load)
+    bounds = Bounds()
+    ops = list(walk(Parser(context, text).parse_module()))
+    return [bounds.never_enters(op, 0) for op in ops if isinstance(op, scf.ForOp | scf.IfOp)]
+
+
+def entered(document):
+    """Which of them some input enters, by trying."""
+    found = [False] * 4
+    for i in range(60):
+        for keys in (1, 128 * i + 1, 128 * i + 1000):
+            first = 128 * i
+            begin, full = first // document * document, (first + 127) // document * document
+            start, end = begin // 128, min(first + 255, keys + 127) // 128
+            masked = min(max(start, -(-full // 128)), end)
+            whole = max(min(end, first // 128), masked)
+            pairs = masked + max(whole - masked, 0) // 2 * 2
+            trips = masked > start, pairs > masked, pairs < whole, end > whole
+            found = [one or other for one, other in zip(found, trips, strict=True)]
+    return found
+
+
+@pytest.mark.parametrize("document", [32, 96, 127, 128, 129, 130, 1000])
+def test_loops_that_a_mask_makes_empty(document):
+    """What is shown holds of all inputs that are tried; of documents of 96 tokens it is all that
+    does.
+    """
+    never = never_entered(DOCUMENTS.replace("DOCUMENT", str(document)))
+    some = entered(document)
+    assert not any(shut and open_ for shut, open_ in zip(never, some, strict=True))
+    if document == 96:
+        assert never == [False, True, True, True]
+        assert some == [True, False, False, False]
+    if document == 1000:
+        assert some[1]
+
+
+COMPARED = """
+cute.kernel @k(%n: i32) {
+  %one = arith.constant 1 : i32
+  %more = arith.addi %n, %one : i32
+  %p = arith.cmpi PREDICATE, %n, %more : i32
+  scf.if %p {
+  } else {
+    scf.for %x = %n to %more step %one : i32 {
+    }
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("predicate", "never"),
+    [("slt", (0, 1)), ("sle", (0, 1)), ("sgt", (1, 0)), ("sge", (1, 0)), ("eq", (0, 0))],
+)
+def test_sides_of_comparisons(predicate, never):
+    context = Context()
+    for name, load in all_dialects().items():
+        context.register_dialect(name, load)
+    module = Parser(context, COMPARED.replace("PREDICATE", predicate)).parse_module()
+    (branch,) = (op for op in walk(module) if isinstance(op, scf.IfOp))
+    (loop,) = (op for op in walk(module) if isinstance(op, scf.ForOp))
+    bounds = Bounds()
+    assert tuple(bounds.never_enters(branch, side) for side in range(2)) == never
+    assert bounds.never_enters(loop, 0) == bool(never[1])
