@@ -24,23 +24,43 @@ from typing import TYPE_CHECKING
 from cutedialect.frontend.calls import DOORS
 
 from .attention import ATTENTION
+from .convolutions import CONV2D
 from .declared import Operator, Own
 from .kernel_op import op
 from .products import GEMM, GROUPED_GEMM, ROUTED_GEMM
 from .quantize import quantize
 
 if TYPE_CHECKING:
-    from .typed_calls import attention, gemm, grouped_gemm, routed_gemm
+    from .typed_calls import (
+        attention,
+        conv2d,
+        conv2d_dgrad,
+        conv2d_wgrad,
+        gemm,
+        grouped_gemm,
+        routed_gemm,
+    )
 else:
     _OWN = {
         "gemm": GEMM,
         "grouped_gemm": GROUPED_GEMM,
         "routed_gemm": ROUTED_GEMM,
         "attention": ATTENTION,
+        "conv2d": CONV2D,
     }
     for _name, _door in DOORS.items():
         if "torch" not in _door.call.libraries:
             continue
         globals()[_name] = Operator(_door, _OWN.get(_name, Own())).function(globals())
 
-__all__ = ["attention", "gemm", "grouped_gemm", "op", "quantize", "routed_gemm"]
+__all__ = [
+    "attention",
+    "conv2d",
+    "conv2d_dgrad",
+    "conv2d_wgrad",
+    "gemm",
+    "grouped_gemm",
+    "op",
+    "quantize",
+    "routed_gemm",
+]
