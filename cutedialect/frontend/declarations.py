@@ -58,6 +58,13 @@ _OF_GEMM = (
     Parameter("scale_b", kinds.SCALE, None,
               "what multiplies b: one number, or one for each column or block",
               "acc * scale behind the multiply, a row of scales for the columns of b"),
+    Parameter("zero_b", kinds.SCALE, None,
+              "of weights b the number that stands for 0, one, or one for each column or group of "
+              "rows",
+              "w.load().to(dtype) - zero in front of the multiply", key="zero", is_late=True),
+    Parameter("packed_b", kinds.PACKING, None,
+              "how integers hold the elements of b: type, axis and order, as in 'u4 -2 2:1'",
+              "cute.packed(W, dtype, axis, order), of which tiles are loaded", is_late=True),
     Parameter("acc_dtype", kinds.DTYPE, None, "the type of sums",
               "the type of acc: cute.zeros(shape, dtype)"),
     Parameter("fast_accum", kinds.FLAG, True,
@@ -84,15 +91,21 @@ _NUMBERS = """
 if type(alpha) is not float or type(beta) is not float:
     alpha, beta = as_number("alpha", alpha), as_number("beta", beta)
 is_scaled = scale_a is not None or scale_b is not None
-factor, array_a, array_b = alpha, None, None
+factor, array_a, array_b, zero, array_z = alpha, None, None, None, None
 if is_scaled:
     factor, array_a, array_b = fold_numbers(alpha, scale_a, scale_b)
+if zero_b is not None:
+    zero = number_of(zero_b)
+    if zero is None:
+        array_z = zero_b
 """
 
 
 def _has_whole_scales(given: Mapping[str, Any]) -> bool:
-    """Whether no scale lies along rows, columns or blocks."""
-    scales = (given.get(name) for name in ("scale_a", "scale_b"))
+    """Whether no scale lies along rows, columns or blocks, and no mode is packed."""
+    scales = (given.get(name) for name in ("scale_a", "scale_b", "zero_b"))
+    if given.get("packed_b"):
+        return False
     return all(prod(getattr(scale, "shape", ())) == 1 for scale in scales if scale is not None)
 
 
@@ -124,6 +137,15 @@ GEMM = Call(
     the transposed view of DeepGEMM's (N / 128, K / 128). In all of them strides are free, 128 rows
     of a or single columns of b may have blocks too, and batch dimensions broadcast.
 
+    Weights b beside f16 or bf16 may have 8 bits, or 4: `cute.packed(w, "u4", axis, order)` of an
+    array of integers, or those integers with `packed_b` "u4 axis order". What is multiplied is (b -
+    zero_b) scale_b. `zero_b` is a number, or an array of integers or floats of one element, (N,) or
+    (1, N), or (ceil(K / g), N) of groups of g = 32, 64 or 128 rows; `scale_b` may have such groups
+    too, and be of a's type. Sums of a group are multiplied by its scales in f32, behind the tensor
+    cores; differences from a zero of integers are exact, from one of floats rounded to a's type. An
+    odd K ends within an integer, whose rest is not looked at. The tile's depth divides a group, and
+    blocks of an order, of up to 64 elements, divide the tile.
+
     With fast_accum the tensor cores may sum fp8 products over all of K, on Hopper to some 13 bits;
     small tiles with K > 1024 add up every 128 or 256 of K in f32 registers all the same, since that
     costs no time there. With fast_accum=False every 128 of K always are, and with block scales.
@@ -143,19 +165,21 @@ GEMM = Call(
     is written. Returns the output: `out`, or a new array where `a` lives.
     """,
     _OF_GEMM,
-    prepared="a, b, c, bias, out, array_a, array_b, aux",
+    prepared="a, b, c, bias, out, array_a, array_b, array_z, aux",
     inside="""
 if acc is not None:
     return of_tiles({given})
 if tiled is not None or atom is not None or negate is not None or sums:
     refuse_of_tiles(tiled, atom, negate)
 """,
+    unwraps="if type(b) is Packed: b, packed_b = b.array, b.text",
     before="splits = precision is not None and check_precision(precision, a)" + _NUMBERS,
     numbers="(factor, beta)",
     repeated="ready.numbers(factor, beta) if factor != 1 or beta != 0 else None",
     outputs=(Output("out", "... M N"),),
     rules=gemm_operands.RULES,
     fits=gemm_operands.FITS,
+    not_jax=("zero_b", "packed_b"),
     parts=(
         Part(("M",), _has_whole_scales),
         Part(("N",), _has_whole_scales),
@@ -198,11 +222,12 @@ GROUPED_GEMM = Call(
         for each in _OF_GEMM
         if not each.kind.is_of_tiles and each.kind is not kinds.PRECISION
     ),
-    prepared="as_, bs, c, bias, out, array_a, array_b, aux",
+    prepared="as_, bs, c, bias, out, array_a, array_b, array_z, aux",
+    unwraps="bs, packed_b = unpacked(bs, packed_b)",
     before=_NUMBERS,
     numbers="(factor, beta)",
     outputs=GEMM.outputs,
-    not_jax=("scale_a", "scale_b"),
+    not_jax=("scale_a", "scale_b", "zero_b", "packed_b"),
 )
 
 _RANK = "4 dimensions (batch, heads, sequence, head dimension)"

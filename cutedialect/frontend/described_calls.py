@@ -172,6 +172,11 @@ def _described_gemm(
     options: Mapping[str, Any],
     lists: Mapping[str, str] | None = None,
 ) -> DescribedCall:
+    if call.has_zero or call.packing_text is not None:
+        raise ValueError(
+            "zero_b, packed_b: expected None of a call that is compiled to a file, got weights "
+            "with a zero or packed ones; compile a tile program with cute.packed"
+        )
     arguments = _Arguments(lists)
     batch = _batch(call)
 
@@ -219,7 +224,7 @@ def _described_gemm(
         ready, broadcasts=broadcasts, scales=tuple(wholes) if ready.scales is not None else None
     )
     alpha, beta = numbers.get("alpha"), numbers.get("beta")
-    given = ready.arguments((a, b, c, bias, out, *scales, aux), (alpha, beta))
+    given = ready.arguments((a, b, c, bias, out, *scales, None, aux), (alpha, beta))
     about = _SWAPPED if ready.swapped else _PRODUCT
     if lists is None:
         return arguments.described(about, kernel, given)

@@ -93,7 +93,8 @@ class Door(Specified[_C, _R]):
         unknown = f"if unknown: refuse_unknown({call.name!r}, unknown{operands})"
         given = f"{{{', '.join(f'{each!r}: {each}' for each in call.by_name)}}}"
         inside = call.inside.strip().replace("{given}", given)
-        lines = [*inside.splitlines(), *call.before.strip().splitlines()]
+        before = f"{call.unwraps.strip()}\n{call.before.strip()}".strip()
+        lines = [*inside.splitlines(), *before.splitlines()]
         words = {
             "arrays": call.prepared,
             "first": call.operands[0],

@@ -31,6 +31,7 @@ from .dtypes import DType, f16, f32, f64, i32
 from .fitting import Memory, fitted
 from .gemm_operands import (
     EIGHT_BIT_FLOATS,
+    MOST_BLOCK,
     PITCH,
     as_number,
     check_precision,
@@ -43,17 +44,18 @@ from .gemm_operands import (
     refuse_array,
     transposed,
 )
-from .gemm_scales import BLOCK, Scale, check_tile, fold_numbers
+from .gemm_scales import BLOCK, Scale, check_tile, fold_numbers, number_of
 from .gemm_tile import default_tile
 from .kernel import ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.split_gemm import DEPTH
+from .packed import Packed, packing_from
 from .ready_call import Ready, call_key
 from .rules import Checked, Operand
 
 # The arrays of a call, and their places.
-ARRAYS = ("a", "b", "c", "bias", "out", "scale_a", "scale_b", "aux")
-_A, _B, _C, _BIAS, _OUT, _SCALE_A, _SCALE_B, _AUX = range(8)
+ARRAYS = ("a", "b", "c", "bias", "out", "scale_a", "scale_b", "zero_b", "aux")
+_A, _B, _C, _BIAS, _OUT, _SCALE_A, _SCALE_B, _ZERO, _AUX = range(9)
 
 
 @dataclass
@@ -72,6 +74,7 @@ class ReadyCall(Ready):
     takes_alpha: bool = True
     takes_c: bool = False
     scales: tuple[Scale | None, Scale | None] | None = None
+    zero: Scale | None = None
     turns_b: bool = False
 
     def numbers(self, *given: float) -> tuple[float, ...]:
@@ -101,7 +104,7 @@ class ReadyCall(Ready):
         places += [_BIAS, _OUT]
         if self.scales is not None:
             places += [_SCALE_B, _SCALE_A] if self.swapped else [_SCALE_A, _SCALE_B]
-        return [*places, _AUX]
+        return [*places, *([_ZERO] if self.zero is not None else []), _AUX]
 
     def arguments(
         self,
@@ -109,7 +112,7 @@ class ReadyCall(Ready):
         numbers: tuple[Any, ...],
         viewed: Callable[[Scale, Any, bool], Any] = Scale.view,
     ) -> list[Any]:
-        a, b, c, bias, result, scale_a, scale_b, aux = arrays
+        a, b, c, bias, result, scale_a, scale_b, zero, aux = arrays
         alpha, beta = numbers
         given = [a, b, c if self.takes_c else None]
         for position, shape in self.broadcasts:
@@ -124,6 +127,7 @@ class ReadyCall(Ready):
         pairs = zip(self.scales or (None, None), (scale_a, scale_b), strict=True)
         scales = [None if each is None else viewed(each, x, self.swapped) for each, x in pairs]
         given += scales[::-1] if self.swapped else scales
+        given.append(None if self.zero is None else viewed(self.zero, zero, self.swapped))
         return [*given, transposed(aux) if self.swapped and aux is not None else aux]
 
 
@@ -210,12 +214,15 @@ class GemmCall(Checked, Product):
     aux: Operand | None
     acc_dtype: DType
     scales: tuple[Scale | None, Scale | None]
+    zero: Scale | None
     promotes: bool
 
     def __init__(self, given: SimpleNamespace) -> None:
         """`given` are the arguments of a declared call, as `normalized` leaves them."""
         self.is_scaled, self.splits = given.is_scaled, given.splits
         self.scale_values = given.scale_a, given.scale_b
+        self.zero_value, self.zero_number = given.zero_b, given.zero_number
+        self.packing_text = given.packed_b
         # Where a result of integers takes no factor, the epilogue computes in its type.
         self.activation = given.activation
         self.swapped = False
@@ -225,6 +232,11 @@ class GemmCall(Checked, Product):
     def k(self) -> int | None:
         """The depth."""
         return self.extents["K"]
+
+    @property
+    def has_zero(self) -> bool:
+        """Whether something else than 0 stands for 0 in b."""
+        return self.zero_value is not None or self.zero_number != 0
 
     @classmethod
     def of(cls, given: SimpleNamespace) -> GemmCall:
@@ -277,7 +289,7 @@ class GemmCall(Checked, Product):
         """What a warm call needs to run a kernel."""
         batch = self.out_shape[:-2]
         broadcasts = tuple(
-            (position, (*batch, *operand.shape[-2:]))
+            (position, (*batch, *operand.held[-2:]))
             for position, operand in enumerate((self.a, self.b, self.c))
             if operand is not None and operand.shape[:-2] != batch
         )
@@ -290,6 +302,7 @@ class GemmCall(Checked, Product):
             takes_alpha=self.takes_alpha,
             takes_c=self.c is not None,
             scales=self.scales if self.is_scaled else None,
+            zero=self.zero,
             turns_b=self.splits,
         )
 
@@ -339,7 +352,7 @@ class GemmCall(Checked, Product):
             pitches=(pitch_of(self.a, a), pitch_of(self.b, b)),
             takes_clusters=self.acc_dtype.bits == _SUMMED_BITS,
             is_plain=self.c is self.bias is self.aux is None
-            and not self.is_scaled and self.activation in (None, "relu"),
+            and not (self.is_scaled or self.zero) and self.activation in (None, "relu"),
             weight_bits=self.b.dtype.bits if is_widened(self.a.dtype, self.b.dtype) else 0,
             device=device_for(arch),
         )  # fmt: skip
@@ -372,6 +385,9 @@ class GemmCall(Checked, Product):
             return False
         if self.splits:
             return True
+        if 0 < self._group < MOST_BLOCK:
+            # A line of 128 bytes has elements of several groups.
+            return False
         if is_widened(self.a.dtype, self.b.dtype) and self.k in (0, 1):
             # The transposed product takes b from registers; one row may count as a column.
             return False
@@ -411,13 +427,14 @@ class GemmCall(Checked, Product):
         if tile is None:
             adds = self.c is not None or (schedule is not None and schedule.adds_in_order)
             tile = self._default_tile(arch, specs, extents or self.out_shape[-2:], adds)
-        spans = [(0, 0) if scale is None else scale.spans for scale in self.scales]
+        spans = [(0, 0) if x is None else x.spans for x in (*self.scales, self.zero)]
         if self.swapped:
-            spans = [each[::-1] for each in spans[::-1]]
+            spans = [spans[1][::-1], spans[0][::-1], spans[2][::-1]]
         if self.splits and tile[2] != DEPTH:
             raise ValueError(f"schedule: expected depth {DEPTH} for precision='3xtf32', got {tile}")
-        if self.is_scaled or self.promotes:
-            check_tile(tile, (spans[0][0], spans[1][1], BLOCK if self.promotes else 0))
+        if self.is_scaled or self.promotes or self.zero is not None:
+            check_tile(tile, (spans[0][0], spans[1][1], self._group))
+        self._check_blocks(tile)
         return {
             "tile": tile,
             "acc_dtype": self.acc_dtype,
@@ -425,7 +442,42 @@ class GemmCall(Checked, Product):
             "swapped": self.swapped,
             "promotes": self.promotes or self._promotes_freely(tile, schedule, arch, specs),
             "spans": tuple(spans),
-        }
+        } | self._of_weights()
+
+    def _of_weights(self) -> dict[str, object]:
+        """How the tile program finds the weights that integers stand for."""
+        found: dict[str, object] = {}
+        if self.zero_number != 0:
+            found["zero"] = self.zero_number
+        if self.packing_text is not None:
+            words = self.packing_text.split()
+            axis = int(words[1])
+            axis = axis % len(self.b.shape) - len(self.b.shape)
+            found["packed"] = (words[0], -3 - axis if self.swapped else axis, *words[2:])
+        return found
+
+    def _check_blocks(self, tile: Sequence[int]) -> None:
+        """Refuse a tile without whole blocks of packed elements."""
+        if self.packing_text is None:
+            return
+        packing = packing_from(self.packing_text, self.specs()[1].dtype, len(self.b.shape))
+        is_depth = packing.axis == len(self.b.shape) - 2
+        mode = 2 if is_depth else 1 - self.swapped
+        if tile[mode] % packing.block:
+            raise ValueError(
+                f"schedule: expected a tile whose {('rows', 'columns', 'depth')[mode]} are whole "
+                f"blocks of {packing.block} packed elements of b, got {tile[mode]} in {tuple(tile)}"
+            )
+
+    @property
+    def _group(self) -> int:
+        """Elements of K that share scales and zeros, and whose products are summed apart; 0 for
+        all.
+        """
+        spans = [
+            x.spans[mode] for x, mode in zip((*self.scales, self.zero), (1, 0, 0), strict=True) if x
+        ]
+        return min([each for each in spans if each > 1] or [BLOCK if self.promotes else 0])
 
     def _default_tile(
         self,
@@ -443,9 +495,12 @@ class GemmCall(Checked, Product):
         m, n = extents
         tile = default_tile(self.a.dtype, m, n, chip.smem_per_cta, align, adds, has_tensor_memory)
         if not (self.promotes or self.splits):
-            return tile
+            if self.packing_text is None:
+                return tile
+            # Whole blocks of packed elements, and groups that share zeros.
+            return tile[0], max(tile[1], MOST_BLOCK), self._group or MOST_BLOCK
         rows = 64 if self.splits and not has_tensor_memory else 128
-        return min(tile[0], rows), min(tile[1], 64), DEPTH if self.splits else BLOCK
+        return min(tile[0], rows), min(tile[1], 64), DEPTH if self.splits else self._group
 
     def _promotes_freely(
         self,
@@ -471,13 +526,13 @@ class GemmCall(Checked, Product):
         """What the extents of a tile whose products are promoted have to divide, 0 for any."""
         spans = [(0, 0) if scale is None else scale.spans for scale in self.scales]
         rows, columns = spans[0][0], spans[1][1]
-        return rows if rows == BLOCK else 0, columns if columns == BLOCK else 0, BLOCK
+        return rows if rows == BLOCK else 0, columns if columns == BLOCK else 0, self._group
 
     def arguments(self, ready: ReadyCall) -> list[Any]:
         """What the program is compiled for."""
         number = ScalarSpec(f64 if self.acc_dtype == f64 else f32)
         a, b, c, bias, aux = (x and x.value for x in (self.a, self.b, self.c, self.bias, self.aux))
-        arrays = a, b, c, bias, self.result, *self.scale_values, aux
+        arrays = a, b, c, bias, self.result, *self.scale_values, self.zero_value, aux
         return ready.arguments(arrays, (number, number), Scale.argument)
 
 
@@ -574,6 +629,11 @@ def normalized(given: SimpleNamespace) -> SimpleNamespace:
 
 def with_numbers(given: SimpleNamespace) -> SimpleNamespace:
     """The same without a look at operands, which may have no memory: a derivative's factors."""
+    if type(getattr(given, "b", None)) is Packed:
+        given.b, given.packed_b = given.b.array, given.b.text
+    given.zero_number = number_of(given.zero_b) or 0.0
+    if number_of(given.zero_b) is not None:
+        given.zero_b = None
     given.alpha, given.beta = as_number("alpha", given.alpha), as_number("beta", given.beta)
     given.is_scaled = given.scale_a is not None or given.scale_b is not None
     if given.is_scaled:
@@ -643,6 +703,8 @@ else:
             "as_number": as_number,
             "check_precision": check_precision,
             "fold_numbers": fold_numbers,
+            "number_of": number_of,
+            "Packed": Packed,
             "of_tiles": _of_tiles,
             "refuse_of_tiles": _refuse_of_tiles,
         },

@@ -15,7 +15,7 @@ from cutedialect.backend.runtime.arrays import tensor_argument
 from cutedialect.backend.runtime.tracebacks import explained
 from cutedialect.choices import Activation
 
-from .dtypes import DType, as_dtype, bf16, e4m3, e5m2, f16, f32, f64, i8, i32, u8
+from .dtypes import DType, as_dtype, bf16, e4m3, e5m2, f16, f32, f64, i4, i8, i32, u4, u8
 from .instead import ARGUMENTS
 from .kernel import TensorSpec
 from .rules import (
@@ -41,7 +41,11 @@ ACCUMULATORS = {
     "e5m2": (f32,),
 }
 INTEGERS = (i8, u8)
+# Types of weights, which become floats of 16 bits on their way to a multiply.
+WEIGHTS = (i8, u8, i4, u4)
 EIGHT_BIT_FLOATS = (e4m3, e5m2)
+# Elements of the largest block of an order in which weights are packed.
+MOST_BLOCK = 64
 _WIDE = (f16, bf16)
 # Types of 16 bits, the ones to take where a target does not multiply another.
 _FLOATS = ("f16", "bf16")
@@ -58,10 +62,10 @@ def result_dtype(a: DType, is_scaled: bool) -> DType:
 
 
 def is_widened(a: DType, b: DType) -> bool:
-    """Whether elements of b become those of a on their way to the multiply: integers of 8 bits
+    """Whether elements of b become those of a on their way to the multiply: integers of 8 or 4 bits
     beside floats of 16.
     """
-    return a in _WIDE and b in INTEGERS
+    return a in _WIDE and b in WEIGHTS
 
 
 def multiplied_names(a: DType, b: DType, acc: DType) -> tuple[str, str, str]:
@@ -177,8 +181,10 @@ def pitch_of(operand: Operand, spec: TensorSpec) -> int:
         return PITCH
     if operand.array is None and spec.align < _WIDTH:
         return spec.align
+    # Packed elements lie in integers, whose strides an array has.
+    bits = operand.dtype.bits if operand.array is None else spec.dtype.bits
     step = shape[along] if operand.array is None else operand.array.strides[-2:][1 - along]
-    bytes_ = (step or 0) * operand.dtype.bits // 8
+    bytes_ = (step or 0) * bits // 8
     return min(PITCH, bytes_ & -bytes_) or PITCH
 
 
@@ -256,12 +262,51 @@ def _scales(call: Any) -> tuple[Any, Any]:
     a, b = call.scale_values
     if a is b is None:
         return None, None
-    from .gemm_scales import scale_of
+    from .gemm_scales import GROUPS, scale_of
 
+    of_b: dict[str, Any] = {}
+    if is_widened(call.a.dtype, call.b.dtype):
+        of_b = {"dtypes": (f32, call.a.dtype), "groups": GROUPS}
     return (
         None if a is None else scale_of(a, "scale_a", call.a, call.batch, 1),
-        None if b is None else scale_of(b, "scale_b", call.b, call.batch, 0),
+        None if b is None else scale_of(b, "scale_b", call.b, call.batch, 0, **of_b),
     )
+
+
+def _zero(call: Any) -> Any:
+    """The array of zeros of weights, as a scale of them; None where there is none."""
+    if call.zero_value is None:
+        return None
+    from .gemm_scales import GROUPS, scale_of
+
+    types = (*WEIGHTS, i32, f32, call.a.dtype)
+    return scale_of(call.zero_value, "zero_b", call.b, call.batch, 0, types, GROUPS)
+
+
+def _weights(call: Any) -> Operand:
+    """The operand b: of packed elements these, as many along K as a has, where the rest lies in
+    the last integers.
+    """
+    operand = as_operand(call.given.b, "b")
+    if call.packing_text is None:
+        return operand
+    from .packed import packing_from
+
+    rank = len(operand.shape)
+    packing = packing_from(call.packing_text, operand.dtype, rank)
+    if packing.axis < rank - 2 or packing.block > MOST_BLOCK or MOST_BLOCK % packing.block:
+        raise ValueError(
+            f"b: expected elements packed along K or N in blocks that divide {MOST_BLOCK} of them, "
+            f"got mode {packing.axis} of {rank} and blocks of {packing.block} ({packing.order})"
+        )
+    shape, k = list(packing.shape(operand.shape)), call.a.shape[-1]
+    if (
+        packing.axis == rank - 2
+        and k is not None
+        and shape[-2] == -(-k // packing.block) * packing.block
+    ):
+        shape[-2] = k
+    return Operand(operand.value, "b", tuple(shape), packing.dtype, operand.array)
 
 
 def _promotes(call: Any) -> bool:
@@ -298,7 +343,7 @@ _KNOWN = ", ".join([*ACCUMULATORS, *(each.name for each in INTEGERS)])
 _ACTIVATIONS = ", ".join(map(repr, get_args(Activation)))
 RULES = (
     Array("a"),
-    Array("b"),
+    Array("b", of=_weights),
     Fits("a"),
     Fits("b"),
     Rule("precision", lambda x: x.splits and any(each is not None for each in x.scale_values),
@@ -317,6 +362,10 @@ RULES = (
            lambda x: f"a float type with scales, got {x.out_dtype.name}", TypeError)
       for name in ("out_dtype", "out")),
     Fact("scales", _scales),
+    Rule("zero_b", lambda x: x.has_zero and not is_widened(x.a.dtype, x.b.dtype),
+         lambda x: f"None but for weights b of 8 or 4 bits beside f16 or bf16, got b of "
+         f"{x.b.dtype.name} beside {x.a.dtype.name}; subtract it before", TypeError),
+    Fact("zero", _zero),
     Fact("promotes", _promotes),
     Rule("c", lambda x: x.given.c is None and x.given.beta != 0,
          lambda x: f"an array with beta = {x.given.beta}, got None"),

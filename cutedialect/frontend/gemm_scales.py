@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
-from .dtypes import f32
+from .dtypes import DType, f32
 from .gemm_operands import expanded, transposed, viewable
 from .kernel import TensorSpec
 from .rules import Operand, as_operand, shown
 
 BLOCK = 128
+# Rows of weights that may share a scale.
+GROUPS = (128, 64, 32)
 _WHOLE, _EACH = 0, 1
 
 
@@ -29,12 +31,13 @@ class Scale:
     spans: tuple[int, int]
     rank: int
     shape: tuple[int | None, ...] | None = None
+    dtype: DType = f32
 
     def view(self, value: Any, swapped: bool) -> Any:
         """The array as the tile program takes it."""
         if self.rank == 0:
             is_spec = isinstance(value, TensorSpec)
-            return TensorSpec((1,), f32) if is_spec else viewable(value).reshape(1)
+            return TensorSpec((1,), self.dtype) if is_spec else viewable(value).reshape(1)
         if self.shape is not None:
             value = expanded(value, self.shape)
         return transposed(value) if swapped and self.rank > 1 else value
@@ -44,7 +47,8 @@ class Scale:
         viewed = self.view(value, swapped)
         if self.spans == (_WHOLE, _WHOLE) and self.shape is None:
             rank = max(1, self.rank)
-            return TensorSpec((1,) * rank, f32, (None,) * (rank - 1) + (1,), align=4)
+            align = min(4, self.dtype.bits // 8)
+            return TensorSpec((1,) * rank, self.dtype, (None,) * (rank - 1) + (1,), align=align)
         return viewed
 
 
@@ -54,44 +58,49 @@ def scale_of(
     operand: Operand,
     batch: Sequence[int | None],
     k_mode: int,
+    dtypes: Sequence[DType] = (f32,),
+    groups: Sequence[int] = (BLOCK,),
 ) -> Scale:
-    """The scale that an array is, for an operand whose mode `k_mode` (0 or 1) is contracted.
+    """The scale that an array of one of some types is, for an operand whose mode `k_mode` (0 or 1)
+    is contracted, of which groups of so many elements may share an entry.
 
     Raises TypeError or ValueError naming the argument when its type or shape is none of a scale.
     """
     given = as_operand(value, name)
-    if given.dtype != f32:
-        raise TypeError(f"{name}: expected f32, got {given.dtype.name}")
+    if given.dtype not in dtypes:
+        names = " or ".join(each.name for each in dtypes)
+        raise TypeError(f"{name}: expected {names}, got {given.dtype.name}")
     shape, extents = given.shape, operand.shape[-2:]
     if all(extent == 1 for extent in shape):
-        return Scale((_WHOLE, _WHOLE), len(shape))
+        return Scale((_WHOLE, _WHOLE), len(shape), None, given.dtype)
     if len(shape) == 1:
         free = 1 - k_mode
-        span = _span(shape[0], extents[free], blocks=False)
+        span = _span(shape[0], extents[free], ())
         if span == _EACH:
-            return Scale((_EACH, _WHOLE) if free == 0 else (_WHOLE, _EACH), 1)
-        raise _unfit(name, shape, extents, k_mode)
+            spans = (_EACH, _WHOLE) if free == 0 else (_WHOLE, _EACH)
+            return Scale(spans, 1, None, given.dtype)
+        raise _unfit(name, shape, extents, k_mode, groups)
     whole = (*batch, *shape[-2:])
     fits = len(shape) <= len(whole) and all(
         x in (1, y) or x is None or y is None
         for x, y in zip(shape[:-2], whole[len(whole) - len(shape) : -2], strict=True)
     )
-    inner = _span(shape[-2 + k_mode], extents[k_mode], each=False)
+    inner = _span(shape[-2 + k_mode], extents[k_mode], groups, each=False)
     outer = _span(
         shape[-1 - k_mode], extents[1 - k_mode], prefers_blocks=inner == BLOCK and k_mode == 0
     )
     if not fits or inner is None or outer is None:
-        raise _unfit(name, shape, extents, k_mode)
+        raise _unfit(name, shape, extents, k_mode, groups)
     spans = (outer, inner) if k_mode == 1 else (inner, outer)
-    return Scale(spans, len(whole), None if shape == whole else whole)
+    return Scale(spans, len(whole), None if shape == whole else whole, given.dtype)
 
 
 def _span(
     count: int | None,
     extent: int | None,
+    blocks: Sequence[int] = (BLOCK,),
     *,
     each: bool = True,
-    blocks: bool = True,
     prefers_blocks: bool = False,
 ) -> int | None:
     """Elements of a mode that share an entry when there are `count` entries, or None."""
@@ -99,14 +108,21 @@ def _span(
         return _WHOLE
     unknown = count is None or extent is None
     fits_each = each and (unknown or count == extent)
-    fits_blocks = blocks and (unknown or count == -(-extent // BLOCK))  # type: ignore[operator]
-    if fits_blocks and (prefers_blocks or not fits_each):
-        return BLOCK
+    block = next(
+        (each for each in blocks if unknown or count == -(-extent // each)),  # type: ignore[operator]
+        None,
+    )
+    if block is not None and (prefers_blocks or not fits_each):
+        return block
     return _EACH if fits_each else None
 
 
 def _unfit(
-    name: str, got: Sequence[int | None], extents: Sequence[int | None], k_mode: int
+    name: str,
+    got: Sequence[int | None],
+    extents: Sequence[int | None],
+    k_mode: int,
+    groups: Sequence[int],
 ) -> ValueError:
     m = extents[1 - k_mode]
     row = (m, 1) if k_mode == 1 else (1, m)
@@ -114,6 +130,14 @@ def _unfit(
     if k_mode == 1:
         blocks[0] = m
     each = "row" if k_mode == 1 else "column"
+    if len(groups) > 1:
+        k = extents[k_mode]
+        rows = [shown((None if k is None else -(-k // g), m)) for g in groups]
+        return ValueError(
+            f"{name}: expected a number, one element, {shown((m,))} or {shown(row)} for each "
+            f"{each}, {', '.join(rows)} for groups of {', '.join(map(str, groups))} rows, or "
+            f"{shown(blocks)} for blocks of {BLOCK}, got shape {shown(got)}"
+        )
     return ValueError(
         f"{name}: expected a number, one element, {shown((m,))} or {shown(row)} for each {each}, "
         f"or {shown(blocks)} for blocks of {BLOCK}, got shape {shown(got)}"
@@ -143,8 +167,8 @@ def check_tile(tile: Sequence[int], spans: Sequence[int | None]) -> None:
     `spans` are those along (M, N, K) of the tile, None for no scale.
     """
     for name, extent, span in zip(("rows", "columns", "depth"), tile, spans, strict=True):
-        if span == BLOCK and BLOCK % extent:
+        if span is not None and span > 1 and span % extent:
             raise ValueError(
-                f"schedule: expected a tile whose {name} divide {BLOCK} with scales of {BLOCK}-"
+                f"schedule: expected a tile whose {name} divide {span} with scales of {span}-"
                 f"blocks, got {extent} in {tuple(tile)}"
             )

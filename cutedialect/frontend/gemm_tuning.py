@@ -104,7 +104,8 @@ class TunableGemm:
         scale_a, scale_b = call.scale_values
         ready = self._ready(schedule)
         given = ready.arguments(
-            (a, b, c, bias, self._out, scale_a, scale_b, aux), (self._alpha, self._beta)
+            (a, b, c, bias, self._out, scale_a, scale_b, call.zero_value, aux),
+            (self._alpha, self._beta),
         )
         return tuple(value for value in given if value is not None)
 
@@ -147,6 +148,10 @@ def problem_class(call: GemmCall, extents: bool = True) -> str:
     if call.is_scaled:
         spans = [None if scale is None else scale.spans for scale in call.scales]
         parts.append(f"scales {spans[0]} {spans[1]}")
+    if call.has_zero:
+        parts.append(f"zeros {call.zero.spans if call.zero else ''}".strip())
+    if call.packing_text is not None:
+        parts.append(f"packed {call.packing_text}")
     if call.promotes:
         parts.append("promoted")
     if call.splits:

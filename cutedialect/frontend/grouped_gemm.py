@@ -28,9 +28,10 @@ from .doors import Door
 from .dtypes import DType
 from .gemm import ARRAYS, GemmCall, Product, ReadyCall, normalized
 from .gemm_operands import as_number, check_types
-from .gemm_scales import fold_numbers
+from .gemm_scales import fold_numbers, number_of
 from .kernel import GroupSpec, ScalarSpec, TensorSpec
 from .launch import check_arch, compile_kernel, spec_of
+from .packed import unpacked
 from .ready_call import call_key
 from .rules import as_operand
 
@@ -54,7 +55,7 @@ def _equal_call(arguments: Sequence[Any], options: tuple[object, ...]) -> object
 
 def _again(prepared: PreparedCall, arrays: Sequence[Any], stream: Any) -> list[Any]:
     """A call on the same device arrays."""
-    as_, bs, _, _, out, _, _, aux = arrays
+    as_, bs, _, _, out, _, _, _, aux = arrays
     check_modes((as_, bs, out))
     prepared.repeat(stream)
     mark_written((out, aux))
@@ -100,6 +101,7 @@ class GroupCall(Product):
 
     def __init__(self, given: SimpleNamespace) -> None:
         self.given = given = SimpleNamespace(**vars(given), precision=None, a=None)
+        given.bs, given.packed_b = unpacked(given.bs, given.packed_b)
         normalized(given)
         lists = _checked_lists([getattr(given, name) for name in LISTS.values()])
         options = SimpleNamespace(
@@ -168,7 +170,9 @@ def _check_alike(calls: Sequence[GemmCall]) -> None:
                 raise TypeError(
                     f"{name}[{number}]: expected {one.name} as in {name}[0], got {other.name}"
                 )
-        for name, one, other in zip(("scale_a", "scale_b"), first.scales, call.scales, strict=True):
+        names = "scale_a", "scale_b", "zero_b"
+        ours, theirs = ((*each.scales, each.zero) for each in (first, call))
+        for name, one, other in zip(names, ours, theirs, strict=True):
             if one is not None and other is not None and (one.spans, one.rank) != (
                 other.spans, other.rank,
             ):  # fmt: skip
@@ -304,6 +308,8 @@ else:
         {
             "as_number": as_number,
             "fold_numbers": fold_numbers,
+            "number_of": number_of,
+            "unpacked": unpacked,
             "exact": exact,
             "equal_call": _equal_call,
             "repeated": _repeated,

@@ -45,9 +45,9 @@ class Packing:
         """Elements of a block of the order."""
         return prod(flatten(self.order.shape))  # pyright: ignore[reportArgumentType]
 
-    def key(self) -> tuple[object, ...]:
-        """What a kernel depends on."""
-        return self.dtype.name, self.axis, str(self.order), self.per
+    def text(self, rank: int) -> str:
+        """The type, the axis from the last one on, and the order, as `packed_b` has them."""
+        return f"{self.dtype.name} {self.axis - rank} {self.order}"
 
     def transposed(self, rank: int) -> Packing:
         """The same with the last two modes exchanged."""
@@ -68,6 +68,11 @@ class Packed:
 
     array: Any
     packing: Packing
+
+    @property
+    def text(self) -> str:
+        """How the integers hold elements, as `cute.gemm` takes it: "u4 -2 2:1"."""
+        return self.packing.text(self.ndim)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -125,19 +130,15 @@ def packed(w: Any, dtype: object, axis: int = -1, order: Layout | str | None = N
     Raises TypeError for other types, ValueError for another axis or order (in a kernel located
     errors with the same words).
     """
-    from .rules import is_traced
+    from .rules import as_operand, is_traced
 
     is_tensor = is_traced(w)
     try:
         if is_tensor:
             rank, holder = w.rank, w.dtype
         else:
-            from cutedialect.backend.runtime.arrays import tensor_argument
-
-            argument = tensor_argument(w)
-            if argument is None:
-                raise TypeError(f"w: expected an array of integers, got {type(w).__name__}")
-            rank, holder = len(argument.shape), as_dtype(argument.dtype, "w")
+            operand = as_operand(w, "w")
+            rank, holder = len(operand.shape), operand.dtype
         packing = packing_of(holder, rank, dtype, axis, order)
     except (TypeError, ValueError) as failure:
         if is_tensor:
@@ -165,6 +166,31 @@ def packing_of(
         raise ValueError(f"axis: expected a mode in {-rank}..{rank - 1}, got {axis!r}")
     per = holder.bits // element.bits
     return Packing(element, axis % rank, _order(order, per), per)
+
+
+def packing_from(text: str, holder: DType, rank: int) -> Packing:
+    """The packing that a text names, of an array of integers of a type and rank."""
+    words: list[str] = text.split() if isinstance(text, str) else []
+    if len(words) not in (2, 3) or not words[1].lstrip("-").isdigit():
+        raise ValueError(
+            "packed_b: expected a type, an axis and an order, such as 'u4 -2' or 'u4 -2 (2,4):"
+            f"(4,1)', got {text!r}"
+        )
+    return packing_of(holder, rank, words[0], int(words[1]), words[2] if len(words) > 2 else None)
+
+
+def unpacked(arrays: Any, text: str | None) -> tuple[Any, str | None]:
+    """The arrays of a list of packed ones, and how they all hold elements; others as they are."""
+    values = arrays if isinstance(arrays, list | tuple) else ()
+    texts = {each.text if isinstance(each, Packed) else None for each in values}
+    if texts <= {None}:
+        return arrays, text
+    if len(texts) > 1:
+        raise ValueError(
+            "bs: expected arrays that are packed alike, got "
+            + " and ".join(sorted(str(each) for each in texts))
+        )
+    return [each.array for each in values], texts.pop()
 
 
 def _order(order: Layout | str | None, per: int) -> Layout:

@@ -38,6 +38,11 @@ class Operand:
     dtype: DType
     array: TensorArgument | None
 
+    @property
+    def held(self) -> tuple[int | None, ...]:
+        """The extents in memory, where integers may hold several elements."""
+        return self.value.shape if self.array is None else self.array.shape
+
 
 def as_operand(value: Any, name: str) -> Operand:
     """An array or spec as an operand; anything else raises TypeError."""

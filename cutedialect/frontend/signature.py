@@ -58,6 +58,7 @@ ACTIVATION = Kind("Activation | Callable[..., Any] | None", ("str? {0}=None",))
 PRECISION = Kind("Precision | None", ("str? {0}=None",))
 BLOCK_FORMAT = Kind("BlockFormat", ("str {0}",))
 ROUNDING = Kind("Rounding | None", ("str? {0}=None",))
+PACKING = Kind("str | None", ("str? {0}=None",))
 ARCH = Kind("Arch | None", ("str? {0}=None",))
 SCHEDULE = Kind("Schedule | str | None", ("str? {0}=None",))
 BACKEND = Kind("Backend", ("str {0}={1}",))
@@ -126,7 +127,7 @@ def operator_names(row: Parameter) -> tuple[str, ...]:
     if row.kind is OFFSETS:
         return "q_offsets", "k_offsets"
     if row.kind in (SCALE, SCALES):
-        return row.name, row.name.replace("scale", "factor")
+        return row.name, row.name.replace("scale", "factor").replace("zero", "offset")
     return (row.name,)
 
 
@@ -159,9 +160,10 @@ class Call:
     """A function of arrays.
 
     prepared: the arrays in the order in which a prepared call takes them, as expressions. inside:
-    the lines for tiles of a kernel, `{given}` for all arguments by name. before: the lines that
-    normalize arguments in front of the key. numbers: those that the kernel may take, as an
-    expression, and repeated: what a call of the same look is given of them.
+    the lines for tiles of a kernel, `{given}` for all arguments by name. unwraps: those that take
+    arrays out of packed ones. before: the lines that normalize arguments in front of the key.
+    numbers: those that the kernel may take, as an expression, and repeated: what a call of the same
+    look is given of them.
     """
 
     name: str
@@ -169,6 +171,7 @@ class Call:
     parameters: tuple[Parameter, ...]
     prepared: str = ""
     inside: str = ""
+    unwraps: str = ""
     before: str = ""
     numbers: str = "()"
     repeated: str = "None"

@@ -28,10 +28,10 @@ def gemm(
 def gemm(
     a: Any, b: Any, acc: None = None, *, c: Any = None, alpha: float = 1.0, beta: float = 0.0,
     bias: Any = None, activation: Activation | Callable[..., Any] | None = None,
-    scale_a: Any = None, scale_b: Any = None, acc_dtype: object = None, fast_accum: bool = True,
-    precision: Precision | None = None, aux: Any = None, out: Any = None, out_dtype: object = None,
-    arch: Arch | None = None, schedule: Schedule | str | None = None, backend: Backend = "auto",
-    stream: Any = None,
+    scale_a: Any = None, scale_b: Any = None, zero_b: Any = None, packed_b: str | None = None,
+    acc_dtype: object = None, fast_accum: bool = True, precision: Precision | None = None,
+    aux: Any = None, out: Any = None, out_dtype: object = None, arch: Arch | None = None,
+    schedule: Schedule | str | None = None, backend: Backend = "auto", stream: Any = None,
 ) -> Any: ...
 
 
@@ -43,6 +43,7 @@ def grouped_gemm(
     beta: float = 0.0, bias: Sequence[Any] | None = None,
     activation: Activation | Callable[..., Any] | None = None,
     scale_a: Sequence[Any] | float | None = None, scale_b: Sequence[Any] | float | None = None,
+    zero_b: Sequence[Any] | float | None = None, packed_b: str | None = None,
     acc_dtype: object = None, fast_accum: bool = True, aux: Sequence[Any] | None = None,
     out: Sequence[Any] | None = None, out_dtype: object = None, arch: Arch | None = None,
     schedule: Schedule | str | None = None, backend: Backend = "auto", stream: Any = None,

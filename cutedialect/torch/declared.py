@@ -24,6 +24,7 @@ from cutedialect.choices import Activation
 from cutedialect.frontend import signature as kinds
 from cutedialect.frontend.doors import Door
 from cutedialect.frontend.kernel import TensorSpec
+from cutedialect.frontend.packed import Packed, packing_from, unpacked
 from cutedialect.frontend.signature import Call, offsets, operator_names, written
 
 from .operators import (
@@ -42,6 +43,7 @@ from .sharding import holds_dtensor, register
 
 _ENTRY = """\
 def {name}({parameters}):
+    {unwraps}
     text = schedule_text(schedule)
     tensors = {tensors}
     if is_direct(tensors):
@@ -184,6 +186,9 @@ class Operator:
     ) -> Any:
         first = next(iter(tensors.values()))
         known = {name: x.shape for name, x in tensors.items() if x is not None}
+        if (text := getattr(checked.given, "packed_b", None)) is not None:
+            name = self.call.operands[1]
+            known[name] = _elements(tensors[name], text)
         shapes = self.call.result_shapes(known, given)
         types = {each.name: each.dtype for each in self.call.outputs}
         made = [
@@ -286,6 +291,7 @@ class Operator:
         text = _ENTRY.format(
             name=call.name,
             parameters=str(call.signature("torch"))[1:-1],
+            unwraps=call.unwraps,
             tensors=self._tensors(),
             given=", ".join(f"{each.name}={each.name}" for each in call.taken("torch")),
             values=self._values(),
@@ -295,7 +301,7 @@ class Operator:
         names |= mine | {
             "is_direct": is_direct, "check_deterministic": check_deterministic,
             "schedule_text": schedule_text, "Tensor": torch.Tensor, "split": _split,
-            "pair": offsets, "torch_dtype": torch_dtype,
+            "pair": offsets, "torch_dtype": torch_dtype, "Packed": Packed, "unpacked": unpacked,
         }  # fmt: skip
         self.entry = written(text, call.name, __file__, names, self.own.doc or call.doc)
         return self.entry
@@ -331,6 +337,12 @@ def given_of(call: Call, values: Sequence[Any], names: Sequence[str]) -> Given:
             value = tuple(value)
         named[each.name] = value
     return SimpleNamespace(**named)
+
+
+def _elements(tensor: Any, text: str) -> tuple[Any, ...]:
+    """The shape of the elements that a tensor of integers holds."""
+    rank = tensor.dim()
+    return packing_from(text, element_type(tensor.dtype, "b"), rank).shape(tensor.shape)
 
 
 def _spec(value: Any, name: str) -> Any:

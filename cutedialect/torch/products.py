@@ -17,12 +17,14 @@ from cutedialect.frontend.gemm import with_numbers
 
 from .declared import Operator, Own
 from .operators import element_type
+from .weights import weights_of
 
 # Activations whose derivative is known from the result; others need what stands before them.
 _FROM_RESULT = (None, "relu")
 _DIFFERENTIABLE = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-# Weights, through which gradients go to a.
+# Weights, through which gradients go to a: integers, or what holds packed ones.
 _WEIGHTS = (torch.int8, torch.uint8)
+_HOLDERS = (*_WEIGHTS, torch.int32, torch.uint32)
 
 
 def _lists(operator: Operator, *values: Any) -> list[Any]:
@@ -41,15 +43,16 @@ def _remember(
     as_, bs, c, bias = _lists(operator, *tensors_of)
     for tensors in zip(as_, bs, strict=True):
         for name, tensor in zip(("a", "b"), tensors, strict=True):
-            is_weight = name == "b" and tensor.dtype in _WEIGHTS
+            weights = _WEIGHTS if given.packed_b is None else _HOLDERS
+            is_weight = name == "b" and tensor.dtype in weights
             if tensor.dtype not in _DIFFERENTIABLE and not is_weight:
                 raise TypeError(
                     f"{name}: expected f16, bf16, f32 or f64 where a gradient is required, got "
                     f"{element_type(tensor.dtype, name).name}; take torch.no_grad(), or 16-bit "
                     "operands"
                 )
-    scales = _scales_of_weights(operator, given, bs)
-    if given.is_scaled and not scales:
+    ctx.weights = weights_of(operator, given, bs)
+    if given.is_scaled and ctx.weights is None:
         raise ValueError(
             "scale_a, scale_b: expected None where a gradient is required, got a scale; multiply "
             "a or b by it in torch, or use alpha for one number"
@@ -71,34 +74,26 @@ def _remember(
     ctx.c = None if c is None else [(each.shape, each.dtype) for each in c]
     ctx.bias = None if bias is None else [each.dtype for each in bias]
     befores = [output[1]] if suffix else _lists(operator, output)[0] if ctx.activation else []
-    ctx.scales = len(scales)
-    ctx.save_for_backward(*as_, *bs, *scales, *befores)
-
-
-def _scales_of_weights(operator: Operator, given: Any, bs: Sequence[Any]) -> list[Any]:
-    """The scale of each column of weights, or one for all, which the slopes of sums are multiplied
-    by before they go through the weights; none of other operands.
-    """
-    scale = getattr(given, "scale_b", None)
-    if operator.call.is_of_lists or scale is None or given.scale_a is not None:
-        return []
-    is_of_columns = scale.numel() == 1 or (scale.shape[-1] == bs[0].shape[-1] == scale.numel())
-    is_plain = bs[0].dtype in _WEIGHTS and is_of_columns and not scale.requires_grad
-    return [scale.reshape(-1)] if is_plain else []
+    factors = () if ctx.weights is None else ctx.weights.factors
+    ctx.factors = len(factors)
+    ctx.save_for_backward(*as_, *bs, *factors, *befores)
 
 
 def _backward(operator: Operator, suffix: str, ctx: Any, *outputs: Any) -> tuple[Any, ...]:
     saved, count = ctx.saved_tensors, ctx.count
     as_, bs = saved[:count], saved[count : 2 * count]
-    scales, befores = saved[2 * count :][: ctx.scales], saved[2 * count + ctx.scales :]
+    factors, befores = saved[2 * count :][: ctx.factors], saved[2 * count + ctx.factors :]
     gradients = _through(operator, ctx, outputs[0], as_, bs, befores)
     if suffix and outputs[1] is not None:
         gradients = [outputs[1] if gradients[0] is None else gradients[0] + outputs[1]]
     # torch leaves out trailing arguments that have their defaults.
     wants = [any(x) if isinstance(x, list | tuple) else x for x in ctx.needs_input_grad]
     wants += [False] * (4 - len(wants))
-    inner = [g * scales[0] for g in gradients] if scales else gradients
-    found = [*_of_operands(operator, ctx, inner, as_, bs, wants), None, None]
+    if ctx.weights is not None:
+        of_a = ctx.weights.through(operator, gradients[0], as_[0], bs[0], factors, ctx.options)
+        found = [[of_a], None, None, None]
+    else:
+        found = [*_of_operands(operator, ctx, gradients, as_, bs, wants), None, None]
     if wants[2] and ctx.c is not None and ctx.beta != 0:
         pairs = zip(gradients, ctx.c, strict=True)
         found[2] = [_summed(each * ctx.beta, shape).to(dtype) for each, (shape, dtype) in pairs]
@@ -199,7 +194,9 @@ GEMM = Own(
     `precision` "3xtf32" of the product) and f64.
 
     Arguments and result are those of `cute.gemm`, on torch's current stream. A backward computes
-    its products in the operands' element type, sums over broadcast dimensions in f32. Where a
+    its products in the operands' element type, sums over broadcast dimensions in f32. Through
+    weights of 8 and 4 bits, their scales and zeros, gradients go to a, a product for each group of
+    rows that share a scale. Where a
     gradient is required or torch compiles, `activation` is a name or None. Raises
     TypeError or ValueError naming the argument, also for scales, `out` and `aux` where a gradient
     is required.

@@ -37,6 +37,7 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
         beta: Scalar | None,
         scale_a: Any,
         scale_b: Any,
+        zeros: Any,
         aux: Any,
         *,
         tile: tuple[int, int, int] = (128, 128, 32),
@@ -44,23 +45,30 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
         epilogue_dtype: DType = f32,
         swapped: bool = False,
         promotes: bool = False,
-        spans: tuple[Spans, Spans] = ((0, 0), (0, 0)),
+        spans: tuple[Spans, Spans, Spans] = ((0, 0), (0, 0), (0, 0)),
+        zero: float = 0.0,
+        packed: tuple[Any, ...] | None = None,
     ) -> None:
         # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
         from cutedialect.frontend import functions as cute
         from cutedialect.frontend.group import Group
         from cutedialect.frontend.local_tiles import local_tile
         from cutedialect.frontend.loops import range_
+        from cutedialect.frontend.packed import packed as packed_tensor
 
         bm, bn, bk = tile
         *batch, m, n = cute.tile_index(D, (1,) * (D.rank - 2) + (bm, bn), work=(A, -1))
         if isinstance(D, Group):
             problem, *batch = batch
             A, B, D = A[problem], B[problem], D[problem]
-            C, bias, scale_a, scale_b, aux = (
+            C, bias, scale_a, scale_b, zeros, aux = (
                 each[problem] if isinstance(each, Group) else each
-                for each in (C, bias, scale_a, scale_b, aux)
+                for each in (C, bias, scale_a, scale_b, zeros, aux)
             )
+        if packed is not None and swapped:
+            A = packed_tensor(A, *packed)
+        elif packed is not None:
+            B = packed_tensor(B, *packed)
         a_tiles = local_tile(A, (bm, bk), (*batch, m, None))
         b_tiles = local_tile(B, (bk, bn), (*batch, None, n))
 
@@ -72,8 +80,15 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
                 (scale_b, spans[1], ((k, bk), (n, bn)), 0),
             ):
                 if scale is not None and (of[axis] != 0) == (k is not None):
-                    found.append(scale_tile(scale, of, modes, batch))
+                    found.append(scale_tile(scale, of, modes, batch).to(f32))
             return found
+
+        def zero_of(k: Scalar | None) -> Tile | float:
+            """What stands for 0 in the weights of step k."""
+            if zeros is None:
+                return zero
+            modes = ((m, bm), (k, bk)) if swapped else ((k, bk), (n, bn))
+            return scale_tile(zeros, spans[2], modes, batch)
 
         acc = cute.zeros((bm, bn), epilogue_dtype if promotes else acc_dtype)
         for k in range_(a_tiles.tiles):
@@ -81,22 +96,38 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
                 # The scales are on their way while the tensor cores work.
                 now = factors(k)
                 part = cute.zeros((bm, bn), acc_dtype)
-                cute.tile_gemm(*multiplied(a_tiles[k], b_tiles[k]), part)
+                cute.tile_gemm(*multiplied(a_tiles[k], b_tiles[k], zero_of(k)), part)
                 acc += scaled(part.to(acc.dtype), now)
             else:
-                cute.tile_gemm(*multiplied(a_tiles[k], b_tiles[k]), acc)
+                cute.tile_gemm(*multiplied(a_tiles[k], b_tiles[k], zero_of(k)), acc)
         out = scaled(acc.to(epilogue_dtype), factors(None))
         finish(out, C, bias, D, alpha, beta, aux, (*batch, m, n), activation, swapped)
 
     return gemm
 
 
-def multiplied(a: Any, b: Any) -> tuple[Any, Any]:
-    """Tiles as they are multiplied: integers beside floats become such on their way."""
+def multiplied(a: Any, b: Any, zero: Tile | float) -> tuple[Any, Any]:
+    """Tiles as they are multiplied: integers beside floats become such on their way, less what
+    stands for 0 in them.
+    """
     are_floats = [each.dtype.kind == "f" for each in (a, b)]
     if are_floats[0] == are_floats[1]:
         return a, b
-    return (a, b.load().to(a.dtype)) if are_floats[0] else (a.load().to(b.dtype), b)
+    return (a, weights(b, zero, a.dtype)) if are_floats[0] else (weights(a, zero, b.dtype), b)
+
+
+def weights(tile: Any, zero: Tile | float, dtype: DType) -> Tile:
+    """The weights that integers stand for. Differences of integers are exact in 16 bits; others
+    are rounded to these.
+    """
+    integers = tile.load()
+    if isinstance(zero, float):
+        if zero % 1:
+            return (integers.to(f32) - zero).to(dtype)
+        return integers.to(dtype) - int(zero) if zero else integers.to(dtype)
+    if zero.dtype.kind == "f":
+        return (integers.to(f32) - zero.to(f32)).to(dtype)
+    return integers.to(dtype) - zero.to(dtype)
 
 
 def finish(

@@ -106,6 +106,7 @@ def split_program_for(activation: str | Activation | None) -> HostFunction:
         beta: Scalar | None,
         scale_a: Any,
         scale_b: Any,
+        zeros: Any,
         aux: Any,
         *,
         tile: tuple[int, int, int] = (128, 128, DEPTH),

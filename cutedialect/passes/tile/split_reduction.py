@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import arith, scf
+from xdsl.dialects import arith, math, scf
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
@@ -164,8 +164,11 @@ def _is_added(op: cute.MapOp, accumulator: SSAValue) -> bool:
     if len(arguments) != 1 or not isinstance(last, cute.YieldOp):
         return False
     total = last.value.owner
+    is_sum = isinstance(total, arith.AddfOp | arith.AddiOp) or (
+        isinstance(total, math.FmaOp) and total.c is arguments[0]
+    )
     return (
-        isinstance(total, arith.AddfOp | arith.AddiOp)
+        is_sum
         and [use.operation for use in arguments[0].uses] == [total]
         and all(
             isinstance(use.operation, cute.CopyOp) and use.operation.destination is accumulator
