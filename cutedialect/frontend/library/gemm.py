@@ -106,7 +106,7 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
     return gemm
 
 
-def multiplied(a: Any, b: Any, zero: Tile | float) -> tuple[Any, Any]:
+def multiplied(a: Any, b: Any, zero: Tile | float = 0.0) -> tuple[Any, Any]:
     """Tiles as they are multiplied: integers beside floats become such on their way, less what
     stands for 0 in them.
     """
