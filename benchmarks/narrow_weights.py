@@ -3,12 +3,15 @@ bf16, on this machine's GPU.
 
     python -m benchmarks.narrow_weights [--rows N ...] [--shape N K] [--only REGEX] [--rounds N]
                                         [--json FILE]
+    python -m benchmarks.narrow_weights --drawn SEED [--layers N] [--only REGEX] [--rounds N]
 
 Every program is timed with each of its tiles (`TILES`), and a row of the table has the fastest one.
 Launches are CUDA graphs over operands that rotate past three times L2, ours and cuBLAS interleaved;
 a ratio is cuBLAS's GPU time over ours, the median of the rounds. The error is the largest one of
 512 columns against f64. "of memory" is the time in which weights, rows and results alone would move
 at 4.8 TB/s, over ours.
+
+With `--drawn` calls of `cute.gemm` are timed as they are, for drawn layers (`narrow_layers.py`).
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from typing import Any
 
 import cutedialect as cute
 
+from . import narrow_layers
 from .timing import Plan, interleave, make_batches
 
 ROWS = (16, 64, 256, 4096)
@@ -33,6 +37,7 @@ SHAPE = (8192, 8192)
 # Bytes past which operands rotate: three times the L2 of an H200. Bytes a second of its memory.
 _ROTATED, _RATE = 3 * (50 << 20), 4.8e12
 _LAUNCHES = 60
+MOST_ERROR = 1e-2
 
 
 @cute.kernel
@@ -158,6 +163,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="programs whose names match")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--json", type=Path, help="write the rows to this file")
+    parser.add_argument("--drawn", type=int, metavar="SEED", help="calls for drawn layers")
+    parser.add_argument("--layers", type=int, default=6, help="drawn layers of a section")
     given = parser.parse_args(arguments)
     try:
         import torch
@@ -167,6 +174,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not torch.cuda.is_available():
         print("expected a GPU, got none", file=sys.stderr)
         return 1
+    if given.drawn is not None:
+        return _drawn(torch, given)
     print(f"{torch.cuda.get_device_name()}: weights {given.shape[0]} x {given.shape[1]}")
     print(f"{'program':8} {'rows':>5} {'us':>8} {'cuBLAS':>8} {'ratio':>6} {'of memory':>9}  tile")
     found: list[Row] = []
@@ -181,7 +190,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
             if given.json is not None:
                 given.json.write_text(json.dumps([asdict(row) for row in found], indent=1))
-    return 0 if all(row.error < 1e-2 for row in found) else 1
+    return 0 if all(row.error < MOST_ERROR for row in found) else 1
+
+
+def _drawn(torch: Any, given: argparse.Namespace) -> int:
+    """Print the rows of drawn layers, and what is left of each section."""
+    layers = narrow_layers.drawn(given.drawn, given.layers)
+    found: list[narrow_layers.Row] = []
+    for row in narrow_layers.measured(
+        torch, layers, given.rounds, lambda kind: re.search(given.only, kind)
+    ):
+        found.append(row)
+        layer = row.layer
+        print(
+            f"{row.kind:11} {layer.section:11} {layer.m:5} {layer.n:6} {layer.k:6} "
+            f"{row.microseconds:8.1f} {row.cublas_microseconds:8.1f} {row.ratio:6.3f} error "
+            f"{row.error:.1e}  {row.schedule[:70]}",
+            flush=True,
+        )
+        if given.json is not None:
+            given.json.write_text(json.dumps([asdict(each) for each in found], indent=1))
+    print(*narrow_layers.summary(found), sep="\n")
+    return 0 if all(row.error < MOST_ERROR for row in found) else 1
 
 
 def _row(torch: Any, name: str, rows: int, shape: tuple[int, int], rounds: int) -> Row:

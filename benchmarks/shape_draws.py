@@ -15,7 +15,7 @@ from .gemm_case import Gemm
 from .strata import Stratum
 
 # (columns, depth) of the layers of language models: projections of attention, up and down.
-_LAYERS = (
+LAYERS = (
     (2560, 2560), (6912, 2560), (2560, 6912), (3072, 2048), (8192, 2048), (2048, 8192),
     (4608, 3584), (3584, 3584), (18944, 3584), (3584, 18944), (6144, 4096), (4096, 4096),
     (14336, 4096), (28672, 4096), (4096, 14336), (11008, 4096), (4096, 11008), (7168, 5120),
@@ -77,7 +77,7 @@ def _case(
 
 def _layers(dtype: str) -> Callable[[random.Random, int], Iterator[Facts]]:
     def make(rng: random.Random, count: int) -> Iterator[Facts]:
-        layers = [_LAYERS[int(place * len(_LAYERS))] for place in _spread(rng, count)]
+        layers = [LAYERS[int(place * len(LAYERS))] for place in _spread(rng, count)]
         for (n, k), place in zip(layers, _spread(rng, count), strict=True):
             yield dtype, (_rounded(_between(_TOKENS, place), 8), n, k), "TN", 1
 

@@ -46,10 +46,11 @@ from .gemm_operands import (
 )
 from .gemm_scales import BLOCK, Scale, check_tile, fold_numbers, number_of
 from .gemm_tile import default_tile
+from .gemm_weights import weights_of
 from .kernel import ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.split_gemm import DEPTH
-from .packed import Packed, packing_from
+from .packed import Packed
 from .ready_call import Ready, call_key
 from .rules import Checked, Operand
 
@@ -434,7 +435,6 @@ class GemmCall(Checked, Product):
             raise ValueError(f"schedule: expected depth {DEPTH} for precision='3xtf32', got {tile}")
         if self.is_scaled or self.promotes or self.zero is not None:
             check_tile(tile, (spans[0][0], spans[1][1], self._group))
-        self._check_blocks(tile)
         return {
             "tile": tile,
             "acc_dtype": self.acc_dtype,
@@ -442,32 +442,8 @@ class GemmCall(Checked, Product):
             "swapped": self.swapped,
             "promotes": self.promotes or self._promotes_freely(tile, schedule, arch, specs),
             "spans": tuple(spans),
-        } | self._of_weights()
-
-    def _of_weights(self) -> dict[str, object]:
-        """How the tile program finds the weights that integers stand for."""
-        found: dict[str, object] = {}
-        if self.zero_number != 0:
-            found["zero"] = self.zero_number
-        if self.packing_text is not None:
-            words = self.packing_text.split()
-            axis = int(words[1])
-            axis = axis % len(self.b.shape) - len(self.b.shape)
-            found["packed"] = (words[0], -3 - axis if self.swapped else axis, *words[2:])
-        return found
-
-    def _check_blocks(self, tile: Sequence[int]) -> None:
-        """Refuse a tile without whole blocks of packed elements."""
-        if self.packing_text is None:
-            return
-        packing = packing_from(self.packing_text, self.specs()[1].dtype, len(self.b.shape))
-        is_depth = packing.axis == len(self.b.shape) - 2
-        mode = 2 if is_depth else 1 - self.swapped
-        if tile[mode] % packing.block:
-            raise ValueError(
-                f"schedule: expected a tile whose {('rows', 'columns', 'depth')[mode]} are whole "
-                f"blocks of {packing.block} packed elements of b, got {tile[mode]} in {tuple(tile)}"
-            )
+            **(weights_of(self, tile) if self.packing_text or self.zero_number else {}),
+        }
 
     @property
     def _group(self) -> int:
@@ -631,9 +607,9 @@ def with_numbers(given: SimpleNamespace) -> SimpleNamespace:
     """The same without a look at operands, which may have no memory: a derivative's factors."""
     if type(getattr(given, "b", None)) is Packed:
         given.b, given.packed_b = given.b.array, given.b.text
-    given.zero_number = number_of(given.zero_b) or 0.0
-    if number_of(given.zero_b) is not None:
-        given.zero_b = None
+    given.zero_number = 0.0
+    if given.zero_b is not None and (zero := number_of(given.zero_b)) is not None:
+        given.zero_number, given.zero_b = zero, None
     given.alpha, given.beta = as_number("alpha", given.alpha), as_number("beta", given.beta)
     given.is_scaled = given.scale_a is not None or given.scale_b is not None
     if given.is_scaled:
