@@ -30,6 +30,8 @@ from .machine_code import Loop, MachineCode, read
 _LEAST = 16
 _SCORES_OF_A_PACK = 2
 _SHOWN = 24
+# Loops of blocks that a mask cuts take so many times as much as others, or more.
+_MASKED = 1.5
 # Characters of a kernel's name: those that template arguments make have hundreds.
 _LONGEST = 48
 # The unit of a quarter that executes a kind, beside its turn to issue; all others have none that
@@ -65,6 +67,8 @@ class Role:
         for name, which in (("multiply", _MULTIPLIES), ("load", ("UTMALDG",))):
             if any(kinds[kind] for kind in which):
                 return name
+        if kinds["LDTM"] and kinds["STTM"] and not kinds["F2FP"]:
+            return "correct"
         return "store" if kinds["UTMASTG"] or kinds["STG"] else "other"
 
     @property
@@ -91,6 +95,22 @@ class Role:
             rows, columns, depth = shape
             units["tensor"] = count * rows * columns * depth / device.tensor
         return {unit: cycles for unit, cycles in units.items() if cycles}
+
+
+def together(roles: Sequence[Role]) -> float | None:
+    """Instructions a score of all warps that compute exponentials, each kind of which has a loop,
+    and of those that correct sums for them, as many as one kind has; None without exponentials.
+    """
+    softmax = [role for role in roles if role.scores and role.loop.always["LDTM"]]
+    if not softmax:
+        return None
+    steady = min(softmax, key=lambda role: role.total)
+    kinds = [role for role in softmax if role.scores == steady.scores]
+    kinds = [role for role in kinds if role.total < _MASKED * steady.total]
+    correct = next((role for role in roles if role.name == "correct"), None)
+    own = sum(role.total for role in kinds) / len(kinds)
+    more = 0 if correct is None else sum(correct.loop.always.values())
+    return own + more / (len(kinds) * steady.scores)
 
 
 def title(kernel: MachineCode) -> str:
@@ -206,6 +226,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"{title(kernel)}: {len(kernel.lines)} instructions, {kernel.registers} registers, "
             f"{kernel.columns} columns of tensor memory, {kernel.barriers} mbarriers"
         )
+    if (all_of_them := together(roles)) is not None:
+        print(f"softmax and correction, all warps: {all_of_them:.3f} instructions a score")
     device = DEVICES[options.arch]
     waiting = list(peers)
     for role in roles:

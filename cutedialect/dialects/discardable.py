@@ -12,6 +12,10 @@ from xdsl.irdl import AttrSizedSegments, IRDLOperation
 
 BOUNDED = "bounded"
 """On `math.exp2`: x is less than 127, and a NaN may give infinity."""
+LOST = "lost"
+"""On a bounded `math.exp2`: a NaN may give 0, since the caller tells such rows by another value, and
+an absolute error of 2^-16 in x does not matter.
+"""
 
 _OURS = ("cute", "cute_nvgpu", "pipeline", "ptx")
 _SCHEDULED = ("cute", "cute_nvgpu", "pipeline", "scf")

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from cutedialect.dialects.cute import BrevOp
-from cutedialect.dialects.discardable import BOUNDED
+from cutedialect.dialects.discardable import BOUNDED, LOST
 
 from .accuracy import documented
 from .arithmetic import (
@@ -254,6 +254,8 @@ exp: Unary = _unary("exp")
 exp2: Unary = _unary("exp2")
 bounded_exp2: Unary = _unary("exp2", {BOUNDED: UnitAttr()})
 """`exp2` of what the caller knows to be less than 127; NaN may give infinity."""
+rough_exp2: Unary = _unary("exp2", {BOUNDED: UnitAttr(), LOST: UnitAttr()})
+"""The same with relative errors up to 2^-16, for weights of 16 bits or fewer; NaN may give 0."""
 log: Unary = _unary("log")
 log2: Unary = _unary("log2")
 sqrt: Unary = _unary("sqrt")

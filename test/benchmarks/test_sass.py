@@ -10,6 +10,7 @@ import pytest
 import cutedialect as cute
 from benchmarks import machine_code
 from benchmarks import sass as yardstick
+from cutedialect.backend.runtime import ptxas
 from cutedialect.model import B200
 from cutedialect.tools import sass
 
@@ -89,6 +90,31 @@ def test_counts_of_peers_say_where_they_come_from(file):
     assert loops
     least = min(sum(loop["always"].values()) / loop["scores"] for loop in loops)
     assert 3.5 < least < 4.5
+    roles = [
+        yardstick.Role(
+            machine_code.MachineCode(loop["kernel"], (), 0, 0),
+            machine_code.Loop(0, 0, Counter(loop["always"]), Counter(loop["sometimes"])),
+            loop["scores"],
+        )
+        for loop in kept["loops"]
+    ]
+    assert least < yardstick.together(roles) < least + 0.2
+
+
+@pytest.mark.parametrize(
+    ("heads", "depth", "masks", "most"),
+    [(16, 128, {}, 4.4), (16, 128, {"causal": True}, 4.9),
+     pytest.param(32, 64, {}, 4.7, marks=pytest.mark.long)],
+)  # fmt: skip
+def test_attention_takes_few_instructions_a_score(heads, depth, masks, most):
+    """Of all warps that compute exponentials and correct sums, by the newest ptxas of CUDA 13."""
+    if sass.find() is None or not ptxas.version(ptxas.find()).startswith("13.5"):
+        pytest.skip("needs nvdisasm and ptxas 13.5")
+    q = cute.TensorSpec((1, heads, 16384, depth), "bf16")
+    cubin = cute.attention.compile(q, q, q, arch="sm_100a", **masks).cubin
+    found = yardstick.together(yardstick.roles_of(machine_code.read(cubin)))
+    assert found is not None
+    assert 3.5 < found <= most
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ import cutedialect as cute
 from cutedialect import ScheduleError
 from cutedialect.choosing.attention_parameters import polynomials
 from cutedialect.choosing.attention_problem import AttentionProblem
+from cutedialect.frontend.elementwise import rough_exp2
 from cutedialect.passes.bind.exponential_shares import is_polynomial, period
 
 BF16 = ml_dtypes.bfloat16
@@ -126,6 +127,50 @@ def test_nan_stays():
     out = cute.attention(q, k, v, schedule=schedule, arch="sm_90a", backend="emulator")
     assert np.isnan(out[0, 0, 5]).all()
     assert np.isfinite(np.delete(out[0, 0], 5, 0)).all()
+
+
+@cute.kernel
+def weights(X, Y, scale, *, width=WIDTH):
+    """Powers of what a multiply and an add give, as attention's are."""
+    i = cute.tile_index(X, (width,))
+    x = cute.local_tile(X, (width,), (i,)).load()
+    y = rough_exp2(x * scale - 1.0)
+    cute.copy(y.to(Y.dtype), cute.local_tile(Y, (width,), (i,)))
+
+
+@pytest.mark.parametrize(("degree", "most"), [(3, 2**-13.1), (4, 2**-15.8)])
+def test_an_instruction_clamps_exponents_by_itself(degree, most):
+    """Below the range of floats there is 0, a NaN gives 0 in a pair of polynomials alone."""
+    x = np.concatenate([drawn(-130, 30, degree), [-np.inf, -1e30, 0, np.nan] * (WIDTH // 4)])
+    out = np.zeros_like(x := x.astype(np.float32))
+    options = {"arch": "sm_100a", "backend": "emulator"}
+    schedule = f"polynomials = (16,{degree}), warps = (1,1)"
+    weights(x, out, 0.75, schedule=schedule, **options)
+    ptx = cute.compile(weights, x, out, 0.75, schedule=schedule, **options).ptx
+    assert "fma.rn.sat.f32" in ptx
+    assert "max" not in ptx
+    wanted = 2.0 ** (x.astype(np.float64) * 0.75 - 1)
+    finite = np.isfinite(x) & (wanted >= 2.0**-126)
+    assert np.abs(out[finite] / wanted[finite] - 1).max() <= most
+    assert (out[x < -180] == 0).all()
+    assert (out[np.isnan(x)] == 0).all()
+
+
+def test_rows_without_numbers_and_without_keys():
+    """An infinite score and a NaN make their row a NaN where half of the exponentials would lose
+    it; a row that sees no key is 0.
+    """
+    rng = np.random.default_rng(3)
+    q, k, v = (rng.standard_normal((1, 1, n, 64)).astype(BF16) for n in (256, 100, 100))
+    q[..., 0], k[..., 0] = 0, 0
+    q[0, 0, 180, 3], q[0, 0, 200, 0], k[0, 0, 30:34, 0] = np.nan, 2.0**100, 2.0**90
+    schedule = "tile = (256,64), roles = split, polynomials = (8,3)"
+    options = {"arch": "sm_100a", "backend": "emulator", "schedule": schedule}
+    out = np.asarray(cute.attention(q, k, v, causal=True, **options)).astype(np.float32)[0, 0]
+    assert np.isnan(out[180]).all()
+    assert np.isnan(out[200]).all()
+    assert (out[:156] == 0).all()
+    assert np.isfinite(np.delete(out, (180, 200), 0)).all()
 
 
 # (target, head dimensions, bits, whether f16, whether with logarithms): share and degree, or None

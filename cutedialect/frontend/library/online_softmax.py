@@ -19,12 +19,12 @@ up before ("unrounded"), which takes fewer instructions where the target adds f3
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from cutedialect.frontend import functions as cute
 from cutedialect.frontend.dtypes import DType, bf16, e4m3, f16, f32, i1
-from cutedialect.frontend.elementwise import bounded_exp2
+from cutedialect.frontend.elementwise import bounded_exp2, rough_exp2
 from cutedialect.frontend.loops import otherwise, when
 from cutedialect.frontend.scalar import Scalar
 from cutedialect.frontend.tile import Tile
@@ -98,10 +98,11 @@ class Scores:
         top = cute.row_max(s)
         return top if self.is_scaled_first else top * self.scale
 
-    def exponentials(self, s: Tile, base: Tile, shift: float, is_bounded: bool = False) -> Tile:
-        """2^shift times those of what the scores are above `base`, by little if `is_bounded`."""
+    def exponentials(
+        self, s: Tile, base: Tile, shift: float, power: Callable[[Tile], Tile] = cute.exp2
+    ) -> Tile:
+        """2^shift times those of what the scores are above `base`, by a function of 2's powers."""
         below = base - shift if shift else base
-        power = bounded_exp2 if is_bounded else cute.exp2
         return power((s if self.is_scaled_first else s * self.scale) - below)
 
 
@@ -200,7 +201,8 @@ class OnlineSoftmax:
 
     def exponentials(self, s: Tile, base: Tile) -> Tile:
         """Those of what scores are above `base`."""
-        return self.scores.exponentials(s, base, self.weights.shift, self.is_bounded)
+        power = bounded_exp2 if self.is_bounded else cute.exp2
+        return self.scores.exponentials(s, base, self.weights.shift, power)
 
     def largest(self, s: Tile) -> Tile:
         """The largest score of each row so far."""
@@ -291,16 +293,30 @@ class Lazy(OnlineSoftmax):
 
 class LazyRows(Lazy):
     """Each row decides for itself: for threads that have whole rows, where another role has `o` and
-    looks at what rows are multiplied by.
+    looks at what rows are multiplied by. Exponentials may lose a NaN, which `m` keeps.
     """
+
+    def begin(self) -> None:
+        # No key seen yet is a number too, from which others can be subtracted.
+        self.m = cute.full((self.tile[0], 1), _LOWEST)
+
+    def exponentials(self, s: Tile, base: Tile) -> Tile:
+        if self.weights.has_logarithms:
+            return super().exponentials(s, base)
+        return self.scores.exponentials(s, base, self.weights.shift, rough_exp2)
+
+    def result(self) -> tuple[Tile, Tile]:
+        o, total = super().result()
+        return o, cute.where(self.m < cute.inf, total, math.nan)
 
     def weigh(self, s: Tile, trip: Scalar, first: Block, is_cut: Scalar) -> Tile:
         o, m = self.o, self.m
         new = self.largest(s)
-        grown = ~(new <= m) if self.weights.dtype.bits == 8 else self.exceeds(new, _SLACK_UNROUNDED)
-        r = cute.where(grown, cute.exp2(m - new), 1.0)
+        above = m - new
+        grown = ~(above >= (0.0 if self.weights.dtype.bits == 8 else -_SLACK_UNROUNDED))
+        r = cute.where(grown, cute.exp2(above), 1.0)
         m.assign(cute.where(grown, new, m))
-        p = self.exponentials(s, cute.where(m == -cute.inf, 0.0, m))
+        p = self.exponentials(s, m)
         self.add_up(p, None, is_cut, r)
         with when(cute.any_(r != 1.0, local=True)):
             o.assign(o * r)

@@ -8,9 +8,9 @@ import math
 from functools import partial
 
 from xdsl.dialects import math as mathd
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
-from cutedialect.dialects.discardable import BOUNDED
+from cutedialect.dialects.discardable import BOUNDED, LOST
 
 from .context import float_name
 from .narrow_floats import from_f32, to_f32
@@ -35,6 +35,8 @@ _WHOLE = 12582912.0
 _ROUND = _WHOLE + 127.0
 # At the one 2^n is 0, at the other infinite; beyond them the exponent would wrap.
 _LEAST, _MOST = -127.0, 128.0
+# What an instruction clamps to [0, 1] by itself is x less the least, so many at a time.
+_CLAMPED = 256.0
 
 
 def polynomial(builder: ScalarBuilder, op: Operation, x: Scalar, degree: int) -> Scalar:
@@ -63,11 +65,18 @@ def polynomial_of_pair(
     is 1 at 0.
     """
     is_bounded = BOUNDED in op.attributes
-    x = builder.paired(*(_clamped(builder, op, each, is_bounded) for each in xs))
-    shift = builder.paired(*[_WHOLE if is_bounded else _ROUND] * 2)
-    rounded = builder.register("add.rn.f32x2", x, shift)
-    whole = builder.register("sub.rn.f32x2", rounded, shift)
-    rest = builder.register("sub.rn.f32x2", x, whole)
+    parts = _saturated(builder, op, xs)
+    if parts is not None:
+        many, shift = (builder.paired(c, c) for c in (_CLAMPED, _WHOLE + _LEAST))
+        rounded = builder.register("fma.rn.f32x2", parts, many, shift)
+        whole = builder.register("sub.rn.f32x2", shift, rounded)
+        rest = builder.register("fma.rn.f32x2", parts, many, whole)
+    else:
+        x = builder.paired(*(_clamped(builder, op, each, is_bounded) for each in xs))
+        shift = builder.paired(*[_WHOLE if is_bounded else _ROUND] * 2)
+        rounded = builder.register("add.rn.f32x2", x, shift)
+        whole = builder.register("sub.rn.f32x2", rounded, shift)
+        rest = builder.register("sub.rn.f32x2", x, whole)
     first, *coefficients = (builder.paired(c, c) for c in reversed((1.0, *_COEFFICIENTS[degree])))
     result = first
     for coefficient in coefficients:
@@ -80,6 +89,26 @@ def polynomial_of_pair(
         found = builder.halves(builder.register("mul.rn.f32x2", result, builder.paired(*powers)))
     low, high = (from_f32(builder, each, float_name(op.results[0].type)) for each in found)
     return low, high
+
+
+def _saturated(builder: ScalarBuilder, op: Operation, xs: tuple[Scalar, Scalar]) -> SSAValue | None:
+    """(x + 127) / 256 of two exponents that products and sums of pairs give, clamped by what
+    multiplies and adds: `fma.rn.sat` of either, which makes 0 of a NaN. None where that is not
+    allowed, or x comes from elsewhere.
+    """
+    if LOST not in op.attributes or not isinstance(op, mathd.Exp2Op):
+        return None
+    pair = builder.paired(*xs)
+    kind, *operands = builder.definition(pair) or ("",)
+    if kind != "fma.rn.f32x2":
+        return None
+    part = 1 / _CLAMPED
+    found: list[Scalar] = []
+    for factor, scale, rest in zip(*map(builder.halves, operands), strict=True):
+        scale = builder.pure("mul.rn.f32", scale, part)
+        rest = builder.pure("fma.rn.f32", rest, part, -_LEAST * part)
+        found.append(builder.pure("fma.rn.sat.f32", factor, scale, rest))
+    return builder.paired(*found)
 
 
 def _clamped(builder: ScalarBuilder, op: Operation, x: Scalar, is_bounded: bool = False) -> Scalar:

@@ -191,13 +191,15 @@ def _transfer(self: KernelLowering, op: cute.CopyOp, tile: SSAValue, held: SSAVa
     rows, layout = fragment.type.shape[0], type_.layout
     warp = context.warp_index()
     quarter = WARP_LANES * LANE
-    lane = builder.mul(builder.rem(warp, _GROUP), quarter)
-    address = builder.add(_address(self, tile), lane)
+    terms = [builder.mul(builder.rem(warp, _GROUP), quarter)]
     for before, extent, place in _groups(fragment):
         index = builder.rem(builder.div(warp, before), extent)
         offset = _word(type_, layout(place % rows, place // rows))
-        address = builder.add(address, builder.mul(index, offset))
-    base = builder.value(address, "b32")
+        terms.append(builder.mul(index, offset))
+    # What differs between stages comes last.
+    kind, *parts = builder.definition(address := _address(self, tile)) or ("",)
+    terms += parts if kind == "add.s32" else [address]
+    base = builder.value(builder.total(terms), "b32")
     unit = unit_places(atom.shape, type_.bits)
     registers = len(unit) * type_.bits // 32
     wide = _word(type_, max(column for places in unit for _, column in places) + 1)

@@ -6,7 +6,8 @@ that is done, so that what is checked behind this pass is all that is printed.
     producer_acquire q; expect q; tma a -> s; producer_commit q; ...; drain q
 
 A stage that TMA fills expects its bytes. Barriers of rings in tensor memory order `tcgen05`
-instructions by a fence on either side; the leader of a pair of CTAs passes on that a stage is full.
+instructions by a fence on either side, the one behind a wait in a branch where that alone has any;
+the leader of a pair of CTAs passes on that a stage is full.
 At the end of a role, stages at whose barriers others arrive are waited for.
 """
 
@@ -14,9 +15,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
-from cutedialect.dialects.cute import KernelOp
+from cutedialect.dialects.cute import KernelOp, MemRefType, StageOp
 from cutedialect.dialects.cute_nvgpu import Tcgen05FenceOp
 from cutedialect.dialects.pipeline import (
     ConsumerReleaseOp,
@@ -51,6 +53,8 @@ class ExpandRingsPass(KernelPass):
             return
         for verb in ops_of(kernel, *_VERBS):
             _expand(verb)
+        for acquire in ops_of(kernel, ProducerAcquireOp):
+            _move_into_branch(acquire)
         for role in ops_of(kernel, RoleOp):
             _drain(role)
 
@@ -80,6 +84,42 @@ def _expand(verb: Verb) -> None:
         before.append(Tcgen05FenceOp("before"))
     insert_before(verb, *before)
     insert_after(verb, *behind)
+
+
+def _move_into_branch(acquire: ProducerAcquireOp) -> None:
+    """Let the fence behind a wait stand in the one branch that uses the stage: threads that do not
+    enter it have no instructions to be ordered. The fence in front of the commit stays, since it
+    orders what a role did before the wait, too.
+    """
+    fence, between = acquire.next_op, list[Operation]()
+    op = fence.next_op if isinstance(fence, Tcgen05FenceOp) else None
+    while op is not None and not isinstance(op, Tcgen05FenceOp):
+        between.append(op)
+        op = op.next_op
+    commit = None if op is None else op.next_op
+    if not isinstance(commit, ProducerCommitOp) or commit.state is not acquire.state:
+        return
+    branches = [each for each in between if _is_of_tensor_memory(each)]
+    if len(branches) != 1 or not isinstance(branch := branches[0], scf.IfOp):
+        return
+    first = branch.true_region.block.first_op
+    has_other = any(_is_of_tensor_memory(each) for each in branch.false_region.walk())
+    if fence is not None and first is not None and not has_other:
+        fence.detach()
+        insert_before(first, fence)
+
+
+def _is_of_tensor_memory(op: Operation) -> bool:
+    """Whether an op, or one in it, has an operand there or is a verb of a ring."""
+    return any(
+        isinstance(each, _VERBS)
+        or any(
+            isinstance(value.type, MemRefType) and value.type.space == "tmem"
+            for value in each.operands
+        )
+        for each in op.walk()
+        if not isinstance(each, StageOp)
+    )
 
 
 def _drain(role: RoleOp) -> None:

@@ -5,8 +5,10 @@
 // tensor core says. What is expanded stays as it is.
 
 builtin.module attributes {cute.arch = "sm_100a"} {
-  cute.kernel @program() attributes {threads = 384 : i32} {
+  cute.kernel @program() attributes {threads = 544 : i32} {
     %q = pipeline.create {kind = "threads", producers = 4 : i32, consumers = 1 : i32} : !pipeline.ring<4>
+    %o = cute.alloc_tmem : !cute.memref<f32, tmem, align<4>, "(128,32):(65536,1)">
+    %r = pipeline.create {kind = "tmem", producers = 4 : i32, consumers = 1 : i32} : !pipeline.ring<1>
     %t = pipeline.create {kind = "tcgen05", producers = 1 : i32, consumers = 4 : i32} : !pipeline.ring<2>
     // CHECK: pipeline.role "load"
     pipeline.role "load" attributes {first = 8 : i32, warps = 4 : i32} {
@@ -35,6 +37,42 @@ builtin.module attributes {cute.arch = "sm_100a"} {
       pipeline.consumer_wait %q at %from : !pipeline.ring<4>, !pipeline.state<4>
       pipeline.consumer_release %q at %from {commits} : !pipeline.ring<4>, !pipeline.state<4>
       pipeline.producer_commit %t at %out : !pipeline.ring<2>, !pipeline.state<2>
+    }
+    // CHECK: pipeline.role "correction"
+    // CHECK: pipeline.producer_acquire %[[R:.*]] at
+    // CHECK-NEXT: scf.if
+    // CHECK-NEXT: cute_nvgpu.tcgen05_fence "after"
+    // CHECK-NEXT: cute.alloc_fragment
+    // CHECK-NEXT: cute.copy
+    // CHECK-NEXT: }
+    // CHECK-NEXT: cute_nvgpu.tcgen05_fence "before"
+    // CHECK-NEXT: pipeline.producer_commit %[[R]]
+    // What is beside the branch orders its own use: the fence stays in front of both.
+    // CHECK: pipeline.producer_acquire %[[R]] at
+    // CHECK-NEXT: cute_nvgpu.tcgen05_fence "after"
+    // CHECK-NEXT: scf.if
+    pipeline.role "correction" attributes {first = 12 : i32, warps = 4 : i32} {
+      %own = pipeline.state "producer" %r : !pipeline.ring<1> -> !pipeline.state<1>
+      %some = arith.constant true
+      pipeline.producer_acquire %r at %own : !pipeline.ring<1>, !pipeline.state<1>
+      scf.if %some {
+        %x = cute.alloc_fragment : !cute.fragment<f32, "(128,32)", "(128,32):(1,128)">
+        cute.copy %o, %x {atom = !cute_nvgpu.atom.tmem_load<f32, 32x32b>} : !cute.memref<f32, tmem, align<4>, "(128,32):(65536,1)"> -> !cute.fragment<f32, "(128,32)", "(128,32):(1,128)">
+      }
+      pipeline.producer_commit %r at %own : !pipeline.ring<1>, !pipeline.state<1>
+      pipeline.producer_acquire %r at %own : !pipeline.ring<1>, !pipeline.state<1>
+      scf.if %some {
+        %x = cute.alloc_fragment : !cute.fragment<f32, "(128,32)", "(128,32):(1,128)">
+        cute.copy %o, %x {atom = !cute_nvgpu.atom.tmem_load<f32, 32x32b>} : !cute.memref<f32, tmem, align<4>, "(128,32):(65536,1)"> -> !cute.fragment<f32, "(128,32)", "(128,32):(1,128)">
+      }
+      %y = cute.alloc_fragment : !cute.fragment<f32, "(128,32)", "(128,32):(1,128)">
+      cute.copy %o, %y {atom = !cute_nvgpu.atom.tmem_load<f32, 32x32b>} : !cute.memref<f32, tmem, align<4>, "(128,32):(65536,1)"> -> !cute.fragment<f32, "(128,32)", "(128,32):(1,128)">
+      pipeline.producer_commit %r at %own : !pipeline.ring<1>, !pipeline.state<1>
+    }
+    pipeline.role "multiply" attributes {first = 16 : i32, warps = 1 : i32, elect} {
+      %has = pipeline.state "consumer" %r : !pipeline.ring<1> -> !pipeline.state<1>
+      pipeline.consumer_wait %r at %has : !pipeline.ring<1>, !pipeline.state<1>
+      pipeline.consumer_release %r at %has {commits} : !pipeline.ring<1>, !pipeline.state<1>
     }
     // CHECK: pipeline.role "main"
     pipeline.role "main" attributes {first = 4 : i32, warps = 4 : i32} {
