@@ -32,7 +32,7 @@ from cutedialect.dialects.pipeline import (
     RoleOp,
     StateOp,
 )
-from cutedialect.dialects.walks import ops_of
+from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.anchors import Anchors, KernelPass
 from cutedialect.passes.rewriting import insert_after, insert_before
 
@@ -103,7 +103,7 @@ def _move_into_branch(acquire: ProducerAcquireOp) -> None:
     if len(branches) != 1 or not isinstance(branch := branches[0], scf.IfOp):
         return
     first = branch.true_region.block.first_op
-    has_other = any(_is_of_tensor_memory(each) for each in branch.false_region.walk())
+    has_other = any(map(_is_of_tensor_memory, walk(branch.false_region)))
     if fence is not None and first is not None and not has_other:
         fence.detach()
         insert_before(first, fence)
@@ -117,7 +117,7 @@ def _is_of_tensor_memory(op: Operation) -> bool:
             isinstance(value.type, MemRefType) and value.type.space == "tmem"
             for value in each.operands
         )
-        for each in op.walk()
+        for each in walk(op)
         if not isinstance(each, StageOp)
     )
 
