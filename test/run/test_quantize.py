@@ -141,6 +141,41 @@ def test_every_bit_is_that_of_the_reference(name: str, rounding: str, arch: str)
     assert same(scales, wanted_scales)
 
 
+# Of each format the relative error of an element, and the absolute one in units of its scale:
+# halves of the last place of its mantissa, and of the least step.
+BOUNDS = {
+    "mxfp8": (2.0**-4, 2.0**-10),
+    "mxfp8_e5m2": (2.0**-3, 2.0**-17),
+    "mxfp6_e2m3": (2.0**-4, 2.0**-4),
+    "mxfp6_e3m2": (2.0**-3, 2.0**-5),
+    "mxfp4": (2.0**-2, 2.0**-2),
+    "nvfp4": (2.0**-2, 2.0**-2),
+    "fp8_block": (2.0**-4, 2.0**-10),
+    "fp8_square": (2.0**-4, 2.0**-10),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_errors_keep_within_their_bounds(name: str) -> None:
+    """Against f64, as docs/tutorial/numerics.md has it. Scales of nvfp4 are rounded, and may be too
+    small for the largest element by 2^-4 of it.
+    """
+    rng = np.random.default_rng(8)
+    x = rng.standard_normal((64, 256)).astype(F32) * np.exp2(rng.integers(-3, 4, (64, 1))).astype(
+        F32
+    )
+    elements, scales = cute.quantize(x, name, arch="sm_90a", backend="emulator")
+    if FORMATS[name][0] is E2M1:
+        elements = np.stack([elements & 15, elements >> 4], -1).reshape(x.shape).view(E2M1)
+    height, width = FORMATS[name][2]
+    wide = scales.astype(np.float64).repeat(height, 0)[: len(x)].repeat(width, 1)
+    error = np.abs(elements.astype(np.float64) * wide - x)
+    relative, absolute = BOUNDS[name]
+    bound = np.maximum(np.abs(x) * relative, wide * absolute) * (1 + 2.0**-20)
+    assert (error <= bound).all()
+    assert (error > bound / 2).any()
+
+
 @pytest.mark.parametrize("name", ["mxfp8", "mxfp4", "nvfp4"])
 def test_panels_of_scales(name: str) -> None:
     """Rows and columns of panels that there are not are 0."""
