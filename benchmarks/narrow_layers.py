@@ -91,7 +91,7 @@ def _compiled(layer: Layer, kind: str) -> Any:
     """The kernel of a call, assembled, so that the first call finds it in the cache."""
     bits, group = KINDS[kind]
     m, n, k = layer.m, layer.n, layer.k
-    scale = cute.TensorSpec((k // group, n) if group else (n,), "f32")
+    scale = cute.TensorSpec((-(-k // group), n) if group else (n,), "f32")
     packed = {"packed_b": f"u4 -2 {ORDER}", "zero_b": 8} if bits == 4 else {}
     specs = (
         cute.TensorSpec((m, k), "bf16"),
@@ -116,7 +116,7 @@ def _rows(torch: Any, layer: Layer, rounds: int, kernels: dict[str, Any]) -> Ite
         sets = [
             torch.randint(0, 256, shape, device="cuda", dtype=torch.uint8) for _ in range(narrow)
         ]
-        scale = torch.rand((k // group, n) if group else (n,), device="cuda") / 16
+        scale = torch.rand((-(-k // group), n) if group else (n,), device="cuda") / 16
         options: dict[str, Any] = {"scale_b": scale, "out": results[0]}
         if bits == 4:
             options |= {"packed_b": f"u4 -2 {ORDER}", "zero_b": 8}
@@ -129,7 +129,7 @@ def _rows(torch: Any, layer: Layer, rounds: int, kernels: dict[str, Any]) -> Ite
         def cublas(at: int) -> object:
             return torch.matmul(x, wides[at % len(wides)].T, out=results[1])
 
-        numbers = list(range(max(len(sets), count)))
+        numbers: list[Any] = list(range(max(len(sets), count)))
         for at in numbers:
             cublas(at)
             ours(at)
@@ -153,7 +153,7 @@ def _error(torch: Any, x: Any, integers: Any, scale: Any, bits: int, y: Any) -> 
         q = halves[..., places].reshape(len(q), -1).double() - 8
     wide = q.double()
     if scale.dim() == 2:
-        wide = wide * scale[:, columns].T.double().repeat_interleave(GROUP, 1)
+        wide = wide * scale[:, columns].T.double().repeat_interleave(GROUP, 1)[:, : q.shape[1]]
     exact = x.double() @ wide.T
     if scale.dim() == 1:
         exact = exact * scale[columns].double()

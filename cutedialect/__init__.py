@@ -146,6 +146,7 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.loops import return_if as return_if
     from cutedialect.frontend.loops import when as when
     from cutedialect.frontend.loops import while_ as while_
+    from cutedialect.frontend.pack import pack as pack
     from cutedialect.frontend.packed import packed as packed
     from cutedialect.frontend.parts import broadcast_to as broadcast_to
     from cutedialect.frontend.parts import permute as permute
@@ -161,6 +162,11 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.printing import printf as printf
     from cutedialect.frontend.quantize import quantize as quantize
     from cutedialect.frontend.quantize import quantized as quantized
+    from cutedialect.frontend.quantized_weights import from_awq as from_awq
+    from cutedialect.frontend.quantized_weights import (
+        from_compressed_tensors as from_compressed_tensors,
+    )
+    from cutedialect.frontend.quantized_weights import from_gptq as from_gptq
     from cutedialect.frontend.random import rand as rand
     from cutedialect.frontend.reductions import all_ as all
     from cutedialect.frontend.reductions import any_ as any
@@ -312,6 +318,9 @@ __all__ = [
     "flip",
     "floor",
     "fma",
+    "from_awq",
+    "from_compressed_tensors",
+    "from_gptq",
     "full",
     "gelu",
     "gemm",
@@ -351,6 +360,7 @@ __all__ = [
     "mulhi",
     "one_of",
     "otherwise",
+    "pack",
     "packed",
     "permute",
     "popc",
@@ -543,7 +553,13 @@ _PUBLIC = {
         "sort",
     ),
     "cutedialect.frontend.local_tiles": ("local_tile",),
+    "cutedialect.frontend.pack": ("pack",),
     "cutedialect.frontend.packed": ("packed",),
+    "cutedialect.frontend.quantized_weights": (
+        "from_awq",
+        "from_compressed_tensors",
+        "from_gptq",
+    ),
     "cutedialect.frontend.scalar": ("Scalar",),
     "cutedialect.frontend.selection": (
         "argmax",

@@ -53,6 +53,8 @@ SECTIONS = {
     "Tiles of a program": (
         "frontend.local_tiles",
         "frontend.packed",
+        "frontend.pack",
+        "frontend.quantized_weights",
         "frontend.tensor_layouts",
         "frontend.tile",
         "frontend.parts",

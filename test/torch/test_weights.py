@@ -63,3 +63,21 @@ def test_gradients_of_several_packed_products_are_refused(weights):
     x = torch.ones(M, K, dtype=torch.float16, requires_grad=True)
     with pytest.raises(ValueError, match=r"take cutedialect\.torch\.gemm for each"):
         ct.grouped_gemm([x], [cute.packed(integers, "u4", 0)])
+
+
+def test_tensors_are_packed_where_they_live(weights):
+    integers, scale, zero, wide = weights
+    q = torch.stack((integers & 15, integers >> 4), 1).reshape(K, N)
+    w = cute.pack(q)
+    assert isinstance(w.array, torch.Tensor)
+    x = torch.ones(M, K, dtype=torch.float16)
+    y = ct.gemm(x, w, zero_b=zero, scale_b=scale, out_dtype=torch.float32)
+    torch.testing.assert_close(y.double(), x.double() @ wide, atol=1e-3, rtol=1e-5)
+    shifts = 4 * torch.arange(8)
+    qweight = (q.long().reshape(K // 8, 8, N) << shifts[:, None]).sum(1).to(torch.int32)
+    qzeros = (zero.long().reshape(3, N // 8, 8) << shifts).sum(-1).to(torch.int32)
+    order = torch.randperm(K)
+    layer = cute.from_gptq(qweight, qzeros, scale, torch.arange(K) // GROUP, zero_offset=0)
+    again = ct.gemm(layer.rows_of(x), layer.b, out_dtype=torch.float32, **layer.options)
+    assert torch.equal(again, y)
+    assert layer.rows_of(x[:, order]).shape == x.shape

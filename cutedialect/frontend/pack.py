@@ -1,0 +1,106 @@
+"""`cute.pack`: weights as `cute.gemm` reads them the fastest, once before they are used. The arrays
+are those of NumPy, torch or CuPy, and results live where they do.
+"""
+
+from __future__ import annotations
+
+import sys
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from cutedialect.layout import flatten
+from cutedialect.layout.text import parse_layout
+
+from .dtypes import as_dtype
+from .packed import ELEMENTS, Packed, packing_of
+
+FRAGMENTS = "(2,4,2,(2,2)):(2,16,4,(1,8))"
+"""The order in which a thread of a warpgroup, or of `mma.sync`, has what it multiplies of 64 rows
+in 8 bytes beside each other.
+"""
+_BITS, _BLOCK = 4, 64
+
+
+def pack(q: Any, dtype: object = "u4", order: str = FRAGMENTS) -> Packed:
+    """Weights of 4 bits, one in each element of q (..., K, N), as the packed operand of a product.
+
+    q: int8 or uint8 of NumPy, torch or CuPy, 0 to 15 for "u4", -8 to 7 for "i4". The result holds
+    bytes (..., N, ceil(K / 64) 32) as their transpose, filled up with zeros; it lives where q does.
+    `order` is a layout as in `cute.packed`, of a block whose size divides 64; the default one is
+    read by one load where others take up to eight. Do it once, when weights are loaded:
+
+        w = cute.pack(q)
+        y = cute.gemm(x, w, scale_b=scales, zero_b=zeros)
+
+    Raises TypeError for other types, ValueError for fewer modes or another order.
+    """
+    element = as_dtype(dtype)
+    if element not in ELEMENTS:
+        raise TypeError(f"dtype: expected u4 or i4 of packed elements, got {element.name}")
+    holder = as_dtype(q.dtype, "q")
+    if holder.name not in ("i8", "u8"):
+        raise TypeError(f"q: expected int8 or uint8, an element each, got {holder.name}")
+    rank = len(q.shape)
+    if rank < 2:
+        raise ValueError(f"q: expected 2 modes (K, N) or more, got shape {tuple(q.shape)}")
+    packing = packing_of(as_dtype("u8"), rank, element, -2, order)
+    if _BLOCK % packing.block:
+        raise ValueError(
+            f"order: expected blocks whose size divides {_BLOCK}, got {packing.block} in {order}"
+        )
+    places = packing.order.offsets()
+    elements = sorted(range(packing.block), key=places.__getitem__)
+    rows = padded(as_bytes(q).swapaxes(-1, -2) & 15)
+    *batch, k = rows.shape
+    blocks = rows.reshape(*batch, k // packing.block, packing.block)[..., elements]
+    pairs = blocks.reshape(*batch, k // 2, 2)
+    packed = pairs[..., 0] | pairs[..., 1] << _BITS
+    return Packed(packed.swapaxes(-1, -2), packing)
+
+
+def padded(rows: Any) -> Any:
+    """Rows of bytes, with zeros up to whole blocks."""
+    missing = -rows.shape[-1] % _BLOCK
+    if not missing:
+        return rows
+    shape = (*rows.shape[:-1], rows.shape[-1] + missing)
+    if hasattr(rows, "new_zeros"):
+        filled = rows.new_zeros(shape)
+    else:
+        filled = library_of(rows).zeros(shape, rows.dtype)
+    filled[..., : rows.shape[-1]] = rows
+    return filled
+
+
+def as_bytes(values: Any) -> Any:
+    """Integers as uint8, those of 8 bits with their bits."""
+    if hasattr(values, "astype"):
+        return values.astype(np.uint8)
+    return values.to(sys.modules["torch"].uint8)
+
+
+def as_floats(values: Any) -> Any:
+    """Floats as f32."""
+    return values.astype(np.float32) if hasattr(values, "astype") else values.float()
+
+
+def library_of(values: Any) -> Any:
+    """NumPy, or the library that has its functions for an array."""
+    return sys.modules[type(values).__module__.split(".")[0]]
+
+
+def elements_of(integers: Any, bits: int, order: str | None = None) -> Any:
+    """The elements that words of 32 bits hold along their last mode, a byte each (..., n)."""
+    per = 32 // bits
+    layout = parse_layout(order or f"{per}:1")
+    assert prod(flatten(layout.shape)) == per  # pyright: ignore[reportArgumentType]
+    shifts = [bits * place for place in layout.offsets()]
+    parts = [(integers >> shift) & ((1 << bits) - 1) for shift in shifts]
+    if hasattr(integers, "astype"):
+        stacked = library_of(integers).stack(parts, -1)
+    else:
+        stacked = sys.modules["torch"].stack(parts, -1)
+    *batch, words = integers.shape
+    return as_bytes(stacked.reshape(*batch, words * per))
