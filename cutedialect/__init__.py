@@ -421,21 +421,12 @@ __all__ = [
 
 # Module to the public names that it defines; a name in Python's way has another spelling inside.
 _PUBLIC = {
-    "cutedialect.backend.emulator": (
-        "EmulatorError",
-        "Report",
-    ),
+    "cutedialect.backend.emulator": ("EmulatorError", "Report"),
     "cutedialect.backend.runtime.cuda": ("synchronize",),
-    "cutedialect.backend.runtime.errors": (
-        "CompileError",
-        "KernelAssertionError",
-    ),
+    "cutedialect.backend.runtime.errors": ("CompileError", "KernelAssertionError"),
     "cutedialect.backend.runtime.kernel": ("Kernel",),
     "cutedialect.choices": ("Activation", "Arch", "Backend", "Roles"),
-    "cutedialect.frontend": (
-        "exact",
-        "fast",
-    ),
+    "cutedialect.frontend": ("exact", "fast"),
     "cutedialect.frontend.attention": ("attention",),
     "cutedialect.frontend.attention_backward": ("attention_backward",),
     "cutedialect.frontend.autotune": ("autotune",),
@@ -493,29 +484,10 @@ _PUBLIC = {
     "cutedialect.frontend.grouped_gemm": ("grouped_gemm",),
     "cutedialect.frontend.quantize": ("quantize", "quantized"),
     "cutedialect.frontend.routed_gemm": ("routed_gemm",),
-    "cutedialect.frontend.host": (
-        "host",
-        "launch",
-        "workspace",
-    ),
-    "cutedialect.frontend.kernel": (
-        "KernelFunction",
-        "TensorSpec",
-        "kernel",
-        "one_of",
-    ),
-    "cutedialect.frontend.launch": (
-        "compile",
-        "dump",
-    ),
-    "cutedialect.frontend.loops": (
-        "break_if",
-        "otherwise",
-        "range",
-        "return_if",
-        "when",
-        "while_",
-    ),
+    "cutedialect.frontend.host": ("host", "launch", "workspace"),
+    "cutedialect.frontend.kernel": ("KernelFunction", "TensorSpec", "kernel", "one_of"),
+    "cutedialect.frontend.launch": ("compile", "dump"),
+    "cutedialect.frontend.loops": ("break_if", "otherwise", "range", "return_if", "when", "while_"),
     "cutedialect.frontend.printing": ("assert_", "printf"),
     "cutedialect.frontend.random": ("rand",),
     "cutedialect.frontend.reductions": (
@@ -531,13 +503,7 @@ _PUBLIC = {
         "row_sum",
         "sum",
     ),
-    "cutedialect.frontend.scans": (
-        "cummax",
-        "cummin",
-        "cumprod",
-        "cumsum",
-        "scan",
-    ),
+    "cutedialect.frontend.scans": ("cummax", "cummin", "cumprod", "cumsum", "scan"),
     "cutedialect.frontend.places": (
         "concatenate",
         "flip",
@@ -548,48 +514,23 @@ _PUBLIC = {
         "stack",
         "take_along",
     ),
-    "cutedialect.frontend.sorting": (
-        "argsort",
-        "sort",
-    ),
+    "cutedialect.frontend.sorting": ("argsort", "sort"),
     "cutedialect.frontend.local_tiles": ("local_tile",),
     "cutedialect.frontend.pack": ("pack",),
     "cutedialect.frontend.packed": ("packed",),
-    "cutedialect.frontend.quantized_weights": (
-        "from_awq",
-        "from_compressed_tensors",
-        "from_gptq",
-    ),
+    "cutedialect.frontend.quantized_weights": ("from_awq", "from_compressed_tensors", "from_gptq"),
     "cutedialect.frontend.scalar": ("Scalar",),
-    "cutedialect.frontend.selection": (
-        "argmax",
-        "argmin",
-        "top_k",
-    ),
+    "cutedialect.frontend.selection": ("argmax", "argmin", "top_k"),
     "cutedialect.frontend.tensor_layouts": (
         "LayoutValue",
         "composition",
         "make_layout",
         "make_tensor",
     ),
-    "cutedialect.frontend.tile": (
-        "Tensor",
-        "Tile",
-        "View",
-        "Views",
-    ),
-    "cutedialect.layout": (
-        "ComposedLayout",
-        "Layout",
-        "LayoutError",
-        "Swizzle",
-        "TiledCopy",
-    ),
+    "cutedialect.frontend.tile": ("Tensor", "Tile", "View", "Views"),
+    "cutedialect.layout": ("ComposedLayout", "Layout", "LayoutError", "Swizzle", "TiledCopy"),
     "cutedialect.remarks": ("Remark",),
-    "cutedialect.schedule": (
-        "Schedule",
-        "ScheduleError",
-    ),
+    "cutedialect.schedule": ("Schedule", "ScheduleError"),
     "cutedialect.atoms.tiled_mma": ("TiledMma",),
     "cutedialect.frontend.elementwise": (
         "abs",
@@ -640,12 +581,7 @@ _PUBLIC = {
         "tan",
     ),
     "cutedialect.tools.timeline": ("Timeline", "timeline"),
-    "cutedialect.frontend.statistics": (
-        "logsumexp",
-        "mean",
-        "softmax",
-        "var",
-    ),
+    "cutedialect.frontend.statistics": ("logsumexp", "mean", "softmax", "var"),
     "cutedialect.frontend.atomics": (
         "atomic_add",
         "atomic_and",
@@ -657,10 +593,7 @@ _PUBLIC = {
         "atomic_xor",
     ),
     "cutedialect.frontend.inline_ptx": ("inline_ptx",),
-    "cutedialect.frontend.parts": (
-        "broadcast_to",
-        "permute",
-    ),
+    "cutedialect.frontend.parts": ("broadcast_to", "permute"),
 }
 _INSIDE = {
     "abs": "abs_",
