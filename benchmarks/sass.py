@@ -97,20 +97,29 @@ class Role:
         return {unit: cycles for unit, cycles in units.items() if cycles}
 
 
-def together(roles: Sequence[Role]) -> float | None:
-    """Instructions a score of all warps that compute exponentials, each kind of which has a loop,
-    and of those that correct sums for them, as many as one kind has; None without exponentials.
+def steady_of(roles: Sequence[Role]) -> tuple[list[Role], Role | None]:
+    """The loops of blocks that no mask cuts, of each kind of warps that compute exponentials, and
+    that of those which correct sums for them.
     """
     softmax = [role for role in roles if role.scores and role.loop.always["LDTM"]]
     if not softmax:
+        return [], None
+    least = min(softmax, key=lambda role: role.total)
+    kinds = [role for role in softmax if role.scores == least.scores]
+    kinds = [role for role in kinds if role.total < _MASKED * least.total]
+    return kinds, next((role for role in roles if role.name == "correct"), None)
+
+
+def together(roles: Sequence[Role]) -> float | None:
+    """Instructions a score of all warps that compute exponentials, and of those that correct sums
+    for them, as many as one kind has; None without exponentials.
+    """
+    kinds, correct = steady_of(roles)
+    if not kinds:
         return None
-    steady = min(softmax, key=lambda role: role.total)
-    kinds = [role for role in softmax if role.scores == steady.scores]
-    kinds = [role for role in kinds if role.total < _MASKED * steady.total]
-    correct = next((role for role in roles if role.name == "correct"), None)
     own = sum(role.total for role in kinds) / len(kinds)
     more = 0 if correct is None else sum(correct.loop.always.values())
-    return own + more / (len(kinds) * steady.scores)
+    return own + more / (len(kinds) * kinds[0].scores)
 
 
 def title(kernel: MachineCode) -> str:
