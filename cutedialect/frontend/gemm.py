@@ -366,7 +366,10 @@ class GemmCall(Checked, Product):
             )  # fmt: skip
         elif self.promotes:
             problem = replace(
-                problem, most_values=_MOST_PROMOTED, blocks=self._blocks(), may_shift=False
+                problem,
+                most_values=_MOST_OF_WEIGHTS if problem.widens else _MOST_PROMOTED,
+                blocks=self._blocks(),
+                may_shift=False,
             )
         return problem
 
@@ -587,6 +590,8 @@ def kernel_class(call: GemmCall) -> str:
 # those that are without being asked, of sums that are longer: up to there tensor cores lose no more
 # than rounding the result to bf16 does.
 _MOST_PROMOTED = 96
+# The same beside weights that become wider in registers (64 x 128).
+_MOST_OF_WEIGHTS = 64
 # The same for as many stages of four tiles as hide their loads.
 _MOST_SPLIT = 64
 _FREELY_PROMOTED = 32

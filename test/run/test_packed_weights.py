@@ -178,3 +178,11 @@ def test_warpgroups_take_packed_weights_from_registers(rows):
     assert "swap_ab = yes" in kernel.schedule
     assert "wgmma" in kernel.ptx
     assert "ld.global" not in kernel.ptx
+
+
+def test_sums_of_groups_leave_registers_for_what_becomes_wider():
+    specs = cute.TensorSpec((4096, 7168), "bf16"), cute.TensorSpec((3584, 2048), "u8", (1, None))
+    scale = cute.TensorSpec((56, 2048), "f32")
+    kernel = cute.gemm.compile(*specs, scale_b=scale, packed_b="u4 -2", arch="sm_90a")
+    rows, columns, _ = cute.Schedule.parse(kernel.schedule).tile
+    assert rows * columns <= 128 * 128
