@@ -507,6 +507,7 @@ ROUTED_GEMM = Call(
     _OF_ROUTED,
     outputs=(Output("out", "S N"),),
     sizes=routed_operands.sizes,
+    added="scatter",
     rules=routed_operands.RULES,
     fits=routed_operands.FITS,
     libraries=("torch",),

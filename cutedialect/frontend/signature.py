@@ -182,6 +182,8 @@ class Call:
     fits: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     # Extents of modes of the result that arrays do not have, of the arguments by name.
     sizes: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    # The array of places to which results are added as they come, where these have one mode.
+    added: str = ""
     # The tile program, as "module:name", of a call whose kernel takes its arrays as they are.
     program: str = ""
     not_jax: tuple[str, ...] = ()

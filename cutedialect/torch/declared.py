@@ -47,7 +47,7 @@ def {name}({parameters}):
     text = schedule_text(schedule)
     tensors = {tensors}
     if is_direct(tensors):
-        check_deterministic(text)
+        check_deterministic(text{added})
         return direct_{name}({given})
     return operated_{name}(dict({given}), tensors, lambda: ({values},))
 """
@@ -105,7 +105,7 @@ class Operator:
 
         def ran(*values: Any) -> Any:
             given = self.given(values, names)
-            check_deterministic(given.schedule)
+            check_deterministic(given.schedule, getattr(given, self.call.added, None))
             made = self._run(given, more)
             return made if suffix != "_out" else self._beside(given, made)
 
@@ -295,6 +295,7 @@ class Operator:
             tensors=self._tensors(),
             given=", ".join(f"{each.name}={each.name}" for each in call.taken("torch")),
             values=self._values(),
+            added=f", {call.added}" if call.added else "",
         )
         mine = {f"direct_{call.name}": self.door.function_of_arrays}
         mine[f"operated_{call.name}"] = self._operated

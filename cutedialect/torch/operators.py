@@ -209,16 +209,25 @@ def schedule_text(schedule: Schedule | str | None) -> str | None:
     return schedule.text() if isinstance(schedule, Schedule) else schedule
 
 
-def check_deterministic(schedule: str | None) -> None:
-    """Refuse, or warn of, sums that are added as they come, as torch's deterministic mode says."""
-    if schedule is None or not torch.are_deterministic_algorithms_enabled():
+def check_deterministic(schedule: str | None, places: torch.Tensor | None = None) -> None:
+    """Refuse, or warn of, sums that are added as they come, as torch's deterministic mode says:
+    those of a schedule, and of products that are added to rows at `places` (rows,).
+    """
+    if not torch.are_deterministic_algorithms_enabled():
         return
-    if Schedule.parse(schedule).reduction != "atomic":
+    mode = "under torch.use_deterministic_algorithms(True)"
+    if schedule is not None and Schedule.parse(schedule).reduction == "atomic":
+        text = (
+            f"schedule: expected reduction = ordered {mode}, got atomic, which adds partial sums "
+            "in the order in which they come"
+        )
+    elif places is not None and places.dim() == 1:
+        text = (
+            f"scatter: expected the products of each row (S, k) {mode}, got the row of each "
+            "product, to which they are added in the order in which they come"
+        )
+    else:
         return
-    text = (
-        "schedule: expected reduction = ordered under torch.use_deterministic_algorithms(True), "
-        "got atomic, which adds partial sums in the order in which they come"
-    )
     if not torch.is_deterministic_algorithms_warn_only_enabled():
         raise RuntimeError(text)
     warnings.warn(text, stacklevel=3)

@@ -71,3 +71,16 @@ def test_what_is_refused():
             ct.routed_gemm(a, b, OFFSETS, rows=ROWS, **options)
     with pytest.raises(ValueError, match=r"^b: expected matrices without gradient"):
         ct.routed_gemm(a, b.requires_grad_(), OFFSETS, rows=ROWS)
+
+
+def test_deterministic_algorithms():
+    """Products that are added in order are what torch's mode takes."""
+    a, b = drawn()
+    torch.use_deterministic_algorithms(True)
+    try:
+        with pytest.raises(RuntimeError, match=r"^scatter: expected the products of each row"):
+            ct.routed_gemm(a, b, OFFSETS, rows=ROWS, scatter=TARGETS, count=4)
+        places = TARGETS.view(4, 3)
+        assert ct.routed_gemm(a, b, OFFSETS, rows=ROWS, scatter=places).shape == (4, 8)
+    finally:
+        torch.use_deterministic_algorithms(False)
