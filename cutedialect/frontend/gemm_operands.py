@@ -300,11 +300,9 @@ def _weights(call: Any) -> Operand:
             f"got mode {packing.axis} of {rank} and blocks of {packing.block} ({packing.order})"
         )
     shape, k = list(packing.shape(operand.shape)), call.a.shape[-1]
-    if (
-        packing.axis == rank - 2
-        and k is not None
-        and shape[-2] == -(-k // packing.block) * packing.block
-    ):
+    # The last block, or what `cute.pack` fills up, may have more elements than there are.
+    ends = [] if k is None else [-(-k // size) * size for size in (packing.block, MOST_BLOCK)]
+    if packing.axis == rank - 2 and shape[-2] in ends:
         shape[-2] = k
     return Operand(operand.value, "b", tuple(shape), packing.dtype, operand.array)
 

@@ -20,6 +20,8 @@ FRAGMENTS = "(2,4,2,(2,2)):(2,16,4,(1,8))"
 """The order in which a thread of a warpgroup, or of `mma.sync`, has what it multiplies of 64 rows
 in 8 bytes beside each other.
 """
+HALF_FRAGMENTS = "(2,4,2,2):(2,8,4,1)"
+"""The same of 32 rows and 4 bytes, for groups of 32."""
 _BITS, _BLOCK = 4, 64
 
 
@@ -29,7 +31,8 @@ def pack(q: Any, dtype: object = "u4", order: str = FRAGMENTS) -> Packed:
     q: int8 or uint8 of NumPy, torch or CuPy, 0 to 15 for "u4", -8 to 7 for "i4". The result holds
     bytes (..., N, ceil(K / 64) 32) as their transpose, filled up with zeros; it lives where q does.
     `order` is a layout as in `cute.packed`, of a block whose size divides 64; the default one is
-    read by one load where others take up to eight. Do it once, when weights are loaded:
+    read by one load where others take up to eight. Groups of 32 rows, which a block of 64 does not
+    divide, take "(2,4,2,2):(2,8,4,1)". Do it once, when weights are loaded:
 
         w = cute.pack(q)
         y = cute.gemm(x, w, scale_b=scales, zero_b=zeros)

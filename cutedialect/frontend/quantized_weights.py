@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .gemm_scales import GROUPS
-from .pack import as_bytes, as_floats, elements_of, pack
+from .pack import FRAGMENTS, HALF_FRAGMENTS, as_bytes, as_floats, elements_of, pack
 from .packed import Packed
 
 _AWQ = "(2,4):(4,1)"
@@ -68,8 +68,10 @@ def from_gptq(
     _check_shapes("GPTQ", (k, n), scales, zeros)
     if bits == 8 and zero_offset:
         # 255 + 1 is no byte.
-        return Weights(_packed(q, bits), as_floats(scales), as_floats(zeros) + zero_offset, order)
-    return Weights(_packed(q, bits), as_floats(scales), zeros + zero_offset, order)
+        return Weights(
+            _packed(q, bits, scales), as_floats(scales), as_floats(zeros) + zero_offset, order
+        )
+    return Weights(_packed(q, bits, scales), as_floats(scales), zeros + zero_offset, order)
 
 
 def from_awq(qweight: Any, qzeros: Any, scales: Any) -> Weights:
@@ -82,7 +84,7 @@ def from_awq(qweight: Any, qzeros: Any, scales: Any) -> Weights:
     """
     q, zeros = (elements_of(words, 4, _AWQ) for words in (qweight, qzeros))
     _check_shapes("AWQ", tuple(q.shape), scales, zeros)
-    return Weights(_packed(q, 4), as_floats(scales), zeros)
+    return Weights(_packed(q, 4, scales), as_floats(scales), zeros)
 
 
 def from_compressed_tensors(
@@ -112,13 +114,14 @@ def from_compressed_tensors(
     if weight_zero_point is not None:
         zeros = elements_of(weight_zero_point.swapaxes(-1, -2), bits)
     _check_shapes("compressed-tensors", tuple(q.shape), scales, zeros)
-    return Weights(_packed(q, bits), scales, zeros, order)
+    return Weights(_packed(q, bits, scales), scales, zeros, order)
 
 
-def _packed(q: Any, bits: int) -> Packed | Any:
-    """Elements (K, N) as an operand: bytes that lie along K."""
+def _packed(q: Any, bits: int, scales: Any) -> Packed | Any:
+    """Elements (K, N) as an operand: bytes that lie along K, in blocks that divide a group."""
     if bits == 4:
-        return pack(q)
+        is_short = scales.shape[0] > -(-q.shape[0] // GROUPS[1])
+        return pack(q, order=HALF_FRAGMENTS if is_short else FRAGMENTS)
     rows = as_bytes(q).swapaxes(-1, -2)
     rows = rows.copy() if hasattr(rows, "astype") else rows.contiguous()
     return rows.swapaxes(-1, -2)

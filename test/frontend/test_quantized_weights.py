@@ -53,11 +53,11 @@ def inputs(rng, k=K):
 
 
 @pytest.mark.parametrize("dtype", ["u4", "i4"])
-@pytest.mark.parametrize("k", [64, 100])
-def test_weights_are_packed_once(dtype, k, rng):
+@pytest.mark.parametrize(("k", "order"), [(64, None), (100, None), (100, "2:1")])
+def test_weights_are_packed_once(dtype, k, order, rng):
     low = 0 if dtype == "u4" else -8
     q = rng.integers(low, low + 16, (k, 40)).astype(np.int8)
-    w = cute.pack(q, dtype)
+    w = cute.pack(q, dtype, order) if order else cute.pack(q, dtype)
     assert w.shape == (-(-k // 64) * 64, 40)
     assert w.array.nbytes == w.shape[0] * 40 // 2
     x = inputs(rng, k)
@@ -80,21 +80,22 @@ def test_gptq(bits, offset, sorts, rng):
     assert np.array_equal(product(weights, x), x.astype(np.float64) @ wide)
 
 
-def test_awq(rng):
-    q, z = rng.integers(0, 16, (K, N)), rng.integers(0, 16, (GROUPS, N))
+@pytest.mark.parametrize("group", [32, 64])
+def test_awq(group, rng):
+    q, z = rng.integers(0, 16, (K, N)), rng.integers(0, 16, (K // group, N))
 
     def held(values):
         return words(values.reshape(len(values), -1, 8)[..., AWQ_COLUMNS].reshape(values.shape))
 
-    qweight, qzeros, scales = held(q), held(z), scales_of(rng, (GROUPS, N))
+    qweight, qzeros, scales = held(q), held(z), scales_of(rng, (K // group, N))
     weights = cute.from_awq(qweight, qzeros, scales)
     wide = np.empty((K, N))
     for n in range(N):
         word, nibble = n // 8, AWQ_COLUMNS.index(n % 8)
         values = qweight.view(np.uint32)[:, word] >> 4 * nibble & 15
         zeros = qzeros.view(np.uint32)[:, word] >> 4 * nibble & 15
-        difference = values.astype(int) - np.repeat(zeros.astype(int), GROUP)
-        wide[:, n] = difference * np.repeat(scales[:, n], GROUP).astype(float)
+        difference = values.astype(int) - np.repeat(zeros.astype(int), group)
+        wide[:, n] = difference * np.repeat(scales[:, n], group).astype(float)
     x = inputs(rng)
     assert np.array_equal(product(weights, x), x.astype(np.float64) @ wide)
 
