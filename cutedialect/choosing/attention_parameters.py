@@ -53,12 +53,14 @@ def maxima(problem: AttentionProblem, chosen: Schedule) -> Maxima:
 def maxima_found(problem: AttentionProblem, chosen: Schedule) -> Maxima:
     """The same where the largest score of each block is looked for. It pays to ask in each trip if
     what was added up has to be scaled where rows see many blocks of keys (their largest scores grow
-    in the first few), and warpgroups multiply meanwhile, results are wide, or another role scales.
+    in the first few), and warpgroups multiply meanwhile, or results are wide. Where another role
+    scales it pays of few blocks, too: rows decide by themselves, in fewer registers.
     """
-    is_partial = problem.has_window or problem.is_packed
-    is_apart = problem.widest > WIDE or chosen.plan.corrects is not None
-    is_rare = problem.has_many_keys and not is_partial
-    return "lazy" if is_rare and (chosen.overlaps_multiplies or is_apart) else "exact"
+    if problem.has_window or problem.is_packed:
+        return "exact"
+    is_apart = chosen.plan.corrects is not None
+    is_rare = problem.has_many_keys and (chosen.overlaps_multiplies or problem.widest > WIDE)
+    return "lazy" if is_apart or is_rare else "exact"
 
 
 def guesses(problem: AttentionProblem, chosen: Schedule) -> bool:

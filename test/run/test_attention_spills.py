@@ -193,3 +193,11 @@ def test_the_error_names_loops_of_single_blocks():
     with pytest.raises(cute.CompileError, match="C7512") as caught:
         kernel.cubin  # noqa: B018
     assert caught.value.notes[0].endswith("registers: schedule='tile = (128,192), unroll = 1'")
+
+
+def test_few_blocks_of_keys_leave_registers_on_blackwell():
+    """Rows decide by themselves when to scale what another role has, however few keys there are."""
+    q = cute.TensorSpec((4, 16, 1024, 128), "bf16")
+    kernel = cute.attention.compile(q, q, q, arch="sm_100a")
+    assert keys_of(kernel) == 128
+    assert ptxas.assemble(kernel.ptx, "sm_100a").spill_stores == 0
