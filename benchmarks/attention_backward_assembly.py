@@ -4,7 +4,10 @@ are not asked for, sums in order.
 
     python -m benchmarks.attention_backward_assembly [--count N] [--seed S] [--only NUMBER]
                                                      [--target NAME] [--ptxas PATH] [--jobs N]
+    python -m benchmarks.attention_backward_assembly --every [--only NUMBER] [--target NAME]
+                                                     [--ptxas PATH] [--jobs N]
 
+`--every` takes each form of the call for each head dimension and type instead of drawn problems.
 What no pass takes counts like a loss. Each problem is compiled for each target, and assembled by
 the newest ptxas of each CUDA from 12.9 on that is found, and by those that `--ptxas` names. A row
 is printed for what spills, loses speed (C75xx) or has a warning, and the exit status is 1 then.
@@ -22,6 +25,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -38,6 +42,22 @@ _DEPTHS = (32, 40, 64, 64, 80, 96, 112, 128, 128, 160, 192, 256)
 _KINDS = ("plain", "plain", "shared", "padded", "packed", "packed and shared")
 _MASKS = ("none", "causal", "causal", "window")
 _HEADS, _BATCH, _SEQUENCES = 8, 2, 5
+# Of `--every`: the columns of q and k and those of v, and the forms of a call: name, kind, options.
+_COLUMNS = (
+    *((depth, depth) for depth in (32, 40, 48, 64, 72, 80, 96, 112, 128, 160, 192, 224, 256)),
+    (192, 128),
+)
+_FORMS: tuple[tuple[str, Mapping[str, Any]], ...] = (
+    ("plain", {}),
+    ("plain", {"causal": True}),
+    ("plain", {"window": (511, 0)}),
+    ("plain", {"causal": True, "deterministic": True}),
+    ("shared", {"causal": True}),
+    ("padded", {}),
+    ("packed", {"causal": True}),
+    ("packed and shared", {"causal": True}),
+)
+_ROWS = 4096
 
 
 @dataclass(frozen=True)
@@ -96,6 +116,17 @@ def draw(seed: int, number: int) -> Problem:
     return Problem(shape, (batch, heads, keys, depth), width, dtype, kind, options)
 
 
+def every() -> tuple[Problem, ...]:
+    """Each form of the call, for each head dimension and type."""
+    problems = []
+    for (depth, width), (kind, options), dtype in product(_COLUMNS, _FORMS, ("bf16", "f16")):
+        batch = 1 if "packed" in kind else _BATCH
+        heads = _HEADS // 4 if "shared" in kind else _HEADS
+        shapes = (batch, _HEADS, _ROWS, depth), (batch, heads, _ROWS, depth)
+        problems.append(Problem(*shapes, width, dtype, kind, options))
+    return tuple(problems)
+
+
 def found(problem: Problem, target: str, tools: Sequence[Path]) -> tuple[str, ...]:
     """What each assembler says, of a kernel without a loss nothing."""
     try:
@@ -129,17 +160,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--count", metavar="N", type=int, default=40, help="so many problems")
     parser.add_argument("--seed", metavar="S", type=int, default=0, help="which ones")
-    parser.add_argument("--only", metavar="NUMBER", type=int, help="this problem of the seed")
+    parser.add_argument("--every", action="store_true", help="each form, none by lot")
+    parser.add_argument("--only", metavar="NUMBER", type=int, help="this problem alone")
     parser.add_argument("--target", metavar="NAME", action="append", help=", ".join(TARGETS))
     parser.add_argument("--ptxas", metavar="PATH", type=Path, action="append", help="by this, too")
     parser.add_argument("--jobs", metavar="N", type=int, default=os.cpu_count(), help="processes")
     options = parser.parse_args(arguments)
     tools = releases(options.ptxas or ())
-    numbers = range(options.count) if options.only is None else [options.only]
+    listed = every() if options.every else ()
+    count = len(listed) if options.every else options.count
+    if options.only is not None and options.every and not 0 <= options.only < count:
+        parser.error(f"--only: expected 0 to {count - 1}, got {options.only}")
+    numbers = range(count) if options.only is None else [options.only]
     work = [(number, target) for number in numbers for target in options.target or TARGETS]
     lost = Counter[str]()
     asked = partial(_found, tools=[each.path for each in tools])
-    jobs = [(draw(options.seed, number), target) for number, target in work]
+    jobs = [
+        (listed[number] if listed else draw(options.seed, number), target)
+        for number, target in work
+    ]
     with pool(options.jobs) as processes:
         results = map(asked, jobs) if processes is None else processes.map(asked, jobs)
         for (number, target), job, said in zip(work, jobs, results, strict=True):

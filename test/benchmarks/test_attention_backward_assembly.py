@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from benchmarks.attention_backward_assembly import TARGETS, draw, found, main
+from benchmarks.attention_backward_assembly import TARGETS, draw, every, found, main
 from benchmarks.random_gemms import releases
 from cutedialect.backend.runtime import ptxas
 
@@ -15,6 +15,27 @@ def test_a_seed_and_a_number_say_which_problem():
     assert problems == [draw(1, number) for number in range(40)]
     assert len({each.text for each in problems}) == 40
     assert {"packed", "padded", "shared"} <= {each.kind for each in problems}
+
+
+def test_every_form_is_listed_once_for_each_head_dimension_and_type(capsys):
+    problems = every()
+    assert len({each.text for each in problems}) == len(problems)
+    depths = {each.q[-1] for each in problems if each.width == each.q[-1]}
+    assert {32, 64, 128, 256} <= depths
+    for dtype in ("bf16", "f16"):
+        forms = {
+            depth: {
+                (each.kind, *each.options)
+                for each in problems
+                if each.q[-1] == depth and each.dtype == dtype
+            }
+            for depth in depths
+        }
+        assert len({frozenset(each) for each in forms.values()}) == 1
+        assert {("plain",), ("plain", "window"), ("packed", "causal")} <= forms[128]
+    assert any((each.q[-1], each.width) == (192, 128) for each in problems)
+    assert main(["--every", "--only", "0", "--target", TARGETS[0], "--jobs", "1"]) == 0
+    assert "1 kernels, 0 with a loss" in capsys.readouterr().out
 
 
 def test_a_row_is_counted_for_each_assembler(capsys):
