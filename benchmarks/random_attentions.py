@@ -304,6 +304,9 @@ def _difference(problem: Problem, operands: Operands, got: Any) -> str:
     if lse is None:
         return ""
     near = 2e-3 if np.dtype(problem.dtype).itemsize == 1 else 1e-5
+    if ",3)" in (problem.schedule or "").partition("polynomials = ")[2]:
+        # Polynomials of degree 3, which a default takes only without logarithms, are off by 2^-13.
+        near = max(near, 2.0**-13)
     for ((_, exact), _), part in zip(pairs, operands.results(problem, lse), strict=True):
         if not np.allclose(part, exact, rtol=near, atol=near):
             return f"expected logarithms {exact.ravel()[:4]}, got {part.ravel()[:4]}"
