@@ -24,6 +24,8 @@ _MOST_REGISTERS = 255
 _KEYS_OF_WARP = 16
 # Keys of a block where rows stay, and of heads wider than this.
 _STREAMED_KEYS, _FEW_STREAMED_KEYS, _WIDE = 64, 32, 192
+# Heads of more dimensions fill the registers of warps that multiply alone, with a row of f32.
+_FILLING_WARPS = 160
 # Heads of more dimensions fill the registers of a warpgroup.
 _FILLING = 128
 _THREADS_OF_GROUP = 128
@@ -110,10 +112,12 @@ _GROUP_ROWS = (
 )
 # Of warps alone, whose operands pass through registers: more stages would take some for addresses.
 # Where a loop keeps more, and of wide heads, two warps share the columns of 16 keys; beside a role
-# that loads those would have too few registers.
+# that loads those would have too few registers. Of 64 rows the bounds of a mask spill (sm_80, 12
+# bytes), and so do heads of 112 with two stages (8 bytes), not with three.
 _WARP_ROWS = (
-    _Row(64, (64, 64), (4, 1), without=("keeps_more",), stages=2),
-    _Row(112, (64, 32), (4, 1), without=("keeps_more",), stages=2),
+    _Row(64, (64, 64), (4, 1), without=("keeps_more", "is_masked"), stages=2),
+    _Row(96, (64, 32), (4, 1), without=("keeps_more",), stages=2),
+    _Row(112, (64, 32), (4, 1), without=("keeps_more",), stages=3),
     _Row(96, (64, 64), (4, 2), stages=2),
     _Row(128, (64, 32), (4, 2), without=("is_odd",), stages=2),
     _Row(128, (32, 32), (2, 2), stages=2),
@@ -191,6 +195,10 @@ def streamed_keys(problem: AttentionBackwardProblem, schedule: Schedule) -> int:
     if problem.widest > _FILLING and problem.is_masked:
         # What a loop keeps beside a mask takes the registers of half of them.
         most //= 2 if problem.shares or (problem.is_capped and problem.widest <= _WIDE) else 1
+    bounds = problem.is_masked or problem.is_sliced
+    if bounds and not problem.on_groups and _FILLING_WARPS < problem.widest <= _WIDE:
+        # With 64 keys such loops spilled 4 to 16 bytes, with 32 where heads share them 8.
+        most = max(most // 2, _KEYS_OF_WARP)
     return min(schedule.tile[0], most)
 
 

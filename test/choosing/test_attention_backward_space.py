@@ -42,6 +42,7 @@ def test_tiles_of_warpgroups(facts, tile, warps):
     ("facts", "tile", "warps"),
     [
         ({"d": 64}, (64, 64), (4, 1)),
+        ({"d": 64, "is_masked": True}, (64, 32), (4, 1)),
         ({"d": 64, "is_sliced": True}, (64, 64), (4, 2)),
         ({"d": 96}, (64, 32), (4, 1)),
         ({"d": 80, "has_window": True}, (64, 64), (4, 2)),
@@ -106,3 +107,23 @@ def test_long_sequences_have_three_stages():
     for rows, stages in ((None, None), (4096, None), (8192, 3), (16384, 3)):
         assert chosen(rows=rows, is_masked=True).stages == stages
     assert chosen(rows=16384, group=4).stages is None
+
+
+@pytest.mark.parametrize(
+    ("facts", "keys"),
+    [
+        ({"d": 160, "is_masked": True}, 64),
+        ({"d": 192}, 64),
+        ({"d": 192, "is_masked": True}, 32),
+        ({"d": 192, "is_sliced": True}, 32),
+        ({"d": 192, "is_masked": True, "group": 4}, 16),
+        ({"d": 256, "is_masked": True}, 32),
+    ],
+)
+@pytest.mark.parametrize("arch", ["sm_80", "sm_100a", "sm_120a"])
+def test_keys_of_a_block_of_warps_alone(facts, keys, arch):
+    """Fewer than of warpgroups for the bounds of masks and of slices: these spilled."""
+    facts = dict(facts)
+    depth = facts.pop("d")
+    problem = AttentionBackwardProblem((depth, depth), adds=False, arch=arch, **facts)
+    assert streamed_keys(problem, choose(ATTENTION_BACKWARD, problem)) == keys
