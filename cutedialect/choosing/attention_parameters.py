@@ -59,8 +59,10 @@ def maxima_found(problem: AttentionProblem, chosen: Schedule) -> Maxima:
     if problem.has_window or problem.is_packed:
         return "exact"
     is_apart = chosen.plan.corrects is not None
-    is_rare = problem.has_many_keys and (chosen.overlaps_multiplies or problem.widest > WIDE)
-    return "lazy" if is_apart or is_rare else "exact"
+    is_rare = problem.has_many_keys and (
+        chosen.overlaps_multiplies or problem.widest > WIDE or is_apart
+    )
+    return "lazy" if is_rare or (is_apart and problem.widest <= 2 * SPAN) else "exact"
 
 
 def guesses(problem: AttentionProblem, chosen: Schedule) -> bool:

@@ -14,7 +14,7 @@ from xdsl.ir import Block
 
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute.packed_tiles import PACKED_BITS
-from cutedialect.dialects.cute_nvgpu import BulkStoreType, TmaStoreType
+from cutedialect.dialects.cute_nvgpu import BulkStoreType, RoundToTf32Op, TmaStoreType
 
 from .cta import Cta, Fragment, slot, slots
 from .elements import dtype_of, held_as, rounded, to_float, undefined
@@ -32,6 +32,8 @@ _COMBINE: dict[str, Combine] = {
     "xor": np.bitwise_xor,
 }
 
+# The low bits of f32 that tf32 has not, and half of its last unit.
+_CUT_BY_TF32, _HALF_TF32 = np.uint32(0x1FFF), np.uint32(0x1000)
 # Multiplications that BLAS does in one thread.
 _ONE_THREAD = 1 << 18
 
@@ -124,6 +126,19 @@ def _alloc_tmem(op: cute.AllocTmemOp) -> Any:
 def _convert(op: cute.ConvertOp) -> Any:
     del op
     return lambda tile: Fragment(tile.array, tile.shape)
+
+
+@function(RoundToTf32Op)
+def _round_to_tf32(op: RoundToTf32Op) -> Any:
+    """To the nearest of 10 bits of mantissa, ties away from zero; NaN and infinities stay."""
+    del op
+
+    def rounded_to_tf32(tile: Fragment) -> Fragment:
+        bits = tile.array.astype(np.float32).view(np.uint32)
+        nearest = ((bits + _HALF_TF32) & ~_CUT_BY_TF32).view(np.float32)
+        return Fragment(np.where(np.isfinite(tile.array), nearest, tile.array), tile.shape)
+
+    return rounded_to_tf32
 
 
 @function(cute.ExtractOp)

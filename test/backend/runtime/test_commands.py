@@ -138,8 +138,9 @@ def test_compile_writes_every_stage(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["doubling.py"], "expected FILE.py:NAME, cute.gemm, cute.grouped_gemm, cute.attention or "
-         "cute.attention_backward, got 'doubling.py'"),
+        (["doubling.py"], "expected FILE.py:NAME, cute.gemm, cute.grouped_gemm, cute.routed_gemm, "
+         "cute.attention, cute.attention_backward, cute.quantize, cute.conv2d, cute.conv2d_dgrad "
+         "or cute.conv2d_wgrad, got 'doubling.py'"),
         (["absent.py:double"], "expected a Python file, got 'absent.py'"),
         (["doubling.py:triple"], "expected a kernel 'triple'"),
         (["doubling.py:not_a_kernel"], "got int"),

@@ -189,7 +189,7 @@ def test_a_tensor_without_elements_has_a_map(driver: FakeDriver) -> None:
         ({"box": (128, 128)}, "A: expected box extent 0 of at most 128 bytes"),
         ({"box": (257, 64)}, "A: expected box extent 1 of 1 to 256 elements, got 257"),
         ({"box": (8, 4)}, "A: expected box extent 0 times the element size to be a multiple of 16"),
-        ({"element": "f4E2M1FN"}, "A: expected an element type of a tensor map, got f4E2M1FN"),
+        ({"element": "f128"}, "A: expected an element type of a tensor map, got f128"),
     ],
 )
 def test_rules_are_checked_before_the_driver(
