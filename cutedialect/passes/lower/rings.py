@@ -1,5 +1,5 @@
-"""Rings with mbarriers: two for each stage, and a role's place in the ring in two registers, of a
-ring of one stage in one.
+"""Rings with mbarriers: two for each stage, and a role's place in the ring in two registers, or of
+one stage in one.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from cutedialect.atoms import target
 from cutedialect.dialects import pipeline, ptx
 from cutedialect.dialects.pipeline.rings import sharing_ctas
 
@@ -31,12 +32,13 @@ class Ring:
 
 @dataclass
 class State:
-    """Phase and, where there are several, stage; what was read last is known until the state or the
+    """Phase and, where it `has_stage`, stage; what was read last is known until the state or the
     block changes.
     """
 
     ring: Ring
     registers: SSAValue
+    has_stage: bool
     block: Block | None = None
     known: tuple[Scalar, Scalar] = (0, 0)
 
@@ -45,7 +47,7 @@ class State:
         block = builder.levels[-1].block
         if self.block is not block:
             stage: Scalar = 0
-            if self.ring.stages > 1:
+            if self.has_stage:
                 stage = builder.assume_nonnegative(builder.get(self.registers, 1))
             phase = builder.assume_nonnegative(builder.get(self.registers, 0))
             self.known, self.block = (stage, phase), block
@@ -53,7 +55,7 @@ class State:
 
     def move(self, builder: ScalarBuilder, stage: Scalar, phase: Scalar) -> None:
         builder.set(self.registers, 0, phase)
-        if self.ring.stages > 1:
+        if self.has_stage:
             builder.set(self.registers, 1, stage)
         self.block = None
 
@@ -127,7 +129,9 @@ def _create(self: KernelLowering, op: pipeline.CreateOp) -> None:
 def _state(self: KernelLowering, op: pipeline.StateOp) -> None:
     """Before the first stage; a producer finds the barriers of the first round passed."""
     ring = self.rings[op.ring]
-    state = State(ring, self.context.registers("b32", min(2, ring.stages)))
+    # Beside accumulators in registers ptxas spilled some where the place is the phase alone.
+    has_stage = ring.stages > 1 or not target(self.context.arch).tmem_columns
+    state = State(ring, self.context.registers("b32", 1 + has_stage), has_stage)
     state.move(self.builder, 0, 1 if op.side.data == "producer" else 0)
     self.states[op.state] = state
 
@@ -143,12 +147,13 @@ def _advance(self: KernelLowering, op: pipeline.AdvanceOp) -> None:
 
 def _move_on(builder: ScalarBuilder, state: State, count: Scalar = 1) -> None:
     """To the next stage, or the one `count` on; after the last the first, in the other phase. Of
-    one stage the phase alone changes, and of two it does with what was the number of the stage.
+    a place without a stage the phase alone changes, and of two stages it does with what was the
+    number of the stage.
     """
     stage, phase = state.place(builder)
     stages = state.ring.stages
-    if stages <= 2 and count == 1:
-        phase = builder.pure("xor.b32", phase, 1 if stages == 1 else stage)
+    if count == 1 and (stages == 2 or not state.has_stage):
+        phase = builder.pure("xor.b32", phase, stage if state.has_stage else 1)
         stage = builder.pure("xor.b32", stage, 1)
     elif count != 1:
         far = builder.assume_nonnegative(builder.add(stage, count))

@@ -101,12 +101,12 @@ def run(ptx, x, y, extra=()):
         yield result
 
 
-@pytest.mark.parametrize("stages", [1, 2, 3])
-def test_places_in_rings_of_one_and_two_stages_take_few_instructions(compile_ptx, stages) -> None:
+@pytest.mark.parametrize(("stages", "arch"), [(1, "sm_100a"), (2, "sm_90a"), (3, "sm_90a")])
+def test_places_in_rings_of_one_and_two_stages_take_few_instructions(
+    compile_ptx, stages, arch
+) -> None:
     """Of one stage only the phase changes, of two it is the stage's number that changes it."""
-    ptx = compile_ptx(
-        ring_kernel("f16", "bulk_load<f16>", "bulk_store<f16>", stages=stages), "sm_90a"
-    )
+    ptx = compile_ptx(ring_kernel("f16", "bulk_load<f16>", "bulk_store<f16>", stages=stages), arch)
     moves = [line for line in ptx.splitlines() if "ir: pipeline.advance" in line]
     names = [line.split()[0].split(".")[0] for line in moves]
     assert names.count("selp") == (4 if stages == 3 else 0)
