@@ -104,6 +104,13 @@ def test_types(dtype):
     np.testing.assert_array_equal(y.astype(np.float64), convolved(x, w, *steps).astype(dtype))
 
 
+def test_tanh_is_as_exact_as_results_of_f32():
+    """The instruction alone is off by up to 2^-11."""
+    x, w = integers((1, 6, 6, 8), np.float32) / 8, integers((8, 3, 3, 8), np.float32) / 8
+    out = cute.conv2d(x, w, activation="tanh", arch="sm_90a", backend="emulator")
+    np.testing.assert_allclose(out, np.tanh(convolved(x, w, 1, 0, 1)), atol=2.0**-20)
+
+
 def test_many_pixels_are_added_in_parts():
     x, dy = integers((2, 32, 32, 16)), integers((2, 32, 32, 16), seed=1)
     options = {"padding": 1, "arch": "sm_90a", "backend": "emulator"}

@@ -110,6 +110,14 @@ def test_types_and_what_follows_the_product(dtype):
     np.testing.assert_array_equal(out, want)
 
 
+def test_tanh_is_as_exact_as_results_of_f32():
+    """The instruction alone is off by up to 2^-11."""
+    x, b = integers((TOTAL, DEPTH), np.float32) / 16, weights_of(np.float32)
+    out = written((TOTAL, COLUMNS))
+    run(x, b, OFFSETS, activation="tanh", out=out)
+    np.testing.assert_allclose(out, np.tanh(products(x, b)), atol=2.0**-20)
+
+
 def test_weights_of_bytes():
     x, b, at = integers((TOKENS, DEPTH), BF16), weights_of(np.int8), numbers(TOKENS)
     scale = 2.0 ** integers((GROUPS, COLUMNS), np.float32, 4)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cutedialect.frontend.dtypes import f32, i32
 from cutedialect.frontend.kernel import KernelFunction, kernel
 
-from .gemm import Activation, applied
+from .gemm import Activation, activated
 
 if TYPE_CHECKING:
     from cutedialect.frontend.scalar import Scalar
@@ -78,6 +78,23 @@ def column_of_numbers(first: Any, count: int) -> Tile:
     return cute.coord(cute.full((count, 1), 0, i32), 0, first)
 
 
+def store(
+    acc: Tile,
+    bias: Any,
+    activation: str | Activation | None,
+    D: Tensor,
+    place: tuple[Scalar, Scalar],
+) -> None:
+    """Store what a bias (columns,) and an activation make of a tile of sums at its place in D."""
+    from cutedialect.frontend import functions as cute
+    from cutedialect.frontend.local_tiles import local_tile
+
+    out: Tile = acc.to(f32)
+    if bias is not None:
+        out = out + cute.row_vector(bias, place[1], acc.shape[1]).to(f32)
+    cute.copy(activated(activation, out).to(D.dtype), local_tile(D, acc.shape, place))
+
+
 @lru_cache(maxsize=64)
 def program_for(activation: str | Activation | None) -> KernelFunction:
     """The program with an activation: a name, a function of a tile, or none."""
@@ -119,13 +136,7 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
             else:
                 w = local_tile(W, (bk, bn), (tap, part, n))
             cute.tile_gemm(x, w, acc)
-        out: Tile = acc.to(f32)
-        if bias is not None:
-            out = out + cute.row_vector(bias, n, bn).to(f32)
-        if activation is not None:
-            apply = getattr(cute, activation) if isinstance(activation, str) else activation
-            out = applied(apply, out)
-        cute.copy(out.to(D.dtype), local_tile(D, (bm, bn), (m, n)))
+        store(acc, bias, activation, D, (m, n))
 
     return conv2d
 
@@ -191,12 +202,6 @@ def depthwise_for(activation: str | Activation | None) -> KernelFunction:
             at = found_rows(numbers, tap, taps, (height, width), (rows, columns), D.dim(0))
             x = local_tile(X, tile, (at, n)).load().to(f32)
             acc += x * local_tile(W, (1, _CHANNELS), (tap, n)).load().to(f32)
-        out: Tile = acc.to(f32)
-        if bias is not None:
-            out = out + cute.row_vector(bias, n, _CHANNELS).to(f32)
-        if activation is not None:
-            apply = getattr(cute, activation) if isinstance(activation, str) else activation
-            out = applied(apply, out)
-        cute.copy(out.to(D.dtype), local_tile(D, tile, (m, n)))
+        store(acc, bias, activation, D, (m, n))
 
     return depthwise

@@ -156,21 +156,24 @@ def finish(
         out = out + vector.to(out.dtype)
     if aux is not None:
         cute.copy(out.to(aux.dtype), local_tile(aux, (bm, bn), place))
-    if activation is not None:
-        if activation == "tanh":
-            # The instruction is off by up to 2^-11, which results of f32 would show.
-            from cutedialect.frontend.exact import tanh as activation
-        apply = getattr(cute, activation) if isinstance(activation, str) else activation
-        out = applied(apply, out)
-    cute.copy(out.to(D.dtype), local_tile(D, (bm, bn), place))
+    cute.copy(activated(activation, out).to(D.dtype), local_tile(D, (bm, bn), place))
 
 
-def applied(activation: Activation, tile: Tile) -> Tile:
-    """The tile that an activation makes of another, of the same shape."""
+def activated(activation: str | Activation | None, tile: Tile) -> Tile:
+    """The tile that an activation makes of another, of the same shape: a name, a function of the
+    tile, or none.
+    """
+    from cutedialect.frontend import functions as cute
     from cutedialect.frontend.tile import Tile
 
+    if activation is None:
+        return tile
+    if activation == "tanh":
+        # The instruction is off by up to 2^-11, which results of f32 would show.
+        from cutedialect.frontend.exact import tanh as activation
+    apply: Activation = getattr(cute, activation) if isinstance(activation, str) else activation
     try:
-        made = activation(tile)
+        made = apply(tile)
     except TypeError as error:
         error.add_note(
             "activation: expected a function of a tile, written with its operators and functions "

@@ -16,7 +16,7 @@ from cutedialect.frontend.host import host
 from cutedialect.frontend.kernel import KernelFunction, kernel
 from cutedialect.schedule import Schedule
 
-from .gemm import Activation, applied, multiplied
+from .gemm import Activation, activated, multiplied
 
 if TYPE_CHECKING:
     from cutedialect.frontend.scalar import Scalar
@@ -77,9 +77,7 @@ def product_for(activation: str | Activation | None, adds: bool) -> KernelFuncti
             out = out * local_tile(scale_b, (1, bn), (e, n)).load()
         if bias is not None:
             out = out + local_tile(bias, (1, bn), (e, n)).load().to(f32)
-        if activation is not None:
-            apply = getattr(cute, activation) if isinstance(activation, str) else activation
-            out = applied(apply, out)
+        out = activated(activation, out)
         if more is not None:
             out = out * more
         if weights is not None:
