@@ -83,17 +83,14 @@ def attention(
     from cutedialect.frontend.dtypes import i32
     from cutedialect.frontend.library.key_by_key import attend_key_by_key
     from cutedialect.frontend.library.online_softmax import Scores, Weights, policy_of
-    from cutedialect.frontend.library.scaled_keys import ScaledKeys
+    from cutedialect.frontend.library.scaled_keys import ScaledKeys, parted_scales
     from cutedialect.frontend.library.seen_keys import SeenKeys
     from cutedialect.frontend.library.work_item import Operands, packed_work_item, work_item
     from cutedialect.frontend.local_tiles import local_tile
     from cutedialect.frontend.loops import otherwise, range_, when
 
     bq, bk = tile
-    of_keys = [
-        factor if factor is not None and factor.rank == K.rank - 1 else None
-        for factor in (scale_k, scale_v)
-    ]
+    of_keys, of_heads = parted_scales(K, scale_k, scale_v)
     tensors = Operands(Q, K, K if V is None else V, out, lse, *of_keys)
     if items is not None and q_offsets is not None and k_offsets is not None:
         work = packed_work_item(tensors, bq, items, q_offsets, k_offsets)
@@ -104,12 +101,9 @@ def attention(
         # the end.
         work = work.latest_first(bq)
     batch, i = work.batch, work.i
-    of_heads = [
-        work.of_heads(None if of_key is not None else factor)
-        for of_key, factor in zip((None, *of_keys), (scale_q, scale_k, scale_v), strict=True)
-    ]
-    scores = Scores(scale, cap, is_scaled_first).times(*of_heads[:2])
-    factor_v = factor_v if of_heads[2] is None else of_heads[2]
+    factors = work.of_heads(scale_q), work.of_heads(of_heads[0])
+    scores = Scores(scale, cap, is_scaled_first).times(*factors)
+    factor_v = factor_v if of_heads[1] is None else work.of_heads(of_heads[1])
     work = work.in_pages(table, page_size).up_to(lengths)
     q = local_tile(work.Q, (bq, dims[0]), (*batch, i, 0))
     k = ScaledKeys(work.K, work.scale_k, batch, (bk, dims[0]), Q.dtype)

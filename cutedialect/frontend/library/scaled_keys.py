@@ -10,6 +10,17 @@ from cutedialect.frontend.scalar import Scalar
 from cutedialect.frontend.tile import Tensor, Tile, View
 
 
+def parted_scales(
+    K: Tensor, *factors: Tensor | None
+) -> tuple[list[Tensor | None], list[Tensor | None]]:
+    """Scales of each key of K, and those of its heads: each factor is in one of the lists, and None
+    in its place in the other.
+    """
+    of_keys = [x if x is not None and x.rank == K.rank - 1 else None for x in factors]
+    of_heads = [x if key is None else None for x, key in zip(factors, of_keys, strict=True)]
+    return of_keys, of_heads
+
+
 class ScaledKeys:
     """The blocks of `tile` (keys, D) rows and columns of a tensor (batch, heads..., keys, D) with
     `scales` (batch, heads..., keys), if there are some, for a multiply of elements of `dtype`.

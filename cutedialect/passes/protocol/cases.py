@@ -178,7 +178,7 @@ class _Runs:
         machine = Machine(self.skeleton, case.name, walks)
         found = machine.run() if walks.is_whole else []
         is_parted = len(walks.left_out) > 1 or -1 in walks.left_out
-        # A round that is missed may be one that a team's left out trips made.
+        # A round that is missed may be one of trips that were left out.
         is_told = all(finding.code != "CD-R9" for finding in found) and not (found and is_parted)
         if not walks.is_whole or not is_told:
             self.unended.append((loop, case.name))
