@@ -33,13 +33,12 @@ from xdsl.ir import Operation
 from cutedialect.dialects.cute import AllocFragmentOp, FillOp, GemmOp, KernelOp
 from cutedialect.dialects.effects import is_in_memory, is_pure, space_of, used_by, written_by
 from cutedialect.dialects.pipeline import CompleteOp
-from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.dialects.walks import walk
 from cutedialect.passes.analysis.memory_views import is_work_loop, root_of, roots_of
 from cutedialect.passes.analysis.mma_choice import is_warpgroup_multiply
 from cutedialect.passes.analysis.trips import (
     CROWDED,
     clear_place,
-    order_of,
     own_ops,
     set_place,
     trip_of,
@@ -48,11 +47,13 @@ from cutedialect.passes.analysis.trips import (
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import erase, insert_before
 from cutedialect.passes.schedule.late_multiplies import STAGES_IN_USE, LateMultiply, late_multiply
+from cutedialect.passes.schedule.loops_in_order import ONE_STAGE, dependence, loops_in_order
 
 # The order of a trip: what the first multiply's result is not asked for, its completion, the
 # multiplies that stood between, the last one of the trip before, all up to the last one else, the
 # next trip's first one, the rest.
 _OPENING, _COMPLETE, _DELAYED, _LATE, _UP_TO_LAST, _NEXT, _REST = range(7)
+_NOT_BESIDE = "the next trip's first multiply does not work beside what follows the last one"
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,7 @@ def schedule_multiplies_ahead(kernel: KernelOp, stages: int) -> None:
     """Give the ops of a kernel's loops that go on behind their last multiply a stage and an order;
     the rings that other roles fill have so many stages.
     """
-    for loop in ops_of(kernel, scf.ForOp):
-        if loop.iter_args or any(order_of(op) is not None for op in loop.body.block.ops):
-            continue
+    for loop in loops_in_order(kernel):
         trip = _trip(loop, stages)
         if trip is None:
             continue
@@ -83,8 +82,7 @@ def schedule_multiplies_ahead(kernel: KernelOp, stages: int) -> None:
             remark(
                 "cute-schedule-loops",
                 trip.firsts[0],
-                "the next trip's first multiply does not work beside what follows the last one: "
-                "one stage holds no trip but one",
+                f"{_NOT_BESIDE}: {ONE_STAGE}",
             )
             continue
         wrong = _place(loop, trip)
@@ -95,8 +93,7 @@ def schedule_multiplies_ahead(kernel: KernelOp, stages: int) -> None:
             remark(
                 "cute-schedule-loops",
                 wrong[1],
-                "the next trip's first multiply does not work beside what follows the last one: "
-                f"{wrong[1].name} depends on a {wrong[0].name} that would come behind it",
+                f"{_NOT_BESIDE}: {dependence(wrong)}",
             )
             continue
         loop.attributes[CROWDED] = UnitAttr()

@@ -85,23 +85,21 @@ from cutedialect.passes.analysis.trips import (
 from cutedialect.passes.anchors import anchored
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import insert_after
+from cutedialect.passes.schedule.loops_in_order import ONE_STAGE, dependence, loops_in_order
 from cutedialect.passes.schedule.role_progress import passings_of, waits_for_itself
 
 TURNS = "turns"
 """The attribute of a loop whose warpgroups issue their multiplies one after the other."""
 # The order of a trip: up to the first multiply, the last one of the trip before, ...
 _FIRST, _LAST, _AHEAD, _FIRST_DONE, _BESIDE, _LAST_DONE, _TAIL, _BEHIND = range(8)
-_ONE_STAGE = "a tile with earlier ones, and one stage holds no trip but one"
+_ONE_STAGE = f"a tile with earlier ones, and {ONE_STAGE}"
 
 
 def schedule_chains(kernel: KernelOp, stages: int) -> None:
     """Give the ops of a kernel's loops of chained multiplies a stage and an order; the rings that
     other roles fill have so many stages.
     """
-    for loop in ops_of(kernel, scf.ForOp):
-        if loop.iter_args or any(order_of(op) is not None for op in loop.body.block.ops):
-            # Who has written places for the ops of a loop keeps them.
-            continue
+    for loop in loops_in_order(kernel):
         try:
             first, other = (
                 _chain(own_ops(trip_of(loop, at)), loop, stages) for at in (True, False)
@@ -122,8 +120,7 @@ def schedule_chains(kernel: KernelOp, stages: int) -> None:
             remark(
                 "cute-schedule-loops",
                 wrong[1],
-                f"multiplies of two trips not overlapped: {wrong[1].name} depends on a "
-                f"{wrong[0].name} that would come behind it",
+                f"multiplies of two trips not overlapped: {dependence(wrong)}",
             )
             continue
         for gemm, stage, order in ((other.first, 0, _FIRST_DONE), (other.last, 1, _LAST_DONE)):

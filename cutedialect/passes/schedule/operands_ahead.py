@@ -18,16 +18,12 @@ from __future__ import annotations
 from xdsl.dialects import scf
 from xdsl.ir import Operation
 
-from cutedialect.allocation import registers_at_start
-from cutedialect.atoms import WARP_SIZE
-from cutedialect.dialects.cute import FragmentType, GemmOp, KernelOp, LoadOp, MapOp, fragment_of
+from cutedialect.dialects.cute import GemmOp, KernelOp, LoadOp, MapOp, fragment_of
 from cutedialect.dialects.effects import used_by, written_by
 from cutedialect.dialects.pipeline import CompleteOp
-from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.analysis.mma_choice import is_warpgroup_multiply
 from cutedialect.passes.analysis.trips import (
     clear_place,
-    order_of,
     own_ops,
     set_place,
     trip_of,
@@ -35,11 +31,17 @@ from cutedialect.passes.analysis.trips import (
 )
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import insert_after
+from cutedialect.passes.schedule.loops_in_order import (
+    ONE_STAGE,
+    dependence,
+    lacked,
+    loops_in_order,
+    registers_of,
+)
 
 _MULTIPLY, _COMPUTE, _COMPLETE = range(3)
 # Registers of a thread for addresses, predicates and what a conversion takes at a time.
 _OTHERS = 48
-_REGISTER_BITS = 32
 # Columns from which on multiplies take longer than a conversion of what they multiply: 11 % of 4096
 # rows by weights of 8 bits on an H200; 128 columns take up to 20 % more so, 16 to 64 1 to 11 %.
 _LONG = 256
@@ -49,9 +51,7 @@ def schedule_operands_ahead(kernel: KernelOp, stages: int) -> None:
     """Give the ops of a kernel's loops that compute operands of their multiplies a stage and an
     order; the rings that other roles fill have so many stages.
     """
-    for loop in ops_of(kernel, scf.ForOp):
-        if loop.iter_args or any(order_of(op) is not None for op in loop.body.block.ops):
-            continue
+    for loop in loops_in_order(kernel):
         ops = own_ops(trip_of(loop, False))
         gemms = _multiplies(loop, ops)
         if not gemms:
@@ -83,25 +83,17 @@ def _multiplies(loop: scf.ForOp, ops: list[Operation]) -> list[GemmOp]:
 def _declined(kernel: KernelOp, ops: list[Operation], gemms: list[GemmOp], stages: int) -> str:
     """Why a trip keeps its order; empty where it does not have to."""
     if stages < 2:
-        return "one stage holds no trip but one"
+        return ONE_STAGE
     columns = gemms[0].acc.type.shape[1]  # pyright: ignore[reportAttributeAccessIssue]
     if columns < _LONG:
         return f"{columns} columns take no longer than what is computed for them"
     if any(op.regions and not isinstance(op, MapOp) for op in ops):
         return "a loop or a branch stands beside them"
-    assert kernel.threads is not None
-    given = kernel.choices.registers
-    warps = kernel.threads.value.data // WARP_SIZE * (kernel.choices.ctas or 1)
-    has = registers_at_start(warps) if given is None else given[1]
     operands = {op.a for op in gemms}
     loaded = {op.result for op in ops if isinstance(op, LoadOp)}
-    wants = _OTHERS + 2 * sum(_registers(fragment_of(each)) for each in operands)
-    wants += sum(_registers(fragment_of(each)) for each in (gemms[0].acc, *loaded))
-    return "" if wants <= has else f"{wants} registers of a thread for them, got {has}"
-
-
-def _registers(tile: FragmentType) -> int:
-    return -(-tile.values * tile.bits // _REGISTER_BITS)
+    wants = _OTHERS + 2 * sum(registers_of(fragment_of(each)) for each in operands)
+    wants += sum(registers_of(fragment_of(each)) for each in (gemms[0].acc, *loaded))
+    return lacked(kernel, wants)
 
 
 def _placed(ops: list[Operation], gemms: list[GemmOp]) -> str:
@@ -117,4 +109,4 @@ def _placed(ops: list[Operation], gemms: list[GemmOp]) -> str:
         return ""
     for op in ops:
         clear_place(op)
-    return f"{wrong[1].name} depends on a {wrong[0].name} that would come behind it"
+    return dependence(wrong)

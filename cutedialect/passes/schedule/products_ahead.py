@@ -27,8 +27,6 @@ from collections.abc import Sequence
 from xdsl.dialects import scf
 from xdsl.ir import Operation
 
-from cutedialect.allocation import registers_at_start
-from cutedialect.atoms import WARP_SIZE
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
     FragmentType,
@@ -38,7 +36,6 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.effects import is_pure, space_of, used_by, written_by
 from cutedialect.dialects.pipeline import CompleteOp
-from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.analysis.memory_views import is_work_loop
 from cutedialect.passes.analysis.mma_choice import is_warpgroup_multiply
 from cutedialect.passes.analysis.trips import (
@@ -51,20 +48,24 @@ from cutedialect.passes.analysis.trips import (
 )
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import erase, insert_after
+from cutedialect.passes.schedule.loops_in_order import (
+    ONE_STAGE,
+    dependence,
+    lacked,
+    loops_in_order,
+    registers_of,
+)
 
 _MULTIPLY, _COMPUTE, _COMPLETE = range(3)
 # Registers of a thread for addresses, predicates and numbers.
 _OTHERS = 40
-_REGISTER_BITS = 32
 
 
 def schedule_products_ahead(kernel: KernelOp, stages: int) -> None:
     """Give the ops of a kernel's loops that compute on their own products a stage and an order; the
     rings that other roles fill have so many stages.
     """
-    for loop in ops_of(kernel, scf.ForOp):
-        if loop.iter_args or any(order_of(op) is not None for op in loop.body.block.ops):
-            continue
+    for loop in loops_in_order(kernel):
         ops = own_ops(trip_of(loop, False))
         gemms = _multiplies(loop, ops)
         if not gemms:
@@ -98,19 +99,11 @@ def _declined(
 ) -> str:
     """Why a trip keeps its order; empty where it does not have to."""
     if stages < 2:
-        return "one stage holds no trip but one"
-    assert kernel.threads is not None
-    given = kernel.choices.registers
-    warps = kernel.threads.value.data // WARP_SIZE * (kernel.choices.ctas or 1)
-    has = registers_at_start(warps) if given is None else given[1]
+        return ONE_STAGE
     written = {tile for tile in written_by(*ops) if isinstance(tile.type, FragmentType)}
-    wants = _OTHERS + _registers(fragment_of(gemms[0].acc))
-    wants += sum(_registers(fragment_of(tile)) for tile in written)
-    return "" if wants <= has else f"{wants} registers of a thread for them, got {has}"
-
-
-def _registers(tile: FragmentType) -> int:
-    return -(-tile.values * tile.bits // _REGISTER_BITS)
+    wants = _OTHERS + registers_of(fragment_of(gemms[0].acc))
+    wants += sum(registers_of(fragment_of(tile)) for tile in written)
+    return lacked(kernel, wants)
 
 
 def _placed(ops: Sequence[Operation], gemms: Sequence[GemmOp]) -> str:
@@ -130,4 +123,4 @@ def _placed(ops: Sequence[Operation], gemms: Sequence[GemmOp]) -> str:
     erase(complete)
     if wrong is None:
         return "an op has no place"
-    return f"{wrong[1].name} depends on a {wrong[0].name} that would come behind it"
+    return dependence(wrong)
