@@ -20,7 +20,7 @@ import os
 import random
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ import cutedialect as cute
 from cutedialect.backend.runtime import ptxas
 from cutedialect.backend.runtime.ptxas import loss
 
-from .random_gemms import releases
+from .random_gemms import Release, releases
 
 TARGETS = ("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 _DEPTHS = (32, 40, 64, 64, 80, 96, 112, 128, 128, 160, 192, 256)
@@ -173,7 +173,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"--only: expected 0 to {count - 1}, got {options.only}")
     numbers = range(count) if options.only is None else [options.only]
     work = [(number, target) for number in numbers for target in options.target or TARGETS]
-    lost = Counter[str]()
     asked = partial(_found, tools=[each.path for each in tools])
     jobs = [
         (listed[number] if listed else draw(options.seed, number), target)
@@ -181,14 +180,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]
     with pool(options.jobs) as processes:
         results = map(asked, jobs) if processes is None else processes.map(asked, jobs)
-        for (number, target), job, said in zip(work, jobs, results, strict=True):
-            for tool, why in zip(tools, said, strict=True):
-                lost[tool.number] += bool(why)
-                if why:
-                    print(f"{number} {target} ptxas {tool.number}: {why}\n  {job[0].text}")
-            sys.stdout.flush()
+        names = [
+            (f"{number} {target}", f"\n  {job[0].text}")
+            for (number, target), job in zip(work, jobs, strict=True)
+        ]
+        return print_losses(tools, names, results)
+
+
+def print_losses(
+    tools: Sequence[Release], names: Sequence[tuple[str, str]], said: Iterable[Sequence[str]]
+) -> int:
+    """Print what each assembler `said` of kernels that it took with a loss, as it comes, between
+    the two parts of their names, and the counts; 1 if there are some.
+    """
+    lost = Counter[str]()
+    for (name, more), losses in zip(names, said, strict=True):
+        for tool, why in zip(tools, losses, strict=True):
+            lost[tool.number] += bool(why)
+            if why:
+                print(f"{name} ptxas {tool.number}: {why}{more}")
+        sys.stdout.flush()
     for tool in tools:
-        print(f"ptxas {tool.number}: {len(work)} kernels, {lost[tool.number]} with a loss")
+        print(f"ptxas {tool.number}: {len(names)} kernels, {lost[tool.number]} with a loss")
     return 1 if any(lost.values()) else 0
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -25,7 +24,7 @@ from cutedialect.backend.runtime import ptxas
 from cutedialect.backend.runtime.errors import CompileError
 from cutedialect.backend.runtime.ptxas import loss
 
-from .attention_backward_assembly import pool
+from .attention_backward_assembly import pool, print_losses
 from .cases import named, select
 from .random_gemms import releases
 
@@ -69,19 +68,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tools = releases(options.ptxas or ())
     names = dict.fromkeys(case.name for case in select(options.only, kind=options.kind))
     work = [(name, target) for name in names for target in options.target or TARGETS]
-    lost = Counter[str]()
     asked = partial(found, tools=[each.path for each in tools])
     with pool(options.jobs) as processes:
         results = map(asked, work) if processes is None else processes.map(asked, work)
-        for (name, target), said in zip(work, results, strict=True):
-            for tool, why in zip(tools, said, strict=True):
-                lost[tool.number] += bool(why)
-                if why:
-                    print(f"{name} {target} ptxas {tool.number}: {why}")
-            sys.stdout.flush()
-    for tool in tools:
-        print(f"ptxas {tool.number}: {len(work)} kernels, {lost[tool.number]} with a loss")
-    return 1 if any(lost.values()) else 0
+        return print_losses(tools, [(f"{name} {target}", "") for name, target in work], results)
 
 
 if __name__ == "__main__":

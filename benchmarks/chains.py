@@ -17,6 +17,8 @@ from typing import Any
 
 import cutedialect as cute
 
+from .torch_gpu import torch_on_gpu
+
 _ROUNDS, _LAUNCHES, _DIM = 20, 5, 64
 # Queries, keys and head dimension of a tile of attention's backward pass, and its queries; it has
 # twice as many keys, a CTA for each block of which.
@@ -156,13 +158,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--blocks", type=int, default=128, help="blocks of keys (default 128)")
     parser.add_argument("--json", type=Path, help="write the rows to this file")
     given = parser.parse_args(arguments)
-    try:
-        import torch
-    except ModuleNotFoundError:
-        print("expected PyTorch on a machine with a GPU, got none", file=sys.stderr)
-        return 1
-    if not torch.cuda.is_available():
-        print("expected a GPU, got none", file=sys.stderr)
+    torch = torch_on_gpu()
+    if torch is None:
         return 1
     found = []
     print(f"{torch.cuda.get_device_name()}: {given.rows} rows, {given.blocks} blocks of 64 keys")

@@ -24,6 +24,7 @@ from statistics import geometric_mean, median
 from typing import Any
 
 from .progress import Progress
+from .torch_gpu import torch_on_gpu
 
 PAGES = Path(__file__).parents[1] / "docs" / "cookbook"
 HEADER = f"{'page':22} {'size':>20} {'us':>9} {'torch':>9} {'compiled':>9} {'of best':>8}  error"
@@ -337,13 +338,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--budget", type=float, default=600, metavar="S", help="seconds in all")
     options = parser.parse_args(arguments)
     pages = [page for page in WORK if re.search(options.only, page)]
-    try:
-        import torch
-    except ModuleNotFoundError:
-        print("expected PyTorch on a machine with a GPU, got none", file=sys.stderr)
-        return 1
-    if not torch.cuda.is_available():
-        print("expected a GPU, got none", file=sys.stderr)
+    torch = torch_on_gpu()
+    if torch is None:
         return 1
     print(torch.cuda.get_device_name())
     print(HEADER)

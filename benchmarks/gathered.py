@@ -30,6 +30,7 @@ from typing import Any
 import cutedialect as cute
 
 from .timing import Plan, interleave, make_batches
+from .torch_gpu import torch_on_gpu
 
 _SETS, _LAUNCHES, _TOLERANCE = 3, 24, 2e-2
 # Experts, those of a token, tokens; width of a model and of an expert.
@@ -209,13 +210,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--budget", type=float, default=1e9, help="seconds")
     parser.add_argument("--json", type=Path, help="write the rows to this file")
     given = parser.parse_args(arguments)
-    try:
-        import torch
-    except ModuleNotFoundError:
-        print("expected PyTorch on a machine with a GPU, got none", file=sys.stderr)
-        return 1
-    if not torch.cuda.is_available():
-        print("expected a GPU, got none", file=sys.stderr)
+    torch = torch_on_gpu()
+    if torch is None:
         return 1
     torch.backends.cudnn.benchmark = True
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")

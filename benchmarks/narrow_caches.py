@@ -24,6 +24,7 @@ from typing import Any
 import cutedialect as cute
 
 from .timing import Plan, interleave, make_batches
+from .torch_gpu import torch_on_gpu
 
 # (batch, heads, heads of keys, rows, keys, head dimension), whether causal.
 WORK = {
@@ -66,13 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--json", type=Path, help="write the rows to this file")
     given = parser.parse_args(arguments)
-    try:
-        import torch
-    except ModuleNotFoundError:
-        print("expected PyTorch on a machine with a GPU, got none", file=sys.stderr)
-        return 1
-    if not torch.cuda.is_available():
-        print("expected a GPU, got none", file=sys.stderr)
+    torch = torch_on_gpu()
+    if torch is None:
         return 1
     print(torch.cuda.get_device_name())
     print(f"{'work':22} {'cache':12} {'us':>8} {'16 bits':>8} {'torch':>6} {'of memory':>9}")

@@ -31,6 +31,7 @@ import cutedialect as cute
 
 from . import narrow_layers
 from .timing import Plan, interleave, make_batches
+from .torch_gpu import torch_on_gpu
 
 ROWS = (16, 64, 256, 4096)
 SHAPE = (8192, 8192)
@@ -166,13 +167,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--drawn", type=int, metavar="SEED", help="calls for drawn layers")
     parser.add_argument("--layers", type=int, default=6, help="drawn layers of a section")
     given = parser.parse_args(arguments)
-    try:
-        import torch
-    except ModuleNotFoundError:
-        print("expected PyTorch on a machine with a GPU, got none", file=sys.stderr)
-        return 1
-    if not torch.cuda.is_available():
-        print("expected a GPU, got none", file=sys.stderr)
+    torch = torch_on_gpu()
+    if torch is None:
         return 1
     if given.drawn is not None:
         return _drawn(torch, given)

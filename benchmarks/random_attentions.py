@@ -32,7 +32,7 @@ import numpy as np
 import cutedialect as cute
 from cutedialect.backend.emulator import EmulatorError
 
-from .random_gemms import KINDS, Release, assembled_by, releases
+from .random_gemms import KINDS, Release, add_options, assembled_by, releases
 from .random_programs import Outcome
 
 TARGETS = ("sm_100a", "sm_103a")
@@ -328,14 +328,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--count", metavar="N", type=int, default=70, help="so many problems")
-    parser.add_argument("--seed", metavar="S", type=int, default=0, help="which ones")
-    parser.add_argument("--only", metavar="NUMBER", type=int, help="this problem of the seed")
-    parser.add_argument("--target", metavar="NAME", action="append", help=", ".join(TARGETS))
-    parser.add_argument("--assemble", action="store_true", help="by each ptxas that is found, too")
-    parser.add_argument("--ptxas", metavar="PATH", type=Path, action="append", help="by this, too")
-    parser.add_argument("--dry", action="store_true", help="compile, and run nothing")
-    parser.add_argument("--budget", metavar="SECONDS", type=float, help="begin none after")
+    add_options(parser, 70, TARGETS)
     parser.add_argument("--jobs", metavar="N", type=int, default=1, help="processes (default 1)")
     options = parser.parse_args(arguments)
     named = tuple(options.ptxas or ())

@@ -301,20 +301,25 @@ def _advice(kernel: cute.Kernel) -> str:
     return "no spill in another run"
 
 
+def add_options(parser: argparse.ArgumentParser, count: int, targets: Sequence[str]) -> None:
+    """The options of tables of drawn problems, `count` of them by default."""
+    parser.add_argument("--count", metavar="N", type=int, default=count, help="so many problems")
+    parser.add_argument("--seed", metavar="S", type=int, default=0, help="which ones")
+    parser.add_argument("--only", metavar="NUMBER", type=int, help="this problem of the seed")
+    parser.add_argument("--target", metavar="NAME", action="append", help=", ".join(targets))
+    parser.add_argument("--assemble", action="store_true", help="by each ptxas that is found, too")
+    parser.add_argument("--ptxas", metavar="PATH", type=Path, action="append", help="by this, too")
+    parser.add_argument("--dry", action="store_true", help="compile, and run nothing")
+    parser.add_argument("--budget", metavar="SECONDS", type=float, help="begin none after")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.random_gemms",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--count", metavar="N", type=int, default=100, help="so many problems")
-    parser.add_argument("--seed", metavar="S", type=int, default=0, help="which ones")
-    parser.add_argument("--only", metavar="NUMBER", type=int, help="this problem of the seed")
-    parser.add_argument("--target", metavar="NAME", action="append", help=", ".join(TARGETS))
-    parser.add_argument("--assemble", action="store_true", help="by each ptxas that is found, too")
-    parser.add_argument("--ptxas", metavar="PATH", type=Path, action="append", help="by this, too")
-    parser.add_argument("--dry", action="store_true", help="compile, and run nothing")
-    parser.add_argument("--budget", metavar="SECONDS", type=float, help="stop drawing after")
+    add_options(parser, 100, TARGETS)
     options = parser.parse_args(arguments)
     tools = releases(options.ptxas or ()) if options.assemble or options.ptxas else []
     began, kinds = time.perf_counter(), Counter[str]()

@@ -26,6 +26,7 @@ from cutedialect.choices import BlockFormat
 
 from .gemm_case import Gemm
 from .timing import Plan, interleave, make_batches
+from .torch_gpu import torch_on_gpu
 
 SHAPES = (
     (4096, 4096, 4096),
@@ -72,13 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", type=Path, help="write the rows to this file")
     given = parser.parse_args(arguments)
-    try:
-        import torch
-    except ModuleNotFoundError:
-        print("expected PyTorch on a machine with a GPU, got none", file=sys.stderr)
-        return 1
-    if not torch.cuda.is_available():
-        print("expected a GPU, got none", file=sys.stderr)
+    torch = torch_on_gpu()
+    if torch is None:
         return 1
     cases: list[tuple[str, Callable[[], list[Row]]]] = []
     for shape in SHAPES:
