@@ -8,7 +8,7 @@ integer. Threads that have different elements of one integer all hold it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from cutedialect.layout import Layout, flatten
@@ -65,21 +65,16 @@ def packed_layout(tv: Layout, shape: tuple[int, ...], packing: Packing, first: i
     whole, mode = thread_value(tv, shape), packing.mode
     extents = _resized(shape, mode, shape[mode] // packing.per)
 
-    def strided(digits: Iterable[Digit], keeps: bool) -> Iterator[tuple[int, int, int]]:
-        for digit in digits:
-            step = _step(digit, mode)
-            if step is None:
-                along, stride = _along(digit, extents)
-                yield along, digit.extent, stride
-                continue
-            inside, integers = packing.parts(digit.extent, step)
-            counts = [(count, 0) for count, _ in inside] if keeps else []
-            for count, number in (*counts, *integers):
-                yield mode, count, number * _stride(extents, mode)
+    def of_values(extent: int, step: int) -> list[Run]:
+        return packing.parts(extent, step)[1]
 
-    threads = [(extent, stride) for _, extent, stride in strided(whole.threads, True)]
-    values = sorted(strided(whole.values, False), key=lambda each: (each[0] != first, each[2]))
-    return _layout(threads, [(extent, stride) for _, extent, stride in values])
+    def of_threads(extent: int, step: int) -> list[Run]:
+        # Threads that have elements of one integer have it all.
+        inside, integers = packing.parts(extent, step)
+        return [*((count, 0) for count, _ in inside), *integers]
+
+    threads = _strided(whole.threads, mode, extents, of_threads)
+    return _layout(threads, _strided(whole.values, mode, extents, of_values), first)
 
 
 def unpacked_layout(tv: Layout, shape: tuple[int, ...], packing: Packing, first: int) -> Layout:
@@ -89,20 +84,33 @@ def unpacked_layout(tv: Layout, shape: tuple[int, ...], packing: Packing, first:
     whole, mode, per = thread_value(tv, shape), packing.mode, packing.per
     extents = _resized(shape, mode, shape[mode] * per)
 
-    def strided(digits: Iterable[Digit]) -> Iterator[tuple[int, int, int]]:
-        for digit in digits:
-            step = _step(digit, mode)
-            if step is None:
-                along, stride = _along(digit, extents)
-                yield along, digit.extent, stride
-                continue
-            for count, at in packing.elements(digit.extent, step * per):
-                yield mode, count, at * _stride(extents, mode)
+    def elements(extent: int, step: int) -> list[Run]:
+        return packing.elements(extent, step * per)
 
     inside = [(mode, count, at * _stride(extents, mode)) for count, at in packing.elements(per, 1)]
-    threads = [(extent, stride) for _, extent, stride in strided(whole.threads)]
-    values = sorted([*inside, *strided(whole.values)], key=lambda each: (each[0] != first, each[2]))
-    return _layout(threads, [(extent, stride) for _, extent, stride in values])
+    threads = _strided(whole.threads, mode, extents, elements)
+    return _layout(threads, [*inside, *_strided(whole.values, mode, extents, elements)], first)
+
+
+def _strided(
+    digits: Iterable[Digit],
+    mode: int,
+    extents: tuple[int, ...],
+    parts: Callable[[int, int], list[Run]],
+) -> list[tuple[int, int, int]]:
+    """(mode, extent, stride) of digits in a tile of such extents, where one along the packed mode
+    of an extent and a step has (extent, number) `parts`.
+    """
+    strided = []
+    for digit in digits:
+        step = _step(digit, mode)
+        if step is None:
+            along, stride = _along(digit, extents)
+            strided.append((along, digit.extent, stride))
+            continue
+        for count, number in parts(digit.extent, step):
+            strided.append((mode, count, number * _stride(extents, mode)))
+    return strided
 
 
 def _pairs(order: Layout) -> list[tuple[int, int, int]]:
@@ -166,8 +174,14 @@ def _resized(shape: tuple[int, ...], mode: int, extent: int) -> tuple[int, ...]:
     return (*shape[:mode], extent, *shape[mode + 1 :])
 
 
-def _layout(threads: list[Run], values: list[Run]) -> Layout:
-    threads, values = threads or [(1, 0)], values or [(1, 0)]
-    shape = tuple(tuple(extent for extent, _ in each) for each in (threads, values))
-    stride = tuple(tuple(step for _, step in each) for each in (threads, values))
+def _layout(
+    threads: list[tuple[int, int, int]], values: list[tuple[int, int, int]], first: int
+) -> Layout:
+    """The layout of (mode, extent, stride) of threads and of values, those of a thread that go
+    along the mode `first` before the others.
+    """
+    values = sorted(values, key=lambda digit: (digit[0] != first, digit[2]))
+    indices = [digits or [(first, 1, 0)] for digits in (threads, values)]
+    shape = tuple(tuple(extent for _, extent, _ in digits) for digits in indices)
+    stride = tuple(tuple(step for _, _, step in digits) for digits in indices)
     return Layout(shape, stride)
