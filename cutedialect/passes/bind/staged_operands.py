@@ -390,15 +390,13 @@ class StagedOperands(KernelBinding):
         threads = self._loading_threads() if self.is_specialized else self.threads
         copy = self._tiled_copy(source, before, threads)
         tiled = cute.TiledCopyAttr(copy)
-        width = min(vector_bytes(type_), _run(copy, contiguous_mode(type_)) * type_.bits // 8)
-        takes_async = takes_async_copy(type_, self.arch)
+        atom = self._atom_of_threads(type_, copy, rounded)
+        shifts = begins_anywhere(type_) and (is_f32 or not takes_async_copy(type_, self.arch))
         is_plain_target = not target(self.arch).has_instruction("cp.async.ca.shared.global")
         goes_by_itself = self.is_specialized or is_joined(source) or is_plain_target
-        atom: Attribute = UniversalCopyType.get(rounded or type_.element, width * 8)
-        if takes_async and rounded is None and width >= 4:
-            cache = "global" if width == 16 else "always"
-            atom = SimtAsyncCopyType.get(type_.element, cache, width * 8)
-        elif chooses and begins_anywhere(type_) and (is_f32 or not takes_async):
+        if isinstance(atom, SimtAsyncCopyType):
+            pass
+        elif chooses and shifts:
             # Threads shift vectors into place on the way.
             tiled = cute.TiledCopyAttr(shifted_copy(type_, threads))
             atom = ShiftedCopyType.get(rounded or type_.element)
@@ -409,14 +407,21 @@ class StagedOperands(KernelBinding):
 
     def _copy_rows(self, source: SSAValue, buffer: SSAValue, before: Operation) -> None:
         """Numbered rows into `buffer`, by the threads that have their numbers."""
-        type_, copy = cute.memref_of(source), self._copy_of_rows(source)
-        width = min(vector_bytes(type_), _run(copy, contiguous_mode(type_)) * type_.bits // 8)
-        atom: Attribute = UniversalCopyType.get(type_.element, width * 8)
-        if takes_async_copy(type_, self.arch):
-            cache = "global" if width == 16 else "always"
-            atom = SimtAsyncCopyType.get(type_.element, cache, width * 8)
-        tiled = cute.TiledCopyAttr(copy)
+        copy = self._copy_of_rows(source)
+        atom, tiled = self._atom_of_threads(cute.memref_of(source), copy), cute.TiledCopyAttr(copy)
         self.insert(cute.CopyOp(source, buffer, atom=atom, tiled=tiled), before)
+
+    def _atom_of_threads(
+        self, type_: cute.MemRefType, copy: TiledCopy, rounded: Attribute | None = None
+    ) -> Attribute:
+        """The atom by which threads copy vectors of a tile: asynchronously where they can, else
+        through registers, where elements may become `rounded` ones.
+        """
+        width = min(vector_bytes(type_), _run(copy, contiguous_mode(type_)) * type_.bits // 8)
+        if takes_async_copy(type_, self.arch) and rounded is None and width >= _WORD:
+            cache = "global" if width == 16 else "always"
+            return SimtAsyncCopyType.get(type_.element, cache, width * 8)
+        return UniversalCopyType.get(rounded or type_.element, width * 8)
 
     def _copy_of_rows(self, source: SSAValue) -> TiledCopy:
         """Which thread copies what of a tile of numbered rows."""
