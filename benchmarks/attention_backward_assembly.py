@@ -20,7 +20,7 @@ import os
 import random
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -129,8 +129,15 @@ def every() -> tuple[Problem, ...]:
 
 def found(problem: Problem, target: str, tools: Sequence[Path]) -> tuple[str, ...]:
     """What each assembler says, of a kernel without a loss nothing."""
+    return losses(partial(problem.kernel, target), tools)
+
+
+def losses(compiled: Callable[[], Any], tools: Sequence[Path]) -> tuple[str, ...]:
+    """What each assembler says of a kernel that is compiled, or None for none: of one without a
+    loss nothing, and what refuses it where it is not taken.
+    """
     try:
-        kernel = problem.kernel(target)
+        kernel = compiled()
     except cute.CompileError as error:
         return (str(error),) * len(tools)
     if kernel is None:
@@ -138,7 +145,10 @@ def found(problem: Problem, target: str, tools: Sequence[Path]) -> tuple[str, ..
     said = []
     for path in tools:
         with mock.patch.dict(os.environ, {"CUTEDIALECT_PTXAS": str(path)}):
-            why = loss(ptxas.assemble(kernel.ptx, kernel.arch), kernel.ptx)
+            try:
+                why = loss(ptxas.assemble(kernel.ptx, kernel.arch), kernel.ptx)
+            except cute.CompileError as error:
+                why = error
         said.append("" if why is None else f"{str(why).splitlines()[0]} ({kernel.schedule})")
     return tuple(said)
 

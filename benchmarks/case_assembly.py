@@ -18,13 +18,8 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from unittest import mock
 
-from cutedialect.backend.runtime import ptxas
-from cutedialect.backend.runtime.errors import CompileError
-from cutedialect.backend.runtime.ptxas import loss
-
-from .attention_backward_assembly import pool, print_losses
+from .attention_backward_assembly import losses, pool, print_losses
 from .cases import named, select
 from .random_gemms import releases
 
@@ -36,21 +31,7 @@ def found(work: tuple[str, str], tools: Sequence[Path]) -> tuple[str, ...]:
     nothing. `work` has the case's name and the target.
     """
     name, target = work
-    try:
-        kernel = named(name).compiled(None, target)
-    except CompileError as error:
-        return (str(error),) * len(tools)
-    if kernel is None:
-        return ("",) * len(tools)
-    said = []
-    for path in tools:
-        with mock.patch.dict(os.environ, {"CUTEDIALECT_PTXAS": str(path)}):
-            try:
-                why = loss(ptxas.assemble(kernel.ptx, kernel.arch), kernel.ptx)
-            except CompileError as error:
-                why = error
-        said.append("" if why is None else f"{str(why).splitlines()[0]} ({kernel.schedule})")
-    return tuple(said)
+    return losses(partial(named(name).compiled, None, target), tools)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
