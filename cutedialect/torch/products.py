@@ -32,6 +32,15 @@ def _lists(operator: Operator, *values: Any) -> list[Any]:
     return [x if x is None or operator.call.is_of_lists else (x,) for x in values]
 
 
+def _check_differentiable(name: str, tensor: Any, weights: Sequence[Any] = ()) -> None:
+    """Refuse operands of types that have no gradient, nor are `weights` of one that has."""
+    if tensor.dtype not in _DIFFERENTIABLE and tensor.dtype not in weights:
+        raise TypeError(
+            f"{name}: expected f16, bf16, f32 or f64 where a gradient is required, got "
+            f"{element_type(tensor.dtype, name).name}; take torch.no_grad(), or 16-bit operands"
+        )
+
+
 def _remember(
     operator: Operator, suffix: str, ctx: Any, inputs: tuple[Any, ...], output: Any
 ) -> None:
@@ -41,16 +50,10 @@ def _remember(
     given = with_numbers(operator.given(inputs))
     tensors_of = (getattr(given, name) for name in operator.own.casts)
     as_, bs, c, bias = _lists(operator, *tensors_of)
-    for tensors in zip(as_, bs, strict=True):
-        for name, tensor in zip(("a", "b"), tensors, strict=True):
-            weights = _WEIGHTS if given.packed_b is None else _HOLDERS
-            is_weight = name == "b" and tensor.dtype in weights
-            if tensor.dtype not in _DIFFERENTIABLE and not is_weight:
-                raise TypeError(
-                    f"{name}: expected f16, bf16, f32 or f64 where a gradient is required, got "
-                    f"{element_type(tensor.dtype, name).name}; take torch.no_grad(), or 16-bit "
-                    "operands"
-                )
+    weights = _WEIGHTS if given.packed_b is None else _HOLDERS
+    for a, b in zip(as_, bs, strict=True):
+        _check_differentiable("a", a)
+        _check_differentiable("b", b, weights)
     ctx.weights = weights_of(operator, given, bs)
     if given.is_scaled and ctx.weights is None:
         raise ValueError(
