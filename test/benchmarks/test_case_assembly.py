@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from benchmarks import case_assembly
+from benchmarks import attention_backward_assembly, case_assembly
 from benchmarks.random_gemms import releases
 
 if not releases():
@@ -18,6 +18,8 @@ def test_a_row_is_counted_for_each_assembler(capsys):
 
 
 def test_a_loss_is_a_row(capsys, monkeypatch):
-    monkeypatch.setattr(case_assembly, "loss", lambda assembly, text: "8 bytes spilled")
+    monkeypatch.setattr(
+        attention_backward_assembly, "loss", lambda assembly, text: "8 bytes spilled"
+    )
     assert case_assembly.main(["1024.3 bf16 TN", "--target", "sm_100a", "--jobs", "1"]) == 1
     assert re.search(r"sm_100a ptxas [\d.]+: 8 bytes spilled \(tile", capsys.readouterr().out)
