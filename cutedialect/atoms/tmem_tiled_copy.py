@@ -6,7 +6,7 @@ Shape".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 
 from cutedialect.atoms.tmem_copy_atoms import TmemCopyAtom
@@ -38,9 +38,28 @@ def make_tmem_copy(atom: TmemCopyAtom, tile: Layout, bits: int = 32) -> TiledCop
         raise LayoutError(f"expected an atom between tensor memory and registers, got {atom.name}")
     if len(tile) != 2 or not tile.is_static():
         raise LayoutError(f"expected the static layout of a tile (rows, columns), got {tile}")
-    packed = 32 // bits
-    lane = LANE * packed
     places = {tile(i): i for i in range(tile.size())}
+    threads, values = _addresses(atom, tile, places, 32 // bits)
+    mine = [_in_tile(part, places, tile) for part in (threads, values)]
+    held = [
+        [(addresses(i), part(i)) for i in range(part.size())]
+        for addresses, part in zip(map(_layout, (threads, values)), mine, strict=True)
+    ]
+    found = {places.get(t + v): x + y for (t, x), (v, y) in product(*held)}
+    if len(found) != tile.size() or any(at != coordinate for at, coordinate in found.items()):
+        raise LayoutError(
+            f"expected a tile in all lanes that warps reach by {atom.name}, {atom.lanes} at a "
+            f"time, got {tile}"
+        )
+    tv = Layout(tuple(part.shape for part in mine), tuple(part.stride for part in mine))
+    return TiledCopy(tv, (tile[0].size(), tile[1].size()))
+
+
+def _addresses(
+    atom: TmemCopyAtom, tile: Layout, places: Mapping[int, int], packed: int
+) -> tuple[_Modes, _Modes]:
+    """Modes of threads and of values to addresses, of which a column holds `packed`."""
+    lane = LANE * packed
     columns = {at % lane // packed for at in places}
     if columns != set(range(len(columns))) or len(columns) % atom.columns:
         raise LayoutError(
@@ -62,19 +81,7 @@ def make_tmem_copy(atom: TmemCopyAtom, tile: Layout, bits: int = 32) -> TiledCop
     if atom.lanes * lane == half and half in places:
         values.append((2, half))
     values.append((len(columns) // atom.columns, atom.columns * packed))
-    mine = [_in_tile(part, places, tile) for part in (threads, values)]
-    held = [
-        [(addresses(i), part(i)) for i in range(part.size())]
-        for addresses, part in zip(map(_layout, (threads, values)), mine, strict=True)
-    ]
-    found = {places.get(t + v): x + y for (t, x), (v, y) in product(*held)}
-    if len(found) != tile.size() or any(at != coordinate for at, coordinate in found.items()):
-        raise LayoutError(
-            f"expected a tile in all lanes that warps reach by {atom.name}, {atom.lanes} at a "
-            f"time, got {tile}"
-        )
-    tv = Layout(tuple(part.shape for part in mine), tuple(part.stride for part in mine))
-    return TiledCopy(tv, (tile[0].size(), tile[1].size()))
+    return threads, values
 
 
 def _modes(part: Layout) -> _Modes:

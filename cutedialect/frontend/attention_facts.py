@@ -49,13 +49,7 @@ def problem_of(named: Mapping[str, Any], arch: str, backend: str) -> AttentionPr
     is_sliced = is_packed or is_paged or named["lengths"] is not None
     # Rows that are brought together first: no keys of theirs have a mode of the group.
     gathers = len(q.shape) > len(k.shape)
-    # Scales of keys in pages come by other copies.
-    loads_scales = is_paged and any(
-        len(as_operand(named[name], name).shape) == len(k.shape) - 1
-        for name in ("scale_k", "scale_v")
-        if named.get(name) is not None
-    )
-    loads_boxes = all(map(is_boxes, (q, k, v))) and not loads_scales
+    loads_boxes = all(map(is_boxes, (q, k, v))) and not (is_paged and _has_scaled_keys(named, k))
     given = named.get("dims")
     dims = dims_of(q, width, arch, v is k, loads_boxes) if given is None else given
     count, rows, keys = _lengths(named, q.shape[:1], q.shape[2 if gathers else -2 : -1], k)
@@ -85,6 +79,15 @@ def problem_of(named: Mapping[str, Any], arch: str, backend: str) -> AttentionPr
         sees=_sees(left, right),
         is_shifted=any(_alignment(each) < _WORD_BYTES for each in (q, k, v)),
         arch=arch,
+    )
+
+
+def _has_scaled_keys(named: Mapping[str, Any], k: Operand) -> bool:
+    """Whether keys have scales of their own: in pages these come by other copies."""
+    return any(
+        len(as_operand(named[name], name).shape) == len(k.shape) - 1
+        for name in ("scale_k", "scale_v")
+        if named.get(name) is not None
     )
 
 

@@ -393,26 +393,33 @@ class Kernel:
             check_modes(args)
         if check is not None:
             check()
-        if kept is not None:
+        may_share = check is not None
+        if kept is None:
+            self._launch_first(args, stream, look, key, may_share)
+        else:
             assert look is not None
-            prepared, watch = kept.prepared, kept.watch
-            kept.missed += kept.repeat is repeat
-            if kept.repeat is None or kept.missed % _WAITED == 1:
-                kept.missed += 1
-                kept.repeat = self._made_repeat(kept, args, look)
-            self._repeat = kept.repeat
-            if self._has_outputs:
-                self._check_outputs(args)
-            if check is None and (kept.overlaps or self._shared.have_groups):
-                self._check_shared(args, look, kept)
-            handle = prepared.stream() if stream is None else stream_handle(stream)
-            prepared.template.run(look[1], look[2] or prepared.numbers, handle)
-            if watch is not None:
-                watch.bump([args[index] for index in self._written])
-                if stream is not None:
-                    record_use(args, stream)
-            return
-        self._launch_first(args, stream, look, key, may_share=check is not None)
+            self._launch_like(kept, args, stream, look, may_share)
+
+    def _launch_like(
+        self, kept: _Warm, args: Sequence[Any], stream: Any, look: Look, may_share: bool
+    ) -> None:
+        """Launch on arguments that look like ones before."""
+        prepared, watch = kept.prepared, kept.watch
+        kept.missed += kept.repeat is self._repeat
+        if kept.repeat is None or kept.missed % _WAITED == 1:
+            kept.missed += 1
+            kept.repeat = self._made_repeat(kept, args, look)
+        self._repeat = kept.repeat
+        if self._has_outputs:
+            self._check_outputs(args)
+        if not may_share and (kept.overlaps or self._shared.have_groups):
+            self._check_shared(args, look, kept)
+        handle = prepared.stream() if stream is None else stream_handle(stream)
+        prepared.template.run(look[1], look[2] or prepared.numbers, handle)
+        if watch is not None:
+            watch.bump([args[index] for index in self._written])
+            if stream is not None:
+                record_use(args, stream)
 
     def _launch_first(
         self, args: Sequence[Any], stream: Any, look: Look | None, key: Any, may_share: bool

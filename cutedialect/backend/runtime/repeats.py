@@ -108,10 +108,7 @@ def repeat_of(
         if place in addresses:
             lines.append(f"p{place} = {text.pointers[place]}")
     lines += text.looks_at_remainders(remainders)
-    if text.numbers:
-        lines.append(f"numbers = {_tuple(text.numbers)}")
-    else:
-        lines.append("if numbers is None: numbers = kept")
+    lines.append(text.takes_numbers())
     pointers = _tuple([f"p{place}" for place in places])
     lines += [
         "handle = current() if stream is None else handle_of(stream)",
@@ -159,6 +156,12 @@ class _Text:
             either = " | ".join(f"p{place}" for place in remainders)
             return [f"if ({either}) & low: return None"]
         return []
+
+    def takes_numbers(self) -> str:
+        """The line that takes the numbers of a call, or those of the call before it."""
+        if self.numbers:
+            return f"numbers = {_tuple(self.numbers)}"
+        return "if numbers is None: numbers = kept"
 
     def told_to_torch(self, written: Sequence[int]) -> list[str]:
         """Lines that raise the versions of the tensors that are written, and keep the memory of all

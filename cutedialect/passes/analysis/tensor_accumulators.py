@@ -50,19 +50,16 @@ def life_of(accumulator: SSAValue) -> Life | None:
     order = _order_of_uses(accumulator, block)
     fill = min(order, key=order.__getitem__, default=None)
     multiplies = [op for op in order if isinstance(op, cute.GemmOp) and op.acc is accumulator]
-    is_plain = all(op.negate is None and accumulator not in (op.a, op.b) for op in multiplies)
-    parts = _by_loops(multiplies, block) if is_plain else None
+    parts = _by_loops(multiplies, block)
     if not isinstance(fill, cute.FillOp) or fill.parent is not block or not parts:
         return None
     last = max(order[op] for op in multiplies)
     readers = sorted((op for op, place in order.items() if place > last), key=order.__getitem__)
     is_rewritten = any(accumulator in written(op) for op in readers)
     changes = [op for op in order if op not in (fill, *multiplies, *readers)]
-    (loop, (first, *_)), *others = parts
     updates: list[tuple[cute.MapOp, cute.CopyOp]] | None = []
     if changes:
-        is_alone = loop is not None and not others and not is_rewritten
-        updates = _updates(accumulator, changes, first) if is_alone else None
+        updates = None if is_rewritten else _updates(accumulator, changes, parts)
     if updates is None or not readers or not (updates or is_zero(fill.value)):
         return None
     return Life(fill, parts, updates, readers, is_rewritten)
@@ -82,7 +79,11 @@ def _order_of_uses(accumulator: SSAValue, block: Block) -> dict[Operation, int]:
 def _by_loops(
     multiplies: list[cute.GemmOp], block: Block
 ) -> list[tuple[scf.ForOp | None, list[cute.GemmOp]]] | None:
-    """Multiplies in order, by the loops of a block that hold them; None where other ops do."""
+    """Multiplies in order, by the loops of a block that hold them; None where other ops do, where
+    one subtracts, and where one reads what it adds to.
+    """
+    if any(op.negate is not None or op.acc in (op.a, op.b) for op in multiplies):
+        return None
     places: dict[cute.GemmOp, tuple[int, int]] = {}
     loops: dict[cute.GemmOp, scf.ForOp | None] = {}
     for op in multiplies:
@@ -97,13 +98,16 @@ def _by_loops(
 
 
 def _updates(
-    accumulator: SSAValue, changes: list[Operation], first: cute.GemmOp
+    accumulator: SSAValue,
+    changes: list[Operation],
+    parts: list[tuple[scf.ForOp | None, list[cute.GemmOp]]],
 ) -> list[tuple[cute.MapOp, cute.CopyOp]] | None:
     """The maps of narrow tiles that change an accumulator before the first multiply of a trip, with
-    the copies that keep what they give; None where something else uses it there, and without a
-    role that corrects.
+    the copies that keep what they give; None where something else uses it there, where the
+    multiplies are not those of one loop, and without a role that corrects.
     """
-    if not corrects(first):
+    (loop, (first, *_)), *others = parts
+    if loop is None or others or not corrects(first):
         return None
     block = block_of(first)
     updates: list[tuple[cute.MapOp, cute.CopyOp]] = []

@@ -357,12 +357,9 @@ def _rewrites_of(life: Life, registers: int) -> _Rewrites | None:
     most = (registers - _OTHERS) // 2
     if type_.tv is None or type_.values <= most:
         return None
-    fitting = [columns for columns in _COLUMNS if type_.shape[1] % columns == 0]
-    parts = [part for each in fitting if (part := type_of_columns(type_, each)) is not None]
-    if not parts:
+    columns = _columns_at_a_time(type_, most)
+    if columns is None:
         return None
-    narrow = [part for part in parts if part.values <= most]
-    columns = (narrow or parts[-1:])[0].shape[1]
     writers = {_in_loops(op, block) for op in life.readers if accumulator in written(op)}
     runs: list[list[Operation]] = []
     for inner in dict.fromkeys(block_of(op) for op in writers):
@@ -376,6 +373,16 @@ def _rewrites_of(life: Life, registers: int) -> _Rewrites | None:
             return None
         runs.append(run)
     return _Rewrites(runs, columns)
+
+
+def _columns_at_a_time(type_: cute.FragmentType, most: int) -> int | None:
+    """The first number of columns of a tile that a thread holds in at most so many registers, else
+    the last one that it can be cut into; None where it cannot.
+    """
+    divisors = [columns for columns in _COLUMNS if type_.shape[1] % columns == 0]
+    parts = [part for each in divisors if (part := type_of_columns(type_, each)) is not None]
+    narrow = [part for part in parts if part.values <= most] or parts[-1:]
+    return narrow[0].shape[1] if narrow else None
 
 
 def _begins_anew(run: Sequence[Operation], accumulator: SSAValue) -> bool:

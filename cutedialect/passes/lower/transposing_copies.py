@@ -177,8 +177,18 @@ class _Tile:
         ]
 
     def _is_regular(self) -> bool:
+        return self._has_like_chunks() and self._has_regular_rows()
+
+    def _has_like_chunks(self) -> bool:
+        """Whether all chunks are in the order of the first, which bits of a number give, are
+        written one byte behind the other, and lie at one distance.
+        """
         first = self.chunks[0]
         bits = [1 << i for i in range(4)]
+        starts = (
+            [[at[chunk[0]] for chunk in self.chunks[i::2]] for i in range(2)]
+            for at in (self.read_depth, self.write_depth)
+        )
         return (
             all(first[p] == sum(first[bit] for bit in bits if p & bit) for p in range(_CHUNK))
             and all([k - chunk[0] for k in chunk] == first for chunk in self.chunks)
@@ -187,13 +197,13 @@ class _Tile:
                 for chunk in self.chunks
                 for p in range(_CHUNK)
             )
-            and _is_linear(
-                *(
-                    [[at[c[0]] for c in self.chunks[i::2]] for i in range(2)]
-                    for at in (self.read_depth, self.write_depth)
-                )
-            )
-            and all(
+            and _is_linear(*starts)
+        )
+
+    def _has_regular_rows(self) -> bool:
+        """Whether rows are read in lines, and written, and depths read, at one distance."""
+        return (
+            all(
                 self.read_row[n] == self.read_row[n - n % _CHUNK] + n % _CHUNK
                 for n in range(self.rows)
             )

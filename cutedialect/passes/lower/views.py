@@ -266,17 +266,7 @@ def local_tile(
         if extent == 0:
             continue
         modes.append(((extent, stride),))
-        if bound is None or (
-            isinstance(bound.limit, int) and bound.limit % count == 0 and bound.floor is None
-        ):
-            bounds.append(None if count == extent else Bound(count, count, most=count))
-        else:
-            start = builder.pure("mul.lo.s32", coord, count)
-            moved = bound.moved(builder, start, count)
-            if count < extent:
-                limit = builder.pure("min.s32", moved.limit, count)
-                moved = replace(moved, limit=limit, most=count, whole=None, steps=0)
-            bounds.append(moved)
+        bounds.append(_bound_of_tile(builder, bound, coord, extent, count))
     kept = zip(view.root_modes, tile, strict=True)
     return replace(
         view,
@@ -287,6 +277,21 @@ def local_tile(
         root_modes=tuple(mode for mode, extent in kept if extent != 0),
         guard=builder.both(*guards),
     )
+
+
+def _bound_of_tile(
+    builder: ScalarBuilder, bound: Bound | None, coord: Scalar, extent: int, count: int
+) -> Bound | None:
+    """The bound of a tile's mode of `extent` elements, `count` of which are there."""
+    if bound is None or (
+        isinstance(bound.limit, int) and bound.limit % count == 0 and bound.floor is None
+    ):
+        return None if count == extent else Bound(count, count, most=count)
+    moved = bound.moved(builder, builder.pure("mul.lo.s32", coord, count), count)
+    if count == extent:
+        return moved
+    limit = builder.pure("min.s32", moved.limit, count)
+    return replace(moved, limit=limit, most=count, whole=None, steps=0)
 
 
 def _guards(

@@ -62,14 +62,21 @@ def late_multiply(loop: scf.ForOp, ops: Sequence[Operation]) -> LateMultiply | N
         last.acc in used_by(op) | written_by(op) for op in ops if op is not last
     ):
         return None
-    filled = {root_of(value) for value in written_by(loop) if is_in_memory(value)}
-    mine = {root_of(value) for value in written_by(*ops) if is_in_memory(value)}
-    if space_of(last.b) != "smem" or root_of(last.b) not in filled - mine:
+    if not _is_loaded_by_others(last.b, loop, ops):
         return None
     for op in ops:
         if isinstance(op, CopyOp) and op.source is last.a and _alternates(op.destination):
             return LateMultiply(last, op.destination)
     return None
+
+
+def _is_loaded_by_others(value: SSAValue, loop: scf.ForOp, ops: Sequence[Operation]) -> bool:
+    """Whether a loop fills a buffer of shared memory by ops that are not among these."""
+    filled, mine = (
+        {root_of(target) for target in written if is_in_memory(target)}
+        for written in (written_by(loop), written_by(*ops))
+    )
+    return space_of(value) == "smem" and root_of(value) in filled - mine
 
 
 def _alternates(view: SSAValue) -> bool:

@@ -112,17 +112,24 @@ def _trip(loop: scf.ForOp, stages: int) -> _Trip | None:
     late = late_multiply(loop, ops) if stages >= STAGES_IN_USE else None
     if late is not None and late.gemm is gemms[-1]:
         gemms = gemms[:-1]
-    acc, last = gemms[0].acc, gemms[-1]
-    firsts = [op for op in gemms if op.acc is acc]
-    is_made = isinstance(acc.owner, AllocFragmentOp) and acc.owner in ops
-    if not is_made or gemms[: len(firsts)] != firsts or last in firsts:
+    last, firsts = gemms[-1], _firsts(ops, gemms)
+    if not firsts or last in firsts or all(is_pure(op) for op in ops[ops.index(last) + 1 :]):
         return None
-    if all(is_pure(op) for op in ops[ops.index(last) + 1 :]):
-        return None
-    asks = next((op for op in ops[ops.index(firsts[-1]) + 1 :] if acc in used_by(op)), None)
+    behind = ops[ops.index(firsts[-1]) + 1 :]
+    asks = next((op for op in behind if firsts[0].acc in used_by(op)), None)
     if asks is None or not _is_loaded(loop, ops, firsts):
         return None
     return _Trip(ops, firsts, last, asks, late)
+
+
+def _firsts(ops: Sequence[Operation], gemms: Sequence[GemmOp]) -> list[GemmOp]:
+    """The multiplies into the accumulator of the first one, which a trip makes and multiplies into
+    before any other; none where it does not.
+    """
+    acc = gemms[0].acc
+    firsts = [op for op in gemms if op.acc is acc]
+    is_made = isinstance(acc.owner, AllocFragmentOp) and acc.owner in ops
+    return firsts if is_made and gemms[: len(firsts)] == firsts else []
 
 
 def _has_ops_of_others(ops: Sequence[Operation], mine: GemmOp) -> bool:

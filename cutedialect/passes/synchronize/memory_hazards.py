@@ -210,23 +210,12 @@ class MemoryHazards:
             state = self._commit(state)
         accesses = self._accesses(op)
         if is_complete:
-            landing = [each for each in state if self._lands(each, accesses)]
+            landing = [pending for pending in state if self._lands(pending, accesses)]
             self._demand(op, landing, state)
             return self._synced(op, state)
-        found = [each for each in state if any(self._conflict(each, a) for a in accesses)]
-        if found and self.open is not None and any(state[each] < 0 for each in found):
-            state = self._commit(state)
-        self._demand(op, found, state)
-        state = self._synced(op, state)
+        state = self._behind_conflicts(op, accesses, state)
         if effects.meets == ALL:
-            shown = {
-                each: age
-                for each, age in state.items()
-                if age == _LANDED and effects.shows in ("", space_of(each.access.view))
-            }
-            state = {each: age for each, age in state.items() if each not in shown}
-            if op not in self.fenced:
-                state |= self._met(op, shown)
+            state = self._behind_meeting(op, effects.shows, state)
         state = _behind(op, state)
         for access in accesses:
             is_copy = access.unit is Unit.CP_ASYNC and access.writes
@@ -235,6 +224,30 @@ class MemoryHazards:
             if is_copy:
                 self.open = op
         return self._commit(state) if op in self.commits else state
+
+    def _behind_conflicts(self, op: Operation, accesses: Sequence[Access], state: _State) -> _State:
+        """What is pending when an op begins, which waits for what its accesses conflict with."""
+        conflicts = [
+            pending
+            for pending in state
+            if any(self._conflict(pending, access) for access in accesses)
+        ]
+        if self.open is not None and any(state[pending] < 0 for pending in conflicts):
+            state = self._commit(state)
+        self._demand(op, conflicts, state)
+        return self._synced(op, state)
+
+    def _behind_meeting(self, op: Operation, space: str, state: _State) -> _State:
+        """What is pending behind an op at which all threads meet and see what was done in a space,
+        in each where it is "".
+        """
+        shown = {
+            pending: age
+            for pending, age in state.items()
+            if age == _LANDED and space in ("", space_of(pending.access.view))
+        }
+        state = {pending: age for pending, age in state.items() if pending not in shown}
+        return state if op in self.fenced else state | self._met(op, shown)
 
     def _accesses(self, op: Operation) -> list[Access]:
         effects = effects_of(op)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, i32
@@ -62,11 +63,7 @@ def complete_stores(kernel: KernelOp, part: Block, stages: Mapping[AllocSmemOp, 
     at_once = kernel.choices.overlaps_multiplies
     stores = [op for op in ops_of(part, CopyOp) if isinstance(op.atom, TmaStoreType)]
     blocks = [_store_steps(block) for block in dict.fromkeys(map(block_of, stores))]
-    buffers: dict[AllocSmemOp, list[_StoreStep]] = {}
-    for step in [step for steps in blocks for step in steps]:
-        for writer in step.writers:
-            assert isinstance(writer.destination.owner, AllocSmemOp)
-            buffers.setdefault(writer.destination.owner, []).append(step)
+    buffers = _steps_of_buffers(blocks)
     take_turns = {alloc for alloc in buffers if stages.get(alloc, 1) > 1}
     for alloc in take_turns:
         _alternate_stages(alloc, buffers[alloc])
@@ -82,6 +79,18 @@ def complete_stores(kernel: KernelOp, part: Block, stages: Mapping[AllocSmemOp, 
     for warps in dict.fromkeys(step.warps for steps in blocks for step in steps):
         assert part.last_op is not None
         insert_after(part.last_op, TmaStoreWaitOp(0, True, warps))
+
+
+def _steps_of_buffers(
+    blocks: Sequence[Sequence[_StoreStep]],
+) -> dict[AllocSmemOp, list[_StoreStep]]:
+    """The steps that write each buffer, in order."""
+    buffers: dict[AllocSmemOp, list[_StoreStep]] = {}
+    for step in chain.from_iterable(blocks):
+        for writer in step.writers:
+            assert isinstance(writer.destination.owner, AllocSmemOp)
+            buffers.setdefault(writer.destination.owner, []).append(step)
+    return buffers
 
 
 def _alternate_stages(alloc: AllocSmemOp, steps: Sequence[_StoreStep]) -> None:

@@ -90,15 +90,20 @@ def narrow_tiles(kernel: cute.KernelOp, of: str) -> None:
     bits = [type_.bits for type_ in moved if prod(type_.shape) == rows * columns]
     if rows < _FEW_ROWS or not bits or holds(kernel, cute.ReduceOp, *cute.LINE_OPS):
         return
-    enough = max(_WARP_ELEMENTS, 8 * _WORK_BYTES // sum(bits))
-    least = max(enough // rows, _WARP_COLUMNS, 8 * _WARP_BYTES // max(bits))
-    parts = max((n for n in range(1, columns // least + 1) if columns % n == 0), default=1)
+    parts = _parts_of_rows(rows, columns, bits)
     why = (
         f"rows that end within {columns} columns would leave lanes idle: {parts} work items "
         f"share each tile, of {columns // parts} columns"
     )
     if parts > 1:
         _Cut(kernel, index, mode, parts).is_done(of, why)
+
+
+def _parts_of_rows(rows: int, columns: int, bits: Sequence[int]) -> int:
+    """The parts of rows that are work enough for a warp each, of tensors of elements of `bits`."""
+    enough = max(_WARP_ELEMENTS, 8 * _WORK_BYTES // sum(bits))
+    least = max(enough // rows, _WARP_COLUMNS, 8 * _WARP_BYTES // max(bits))
+    return max((n for n in range(1, columns // least + 1) if columns % n == 0), default=1)
 
 
 class _Cut:

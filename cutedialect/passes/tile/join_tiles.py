@@ -229,16 +229,18 @@ class _Join:
             case cute.ReduceOp():
                 return op.source in self.places and op.mode.value.data != self.places[op.source]
             case cute.MapOp():
-                ranks = {len(fragment_shape(value)) for value in (*op.operands, *op.results)}
-                origins = origins_of(self.coord, self.part)
-                return len(ranks) == 1 and all(
-                    is_added_to(each, origins)
-                    for each in op.body.block.ops
-                    if isinstance(each, cute.CoordOp)
-                    and each.mode.value.data == self.places[op.result]
-                )
+                return self._allows_map(op)
             case _:
                 return False
+
+    def _allows_map(self, op: cute.MapOp) -> bool:
+        ranks = {len(fragment_shape(value)) for value in (*op.operands, *op.results)}
+        origins = origins_of(self.coord, self.part)
+        return len(ranks) == 1 and all(
+            is_added_to(coord, origins)
+            for coord in op.body.block.ops
+            if isinstance(coord, cute.CoordOp) and coord.mode.value.data == self.places[op.result]
+        )
 
     def _move(self, origin: SSAValue) -> None:
         """Let a first element be that of the longer tile."""

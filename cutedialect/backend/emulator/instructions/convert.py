@@ -119,27 +119,14 @@ def _cvt(ins: Instruction, machine: Machine) -> Step:
     for type in types:
         if type.kind == "b" or type.name in ("e4m3", "e5m2"):
             raise ins.unsupported(f".{target.name}.{source.name}")
-    compute: Any
     if source.kind != "f" and target.kind != "f":
         if mode or finite or relu or ftz:
             raise ins.unsupported("rounding of integers")
-        compute = functools.partial(_integer_to_integer, type=target, saturate=sat)
+        compute: Any = functools.partial(_integer_to_integer, type=target, saturate=sat)
     elif source.kind != "f":
-        if mode is None or mode in _INTEGER_MODES:
-            raise ins.unsupported("expected a rounding mode")
-        compute = _from_integer(target, source, mode, sat)
+        compute = _from_integer(ins, target, source, mode, sat)
     elif target.kind != "f":
-        if mode not in _INTEGER_MODES:
-            raise ins.unsupported("expected .rni, .rzi, .rmi or .rpi")
-        integral = _INTEGER_MODES[mode]
-
-        def to_integer(a: Array) -> Array:
-            return _float_to_integer(
-                integral((flush(a) if ftz else a).astype(np.float64)), target, source
-            )
-
-        compute = to_integer
-
+        compute = _to_integer(ins, target, source, mode, ftz)
     else:
         compute = _between_floats(ins, target, source, mode, ftz, sat or finite, sat, relu)
     d, a = ins.operands
@@ -149,7 +136,26 @@ def _cvt(ins: Instruction, machine: Machine) -> Step:
     return machine.pure(ins, [(d, result)], [(a, source)], compute, wide=True)
 
 
-def _from_integer(target: ScalarType, source: ScalarType, mode: str, sat: bool) -> Any:
+def _to_integer(
+    ins: Instruction, target: ScalarType, source: ScalarType, mode: str | None, ftz: bool
+) -> Any:
+    if mode not in _INTEGER_MODES:
+        raise ins.unsupported("expected .rni, .rzi, .rmi or .rpi")
+    integral = _INTEGER_MODES[mode]
+
+    def compute(a: Array) -> Array:
+        values = (flush(a) if ftz else a).astype(np.float64)
+        return _float_to_integer(integral(values), target, source)
+
+    return compute
+
+
+def _from_integer(
+    ins: Instruction, target: ScalarType, source: ScalarType, mode: str | None, sat: bool
+) -> Any:
+    if mode is None or mode in _INTEGER_MODES:
+        raise ins.unsupported("expected a rounding mode")
+
     def compute(a: Array) -> Array:
         if source.bits < 64:
             values = a.astype(np.float64)
