@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import ml_dtypes
+import numpy as np
+
 import cutedialect as cute
 from cutedialect.atoms import target
 from cutedialect.frontend.attention_splits import Work, parts_of
@@ -49,3 +52,14 @@ def test_logarithms_leave_registers_as_they_are():
     kernel = cute.compile(cute.attention, *[spec] * 3, return_lse=True, arch="sm_90a")
     assert "st.global.b32" in kernel.ptx
     assert "st.global.v4" not in kernel.ptx
+
+
+def test_rows_that_cp_async_brings_to_tiles_without_keys():
+    """Rows of q of a tile without keys give their place back by a commit without multiplies."""
+    rows, values = (np.zeros((2, 1, 255, depth), ml_dtypes.float8_e4m3fn) for depth in (72, 40))
+    lengths = np.full(2, 255, np.int32)
+    kernel = cute.compile(
+        cute.attention, rows, rows, values, lengths=lengths, causal=True, arch="sm_100a"
+    )
+    assert "cp.async.ca.shared" in kernel.ptx
+    assert "tcgen05.mma" in kernel.ptx

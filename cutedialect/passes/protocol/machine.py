@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any
 
 from . import findings
-from .clocks import FIELD_BITS, Access, Clock, Shadow, Team
+from .clocks import FIELD_BITS, TIMES, Access, Clock, Shadow, Team
 from .events import Does, Engine
 from .exchanges import Exchange
 from .findings import Finding
@@ -51,9 +51,12 @@ class Machine:
         self.teams = [
             Team(plan, own, columns) for plan, own in zip(skeleton.teams, owned, strict=True)
         ]
-        self.first = first * FIELD_BITS
+        # The fields of asynchronous copies (`cp.async` of teams, bulk loads of rings), and of what
+        # threads do in front of the roles.
+        self.copied = sum(TIMES << team.copying for team in self.teams if team.copying >= 0)
+        self.copied |= (1 << columns * FIELD_BITS) - (1 << first * FIELD_BITS)
         self.rings = [
-            Ring(plan, self.first + at * FIELD_BITS) for at, plan in enumerate(skeleton.rings)
+            Ring(plan, (first + at) * FIELD_BITS) for at, plan in enumerate(skeleton.rings)
         ]
         # What threads do in front of the roles, whichever they have then: its column, how much that
         # is, and how much of it a proxy fence has followed.

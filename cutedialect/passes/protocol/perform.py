@@ -217,12 +217,11 @@ def _commit(machine: Machine, team: Team, step: Step) -> bool:
 
 
 def _committed(machine: Machine, team: Team) -> Clock:
-    """What a commit passes on: the multiplies so far, and which bulk loads have come. It is the
-    tensor core that arrives, and not the thread, so that nothing is told of what other threads did.
+    """What a commit passes on: the multiplies so far, and which asynchronous copies the thread has
+    waited for. It is the tensor core that arrives, and not the thread, so that nothing is told of
+    what other threads did.
     """
-    known = team.clock & (1 << team.half) - 1
-    loads = known >> machine.first << machine.first
-    return with_time(loads, team.core, team.multiplies)
+    return with_time(team.clock & machine.copied, team.core, team.multiplies)
 
 
 def _release(machine: Machine, team: Team, step: Step) -> bool:
