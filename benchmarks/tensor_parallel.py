@@ -8,14 +8,18 @@ Columns of the first weight and rows of the second one are parted, heads of atte
 that they share; the communication is torch's and JAX's. Each result is held against the same in
 float32 on one device. On GPUs calls are timed that follow each other, beside those of torch's own
 operators in the same places; on CPUs small shapes run in the emulator, untimed. Exits 1 where a
-result is wrong.
+result is wrong, or where an engine ended without figures, whose last lines of errors are shown.
 """
+
+# torch and JAX are no requirement of the tools that check this file.
+# pyright: reportMissingImports=false
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,6 +33,8 @@ _WARM, _TIMED = 5, 20
 # Largest difference to float32, as a part of the largest result: a rank's sum is rounded to 16 bits
 # before it is added to the others.
 _TOLERANCE = 2e-2
+# Lines of errors of an engine that ended without figures: a traceback's innermost frames.
+_SHOWN_LINES = 12
 
 
 @dataclass(frozen=True)
@@ -174,7 +180,7 @@ def _torch_rank(rank: int, count: int, device: str, meeting: str, told: str) -> 
             (1, 1, 1, 0),
         ),
     }  # fmt: skip
-    engines = {"ours, torch": (ct.gemm, ct.attention)}
+    engines: dict[str, tuple[Any, Any]] = {"ours, torch": (ct.gemm, ct.attention)}
     if is_gpu:
         engines["torch"] = torch_product, torch_attention
     figures: list[Figure] = []
@@ -328,9 +334,17 @@ def _jax_figure(
     return error, 1e3 * (time.perf_counter() - started) / _TIMED
 
 
-def _of_process(engine: str, device: str, count: int) -> list[Figure]:
-    """The figures of an engine from a process of its own: JAX reads its devices when it is
-    imported, and either engine would keep memory that the other one needs.
+@dataclass(frozen=True)
+class EngineRun:
+    """The figures of an engine, or without any why there are none."""
+
+    figures: tuple[Figure, ...] = ()
+    failure: str = ""
+
+
+def run_engine(engine: str, device: str, count: int) -> EngineRun:
+    """An engine in a process of its own: JAX reads its devices when it is imported, and either
+    engine would keep memory that the other one needs.
     """
     environment = dict(os.environ)
     if device == "cpu":
@@ -344,34 +358,51 @@ def _of_process(engine: str, device: str, count: int) -> list[Figure]:
         file = Path(folder, "figures.json")
         words = [sys.executable, "-m", __spec__.name, "--engine", engine, "--json", str(file)]
         words += ["--device", device, "--count", str(count)]
-        subprocess.run(words, env=environment, check=False)
-        if not file.is_file():
-            raise SystemExit(f"expected figures of {engine}, got none; see above")
-        return [Figure(**each) for each in json.loads(file.read_text())["figures"]]
+        done = subprocess.run(
+            words, env=environment, stderr=subprocess.PIPE, text=True, errors="replace", check=False
+        )
+        if file.is_file():
+            figures = json.loads(file.read_text())["figures"]
+            return EngineRun(tuple(Figure(**figure) for figure in figures))
+    lines = done.stderr.strip().splitlines()[-_SHOWN_LINES:]
+    text = f"{engine}: expected figures, got none; it ended with {_ending(done.returncode)}"
+    return EngineRun(failure="\n  ".join([text, *lines]))
+
+
+def _ending(code: int) -> str:
+    """A return code in words: a signal by its name."""
+    if code >= 0:
+        return f"return code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
 
 
 def main() -> int:
     """Run; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", choices=("torch", "jax"))
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--count", type=int, default=2, help="devices")
     parser.add_argument("--json", type=Path, help="write the figures to a file, too")
     parser.add_argument("--engine", choices=("torch", "jax"), help=argparse.SUPPRESS)
     options = parser.parse_args()
+    failures: list[str] = []
     if options.engine is not None:
         engines = {"torch": torch_figures, "jax": jax_figures}
         figures = engines[options.engine](options.device, options.count)
     else:
         figures = []
         for engine in ("torch", "jax") if options.only is None else (options.only,):
-            more = _of_process(engine, options.device, options.count)
-            print("\n".join(figure.line() for figure in more), flush=True)
-            figures += more
+            run = run_engine(engine, options.device, options.count)
+            print("\n".join(figure.line() for figure in run.figures) or run.failure, flush=True)
+            figures += run.figures
+            failures += [run.failure] if run.failure else []
     if options.json is not None:
-        told = {"device": options.device, "figures": [asdict(figure) for figure in figures]}
-        options.json.write_text(json.dumps(told, indent=1))
-    return 0 if all(figure.is_right for figure in figures) else 1
+        document = {"device": options.device, "figures": [asdict(figure) for figure in figures]}
+        options.json.write_text(json.dumps(document | {"failures": failures}, indent=1))
+    return 0 if not failures and all(figure.is_right for figure in figures) else 1
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import argparse
 import json
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -241,13 +241,13 @@ def _launcher(options: argparse.Namespace, compiled: Sequence[_Compiled]) -> dic
     """The headers of a kernel."""
     descriptions = [_description(part) for part in compiled]
     images = [image for part in compiled for image in part.images]
-    name = compiled[0].name
-    made = {f"{name}.h": c_header(descriptions, images, embed=options.embed)}
-    if options.launcher == "cpp":
-        made[f"{name}.hpp"] = cpp_header(descriptions, embed=options.embed)
-    if options.launcher == "tvm-ffi" and not options.variant:
-        made[f"{name}_tvm_ffi.cc"] = tvm_ffi_module(name, descriptions[0])
-    return {file: text.encode() for file, text in made.items()}
+    return _headers(
+        options,
+        compiled[0].name,
+        c_header(descriptions, images, embed=options.embed),
+        lambda: cpp_header(descriptions, embed=options.embed),
+        None if options.variant else descriptions[0],
+    )
 
 
 def _dispatcher(
@@ -261,12 +261,31 @@ def _dispatcher(
         Alternative(str(words.name), _description(parts[0]))
         for words, parts in zip(variants, compiled, strict=True)
     ]
-    made = {f"{name}.h": c_dispatcher(name, alternatives, embed=options.embed)}
+    return _headers(
+        options,
+        name,
+        c_dispatcher(name, alternatives, embed=options.embed),
+        lambda: cpp_dispatcher(name, embed=options.embed),
+        alternatives[0].description,
+    )
+
+
+def _headers(
+    options: argparse.Namespace,
+    name: str,
+    in_c: str,
+    in_cpp: Callable[[], str],
+    called: Mapping[str, Any] | None,
+) -> dict[str, bytes]:
+    """The header in C, and what `--launcher` has on top of it: one in C++, or the module of TVM FFI
+    of a call, where one is described.
+    """
+    texts = {f"{name}.h": in_c}
     if options.launcher == "cpp":
-        made[f"{name}.hpp"] = cpp_dispatcher(name, embed=options.embed)
-    if options.launcher == "tvm-ffi":
-        made[f"{name}_tvm_ffi.cc"] = tvm_ffi_module(name, alternatives[0].description)
-    return {file: text.encode() for file, text in made.items()}
+        texts[f"{name}.hpp"] = in_cpp()
+    if options.launcher == "tvm-ffi" and called is not None:
+        texts[f"{name}_tvm_ffi.cc"] = tvm_ffi_module(name, called)
+    return {file: text.encode() for file, text in texts.items()}
 
 
 def _description(part: _Compiled) -> dict[str, Any]:
