@@ -1,18 +1,21 @@
-"""The programs of the cookbook's pages as they stand there, timed beside torch and torch.compile.
+"""The programs of the cookbook's pages as they stand there, timed beside torch, torch.compile and
+kernels in Triton (`benchmarks.triton_pages`) of those pages that it is written for.
 
     python -m benchmarks.cookbook [--only REGEX] [--json FILE] [--seconds S] [--budget S]
 
 A page's kernels come out of its text; what grows is the number of rows, heads or tokens, not the
 tiles, which the pages keep small. Each runs as a CUDA graph in turns with torch's own functions and
-with what torch.compile makes of them (its kernels are Triton's). `of the best` is the time of the
-faster of these over ours. Results are compared with torch's in f32; those that draw numbers are
-checked by the share that they choose. A peer that does not compile within `--seconds` is left out.
+with what torch.compile makes of them. `of the best` is the time of the fastest of these over ours.
+Results are compared with torch's in f32; those that draw numbers are checked by the share that they
+choose. A peer that does not compile within `--seconds` is left out, one that fails or is wrong is
+named behind the row.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import json
 import re
 import sys
@@ -27,7 +30,11 @@ from .progress import Progress
 from .torch_gpu import torch_on_gpu
 
 PAGES = Path(__file__).parents[1] / "docs" / "cookbook"
-HEADER = f"{'page':22} {'size':>20} {'us':>9} {'torch':>9} {'compiled':>9} {'of best':>8}  error"
+_PEERS = ("torch", "compiled", "triton")
+HEADER = (
+    f"{'page':22} {'size':>20} {'us':>9} {' '.join(f'{name:>9}' for name in _PEERS)} "
+    f"{'of best':>8}  error"
+)
 _ROUNDS, _BATCH_SECONDS = 12, 2e-3
 # Results in f32 of operands of 16 bits, rounded between multiplies.
 _TOLERANCE = 2e-2
@@ -37,15 +44,27 @@ _DECAY = -0.1
 @dataclass(frozen=True)
 class Work:
     """One page's program on arrays of the device: `ours` writes `outputs`, `formula` gives what
-    they hold; `check` takes the place of the comparison.
+    they hold, and `triton` the same of the module of its kernels. `check` takes the place of the
+    comparison of both.
     """
 
     size: str
     ours: Callable[[], object]
     formula: Callable[[], Sequence[Any]]
     outputs: Sequence[Any]
-    check: Callable[[], float] | None = None
+    check: Callable[[Sequence[Any]], float] | None = None
     compiles: bool = True
+    triton: Callable[[Any], Sequence[Any]] | None = None
+
+    def error(self, results: Sequence[Any]) -> float:
+        """The largest deviation of results from torch's, over the largest element of each."""
+        if self.check is not None:
+            return self.check(results)
+        worst = 0.0
+        for mine, want in zip(results, self.formula(), strict=True):
+            largest = max(want.abs().max().item(), 1e-30)
+            worst = max(worst, (mine.float() - want.float()).abs().max().item() / largest)
+        return worst
 
 
 def definitions(page: str) -> dict[str, Any]:
@@ -71,18 +90,26 @@ def _router(torch: Any, of: dict[str, Any]) -> Work:
         scores, places = torch.topk(x, 4)
         return scores.softmax(1), places.int()
 
-    def check() -> float:
+    def check(results: Sequence[Any]) -> float:
         # Of equal scores torch may give any expert first.
+        shares, places = results
         theirs, _ = formula()
-        mine = x.gather(1, experts.long())
+        mine = x.gather(1, places.long())
         found = mine - torch.topk(x, 4)[0]
-        is_twice = experts.sort(1)[0].diff(dim=1) == 0
-        return max(found.abs().max(), (weights - theirs).abs().max(), is_twice.any()).item()
+        is_twice = places.sort(1)[0].diff(dim=1) == 0
+        return max(found.abs().max(), (shares - theirs).abs().max(), is_twice.any()).item()
 
     def ours() -> object:
         return of["router"](x, weights, experts)
 
-    return Work(f"{len(x)}x64", ours, formula, (weights, experts), check)
+    return Work(
+        f"{len(x)}x64",
+        ours,
+        formula,
+        (weights, experts),
+        check,
+        triton=lambda pages: pages.router(x),
+    )
 
 
 def _sampling(torch: Any, of: dict[str, Any]) -> Work:
@@ -100,9 +127,9 @@ def _sampling(torch: Any, of: dict[str, Any]) -> Work:
         rank = (nucleus.cumsum(1) <= drawn).sum(1, keepdim=True)
         return (order.gather(1, rank.clamp(max=127)).int(),)
 
-    def check() -> float:
+    def check(results: Sequence[Any]) -> float:
         nucleus, order = ordered()
-        chosen = nucleus.gather(1, (order == token).int().argmax(1, keepdim=True))
+        chosen = nucleus.gather(1, (order == results[0]).int().argmax(1, keepdim=True))
         return (chosen == 0).float().mean().item()
 
     return Work("131072x128", lambda: of["sample"](x, token), formula, (token,), check)
@@ -123,7 +150,13 @@ def _cross_entropy(torch: Any, of: dict[str, Any]) -> Work:
     def ours() -> object:
         return of["cross_entropy"](x, labels, loss, slope, 0.1)
 
-    return Work("524288x128", ours, formula, (loss, slope))
+    return Work(
+        "524288x128",
+        ours,
+        formula,
+        (loss, slope),
+        triton=lambda pages: pages.cross_entropy(x, labels),
+    )
 
 
 def _rope(torch: Any, of: dict[str, Any]) -> Work:
@@ -138,25 +171,39 @@ def _rope(torch: Any, of: dict[str, Any]) -> Work:
         turned = torch.stack((even * cos - odd * sin, odd * cos + even * sin), 2)
         return torch.cat((a * cos - b * sin, b * cos + a * sin), 1), turned.view(len(x), 32)
 
-    def check() -> float:
+    def check(results: Sequence[Any]) -> float:
         # Angles of far rows are rounded in f32, and by each side in its own way.
-        near = [(one - other)[:4096] for one, other in zip((halves, pairs), formula(), strict=True)]
+        near = [(one - other)[:4096] for one, other in zip(results, formula(), strict=True)]
         return max(part.abs().max().item() for part in near)
 
-    return Work("1048576x32", lambda: of["rope"](x, halves, pairs), formula, (halves, pairs), check)
+    return Work(
+        "1048576x32",
+        lambda: of["rope"](x, halves, pairs),
+        formula,
+        (halves, pairs),
+        check,
+        triton=lambda pages: pages.rope(x),
+    )
 
 
 def _dropout(torch: Any, of: dict[str, Any]) -> Work:
     x = torch.ones(8192, 8192, device="cuda")
     y = torch.empty_like(x)
 
-    def check() -> float:
-        return abs((y == 0).float().mean().item() - 0.25)
+    def check(results: Sequence[Any]) -> float:
+        return abs((results[0] == 0).float().mean().item() - 0.25)
 
     def formula() -> Sequence[Any]:
         return (torch.nn.functional.dropout(x, 0.25),)
 
-    return Work("8192x8192", lambda: of["dropout"](x, y, 11), formula, (y,), check)
+    return Work(
+        "8192x8192",
+        lambda: of["dropout"](x, y, 11),
+        formula,
+        (y,),
+        check,
+        triton=lambda pages: pages.dropout(x),
+    )
 
 
 def _convolution(torch: Any, of: dict[str, Any]) -> Work:
@@ -168,7 +215,13 @@ def _convolution(torch: Any, of: dict[str, Any]) -> Work:
         taps = [padded[k : k + len(x)] * w[k] for k in range(4)]
         return (torch.nn.functional.silu(taps[0] + taps[1] + taps[2] + taps[3]),)
 
-    return Work("65536x1024", lambda: of["convolution"](x, w, y), formula, (y,))
+    return Work(
+        "65536x1024",
+        lambda: of["convolution"](x, w, y),
+        formula,
+        (y,),
+        triton=lambda pages: pages.convolution(x, w),
+    )
 
 
 def _embedding(torch: Any, of: dict[str, Any]) -> Work:
@@ -176,21 +229,30 @@ def _embedding(torch: Any, of: dict[str, Any]) -> Work:
     values, order = tokens.sort(stable=True)
     slopes = torch.randn(1 << 20, 16, device="cuda")
     rows, keys = order.int()[:, None], values.int()[:, None]
-    g, theirs = (torch.zeros(1 << 15, 16, device="cuda") for _ in range(2))
+    g, theirs, summed = (torch.zeros(1 << 15, 16, device="cuda") for _ in range(3))
 
     def formula() -> Sequence[Any]:
         return (theirs.index_add_(0, tokens, slopes),)
 
-    def check() -> float:
-        g.zero_()
-        of["gradient"](slopes, rows, keys, g)
-        want = torch.zeros_like(g).index_add_(0, tokens, slopes)
-        return (g - want).abs().max().item() / want.abs().max().item()
-
     def ours() -> object:
         return of["gradient"](slopes, rows, keys, g)
 
-    return Work("1048576x16 to 32768", ours, formula, (g,), check, compiles=False)
+    def added(pages: Any) -> Sequence[Any]:
+        return pages.gradient(slopes, rows, keys, summed)
+
+    def check(results: Sequence[Any]) -> float:
+        """Of a sum that begins at 0."""
+        found = results[0].zero_()
+        if found is g:
+            ours()
+        else:
+            from . import triton_pages
+
+            added(triton_pages)
+        want = torch.zeros_like(g).index_add_(0, tokens, slopes)
+        return (found - want).abs().max().item() / want.abs().max().item()
+
+    return Work("1048576x16 to 32768", ours, formula, (g,), check, compiles=False, triton=added)
 
 
 def _heads(torch: Any, heads: int, length: int, count: int) -> list[Any]:
@@ -227,7 +289,13 @@ def _linear_attention(torch: Any, of: dict[str, Any]) -> Work:
     def formula() -> Sequence[Any]:
         return (_chunks(torch, q, k, v, logs),)
 
-    return Work("1024 heads x 1024", lambda: of["decayed"](q, k, v, o, _DECAY), formula, (o,))
+    return Work(
+        "1024 heads x 1024",
+        lambda: of["decayed"](q, k, v, o, _DECAY),
+        formula,
+        (o,),
+        triton=lambda pages: pages.linear_attention(q, k, v, logs),
+    )
 
 
 def _ssd(torch: Any, of: dict[str, Any]) -> Work:
@@ -238,7 +306,13 @@ def _ssd(torch: Any, of: dict[str, Any]) -> Work:
     def formula() -> Sequence[Any]:
         return (_chunks(torch, c, b, x, a[..., 0]),)
 
-    return Work("1024 heads x 1024", lambda: of["chunk_scan"](x, a, b, c, y), formula, (y,))
+    return Work(
+        "1024 heads x 1024",
+        lambda: of["chunk_scan"](x, a, b, c, y),
+        formula,
+        (y,),
+        triton=lambda pages: pages.linear_attention(c, b, x, a),
+    )
 
 
 def _gated_delta(torch: Any, of: dict[str, Any]) -> Work:
@@ -300,9 +374,9 @@ def _narrow_weights(torch: Any, of: dict[str, Any]) -> Work:
     def formula() -> Sequence[Any]:
         return ((x @ wide.T).float(),)
 
-    def check() -> float:
+    def check(results: Sequence[Any]) -> float:
         exact = x.float() @ wide.float().T
-        return ((y - exact).abs().max() / exact.abs().max()).item()
+        return ((results[0] - exact).abs().max() / exact.abs().max()).item()
 
     size = f"{rows}x{n}x{k}"
     return Work(size, lambda: of["grouped"](x, packed, scales, y), formula, (y,), check)
@@ -374,7 +448,7 @@ def _row(torch: Any, page: str, seconds: float, progress: Progress) -> dict[str,
     work = WORK[page](torch, definitions(page))
     work.ours()
     torch.cuda.synchronize()
-    error = work.check() if work.check else _error(work)
+    error = work.error(work.outputs)
     calls: dict[str, Callable[[], object]] = {"ours": work.ours, "torch": work.formula}
     if work.compiles and seconds > 0:
         progress.note("torch.compile")
@@ -385,21 +459,29 @@ def _row(torch: Any, page: str, seconds: float, progress: Progress) -> dict[str,
         torch.cuda.synchronize()
         if time.monotonic() - begun < seconds:
             calls["compiled"] = compiled
+    noted = {} if work.triton is None else _added(torch, work, calls)
     progress.note("times")
     taken = _microseconds(torch, calls)
     best = min(value for name, value in taken.items() if name != "ours")
-    return {
-        "page": page, "size": work.size, **taken, "of_best": best / taken["ours"], "error": error,
-    }  # fmt: skip
+    of_best = best / taken["ours"]
+    return {"page": page, "size": work.size, **taken, "of_best": of_best, "error": error, **noted}
 
 
-def _error(work: Work) -> float:
-    """The largest deviation of an output from torch's, over the largest element of it."""
-    worst = 0.0
-    for mine, want in zip(work.outputs, work.formula(), strict=True):
-        largest = max(want.abs().max().item(), 1e-30)
-        worst = max(worst, (mine.float() - want.float()).abs().max().item() / largest)
-    return worst
+def _added(torch: Any, work: Work, calls: dict[str, Callable[[], object]]) -> dict[str, str]:
+    """Add the call of Triton's kernel, or say why there is none."""
+    try:
+        from . import triton_pages
+
+        assert work.triton is not None
+        call = functools.partial(work.triton, triton_pages)
+        error = work.error(call())
+        torch.cuda.synchronize()
+    except Exception as failure:
+        return {"note": f"no Triton: {type(failure).__name__}: {failure}".splitlines()[0]}
+    if not error <= _TOLERANCE:
+        return {"note": f"no Triton: its error is {error:.2g}"}
+    calls["triton"] = call
+    return {}
 
 
 def _microseconds(torch: Any, calls: dict[str, Callable[[], object]]) -> dict[str, float]:
@@ -443,12 +525,12 @@ def _line(row: dict[str, Any]) -> str:
     if "failure" in row:
         return f"{row['page']:22} FAILED {row['failure']}"
     times = " ".join(
-        f"{row[name]:9.1f}" if name in row else f"{'':9}" for name in ("ours", "torch", "compiled")
+        f"{row[name]:9.1f}" if name in row else f"{'':9}" for name in ("ours", *_PEERS)
     )
     verdict = "  WRONG" if row["error"] > _TOLERANCE else ""
     return (
         f"{row['page']:22} {row['size']:>20} {times} {row['of_best']:8.2f}  {row['error']:.2g}"
-        f"{verdict}"
+        f"{verdict}{'  ' * ('note' in row)}{row.get('note', '')}"
     )
 
 
