@@ -78,8 +78,7 @@ def argsort(tile: object, mode: int = 1, *, descending: bool = False) -> Tile:
 
 def largest(tile: Tile, k: int, mode: int) -> tuple[Tile, Tile]:
     """The `k` largest elements of each line along a mode in falling order, and their places."""
-    found, places = _ordered(tile, mode, True)
-    return _cut(found, mode, k), _cut(places, mode, k)
+    return _ordered(tile, mode, True, k)
 
 
 def _one_mode(mode: object) -> int:
@@ -97,9 +96,12 @@ def _sorted(tile: Tile, mode: int, descending: bool) -> Tile:
     return _elements(_cut(found, mode, tile.shape[mode]), dtype, descending).to(tile.dtype)
 
 
-def _ordered(tile: Tile, mode: int, descending: bool) -> tuple[Tile, Tile]:
-    """The elements in order, and where they were."""
+def _ordered(
+    tile: Tile, mode: int, descending: bool, leading: int | None = None
+) -> tuple[Tile, Tile]:
+    """The elements in order, or the first of them, and where they were."""
     dtype, extent = _held(tile.dtype), tile.shape[mode]
+    count = extent if leading is None else leading
     # Signed keys of 16 bits have room for places in a word.
     bits = tile.dtype.bits + (tile.dtype.kind == "u")
     narrow = bits <= 16 and extent <= 1 << 16
@@ -108,18 +110,18 @@ def _ordered(tile: Tile, mode: int, descending: bool) -> tuple[Tile, Tile]:
     keys = _keys(tile.to(dtype), descending)
     if keys.dtype.bits == 64:
         whole = _padded(keys, mode, (1 << 63) - 1)
-        found, places = _network([whole, coord(whole, mode)], mode)
+        ordered = _network([whole, coord(whole, mode)], mode, leading)
+        found, places = (_cut(each, mode, count) for each in ordered)
     elif narrow:
         both = _padded(keys, mode, (1 << 15) - 1) << 16
         both = both | coord(both, mode)
-        (both,) = _network([both], mode)
+        both = _cut(_network([both], mode, leading)[0], mode, count)
         found, places = both >> 16, both & 0xFFFF
     else:
         wide = _padded(keys, mode, (1 << 31) - 1).to(i64) << 32
         wide = wide | coord(wide, mode).to(i64)
-        (wide,) = _network([wide], mode)
+        wide = _cut(_network([wide], mode, leading)[0], mode, count)
         found, places = (wide >> 32).to(i32), wide.to(i32)
-    found, places = (_cut(each, mode, extent) for each in (found, places))
     return _elements(found, dtype, descending).to(tile.dtype), places
 
 
@@ -186,6 +188,9 @@ def _cut(tile: Tile, mode: int, extent: int) -> Tile:
     return tile[:, :extent] if mode else tile[:extent, :]
 
 
-def _network(tiles: Sequence[Tile], mode: int) -> tuple[Tile, ...]:
-    op = current().insert(SortOp([tile.use() for tile in tiles], mode))
+def _network(tiles: Sequence[Tile], mode: int, leading: int | None = None) -> tuple[Tile, ...]:
+    """The elements of tiles in order; of some leading ones alone where fewer are asked for."""
+    if leading == tiles[0].shape[mode]:
+        leading = None
+    op = current().insert(SortOp([tile.use() for tile in tiles], mode, leading))
     return tuple(Tile(value) for value in op.results)

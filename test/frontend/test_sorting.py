@@ -8,7 +8,8 @@ import pytest
 
 import cutedialect as cute
 from cutedialect import CompileError
-from cutedialect.passes.lower.sorts import masks
+from cutedialect.passes.analysis.coordinates import Digit
+from cutedialect.passes.analysis.lines import Level, exchanges, masks
 
 ARCHES = ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a"]
 
@@ -100,6 +101,51 @@ def test_many_of_the_largest(dtype):
     np.testing.assert_array_equal(y, np.take_along_axis(x, want, 1))
 
 
+FIRST = [((1, 1100), 1, 17), ((2, 256), 1, 33), ((1, 2048), 1, 1000), ((256, 4), 0, 20),
+         ((48, 12), 0, 40), ((16, 64), 1, 64), ((3, 33), 1, 32)]  # fmt: skip
+
+
+@pytest.mark.some(6)
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.int16])
+@pytest.mark.parametrize(("shape", "mode", "k"), FIRST)
+def test_the_first_of_lines_that_threads_lanes_and_warps_share(shape, mode, k, dtype, arch):
+    """With equal elements and infinities, in runs that are merged."""
+    x = drawn(shape, dtype, k)
+    x[1:, :5] = np.iinfo(dtype).min if np.dtype(dtype).kind == "i" else -np.inf
+    kept = (shape[0], k) if mode else (k, shape[1])
+
+    @cute.kernel
+    def program(X, Y, P):
+        at = cute.tile_index(X, x.shape)
+        values, places = cute.top_k(cute.local_tile(X, x.shape, at).load(), k, mode)
+        cute.copy(values, cute.local_tile(Y, kept, (0, 0)))
+        cute.copy(places, cute.local_tile(P, kept, (0, 0)))
+
+    turned = np.argsort(np.flip(x, mode), mode, kind="stable")
+    want = (x.shape[mode] - 1 - np.flip(turned, mode)).take(range(k), mode)
+    for backend in ("emulator", "interpreter"):
+        y, p = np.zeros(kept, dtype), np.zeros(kept, np.int32)
+        program(x, y, p, arch=arch, backend=backend)
+        np.testing.assert_array_equal(p, want)
+        np.testing.assert_array_equal(y, np.take_along_axis(x, want, mode))
+
+
+def test_the_first_of_a_row_take_a_third_of_a_sort():
+    """Of 2,048 elements 32: 6,360 lines of PTX where the whole row is sorted."""
+
+    @cute.kernel
+    def program(X, Y):
+        values, _ = cute.top_k(cute.local_tile(X, (1, 2048), (0, 0)).load(), 32)
+        cute.copy(values, cute.local_tile(Y, (1, 32), (0, 0)))
+
+    specs = (cute.TensorSpec((1, columns), cute.f32) for columns in (2048, 32))
+    text = cute.compile(program, *specs, arch="sm_90a", schedule="warps = (1,4)").ptx
+    assert text.count("shfl.sync") < 500
+    # Warps exchange once for each of the two digits that count them.
+    assert text.count("bar.sync") <= 6
+
+
 def test_places_alone_and_several_values():
     x = drawn((2, 64), np.int32, 3)
 
@@ -131,6 +177,29 @@ def test_the_network_sorts_all_zeros_and_ones(bits):
         pairs = np.sort(np.stack([lines[:, front], lines[:, back]]), 0)
         lines[:, front], lines[:, back] = pairs
     assert (np.diff(lines, axis=1) >= 0).all()
+
+
+@pytest.mark.parametrize("leading", [1, 2, 3, 5, 8, 16, 31])
+def test_the_merges_leave_the_first_of_all_zeros_and_ones(leading):
+    """Digits are of values, of lanes, of values and of warps."""
+    places = [(2, False, 1), (2, True, 1), (4, False, 2), (2, True, 32)]
+    strides = np.cumprod([1] + [extent for extent, *_ in places])
+    levels = [
+        Level(Digit(divisor, extent, (0, int(stride))), of_threads, 1)
+        for (extent, of_threads, divisor), stride in zip(places, strides[:-1], strict=True)
+    ]
+    size = int(strides[-1])
+    lines = (np.random.default_rng(0).random((4096, size)) < 0.6).astype(int)
+    want, dropped = np.sort(lines, 1)[:, :leading], np.zeros(size, bool)
+    for step in exchanges(levels, leading):
+        top = 1 << step.mask.bit_length() - 1
+        front = [i for i in range(size) if not i & top and not dropped[i]]
+        back = [i ^ step.mask for i in front]
+        pairs = np.sort(np.stack([lines[:, front], lines[:, back]]), 0)
+        lines[:, front], lines[:, back] = pairs
+        dropped |= step.drops & ((np.arange(size) & top) != 0)
+    assert (lines[:, :leading] == want).all()
+    assert (~dropped).sum() == 1 << (leading - 1).bit_length()
 
 
 @pytest.mark.parametrize(

@@ -172,6 +172,8 @@ class SortOp(_WholeLinesOp):
 
     Of several tiles elements at one place move together: the first that differ decide. The mode's
     extent is a power of two, since each pair that is compared differs in one digit of its places.
+    With `leading` the first so many elements of a line are those of the line in order; behind them
+    stand any of its elements.
 
     Example:
 
@@ -180,20 +182,30 @@ class SortOp(_WholeLinesOp):
           cute.fill %t, %n : !cute.fragment<i32, "(4,64)">
           %s = cute.sort %t {mode = 1 : i64} : !cute.fragment<i32, "(4,64)"> -> !cute.fragment<i32, "(4,64)">
           %p, %q = cute.sort %s, %t {mode = 0 : i64} : !cute.fragment<i32, "(4,64)">, !cute.fragment<i32, "(4,64)"> -> !cute.fragment<i32, "(4,64)">, !cute.fragment<i32, "(4,64)">
+          %l = cute.sort %t {mode = 1 : i64, leading = 8 : i64} : !cute.fragment<i32, "(4,64)"> -> !cute.fragment<i32, "(4,64)">
         }
     """
 
     name = "cute.sort"
+    leading = opt_prop_def(IntegerAttr)
     ordered = var_result_def(FragmentType)
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$tiles attr-dict `:` type($tiles) `->` type($ordered)"
 
-    def __init__(self, tiles: Sequence[SSAValue], mode: int) -> None:
+    def __init__(self, tiles: Sequence[SSAValue], mode: int, leading: int | None = None) -> None:
         super().__init__(
             operands=[list(tiles)],
-            properties={"mode": IntegerAttr(mode, i64_type)},
+            properties={
+                "mode": IntegerAttr(mode, i64_type),
+                "leading": None if leading is None else IntegerAttr(leading, i64_type),
+            },
             result_types=[[_fresh(tile) for tile in tiles]],
         )
+
+    @property
+    def leading_count(self) -> int | None:
+        """How many elements of a line are asked for; None for all."""
+        return None if self.leading is None else self.leading.value.data
 
     def takes_padding(self, extents: Container[int]) -> bool:
         """Whether modes of some extents may get longer: all others than that of the lines."""
@@ -213,6 +225,11 @@ class SortOp(_WholeLinesOp):
             self.length & (self.length - 1) == 0,
             f"expected a power of two of elements to sort, got {self.length}; take "
             f"{1 << self.length.bit_length()}, the last of which come behind all others",
+        )
+        count = self.leading_count
+        check(
+            count is None or 0 < count <= self.length,
+            f"expected 1..{self.length} leading elements of a line, got {count}",
         )
 
 

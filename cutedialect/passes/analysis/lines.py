@@ -5,7 +5,7 @@ shared memory for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -173,6 +173,42 @@ def masks(bits: int) -> Iterator[int]:
             yield 1 << digit
 
 
+@dataclass(frozen=True)
+class Exchange:
+    """A step of a sort: it compares elements whose places differ in the digits of a mask. Where it
+    `drops`, only the lesser one of each pair is asked for behind it, in front.
+    """
+
+    mask: int
+    drops: bool = False
+
+
+def exchanges(levels: Sequence[Level], leading: int | None) -> Iterator[Exchange]:
+    """The steps of a sort of lines with some digits. For the first `leading` elements alone runs of
+    the next power of two are sorted; of two of them, whose places differ in one digit, the lesser
+    half is kept and sorted, until one is left: first those that a thread has, which leave fewer
+    values to compare, and last those of warps, which exchange through shared memory.
+
+    Runs of a row that one thread has, the first one or two of eight elements:
+
+    >>> row = [Level(Digit(1, 8, (0, 1)), False, 1)]
+    >>> [(step.mask, step.drops) for step in exchanges(row, 1)]
+    [(1, True), (2, True), (4, True)]
+    >>> [(step.mask, step.drops) for step in exchanges(row, 2)]
+    [(1, False), (3, True), (1, False), (5, True), (1, False)]
+    """
+    kinds = [
+        (level.of_warps, level.of_threads)
+        for level in levels
+        for _ in range(level.digit.extent.bit_length() - 1)
+    ]
+    kept = len(kinds) if leading is None else min((leading - 1).bit_length(), len(kinds))
+    yield from map(Exchange, masks(kept))
+    for digit in sorted(range(kept, len(kinds)), key=kinds.__getitem__):
+        yield Exchange((1 << kept) - 1 | 1 << digit, drops=True)
+        yield from (Exchange(1 << below) for below in reversed(range(kept)))
+
+
 def rounds_of(op: ReduceOp | LineOp | FetchOp) -> int:
     """How often threads store what others load for an op on lines."""
     if not isinstance(op, ScanOp | SortOp):
@@ -187,7 +223,7 @@ def rounds_of(op: ReduceOp | LineOp | FetchOp) -> int:
         count = level.digit.extent.bit_length() - 1
         of_warps |= ((1 << count) - 1 << bits) * level.of_warps
         bits += count
-    return sum(bool(mask & of_warps) for mask in masks(bits))
+    return sum(bool(step.mask & of_warps) for step in exchanges(levels, op.leading_count))
 
 
 def longest_exchange(around: Operation) -> int:

@@ -13,6 +13,7 @@
 // CHECK-NEXT:     cute.yield %c, %d : f32, i32
 // CHECK-NEXT:   }
 // CHECK-NEXT:   %o = cute.sort %i {mode = 1 : i64} : !cute.fragment<i32, "(4,8)"> -> !cute.fragment<i32, "(4,8)">
+// CHECK-NEXT:   %l = cute.sort %i {mode = 1 : i64, leading = 3 : i64} : !cute.fragment<i32, "(4,8)"> -> !cute.fragment<i32, "(4,8)">
 // CHECK-NEXT:   %e = cute.take %t, %i {mode = 1 : i64, extent = 7 : i64} : !cute.fragment<f32, "(4,8)">, !cute.fragment<i32, "(4,8)"> -> !cute.fragment<f32, "(4,8)">
 // CHECK-NEXT:   %f = cute.put %t, %i, %t {kind = "add"} : !cute.fragment<f32, "(4,8)">, !cute.fragment<i32, "(4,8)">, !cute.fragment<f32, "(4,8)"> -> !cute.fragment<f32, "(4,8)">
 // CHECK-NEXT: }
@@ -28,6 +29,7 @@ cute.kernel @k(%x: f32, %n: i32) {
     cute.yield %c, %d : f32, i32
   }
   %o = cute.sort %i {mode = 1 : i64} : !cute.fragment<i32, "(4,8)"> -> !cute.fragment<i32, "(4,8)">
+  %l = cute.sort %i {mode = 1 : i64, leading = 3 : i64} : !cute.fragment<i32, "(4,8)"> -> !cute.fragment<i32, "(4,8)">
   %e = cute.take %t, %i {mode = 1 : i64, extent = 7 : i64} : !cute.fragment<f32, "(4,8)">, !cute.fragment<i32, "(4,8)"> -> !cute.fragment<f32, "(4,8)">
   %f = cute.put %t, %i, %t {kind = "add"} : !cute.fragment<f32, "(4,8)">, !cute.fragment<i32, "(4,8)">, !cute.fragment<f32, "(4,8)"> -> !cute.fragment<f32, "(4,8)">
 }

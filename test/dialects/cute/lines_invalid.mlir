@@ -112,6 +112,14 @@ cute.kernel @sorts_twelve() {
 
 // -----
 
+cute.kernel @sorts_more_than_all() {
+  %t = cute.alloc_fragment : !cute.fragment<i32, "(4,8)">
+  // expected-error @+1 {{expected 1..8 leading elements of a line, got 9}}
+  %p = cute.sort %t {mode = 1 : i64, leading = 9 : i64} : !cute.fragment<i32, "(4,8)"> -> !cute.fragment<i32, "(4,8)">
+}
+
+// -----
+
 cute.kernel @takes_by_floats() {
   %t = cute.alloc_fragment : !cute.fragment<f32, "(4,8)">
   // expected-error @+1 {{expected i32 numbers of places, got f32}}
