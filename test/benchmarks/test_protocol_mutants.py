@@ -103,6 +103,15 @@ def test_work_items_come_round_the_ring_of_canceled_launches():
         assert [says for says, _ in said].count("found") >= count, said
 
 
+def test_each_barrier_in_front_of_giving_tensor_memory_back_is_needed():
+    """A pair of CTAs gives the columns of both back."""
+    module = synchronized("sm_100a", "roles = specialized, cluster = (2,1)")
+    assert verdict(module) == ("proved", "")
+    said = list(verdicts(module, "without barrier"))
+    assert [says for says, _ in said] == ["found"] * 3, said
+    assert "both CTAs" in said[-1][1]
+
+
 def test_each_instance_has_two_work_items(monkeypatch):
     """One has to count the trips that the other one's items have, which depend on data."""
 

@@ -61,6 +61,8 @@ class Team:
         self.clock: Clock = 0
         # What it knew at its last fence behind a wait.
         self.tensor_clock: Clock = 0
+        # What it knew of its own CTA when those of the cluster met last: as much of the others.
+        self.of_cluster: Clock = 0
         self.time = 1
         # The team's own time up to which neighboring warps know each other's accesses, and, of
         # these, those that a proxy fence followed: by how many warps met. 0: all of the team.

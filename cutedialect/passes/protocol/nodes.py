@@ -68,7 +68,7 @@ class Event:
     synchronizes. Its `coordinates` say where its role is: the slots of its states of rings and of
     the trips of the loops around it; `names` has the number of the ring, or that slot's below zero.
     What comes in front of the roles `is_of_cta`: all threads of the CTA do it, whatever role they
-    have then.
+    have then. What `is_of_cluster` CTAs do together: all of a cluster, or both of a pair.
     """
 
     op: Operation
@@ -85,6 +85,7 @@ class Event:
     is_read: bool = False
     is_before: bool = False
     is_of_cta: bool = False
+    is_of_cluster: bool = False
     shows: bool = True
     exchange: int = -1
     role_names: tuple[str, ...] = ()

@@ -243,6 +243,10 @@ def _release(machine: Machine, team: Team, step: Step) -> bool:
 
 def _barrier(machine: Machine, team: Team, step: Step) -> bool:
     event = step.event
+    if event.is_of_cluster:
+        team.meet(0)
+        team.of_cluster = team.published()
+        return True
     if event.role_names:
         roles = machine.skeleton.roles
         others = [
@@ -314,6 +318,21 @@ def _take(machine: Machine, team: Team, step: Step) -> bool:
 
 def _give_back(machine: Machine, team: Team, step: Step) -> bool:
     machine.taken = None
+    for touch in step.event.touches if step.event.is_of_cluster else ():
+        # The other CTA of the pair does to its columns what this one has done.
+        shadow = machine.shadows[touch.arena]
+        for before in (*shadow.writes, *shadow.reads.values()):
+            is_of_threads = before.column == before.team.tensor
+            column = before.team.column if is_of_threads else before.column
+            if team.of_cluster >> column & TIMES < before.time:
+                machine.report(
+                    findings.UNORDERED,
+                    step.event,
+                    f"gives {shadow.name} of both CTAs of a pair back, which role "
+                    f"'{before.team.name}' of the other one may still use: expected cute.barrier "
+                    "{cluster} in front, got no order",
+                    before.event,
+                )
     return perform_accesses(machine, team, step)
 
 

@@ -602,7 +602,9 @@ class _Extraction:
             case pipeline.StartOp():
                 event.shows = op.shows
             case cute.BarrierOp():
-                event.role_names = op.role_names
+                event.role_names, event.is_of_cluster = op.role_names, op.cluster is not None
+            case cute_nvgpu.TmemDeallocOp():
+                event.is_of_cluster = op.pair is not None
             case pipeline.ExchangeDrainOp():
                 event.exchange = self.exchanges.get(op.exchange, -1)
             case _ if isinstance(op, EXCHANGES):

@@ -222,3 +222,13 @@ def test_a_relaxed_arrival_of_the_cluster_shows_nothing():
 def test_a_multiply_without_its_ones_is_undecided():
     with pytest.raises(Undecided, match="tile of ones"):
         findings_of(f"builtin.module {{ {ONES} }}")
+
+
+def test_a_pair_meets_before_it_gives_tensor_memory_back():
+    """Columns of both CTAs are given back, and a barrier of one CTA says nothing of the other's."""
+    text = expanded("tensor memory").replace("256 : i32}", "256 : i32, cluster = 2 : i32}")
+    text = text.replace("{columns = 32 : i32}", "{columns = 32 : i32, pair}")
+    assert findings_of(text) == {("CD-R1", "cute_nvgpu.tmem_dealloc")}
+    of_cluster = LAST_BARRIER.replace("cute.barrier", "cute.barrier {cluster}")
+    assert text.count(LAST_BARRIER) == 1
+    assert findings_of(text.replace(LAST_BARRIER, of_cluster)) == set()
