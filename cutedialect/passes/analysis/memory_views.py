@@ -20,6 +20,8 @@ from cutedialect.dialects.walks import ops_around, walk
 Expression = Hashable
 WORK = "work_items"
 """The attribute of a loop whose trips are work items of a CTA."""
+TRIP = "trip"
+"""On the two ops that make the number of a loop's trip of its index."""
 IN_PLACE = "in_place"
 """The attribute of a kernel with the places of arguments, one read and one written in turn, which
 may be one array: each tile of it is read where it is written, and before.

@@ -315,7 +315,8 @@ def _of_data(
         if cluster > 1:
             # One that has no tile where those of its cluster before it have one.
             fewer = {} if items is None else {items: base.tiles[items] - cluster + 1}
-            last = base.but(block=cluster - 1, tiles=fewer)
+            block = (cluster if items is None else base.grid) - 1
+            last = base.but(block=block, tiles=fewer)
             runs.trips("the last block of a cluster", last)
             yield
 
@@ -446,8 +447,9 @@ def _with_two_items(runs: _Runs) -> tuple[Inputs, list[Any], Any]:
     for term in asked:
         key = key_of(term)
         if count < 2 and key is not None and key[0] != "input":
-            # Along one extent a cluster may take that many tiles at once, for each instance.
-            tiles = ITEMS * cluster * instances
+            # Along one extent a cluster may take that many tiles at once, for each instance; two
+            # clusters, so that an item is not the one behind the item before.
+            tiles = 2 * ITEMS * cluster * instances
             other = base.but(tiles={key: tiles})
             count = _items(runs.trips(name_of(runs.skeleton, key, tiles), other).trips) or 0
             if count >= 2:

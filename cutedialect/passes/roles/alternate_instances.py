@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.dialects import scf
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
@@ -35,7 +35,7 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.walks import ops_of
-from cutedialect.passes.analysis.memory_views import WORK
+from cutedialect.passes.analysis.memory_views import TRIP, WORK
 from cutedialect.passes.rewriting import (
     ScalarBuilder,
     cloned,
@@ -78,6 +78,9 @@ def alternate_instances(kernel: KernelOp, role: pipeline.RoleOp) -> None:
     total = loop.ub
     loop.operands[0] = _after(build, start, instance.index, step)
     loop.operands[2] = build.mul(teams, step)
+    for op in loop.body.block.ops:
+        if TRIP in op.attributes:
+            op.operands[1] = loop.lb if isinstance(op, arith.SubiOp) else loop.step
     _take_turns(loop, start, step, total)
     last = loop.body.block.last_op
     assert last is not None

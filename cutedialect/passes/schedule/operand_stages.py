@@ -15,10 +15,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import OpResult
 from xdsl.rewriter import InsertPoint
 
 from cutedialect.dialects.cute import AllocSmemOp, CopyOp, GemmOp, KernelOp, StageOp
-from cutedialect.passes.analysis.memory_views import uses_of
+from cutedialect.passes.analysis.memory_views import TRIP, WORK, constant_of, uses_of
 from cutedialect.passes.analysis.resource_plan import (
     buffer_bytes,
     shared_use,
@@ -74,6 +76,12 @@ def _alternate(alloc: AllocSmemOp, writer: CopyOp) -> None:
     block = loop.body.block
     build = ScalarBuilder(InsertPoint.at_start(block), writer)
     trip = build.sub(block.args[0], loop.lb)
+    if WORK in loop.attributes or constant_of(loop.step) != 1:
+        # Work items go on by the number of CTAs.
+        less, trip = trip, build.div(trip, loop.step)
+        for value in (less, trip):
+            assert isinstance(value, OpResult)
+            value.op.attributes[TRIP] = UnitAttr()
     number = build.binary(arith.AndIOp, trip, build.constant(_STAGES - 1))
     ring = ring_of(alloc, _STAGES)
     ring.attributes[OPERAND] = alloc.attributes[OPERAND]

@@ -274,6 +274,44 @@ def test_a_loop_reads_trip_by_trip_what_another_loop_wrote(is_persistent):
     assert verdict_of(kernel_of(text.replace("%s[%zero]", "%s[%m]"))).findings == ()
 
 
+SOURCE = '!cute.memref<f32, gmem, align<16>, "(?):(1)">'
+BUFFERS = '!cute.memref<f32, smem, align<16>, "(128,2):(1,128)">'
+BUFFER = '!cute.memref<f32, smem, align<16>, "(128):(1)">'
+OWN = '!cute.fragment<f32, "(128)", "(128,1):(1,0)">'
+ALL = '!cute.fragment<f32, "(128)", "(128,128):(0,1)">'
+ITEMS = f"""
+builtin.module {{
+  cute.kernel @k(%A: {SOURCE}) attributes {{threads = 128 : i32}} {{
+    %s = cute.alloc_smem : {BUFFERS}
+    %one = arith.constant 1 : i32
+    %block = cute.block_idx x
+    %grid = cute.grid_dim x
+    %extent = cute.dim %A, 0 : {SOURCE}
+    %size = arith.constant 128 : i32
+    %tiles = arith.ceildivsi %extent, %size : i32
+    scf.for %item = %block to %tiles step %grid : i32 {{
+      %less = arith.subi %item, %block : i32
+      %trip = arith.divsi %less, %grid : i32
+      %i = arith.andi %trip, %one : i32
+      %t = cute.stage %s[%i] : {BUFFERS} -> {BUFFER}
+      %f = cute.alloc_fragment : {OWN}
+      cute.copy %f, %t : {OWN} -> {BUFFER}
+      cute.barrier
+      %g = cute.alloc_fragment : {ALL}
+      cute.copy %t, %g : {BUFFER} -> {ALL}
+    }} {{work_items}}
+  }}
+}}
+"""
+
+
+def test_work_items_are_those_of_one_cta_of_some():
+    """Which buffer an item has shows where an even number of CTAs takes the items in turn."""
+    assert verdict_of(kernel_of(ITEMS)).findings == ()
+    (found,) = verdict_of(kernel_of(ITEMS.replace("%trip, %one", "%less, %one"))).findings
+    assert (found.code, found.op.name) == ("CD-R1", "cute.copy")
+
+
 def test_a_commit_of_multiplies_tells_of_nothing_else():
     (found,) = verdict_of(kernel_of(COMMITS)).findings
     assert found.code == "CD-R1"

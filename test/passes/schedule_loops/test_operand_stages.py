@@ -21,6 +21,17 @@ def squares(Q, K, Y, *, tile=(64, 64)):
     cute.copy(y, cute.local_tile(Y, (bk, 64), (i, 0)))
 
 
+@cute.kernel
+def clipped(A, B, Y, *, tile=(128, 128)):
+    """Y = A max(B, 0): threads write once for each tile what is multiplied."""
+    m, n = tile
+    i, j = cute.tile_index(Y, (m, n))
+    b = cute.maximum(cute.local_tile(B, (64, n), (0, j)).load(), 0).to(B.dtype)
+    y = cute.zeros((m, n))
+    cute.gemm(cute.local_tile(A, (m, 64), (i, 0)), b, y)
+    cute.copy(y.to(Y.dtype), cute.local_tile(Y, (m, n), (i, j)))
+
+
 ROWS = cute.TensorSpec((64, 64), cute.f16), cute.TensorSpec((None, 64), cute.f16)
 SPECS = (*ROWS, cute.TensorSpec((64, 64), cute.f32))
 
@@ -49,6 +60,29 @@ def test_threads_meet_once_in_a_trip():
         squares, *SPECS, arch="sm_90a", schedule="scheduler = single, overlap = no, stages = 2"
     )
     assert meetings(kernel) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        "roles = specialized, stages = 3",
+        "roles = specialized, stages = 3, cluster = (1,2)",
+        "roles = alternate, stages = 2",
+    ],
+)
+def test_work_items_some_ctas_apart_take_turns(schedule):
+    """An item's number goes up by the number of clusters, or by twice that, which may be even: with
+    the buffer of the item before the check would refuse the kernel.
+    """
+    specs = [cute.TensorSpec((None, None), dtype) for dtype in (cute.bf16, cute.bf16, cute.f16)]
+    schedule += ", scheduler = persistent, epilogue = direct"
+    kernel = cute.compile(clipped, *specs, arch="sm_90a", schedule=schedule)
+    assert "{ahead = 0 : i32}" in kernel.stages["cute-synchronize"]
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-2, 3, shape).astype(cute.bf16.numpy) for shape in ((384, 64), (64, 512)))
+    y = np.full((384, 512), np.nan, np.float16)
+    clipped(a, b, y, arch="sm_90a", backend="emulator", schedule=schedule)
+    assert np.array_equal(y, a.astype(np.float32) @ np.maximum(b, 0).astype(np.float32))
 
 
 def test_what_another_role_multiplies_gets_a_ring():
