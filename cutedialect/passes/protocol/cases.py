@@ -164,17 +164,22 @@ class _Runs:
             self._entered |= machine.entered()
             trips = walks.trips if walks.is_whole else {}
             if not walks.is_whole and not self.found:
-                self._run_short(short, next(iter(walks.cut.values())))
+                self._run_short(short, inputs, next(iter(walks.cut.values())))
         ran = _Ran(inputs.asked, trips)
         self._ran.append(ran)
         return ran
 
-    def _run_short(self, case: Case, loop: Operation) -> None:
-        """Run a case of which a loop is too long without what repeats of it. What is found is of
-        the program where all loops were shortened by as much, as they are where an extent is less;
-        where they were not, or rounds of a ring are missed, it proves nothing.
+    def _run_short(self, case: Case, inputs: Inputs, loop: Operation) -> None:
+        """Run a case of which a loop is too long without what repeats of it, and, where that is too
+        long, with one work item of a CTA. What is found is of the program where all loops were
+        shortened by as much, as they are where an extent is less; where they were not, or rounds of
+        a ring are missed, it proves nothing.
         """
         walks = walks_of(self.skeleton, case)
+        if not walks.is_whole:
+            one_item = inputs.but(grid=ITEMS * inputs.grid, claims=1)
+            case = case._replace(name=f"{case.name}, one work item", numbers=one_item)
+            walks = walks_of(self.skeleton, case)
         machine = Machine(self.skeleton, case.name, walks)
         found = machine.run() if walks.is_whole else []
         is_parted = len(walks.left_out) > 1 or -1 in walks.left_out

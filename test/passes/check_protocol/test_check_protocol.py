@@ -312,6 +312,23 @@ def test_work_items_are_those_of_one_cta_of_some():
     assert (found.code, found.op.name) == ("CD-R1", "cute.copy")
 
 
+def test_loops_of_too_many_trips_together_are_run_with_one_work_item():
+    """No loop has many trips, and two work items have more steps than are run."""
+    head, body, tail = ITEMS.partition("      %less =")
+    numbers = {"zero": 0, "some": 5, "more": 10}
+    lines = [f"    %{name} = arith.constant {number} : i32\n" for name, number in numbers.items()]
+    head = head.replace(f"%A: {SOURCE}", f"%A: {SOURCE}, %n: i32").replace(
+        "    %one", "".join(lines) + "    %one"
+    )
+    loops = "".join(
+        f"      scf.for %{index} = %zero to %{bound} step %one : i32 {{\n"
+        for index, bound in (("a", "some"), ("b", "more"), ("d", "more"), ("c", "n"))
+    )
+    body, end, tail = (body + tail).replace("andi %trip", "andi %c").partition("    } {work_items}")
+    verdict = verdict_of(kernel_of(f"{head}{loops}{body}cute.barrier\n}} }} }} }}\n{end}{tail}"))
+    assert (verdict.findings, verdict.missed, verdict.unended) == ((), (), ())
+
+
 def test_a_commit_of_multiplies_tells_of_nothing_else():
     (found,) = verdict_of(kernel_of(COMMITS)).findings
     assert found.code == "CD-R1"
