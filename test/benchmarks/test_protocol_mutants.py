@@ -15,7 +15,7 @@ from benchmarks.program_outcome import Outcome
 from benchmarks.protocol_mutants import edits_of
 from benchmarks.protocol_verdict import checked, verdict
 from cutedialect.dialects import all_dialects
-from cutedialect.dialects.pipeline import RoleOp
+from cutedialect.dialects.pipeline import AdvanceOp, RoleOp
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.cute_to_ptx import pipeline
 from cutedialect.passes.roles import alternate_instances
@@ -69,8 +69,13 @@ def synchronized(arch, schedule):
     """A product of half floats behind the last pass that orders."""
     a = np.zeros((256, 256), np.float16)
     kernel = cute.compile(cute.gemm, a, a, arch=arch, schedule=schedule, backend="emulator")
+    return in_order(kernel, schedule)
+
+
+def in_order(kernel, schedule):
+    """A kernel behind the last pass that orders."""
     module = kernel.traced()
-    for step in pipeline(arch, schedule):
+    for step in pipeline(kernel.arch, schedule):
         if step.name == "cute-check-protocol":
             break
         step.apply(Context(), module)
@@ -131,9 +136,34 @@ def test_each_instance_has_two_work_items(monkeypatch):
     )
     monkeypatch.setenv("CUTEDIALECT_NO_CACHE", "1")
     half, single = (cute.TensorSpec((None, None), kind) for kind in ("f16", "f32"))
-    where = {"arch": "sm_90a", "backend": "emulator", "schedule": "roles = alternate"}
+    specs = half, half, cute.TensorSpec((None,), "i32"), single
     with pytest.raises(cute.CompileError, match="CD-R8"):
-        cute.compile(program, half, half, cute.TensorSpec((None,), "i32"), single, **where)
+        cute.compile(
+            program, *specs, arch="sm_90a", backend="emulator", schedule="roles = alternate"
+        )
+
+
+def test_each_instance_has_two_work_items_of_many_trips():
+    """An instance goes on by the trips of the other one's item, of which as many are left out."""
+
+    @cute.kernel
+    def program(A, B, Y):
+        m, n = cute.tile_index(Y, (64, 64))
+        acc = cute.zeros((64, 64))
+        for k in cute.range(501):
+            a = cute.local_tile(A, (64, 32), (m, k))
+            cute.gemm(a, cute.local_tile(B, (32, 64), (k, n)), acc)
+        cute.copy(acc, cute.local_tile(Y, (64, 64), (m, n)))
+
+    specs = [cute.TensorSpec((None, None), kind) for kind in (cute.f16, cute.f16, cute.f32)]
+    schedule = "roles = alternate, stages = 2"
+    module = in_order(cute.compile(program, *specs, arch="sm_90a", schedule=schedule), schedule)
+    assert verdict(module) == ("proved", "")
+    skips = [op for op in walk(module) if isinstance(op, AdvanceOp) and op.count is not None]
+    assert skips
+    for op in skips:
+        op.detach()
+    assert verdict(module)[0] == "found"
 
 
 def test_a_call_that_is_kept_ready_is_compiled_for_each_mutant(monkeypatch):

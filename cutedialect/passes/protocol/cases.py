@@ -164,16 +164,16 @@ class _Runs:
             self._entered |= machine.entered()
             trips = walks.trips if walks.is_whole else {}
             if not walks.is_whole and not self.found:
-                self._run_short(short, inputs, next(iter(walks.cut.values())))
+                trips = self._run_short(short, inputs, next(iter(walks.cut.values())))
         ran = _Ran(inputs.asked, trips)
         self._ran.append(ran)
         return ran
 
-    def _run_short(self, case: Case, inputs: Inputs, loop: Operation) -> None:
+    def _run_short(self, case: Case, inputs: Inputs, loop: Operation) -> Trips:
         """Run a case of which a loop is too long without what repeats of it, and, where that is too
         long, with one work item of a CTA. What is found is of the program where all loops were
-        shortened by as much, as they are where an extent is less; where they were not, or rounds of
-        a ring are missed, it proves nothing.
+        shortened by as much, as they are where an extent is less; where they were not, it proves
+        nothing. Gives the trips of all loops, none where it is too long.
         """
         walks = walks_of(self.skeleton, case)
         if not walks.is_whole:
@@ -183,13 +183,12 @@ class _Runs:
         machine = Machine(self.skeleton, case.name, walks)
         found = machine.run() if walks.is_whole else []
         is_parted = len(walks.left_out) > 1 or -1 in walks.left_out
-        # A round that is missed may be one of trips that were left out.
-        is_told = all(finding.code != "CD-R9" for finding in found) and not (found and is_parted)
-        if not walks.is_whole or not is_told:
+        if not walks.is_whole or (found and is_parted):
             self.unended.append((loop, case.name))
-            return
-        self.found = found
-        self._entered |= machine.entered()
+        else:
+            self.found = found
+            self._entered |= machine.entered()
+        return walks.trips if walks.is_whole else {}
 
 
 class Checked(NamedTuple):

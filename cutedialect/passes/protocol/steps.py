@@ -253,13 +253,23 @@ class _Walk:
 
     def shortened(self, op: Operation, trips: Sequence[int]) -> Sequence[int]:
         """The first trips of a long loop and its last ones: rings come round in the others."""
-        most, period = self.case.most_trips, self.case.period
-        if not period:
+        if not self.case.period:
             raise _TooLong(op)
-        left_out = (len(trips) - most) // period * period
+        left_out = self.leave_out(len(trips))
         first = (len(trips) - left_out) // 2
-        self.left_out |= {left_out} if left_out else set()
         return [*trips[:first], *trips[first + left_out :]]
+
+    def leave_out(self, trips: int) -> int:
+        """How many of some trips are left out."""
+        most, period = self.case.most_trips, self.case.period
+        left_out = (trips - most) // period * period if period and trips > most else 0
+        self.left_out |= {left_out} if left_out else set()
+        return left_out
+
+    def advance(self, event: Event) -> int:
+        """How far a state goes on: as many stages as another role's loop has trips."""
+        count = 1 if event.value < 0 else self.number(self.slots[event.value])
+        return count - self.leave_out(count)
 
     def rounds(self, node: While) -> Way:
         slots, case = self.slots, self.case
@@ -299,7 +309,7 @@ class _Walk:
             return False  # All threads of the CTA do it, once.
         state = event.state
         if does is Does.ADVANCE:
-            slots[state] += 1 if event.value < 0 else self.number(slots[event.value])
+            slots[state] += self.advance(event)
             return False
         position = slots[state] if state >= 0 else 0
         if does is Does.ACQUIRE or does is Does.WAIT:
@@ -395,7 +405,7 @@ class _Sketch(_Walk):
             if is_absent:
                 return False
         if does is Does.ADVANCE:
-            count = 1 if event.value < 0 else self.number(slots[event.value])
+            count = self.advance(event)
             self.way.append(count)
             slots[event.state] += count
             return False

@@ -208,7 +208,7 @@ def test_bytes_of_an_exchange_of_ctas_add_up(name):
 def test_ones_need_a_proxy_fence():
     """Of B's writer, or of any role that is ordered in front of the multiply, one is enough."""
     text = expanded("ones").replace("cute_nvgpu.fence_proxy_async\n", "\n")
-    found = {(each.code, each.other.name) for each in verdict(text).findings}
+    found = {(each.code, each.other and each.other.name) for each in verdict(text).findings}
     assert found == {("CD-R2", "cute_nvgpu.write_ones"), ("CD-R2", "cute.copy")}
 
 
