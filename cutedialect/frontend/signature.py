@@ -265,6 +265,31 @@ class Call:
             factors += [] if each.kind is OFFSETS else named[1:]
 
     @cached_property
+    def written(self) -> tuple[str, ...]:
+        """The arrays that a call may write, that of the first result in front."""
+        names = (each.name for each in self.arrays if each.kind.is_written)
+        return tuple(sorted(names, key=lambda name: name != self.outputs[0].name))
+
+    @cached_property
+    def asked(self) -> dict[str, str]:
+        """The further results that an argument asks for, with its name."""
+        return {each.name: each.asked for each in self.outputs if each.asked}
+
+    @cached_property
+    def further(self) -> tuple[str, ...]:
+        """The further results that operators of torch of their own have, `gemm_aux` for aux."""
+        return () if self.is_of_lists else (*self.written[1:], *self.asked)
+
+    def operators(self) -> Iterator[tuple[str, str]]:
+        """The operators of torch that return their results: the further result, "" for none, and
+        the schema behind the name.
+        """
+        arguments = ", ".join(text for _, text in self.operator())
+        yield "", f"({arguments}) -> {'Tensor[]' if self.is_of_lists else 'Tensor'}"
+        for name in self.further:
+            yield name, f"({arguments}) -> (Tensor, Tensor)"
+
+    @cached_property
     def of_arrays(self) -> tuple[Parameter, ...]:
         """The parameters that tiles of a kernel do not have."""
         return tuple(each for each in self.parameters if each.inside is not None)

@@ -20,10 +20,12 @@ from cutedialect.backend.runtime.errors import CompileError, PtxasNotFoundError
 from cutedialect.backend.runtime.launchers import (
     Alternative,
     Image,
+    TorchVariant,
     c_dispatcher,
     c_header,
     cpp_dispatcher,
     cpp_header,
+    torch_module,
     tvm_ffi_module,
 )
 from cutedialect.backend.runtime.progress_line import ProgressLine
@@ -34,16 +36,19 @@ from cutedialect.frontend.described_calls import described_call
 from cutedialect.frontend.launch import PLAIN_STAGE, is_stage, with_name
 from cutedialect.schedule import Schedule
 
+from .compiled_operators import call_named, operators_of, options_of
 from .compiled_variants import VARIANTS, Words, manifest, variants_of
 from .kernel_arguments import ARGUMENTS, argument, kernel_named, placed_errors, settings
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_intermixed_args(arguments)
     if options.embed and options.launcher is None:
         raise ValueError("--embed: expected --launcher c or --launcher cpp with it")
-    options.embed |= options.launcher == "tvm-ffi"  # a module has all that it runs
+    options.embed |= options.launcher in ("tvm-ffi", "torch")  # a library has all that it runs
+    if options.launcher == "torch":
+        call_named(options.kernel)
     targets: list[str] = options.arch or ["sm_80"]
     if len(set(targets)) < len(targets):
         raise ValueError(f"--arch: expected each target once, got {', '.join(targets)}")
@@ -93,8 +98,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--launcher",
-        choices=("c", "cpp", "tvm-ffi"),
-        help="write what launches the kernel, too: a header, or a module of TVM FFI",
+        choices=("c", "cpp", "tvm-ffi", "torch"),
+        help="write what launches the kernel, too: a header, a module of TVM FFI, or operators of "
+        "torch",
     )
     parser.add_argument(
         "--embed", action="store_true", help="with --launcher: the images stand in the header"
@@ -141,9 +147,11 @@ def _launchers(
     if options.launcher is not None:
         for parts in compiled:
             written |= _launcher(options, parts)
+    if options.launcher == "torch":
+        written |= _operators(options, name or compiled[0][0].name, variants, compiled)
     if not options.variant:
         return written
-    if options.launcher is not None:
+    if options.launcher not in (None, "torch"):
         written |= _dispatcher(options, name, variants, compiled)
     targeted = [[_target(part) for part in parts] for parts in compiled]
     pairs = list(zip(variants, targeted, strict=True))
@@ -268,6 +276,21 @@ def _dispatcher(
         lambda: cpp_dispatcher(name, embed=options.embed),
         alternatives[0].description,
     )
+
+
+def _operators(
+    options: argparse.Namespace,
+    name: str,
+    variants: Sequence[Words],
+    compiled: Sequence[Sequence[_Compiled]],
+) -> dict[str, bytes]:
+    """The operators of torch that run the variants."""
+    call = call_named(options.kernel)
+    rows = [
+        TorchVariant(words.name or name, _description(parts[0]), options_of(call, words))
+        for words, parts in zip(variants, compiled, strict=True)
+    ]
+    return {f"{name}_torch.cc": torch_module(name, operators_of(call), rows).encode()}
 
 
 def _headers(

@@ -52,7 +52,7 @@ def variants_of(options: argparse.Namespace) -> list[Words]:
         match = _NAMED.fullmatch(text)
         if match is None:
             raise ValueError(f"--variant: expected 'NAME: SPEC ...', got '{text}'")
-        own = _parser().parse_args(shlex.split(match[2]))
+        own = _parser().parse_intermixed_args(shlex.split(match[2]))
         words = Words(
             match[1], tuple(own.arguments), settings + tuple(own.set), own.schedule or schedule
         )

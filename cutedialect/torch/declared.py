@@ -83,22 +83,20 @@ class Operator:
         arguments = list(self.call.operator())
         self.names = tuple(name for name, _ in arguments)
         self.schema = tuple(text for _, text in arguments)
-        writes = [each.name for each in self.call.arrays if each.kind.is_written]
-        self.written = sorted(writes, key=lambda each: each != self.call.outputs[0].name)
-        self.asked = {each.name: each.asked for each in self.call.outputs if each.asked}
-        # The further results that operators of their own have.
-        self.more = () if self.call.is_of_lists else (*self.written[1:], *self.asked)
+        self.written = self.call.written
+        self.asked = self.call.asked
         self.entry: Any = None
         self.transformable: dict[str, Any] = {}
-        self._define("", (), "Tensor[]" if self.call.is_of_lists else "Tensor")
-        for each in self.more:
-            self._define(f"_{each}", (), "(Tensor, Tensor)")
+        for more, schema in self.call.operators():
+            self._define(f"_{more}" if more else "", schema)
         if not self.call.is_of_lists:
             tensors = (f"Tensor({'ab'[i]}!){'?' * (i > 0)} {x}" for i, x in enumerate(self.written))
             leading = (*tensors, *(f"bool {asked}" for asked in self.asked.values()))
-            self._define("_out", leading, "Tensor" if self.asked else "()")
+            arguments = ", ".join((*leading, *self.schema))
+            result = "Tensor" if self.asked else "()"
+            self._define("_out", f"({arguments}) -> {result}", leading)
 
-    def _define(self, suffix: str, leading: tuple[str, ...], result: str) -> None:
+    def _define(self, suffix: str, schema: str, leading: tuple[str, ...] = ()) -> None:
         """Define an operator, with arguments in front of the call's, and give it its backward."""
         names = (*(each.split()[-1] for each in leading), *self.names)
         more = suffix.removeprefix("_") if suffix != "_out" else ""
@@ -117,7 +115,6 @@ class Operator:
             return self._beside(given, self.made(given, beside))
 
         name = f"{self.call.name}{suffix}"
-        schema = f"({', '.join((*leading, *self.schema))}) -> {result}"
         define(name, schema, ran, faked, self.own.casts)
         if suffix == "_out":
             return

@@ -5,16 +5,15 @@ else.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
 from cutedialect.backend.runtime.errors import CompileError
 
 from .c_header import argument_fields
 from .c_variant import c_dtype, call_arguments, field
+from .texts import filled
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,6 @@ def c_dispatcher(name: str, variants: Sequence[Alternative], *, embed: bool = Fa
                 "call has for all of them to --set before the variants",
                 code="CD-DESCRIBE",
             )
-    text = files("cutedialect.backend.runtime.launchers") / "dispatch.h"
     words = {
         "name": name,
         "guard": name.upper(),
@@ -70,7 +68,7 @@ def c_dispatcher(name: str, variants: Sequence[Alternative], *, embed: bool = Fa
             for each in _tensors(variants[0])
         ),
     }
-    return re.sub(r"@(\w+)@", lambda found: words[found[1]], text.read_text(encoding="utf-8"))
+    return filled("dispatch.h", words)
 
 
 def _taken(variant: Alternative) -> list[tuple[Any, ...]]:

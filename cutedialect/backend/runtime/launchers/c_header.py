@@ -5,16 +5,15 @@ all launchers share is `shared.h`, which each header has.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
 from cutedialect.backend.runtime.errors import CompileError
 
 from .c_lists import ListVariant
 from .c_variant import SCALARS, Variant, call_arguments, field
+from .texts import filled, text_of
 
 _BYTES_OF_A_LINE = 20
 
@@ -60,8 +59,8 @@ def c_header(
     has_lists = "tables" in descriptions[0]
     parts = [
         _head(name, descriptions),
-        _text("shared.h"),
-        *([_text("lists.h")] if has_lists else []),
+        text_of("shared.h"),
+        *([text_of("lists.h")] if has_lists else []),
     ]
     parts.append(_arguments(name, descriptions[0]))
     kind = ListVariant if has_lists else Variant
@@ -76,10 +75,6 @@ def _call(description: Mapping[str, Any]) -> object:
         {key: value for key, value in each.items() if key != "shape"}
         for each in call_arguments(description)
     ]
-
-
-def _text(file: str) -> str:
-    return (files("cutedialect.backend.runtime.launchers") / file).read_text(encoding="utf-8")
 
 
 def _head(name: str, descriptions: Sequence[Mapping[str, Any]]) -> str:
@@ -176,7 +171,7 @@ def _functions(
             for number in range(len(targets))
         ),
     }
-    return re.sub(r"@(\w+)@", lambda found: words[found[1]], _text("kernel.h"))
+    return filled("kernel.h", words)
 
 
 def _function(place: int, launch: Mapping[str, Any]) -> Iterator[str]:

@@ -5,8 +5,9 @@ takes typed tensors, and throws.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from typing import Any
+
+from .texts import text_of
 
 _CLASS = """\
 namespace cutedialect {{
@@ -93,8 +94,6 @@ def cpp_dispatcher(name: str, *, embed: bool = False) -> str:
 
 
 def _header(name: str, embed: bool, images: str, told: str) -> str:
-    folder = files("cutedialect.backend.runtime.launchers")
-    shared = (folder / "shared.hpp").read_text(encoding="utf-8")
     parts = {"embedded": _EMBEDDED if embed else "", "images": images, "told": told}
     parts = {key: text.format(name=name) for key, text in parts.items()}
     guard = f"CUTEDIALECT_{name.upper()}_HPP"
@@ -109,7 +108,7 @@ def _header(name: str, embed: bool, images: str, told: str) -> str:
             "",
             f'#include "{name}.h"',
             "",
-            shared,
+            text_of("shared.hpp"),
             _CLASS.format(name=name, **parts),
             f"#endif  // {guard}",
             "",

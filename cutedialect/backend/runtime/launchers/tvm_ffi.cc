@@ -24,11 +24,7 @@ void need(cute_status status, const cute_error &error) {
   TVM_FFI_THROW(RuntimeError) << error.text;
 }
 
-void driver(CUresult result, const char *what) {
-  cute_error error;
-  need(cute_driver(&error, result, what), error);
-}
-
+@context@
 cute_dtype dtype_of(DLDataType type, const char *name) {
   const int bits = type.bits * type.lanes;
   switch (type.code) {
@@ -76,19 +72,6 @@ cute_tensor taken(const tvm::ffi::TensorView &tensor, DLDevice device, const cha
   for (int mode = 0; mode < tensor.ndim(); ++mode) made.stride[mode] = tensor.strides()[mode];
   return made;
 }
-
-// The context of a device for as long as a call runs.
-struct Current {
-  explicit Current(int device) {
-    CUcontext context = nullptr;
-    driver(cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain");
-    driver(cuCtxPushCurrent(context), "cuCtxPushCurrent");
-  }
-  ~Current() {
-    CUcontext context = nullptr;
-    cuCtxPopCurrent(&context);
-  }
-};
 
 struct Workspace {
   CUdeviceptr memory = 0;

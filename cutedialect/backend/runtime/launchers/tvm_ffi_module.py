@@ -4,14 +4,13 @@ tensors of any framework that TVM FFI knows, on the stream that it names.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from importlib.resources import files
 from typing import Any
 
 from cutedialect.backend.runtime.errors import CompileError
 
 from .c_variant import SCALARS, call_arguments, field
+from .texts import filled
 
 
 def tvm_ffi_module(name: str, description: Mapping[str, Any]) -> str:
@@ -38,8 +37,7 @@ def tvm_ffi_module(name: str, description: Mapping[str, Any]) -> str:
         "fields": "\n".join(_fields(arguments)),
         "first": next(field(each["name"]) for each in arguments if each["kind"] == "tensor"),
     }
-    text = files("cutedialect.backend.runtime.launchers") / "tvm_ffi.cc"
-    return re.sub(r"@(\w+)@", lambda found: words[found[1]], text.read_text(encoding="utf-8"))
+    return filled("tvm_ffi.cc", words)
 
 
 def _number(argument: Mapping[str, Any]) -> str:
