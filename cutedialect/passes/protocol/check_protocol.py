@@ -124,7 +124,7 @@ def traced(module: ModuleOp) -> Iterator[str]:
         if not isinstance(kernel, KernelOp):
             continue
         try:
-            skeleton = skeleton_of(kernel)
+            skeleton = skeleton_of(kernel, is_short=False)
         except Undecided as undecided:
             yield f"@{kernel.sym_name.data}: undecided: {undecided}{place_of(undecided.op)}\n"
             continue

@@ -9,7 +9,7 @@ what all threads do in front of the roles; its number is that of the first bit o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import Any
@@ -271,60 +271,77 @@ def _within(before: Access, now: Access, team: Team, through_async: bool) -> str
     own_fenced = team.fenced >= before.time
     if team.elected:
         return "" if own_fenced or not through_async else "fence"
-    time, missing = before.time, ""
-    met = list(team.met.items())
-    for one, another in _meetings(before, now, team.warps):
-        if one == another:
+    missing = ""
+    for sizes, pairs in _meetings(before, now, team):
+        lacks = _between([team.met[size] for size in sizes], before.time, through_async)
+        if not sizes:
             lacks = "fence" if through_async and not own_fenced else ""
-        else:
-            lacks = _between(one, another, met, time, through_async)
         # The warps' whole tiles meet; what is left of the first access may not.
-        if lacks and before.part(one) & now.part(another):
+        if lacks and any(before.part(one) & now.part(another) for one, another in pairs):
             missing = lacks
             if lacks == "order":
                 break
     return missing
 
 
-def _between(
-    one: int, another: int, met: Sequence[tuple[int, tuple[int, int]]], time: int, fenced: bool
-) -> str:
-    """The same of two warps that met with others, neighbors by so many, at some times."""
+def _between(met: Sequence[tuple[int, int]], time: int, fenced: bool) -> str:
+    """The same of two warps that met at some times."""
     known = known_fenced = 0
-    for size, (at, fenced_at) in met:
-        if not size or one // size == another // size:
-            known, known_fenced = max(known, at), max(known_fenced, fenced_at)
+    for at, fenced_at in met:
+        known, known_fenced = max(known, at), max(known_fenced, fenced_at)
     if known < time:
         return "order"
     return "fence" if fenced and known_fenced < time else ""
 
 
-def _meetings(before: Access, now: Access, warps: int) -> Sequence[tuple[int, int]]:
+_Meetings = Sequence[tuple[tuple[int, ...], Sequence[tuple[int, int]]]]
+"""Pairs of warps by the sizes of the groups of neighbors that both are in; of none for one warp."""
+
+
+def _meetings(before: Access, now: Access, team: Team) -> _Meetings:
     """The pairs of warps whose tiles share granules."""
+    warps, sizes, offset = team.warps, tuple(team.met), now.team.offset
     if before.parts is None or now.parts is None:
-        return _all_pairs(warps)
-    offset = now.team.offset
+        return _all_pairs(warps, sizes)
     return _pairs(
         before.parts[offset : offset + warps],
         now.parts[offset : offset + warps],
         now.place - before.place,
+        sizes,
     )
 
 
 @cache
-def _all_pairs(warps: int) -> Sequence[tuple[int, int]]:
-    return [(one, another) for one in range(warps) for another in range(warps)]
+def _all_pairs(warps: int, sizes: tuple[int, ...]) -> _Meetings:
+    pairs = ((one, another) for one in range(warps) for another in range(warps))
+    return _by_group(pairs, sizes)
 
 
 @lru_cache(maxsize=4096)
 def _pairs(
-    first: tuple[int, ...], second: tuple[int, ...], distance: int
-) -> Sequence[tuple[int, int]]:
+    first: tuple[int, ...], second: tuple[int, ...], distance: int, sizes: tuple[int, ...]
+) -> _Meetings:
     if distance < 0:
         first, distance = tuple(part << -distance for part in first), 0
-    return [
+    pairs = (
         (one, another)
         for another, part in enumerate(second)
         for one, other in enumerate(first)
         if other & (part << distance)
-    ]
+    )
+    return _by_group(pairs, sizes)
+
+
+def _by_group(pairs: Iterable[tuple[int, int]], sizes: tuple[int, ...]) -> _Meetings:
+    """Pairs of warps that meet in the same groups know the same of each other, so that one
+    comparison is for all of them.
+    """
+    groups: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+    for one, another in pairs:
+        same = tuple(
+            size
+            for size in sizes
+            if one != another and (not size or one // size == another // size)
+        )
+        groups.setdefault(same, []).append((one, another))
+    return list(groups.items())

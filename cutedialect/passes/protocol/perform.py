@@ -375,7 +375,7 @@ def _close_wait(machine: Machine, team: Team, step: Step) -> bool:
     for issuer in _issuers(team, event):
         key = event.engine, issuer
         groups = team.groups.get(key, [])
-        done = groups[: len(groups) - event.count] if event.count else groups
+        done = groups[: max(0, len(groups) - event.count)]
         for group in done:
             for access in group:
                 access.is_done, access.time = True, time

@@ -50,7 +50,7 @@ from .scalars import (
     varied_in,
 )
 from .shares import memory_type, shares_of
-from .sketch import acts, repeats, sketched
+from .sketch import acts, repeats, shortened, sketched
 
 # Bytes of a buffer whose granules are its elements.
 _SMALL_BYTES = 512
@@ -93,19 +93,19 @@ class Undecided(Exception):  # noqa: N818 - control flow of this package, never 
         self.op = op
 
 
-def skeleton_of(kernel: cute.KernelOp, granule_bytes: int = 0) -> Skeleton:
+def skeleton_of(kernel: cute.KernelOp, granule_bytes: int = 0, is_short: bool = True) -> Skeleton:
     """The skeleton of a kernel behind the last pass that orders; raises `Undecided`. Granules of
     shared memory have at least so many bytes: with larger ones accesses may seem to meet that do
-    not.
+    not. One that is not short has all rounds of what repeats in straight lines.
     """
-    return _Extraction(kernel, granule_bytes).run()
+    return _Extraction(kernel, granule_bytes, is_short).run()
 
 
 class _Extraction:
     """The state of one extraction."""
 
-    def __init__(self, kernel: cute.KernelOp, granule_bytes: int) -> None:
-        self.granule_bits = 8 * granule_bytes
+    def __init__(self, kernel: cute.KernelOp, granule_bytes: int, is_short: bool) -> None:
+        self.granule_bits, self.is_short = 8 * granule_bytes, is_short
         threads = kernel.threads
         cluster = kernel.properties.get("cluster") or kernel.attributes.get("cluster")
         self.kernel = kernel
@@ -155,6 +155,8 @@ class _Extraction:
         self._find_item_stages(ops)
         self.found.teams = list(_teams(self.found))
         self._narrow()
+        if self.is_short:
+            self.found.nodes = shortened(self.found.nodes)
         self.found.sketch = sketched(self.found.nodes)
         return self.found
 
@@ -457,14 +459,19 @@ class _Extraction:
         arena, _, granules, start, terms, stage = source
         layout = source.layout
         if isinstance(op, cute.StageOp):
-            stride = memory_type(op.source).stride[-1]
+            step = granules.place(memory_type(op.source).stride[-1])
+            index = self.slot(op.index)
             rings = self.staged.setdefault(arena, set())
             stage = self.stages.get(op.index)
             if stage is None:
                 stage = Stage(OF_NO_STATE, OF_NO_STATE)
             else:
                 rings.add(stage.ring)
-            terms = (*terms, (self.slot(op.index), granules.place(stride)))
+            number = self.found.constants.get(index)
+            if number is None:
+                terms = (*terms, (index, step))
+            else:
+                start += number * step
         elif isinstance(op, cute.SubviewOp):
             start += granules.place(layout(*op.origin.get_values()))
         elif not isinstance(op, cute.TransposeOp):

@@ -1,11 +1,15 @@
 """The sketch of a program: what decides which way its teams go, and which numbers their accesses
 and barriers take, without the accesses and barriers themselves. Two cases in which all teams go one
-way have the same steps.
+way have the same steps. And rounds that repeat in straight lines: a loop that was unrolled, such as
+that of the pieces of an epilogue, does the same to memory again and again, and a few of its rounds
+stand for all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
+from typing import Any
 
 from .events import Does, Engine
 from .nodes import Branch, Event, Loop, Node, Number, Part, Place, Sum, While
@@ -15,6 +19,14 @@ _NUMBERS = frozenset((Does.SEND, Does.RECEIVE, Does.RESPOND, Does.CLAIM, Does.GA
 _MESSAGES = frozenset((Does.SEND, Does.RECEIVE))
 # What a role does by itself, and the same each time.
 _OF_ONE_ROLE = frozenset((Does.NOTHING, Does.BARRIER, Does.PROXY_FENCE, Does.TENSOR_FENCE))
+# Rounds that stay: the first one, one behind another one, and one that shows that this goes on.
+_ROUNDS_THAT_STAY = 3
+# Events of a round, which is one of a few pieces of a tile.
+_MOST_EVENTS = 64
+_GROUPS = frozenset((Does.GROUP_COMMIT, Does.GROUP_WAIT))
+_ENGINES = frozenset((Engine.THREADS, Engine.BULK_STORE))
+# All that a run asks of an event. What is told of it names its op.
+_ASKED = tuple(attribute.name for attribute in fields(Event) if attribute.name != "op")
 
 
 def sketched(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
@@ -165,3 +177,86 @@ def _kept(
             case _:
                 result.append(node)
     return tuple(result)
+
+
+def shortened(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """Nodes without most rounds of what repeats in straight lines.
+
+    A round is what one role does by itself: accesses of threads and bulk stores at places that are
+    the same in each round, fences, groups, and barriers of the role. Behind the first round, and as
+    many more as waits let groups stay at work, each one finds the state that the round before it
+    found, but for times, which all are later. So what orders two rounds orders all of them; what
+    another role does in front of or behind them is ordered with those that are left out where it is
+    with the first and the last one, which touch the same and are earlier and later. A round of
+    which anything is unlike the others repeats none of them, and stays.
+    """
+    result: list[Node] = []
+    line: list[Event] = []
+    for node in nodes:
+        if type(node) is Event and _is_of_one_role(node):
+            line.append(node)
+            continue
+        result += _without_repetitions(line)
+        line = []
+        result.append(_inside(node))
+    return (*result, *_without_repetitions(line))
+
+
+def _inside(node: Node) -> Node:
+    """The same of the bodies of a node."""
+    match node:
+        case Loop() | Part():
+            return node._replace(body=shortened(node.body))
+        case Branch():
+            return node._replace(sides=tuple((shortened(body), to) for body, to in node.sides))
+        case While():
+            return node._replace(before=shortened(node.before), after=shortened(node.after))
+        case _:
+            return node
+
+
+def _is_of_one_role(event: Event) -> bool:
+    if event.pred >= 0 or event.value >= 0 or event.role_names or event.is_of_cta:
+        return False
+    is_of_group = event.does in _GROUPS and event.engine is Engine.BULK_STORE
+    return event.engine in _ENGINES and (event.does in _OF_ONE_ROLE or is_of_group)
+
+
+def _without_repetitions(line: list[Event]) -> list[Event]:
+    """Events of one role without rounds that repeat those before."""
+    if len(line) < _ROUNDS_THAT_STAY:
+        return line
+    numbers: dict[Any, int] = {}
+    keys = [
+        numbers.setdefault(tuple([getattr(event, name) for name in _ASKED]), len(numbers))
+        for event in line
+    ]
+    kept: list[Event] = []
+    at, count = 0, len(line)
+    while at < count:
+        for period in range(1, min(_MOST_EVENTS, (count - at) // _ROUNDS_THAT_STAY) + 1):
+            if keys[at] != keys[at + period]:
+                continue
+            end = at + period
+            while end < count and keys[end] == keys[end - period]:
+                end += 1
+            rounds = (end - at) // period
+            stay = _rounds_that_stay(line[at : at + period])
+            if rounds > stay:
+                at += (rounds - stay) * period
+                kept += line[at:end]
+                at = end
+                break
+        else:
+            kept.append(line[at])
+            at += 1
+    return kept
+
+
+def _rounds_that_stay(events: Sequence[Event]) -> int:
+    """How many rounds of some events do what those behind them do: groups of those in front are at
+    work, until as many have come as a wait lets stay.
+    """
+    commits = sum(event.does is Does.GROUP_COMMIT for event in events)
+    most = max((event.count for event in events if event.does is Does.GROUP_WAIT), default=0)
+    return _ROUNDS_THAT_STAY - 1 + max(1, -(-most // max(1, commits)))
