@@ -60,17 +60,19 @@ cos: Unary = _wave(
     "beyond (PTX ISA 9.7.3.17, `cos.approx`).",
 )
 
-# lgamma(2 + d) / (d (1 + d)) for |d| <= 1/2, and (sin a - a) / a^3 in a^2 for a to pi / 2: minimax
-# to 2^-28 and 2^-27.
+# lgamma(2 + d) / (d (1 + d)) and sin(pi d) / (pi d) in d^2 for |d| <= 1/2: to 2^-28 and 2^-27.
 _LGAMMA = (
     0.4227843350959525, -0.10031728877789114, 0.03296499500731042, -0.01238487723630297,
     0.004998949964384343, -0.002098372852754191, 0.0009109288378535301, -0.000456448429654636,
     0.00020580492242538458,
 )  # fmt: skip
-_SINE = (
-    -0.16666659988150392, 0.008333075658721406, -0.00019810206347021766, 2.6069784131395742e-06,
+_SINE_OF_PI = (
+    0.999999995698809, -1.6449332063351194, 0.8117148426658763, -0.19044175272048114,
+    0.02471864459807641,
 )  # fmt: skip
-_NARROW_GAMMA = GammaTerms(log, reciprocal, _LGAMMA, (1 / 12, -1 / 360, 1 / 1260), _SINE)
+_NARROW_GAMMA = GammaTerms(
+    lambda x: x, log, reciprocal, _LGAMMA, (1 / 12, -1 / 360, 1 / 1260), _SINE_OF_PI
+)
 
 
 @of_f32(gamma_of_number)
