@@ -72,7 +72,7 @@ _LGAMMA = (
     0.004998625643874642, -0.0021081235617306515, 0.000915639645659859, -0.00040583048762850635,
     0.0001805574324080487, -8.216045597614002e-05, 4.5029163422529346e-05, -2.0874568041250658e-05,
 )  # fmt: skip
-# Of Stirling's series for x >= 4, in powers of 1 / x^2 behind 1 / x, to 2^-35; and sin(pi d) / (pi d)
+# Of Stirling's series for x >= 4, in powers of 1 / x^2 behind 1 / x, to 2^-35; sin(pi d) / (pi d)
 # for |d| <= 1/2 in d^2, to 2^-43. Fits at Chebyshev nodes, as the one above.
 _STIRLING = (
     0.08333333325536134, -0.0027777376965392093, 0.0007903748842643675, -0.0005066983344753814,

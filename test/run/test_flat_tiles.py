@@ -138,6 +138,27 @@ TURNS = [(0, (0, 2)), (0, (0, 2, 4)), (1, (1, 3)), (1, (3, 1)), (1, (3, 3)), (1,
 CROSSED = [(0, (1,)), (0, (1, 0)), (1, (0,)), (1, (0, 1))]
 
 
+def test_threads_that_compute_much_have_two_vectors():
+    """They share where a run begins, and constants: 45 instructions of each sine instead of 54."""
+
+    @cute.kernel
+    def waves(X, Y, *, tile):
+        at = cute.tile_index(Y, tile)
+        cute.copy(cute.sin(cute.local_tile(X, tile, at).load()), cute.local_tile(Y, tile, at))
+
+    def remarks(program, *dtypes):
+        specs = (cute.TensorSpec((None, 1000), dtype) for dtype in dtypes)
+        kernel = cute.compile(program, *specs, tile=(4, 1024), arch="sm_90a")
+        return " ".join(str(remark) for remark in kernel.remarks)
+
+    assert "runs of 512 vectors of 4 elements" in remarks(waves, cute.f32, cute.f32)
+    assert "runs of 256 vectors of 4 elements" in remarks(placed, cute.f32, cute.f32)
+    x = np.random.default_rng(0).standard_normal((7, 1000)).astype(np.float32)
+    y = np.zeros_like(x)
+    waves(x, y, tile=(4, 1024), arch="sm_90a", backend="emulator")
+    np.testing.assert_allclose(y, np.sin(x), atol=2e-7)
+
+
 @pytest.mark.parametrize(
     ("tile", "mode", "turns"),
     [*(((4, 1024), *each) for each in TURNS), *(((32, 32), *each) for each in CROSSED)],

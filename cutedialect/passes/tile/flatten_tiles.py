@@ -49,6 +49,10 @@ _COSTS = {"arith.divf": 6, "math.exp": 4, "math.exp2": 4, "math.log": 4, "math.r
 # much finding places may take; more of it only where all instructions leave memory the slowest.
 _LANES_A_BYTE = 10
 _FEW, _MOST, _ALL = 0.25, 0.45, 0.6
+# Of that time, how much arithmetic takes at least where threads gain by having two vectors, which
+# share where the run begins and the constants, and all instructions at most: of more, registers do
+# not suffice for two.
+_LONG, _LONGEST = 0.3, 1.0
 _TILES = (
     cute.AllocFragmentOp,
     cute.CopyOp,
@@ -153,7 +157,9 @@ class _Flat:
         return None
 
     def is_gain(self) -> bool:
-        """Whether memory stays slower than the instructions that find the places of vectors."""
+        """Whether memory stays slower than the instructions that find the places of vectors; runs
+        of programs that compute more get twice as long.
+        """
         moves = ops_of(self.kernel, cute.LoadOp, cute.CopyOp)
         found = [
             cute.tile_behind(op.operands[0 if isinstance(op, cute.LoadOp) else 1]) for op in moves
@@ -164,8 +170,10 @@ class _Flat:
         maps = ops_of(self.kernel, cute.MapOp)
         math = sum(_COSTS.get(op.name, 1) for each in maps for op in each.body.block.ops)
         time = _LANES_A_BYTE * self.width * bits / 8
-        share = places / time
-        return share <= _FEW or (share <= _MOST and (places + self.width * math) / time <= _ALL)
+        share, work = places / time, (places + self.width * math) / time
+        if work - share > _LONG and work <= _LONGEST and self.run == RUN_THREADS:
+            self.run *= 2
+        return share <= _FEW or (share <= _MOST and work <= _ALL)
 
     def _is_whole(self, view: cute.LocalTileOp) -> bool:
         return len(view.coords) == 2
