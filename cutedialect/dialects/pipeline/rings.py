@@ -511,44 +511,51 @@ class DrainOp(_StageOp):
 
 
 @irdl_op_definition
-class ForwardOp(_StageOp):
-    """Behind a wait of the leader of a pair of CTAs: it tells the other one that the stage is full.
-
-    Example:
-
-        cute.kernel @k() {
-          %q = pipeline.create {kind = "tcgen05", producers = 1 : i32, consumers = 8 : i32, pair} : !pipeline.ring<2>
-          %s = pipeline.state "consumer" %q : !pipeline.ring<2> -> !pipeline.state<2>
-          pipeline.consumer_wait %q at %s : !pipeline.ring<2>, !pipeline.state<2>
-          pipeline.forward %q at %s : !pipeline.ring<2>, !pipeline.state<2>
-          pipeline.consumer_release %q at %s : !pipeline.ring<2>, !pipeline.state<2>
-        }
-    """
-
-    name = "pipeline.forward"
-    SIDE: ClassVar[str] = "consumer"
-
-
-@irdl_op_definition
-class ProducerCommitOp(_StageOp):
+class ProducerCommitOp(IRDLOperation):
     """After the last write of a stage: it is on its way, and `full` learns when it is there.
 
+    What CTA pairs multiply is told to both by one multicast commit. Where nothing has been
+    multiplied, there is nothing that it could track, and the thread arrives in both instead:
+    `multiplied %p` says whether there is, and is left out where there always is.
+
     Example:
 
-        cute.kernel @k() {
+        cute.kernel @k(%some: i1) {
           %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
           %s = pipeline.state "producer" %q : !pipeline.ring<4> -> !pipeline.state<4>
           pipeline.producer_acquire %q at %s : !pipeline.ring<4>, !pipeline.state<4>
           pipeline.producer_commit %q at %s : !pipeline.ring<4>, !pipeline.state<4>
+          %t = pipeline.create {kind = "tcgen05", producers = 1 : i32, consumers = 8 : i32, pair} : !pipeline.ring<2>
+          %o = pipeline.state "producer" %t : !pipeline.ring<2> -> !pipeline.state<2>
+          pipeline.producer_acquire %t at %o : !pipeline.ring<2>, !pipeline.state<2>
+          pipeline.producer_commit %t at %o multiplied %some : !pipeline.ring<2>, !pipeline.state<2>
         }
     """
 
     name = "pipeline.producer_commit"
-    SIDE: ClassVar[str] = "producer"
+    ring = operand_def(RingType)
+    state = operand_def(StateType)
+    multiplied = opt_operand_def(i1)
+    assembly_format = (
+        "$ring `at` $state (`multiplied` $multiplied^)? attr-dict `:` type($ring) `,` type($state)"
+    )
+
+    def __init__(self, ring: SSAValue, state: SSAValue, multiplied: SSAValue | None = None) -> None:
+        super().__init__(operands=[ring, state, multiplied])
+
+    def effects(self) -> Effects:
+        return ORDERS
 
     def verify_(self) -> None:
-        super().verify_()
+        check_state(self.ring, self.state, "producer")
         _demand(self, ProducerAcquireOp, "a producer_acquire before the commit")
+        made = self.ring.owner
+        is_of_pair = isinstance(made, CreateOp) and made.is_paired and "tcgen05" in made.kinds
+        if self.multiplied is not None and isinstance(made, CreateOp) and not is_of_pair:
+            raise VerifyException(
+                "expected whether a pair has multiplied only for its ring in tensor memory, got "
+                f"one of kind {made.kind.data}"
+            )
 
 
 @irdl_op_definition

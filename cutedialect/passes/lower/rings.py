@@ -196,25 +196,6 @@ def _wait(self: KernelLowering, op: pipeline.ConsumerWaitOp) -> None:
     state.wait(self.builder, state.ring.full)
 
 
-def _forward(self: KernelLowering, op: pipeline.ForwardOp) -> None:
-    """The even CTA of a pair tells the odd one that a stage is full. A multicast of the commit does
-    where anything is pending, behind another commit too; behind a loop without trips nothing is,
-    and such a commit is said to signal its own CTA alone (FlashAttention, AI/DEBUG_2CTA.md).
-    """
-    context, state = self.context, self.states[op.state]
-    builder = context.builder
-    rank = builder.special("cluster_ctarank")
-    address = state.barriers(builder)
-
-    def arrive() -> None:
-        builder.emit(ptx.Tcgen05FenceOp("before_thread_sync"))
-        # Of an odd one its own, for the address may be computed ahead of the condition.
-        other = builder.mapped(address, builder.pure("or.b32", rank, 1))
-        builder.emit(ptx.MbarrierArriveOp(other, state.ring.full, cluster=True))
-
-    context.when(is_even_cta(builder), lambda: context.by_one_thread(arrive))
-
-
 def _acquire(self: KernelLowering, op: pipeline.ProducerAcquireOp) -> None:
     """The stage is empty."""
     builder, context, state = self.builder, self.context, self.states[op.state]
@@ -258,12 +239,33 @@ def _commit(self: KernelLowering, op: pipeline.ProducerCommitOp) -> None:
     builder, state = self.builder, self.states[op.state]
     ring = state.ring
     if "tcgen05" in ring.op.kinds:
-        group = 2 if ring.op.is_paired else 1
-        builder.emit(ptx.Tcgen05CommitOp(state.barriers(builder), ring.full, group))
+        _commit_multiplies(self, op, state)
     if "tmem" in ring.op.kinds or "threads" in ring.op.kinds:
         _arrive(self, state)
     if "cp_async" in ring.op.kinds:
         builder.emit(ptx.CpAsyncMbarrierArriveOp(state.barriers(builder), ring.full))
+
+
+def _commit_multiplies(self: KernelLowering, op: pipeline.ProducerCommitOp, state: State) -> None:
+    """The tensor core arrives when it is done, for a pair in both CTAs. A multicast commit with
+    nothing to track is said to signal its own CTA alone (FlashAttention, AI/DEBUG_2CTA.md), which
+    the PTX manual leaves open: behind a loop without trips the thread arrives instead.
+    """
+    builder, ring = self.builder, state.ring
+    address = state.barriers(builder)
+    group, mask = _signaled(builder, ring)
+
+    def commit() -> None:
+        builder.emit(ptx.Tcgen05CommitOp(address, ring.full, group, mask))
+
+    def arrive() -> None:
+        rank = builder.special("cluster_ctarank")
+        for each in (rank, builder.pure("or.b32", rank, 1)):
+            place = builder.mapped(address, each)
+            builder.emit(ptx.MbarrierArriveOp(place, ring.full, cluster=True))
+
+    multiplied = True if op.multiplied is None else self.scalars[op.multiplied]
+    self.context.when(multiplied, commit, arrive)
 
 
 def _release(self: KernelLowering, op: pipeline.ConsumerReleaseOp) -> None:
@@ -380,7 +382,6 @@ HANDLERS: dict[type[Operation], Handler] = {
     pipeline.ProducerAcquireOp: _acquire,
     pipeline.ExpectOp: _expect,
     pipeline.ProducerCommitOp: _commit,
-    pipeline.ForwardOp: _forward,
     pipeline.DrainOp: _drain,
     pipeline.ConsumerWaitOp: _wait,
     pipeline.ConsumerReleaseOp: _release,

@@ -71,8 +71,6 @@ class Team:
         self.counts: dict[Any, int] = {}
         # By ring: the position of the last stage that it waited for, to fill or to read it.
         self.waited: dict[int, int] = {}
-        # By ring and position: the waits that the leader of a pair has not passed on.
-        self.forwards: dict[int, dict[int, Event]] = {}
         # Groups of asynchronous accesses by engine and the warp that issues them, -1 where all do:
         # those committed, and those since.
         self.groups: dict[tuple[Engine, int], list[list[Access]]] = {}
@@ -94,6 +92,10 @@ class Team:
     def knows(self, column: int) -> int:
         """The time up to which it knows a column."""
         return self.clock >> column & TIMES
+
+    def is_multiplying(self) -> bool:
+        """Whether it has not waited for all that its tensor core was given."""
+        return self.core >= 0 and self.knows(self.core) < self.multiplies
 
     def published(self) -> Clock:
         """What an arrival of all its warps passes on."""

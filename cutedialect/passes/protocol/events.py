@@ -51,7 +51,6 @@ class Does(Enum):
     ACQUIRE = "acquire"
     EXPECT = "expect"
     DRAIN = "drain"
-    FORWARD = "forward"
     COMMIT = "commit"
     WAIT = "wait"
     RELEASE = "release"
@@ -207,7 +206,6 @@ ROWS: dict[type[Operation], Row] = {
     pipeline.ProducerAcquireOp: Row("9.7.13.15", does=Does.ACQUIRE),
     pipeline.ExpectOp: Row("9.7.13.15", does=Does.EXPECT),
     pipeline.DrainOp: Row("9.7.13.15", does=Does.DRAIN),
-    pipeline.ForwardOp: Row("9.7.13.15", does=Does.FORWARD),
     pipeline.ProducerCommitOp: Row("9.7.13.15", does=Does.COMMIT),
     pipeline.ConsumerWaitOp: Row("9.7.13.15", does=Does.WAIT),
     pipeline.ConsumerReleaseOp: Row("9.7.13.15", does=Does.RELEASE),

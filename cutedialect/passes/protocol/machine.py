@@ -205,14 +205,6 @@ class Machine:
                     f"role '{team.name}' ends while other CTAs read what it sent, and tell a CTA "
                     "that may have ended: expected pipeline.exchange_drain at its end",
                 )
-            for waits in team.forwards.values():
-                for event in waits.values():
-                    self.report(
-                        findings.STUCK,
-                        event,
-                        f"role '{team.name}' of the other CTA of the pair waits for ever: expected "
-                        "pipeline.forward behind this wait",
-                    )
         if self.taken is not None:
             self.report(
                 findings.PENDING,

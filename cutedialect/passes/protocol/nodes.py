@@ -188,8 +188,8 @@ class RingPlan(NamedTuple):
     is_released: bool
     is_in_tensor_memory: bool
     is_led: bool
-    forwards: bool
-    """Whether the leader of a pair passes its waits on."""
+    tells_pair: bool
+    """Whether its commits tell both CTAs of a pair."""
     is_signaled: bool
     """Whether its empty barriers get arrivals for which nobody waits but who fills it."""
     releases: int

@@ -186,13 +186,6 @@ def _wait(machine: Machine, team: Team, step: Step) -> bool:
     if not _await(machine, team, event, barrier, phase):
         return False
     team.waited[event.ring] = position
-    if ring.plan.forwards:
-        team.forwards.setdefault(event.ring, {})[position] = event
-    return True
-
-
-def _forward(machine: Machine, team: Team, step: Step) -> bool:
-    team.forwards.get(step.event.ring, {}).pop(step.position, None)
     return True
 
 
@@ -202,7 +195,17 @@ def _commit(machine: Machine, team: Team, step: Step) -> bool:
     barrier = ring.full[step.position % ring.stages]
     team.step()
     if "tcgen05" in kinds:
-        _arrive(machine, team, event, barrier, 1, _committed(machine, team))
+        # Where it says that nothing was multiplied, the thread arrives instead.
+        if ring.plan.tells_pair and step.value and not team.is_multiplying():
+            machine.report(
+                findings.STUCK,
+                event,
+                f"commits to {ring.name} of both CTAs of a pair while nothing is at work, which "
+                "tells its own CTA alone, so that the other one waits for ever: expected a "
+                "multiply in front, or whether there was one",
+            )
+        clock = _committed(machine, team) if step.value else team.published()
+        _arrive(machine, team, event, barrier, 1, clock)
     if "tmem" in kinds or "threads" in kinds:
         arrivals = 1 if team.elected else team.warps
         _arrive(machine, team, event, barrier, arrivals, team.published())
@@ -441,7 +444,6 @@ PERFORM: dict[Does, Callable[[Machine, Team, Step], bool]] = {
     Does.EXPECT: _expect,
     Does.DRAIN: _drain,
     Does.TENSOR_FENCE: _tensor_fence,
-    Does.FORWARD: _forward,
     Does.COMMIT: _commit,
     Does.WAIT: _wait,
     Does.RELEASE: _release,

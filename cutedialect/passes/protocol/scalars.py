@@ -213,6 +213,7 @@ _NUMBERS: dict[type[Operation], tuple[str, ...]] = {
     pipeline.StepsOp: ("condition",),
     cute.CopyOp: ("pred",),
     pipeline.ConsumerReleaseOp: ("pred",),
+    pipeline.ProducerCommitOp: ("multiplied",),
     pipeline.TurnWaitOp: ("pred",),
     pipeline.TurnPassOp: ("pred",),
     cute.GemmOp: ("keeps",),

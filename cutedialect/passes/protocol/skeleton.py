@@ -61,7 +61,6 @@ _AT_A_STATE = frozenset(
         pipeline.ProducerAcquireOp,
         pipeline.ExpectOp,
         pipeline.DrainOp,
-        pipeline.ForwardOp,
         pipeline.ProducerCommitOp,
         pipeline.ConsumerWaitOp,
         pipeline.ConsumerReleaseOp,
@@ -79,6 +78,7 @@ _NUMBER_AND_RESULT: dict[type[Operation], tuple[str, str]] = {
     cute.LastArrivalOp: ("total", "result"),
     cute.ClusterSumOp: ("", "result"),
     cute.GemmOp: ("keeps", ""),
+    pipeline.ProducerCommitOp: ("multiplied", ""),
 }
 
 # What takes or gives a number in each step.
@@ -501,7 +501,8 @@ class _Extraction:
             self._locate(event)
         self.found.columns |= {(self.role, column) for column in self._columns(event)}
         event.is_numeric = event.does in _GIVE_NUMBERS or (
-            event.value >= 0 and any(touch.keeps for touch in event.touches)
+            event.value >= 0
+            and (event.does is Does.COMMIT or any(touch.keeps for touch in event.touches))
         )
         if event.does in (Does.NOTHING, Does.GIVES) and not (
             event.touches or event.reads or event.writes

@@ -7,7 +7,7 @@ that is done, so that what is checked behind this pass is all that is printed.
 
 A stage that TMA fills expects its bytes. Barriers of rings in tensor memory order `tcgen05`
 instructions by a fence on either side, the one behind a wait in a branch where that alone has any;
-the leader of a pair of CTAs passes on that a stage is full.
+a commit for a pair of CTAs says whether loops in front of it have multiplied.
 At the end of a role, stages at whose barriers others arrive are waited for.
 """
 
@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects import scf
+from xdsl.dialects import arith, scf
 from xdsl.ir import Operation, SSAValue
+from xdsl.utils.exceptions import PassFailedException
 
-from cutedialect.dialects.cute import KernelOp, MemRefType, StageOp
+from cutedialect.dialects.cute import GemmOp, KernelOp, MemRefType, StageOp
 from cutedialect.dialects.cute_nvgpu import Tcgen05FenceOp
 from cutedialect.dialects.pipeline import (
     ConsumerReleaseOp,
@@ -26,19 +27,19 @@ from cutedialect.dialects.pipeline import (
     CreateOp,
     DrainOp,
     ExpectOp,
-    ForwardOp,
     ProducerAcquireOp,
     ProducerCommitOp,
     RoleOp,
     StateOp,
 )
 from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.passes.analysis.memory_views import constant_of
 from cutedialect.passes.anchors import Anchors, KernelPass
-from cutedialect.passes.rewriting import insert_after, insert_before
+from cutedialect.passes.rewriting import erase, insert_after, insert_before
 
 Verb = ProducerAcquireOp | ProducerCommitOp | ConsumerWaitOp | ConsumerReleaseOp
 _VERBS = (ProducerAcquireOp, ProducerCommitOp, ConsumerWaitOp, ConsumerReleaseOp)
-_EXPANDED = (Tcgen05FenceOp, ExpectOp, ForwardOp, DrainOp)
+_EXPANDED = (Tcgen05FenceOp, ExpectOp, DrainOp)
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,10 @@ class ExpandRingsPass(KernelPass):
             return
         for verb in ops_of(kernel, *_VERBS):
             _expand(verb)
+        for commit in ops_of(kernel, ProducerCommitOp):
+            ring = _ring_of(commit.ring)
+            if ring.is_paired and "tcgen05" in ring.kinds:
+                _say_whether_multiplied(commit)
         for acquire in ops_of(kernel, ProducerAcquireOp):
             _move_into_branch(acquire)
         for role in ops_of(kernel, RoleOp):
@@ -73,8 +78,6 @@ def _expand(verb: Verb) -> None:
     if isinstance(verb, ProducerAcquireOp | ConsumerWaitOp):
         if ring.is_in_tensor_memory:
             behind.append(Tcgen05FenceOp("after"))
-        if isinstance(verb, ConsumerWaitOp) and ring.is_in_tensor_memory and ring.is_paired:
-            behind.append(ForwardOp(verb.ring, verb.state))
         if isinstance(verb, ProducerAcquireOp) and "tma" in ring.kinds:
             behind.append(ExpectOp(verb.ring, verb.state))
     elif isinstance(verb, ProducerCommitOp):
@@ -84,6 +87,44 @@ def _expand(verb: Verb) -> None:
         before.append(Tcgen05FenceOp("before"))
     insert_before(verb, *before)
     insert_after(verb, *behind)
+
+
+def _say_whether_multiplied(commit: ProducerCommitOp) -> None:
+    """Give a commit for a pair of CTAs the condition under which a multiply stands in front of it,
+    if there may be none: loops of multiplies may have no trip.
+    """
+    ops = list[Operation]()
+    op = commit.prev_op
+    while op is not None and not (isinstance(op, ProducerAcquireOp) and op.ring is commit.ring):
+        ops.append(op)
+        op = op.prev_op
+    if any(isinstance(op, GemmOp) for op in ops):
+        return
+    loops = [op for op in ops if isinstance(op, scf.ForOp) and _multiplies(op)]
+    if not loops:
+        raise PassFailedException(
+            commit, "expected multiplies, or loops of them, in front of a pair's commit, got none"
+        )
+    conditions = list[SSAValue]()
+    for loop in loops:
+        begin, end = constant_of(loop.lb), constant_of(loop.ub)
+        if begin is not None and end is not None and begin < end:
+            return
+        enters = arith.CmpiOp(loop.lb, loop.ub, "slt")
+        insert_before(commit, enters)
+        conditions.append(enters.result)
+    some = conditions[0]
+    for condition in conditions[1:]:
+        either = arith.OrIOp(some, condition)
+        insert_before(commit, either)
+        some = either.result
+    insert_after(commit, ProducerCommitOp(commit.ring, commit.state, some))
+    erase(commit)
+
+
+def _multiplies(loop: scf.ForOp) -> bool:
+    """Whether every trip of a loop has a multiply."""
+    return any(isinstance(op, GemmOp) for op in loop.body.block.ops)
 
 
 def _move_into_branch(acquire: ProducerAcquireOp) -> None:

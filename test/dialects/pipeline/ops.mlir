@@ -280,20 +280,18 @@ cute.kernel @k() {
 
 // -----
 
-// pipeline.forward
-// CHECK: cute.kernel @k() {
+// pipeline.producer_commit of a pair
+// CHECK: cute.kernel @k(%some: i1) {
 // CHECK-NEXT:   %q = pipeline.create {kind = "tcgen05", producers = 1 : i32, consumers = 8 : i32, pair} : !pipeline.ring<4>
-// CHECK-NEXT:   %s = pipeline.state "consumer" %q : !pipeline.ring<4> -> !pipeline.state<4>
-// CHECK-NEXT:   pipeline.consumer_wait %q at %s : !pipeline.ring<4>, !pipeline.state<4>
-// CHECK-NEXT:   pipeline.forward %q at %s : !pipeline.ring<4>, !pipeline.state<4>
-// CHECK-NEXT:   pipeline.consumer_release %q at %s : !pipeline.ring<4>, !pipeline.state<4>
+// CHECK-NEXT:   %s = pipeline.state "producer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+// CHECK-NEXT:   pipeline.producer_acquire %q at %s : !pipeline.ring<4>, !pipeline.state<4>
+// CHECK-NEXT:   pipeline.producer_commit %q at %s multiplied %some : !pipeline.ring<4>, !pipeline.state<4>
 // CHECK-NEXT: }
-cute.kernel @k() {
+cute.kernel @k(%some: i1) {
   %q = pipeline.create {kind = "tcgen05", producers = 1 : i32, consumers = 8 : i32, pair} : !pipeline.ring<4>
-  %s = pipeline.state "consumer" %q : !pipeline.ring<4> -> !pipeline.state<4>
-  pipeline.consumer_wait %q at %s : !pipeline.ring<4>, !pipeline.state<4>
-  pipeline.forward %q at %s : !pipeline.ring<4>, !pipeline.state<4>
-  pipeline.consumer_release %q at %s : !pipeline.ring<4>, !pipeline.state<4>
+  %s = pipeline.state "producer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+  pipeline.producer_acquire %q at %s : !pipeline.ring<4>, !pipeline.state<4>
+  pipeline.producer_commit %q at %s multiplied %some : !pipeline.ring<4>, !pipeline.state<4>
 }
 
 // -----

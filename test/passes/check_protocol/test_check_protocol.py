@@ -2,12 +2,14 @@
 code, at the op at fault.
 """
 
+import re
 from pathlib import Path
 
 import pytest
 from xdsl.context import Context
 from xdsl.parser import Parser
 
+import cutedialect as cute
 from cutedialect.dialects import all_dialects
 from cutedialect.dialects.cute import KernelOp
 from cutedialect.passes.protocol.cases import check
@@ -462,3 +464,18 @@ LOOP = "    scf.for %k = %zero"
 AHEAD = """%j = arith.remui %k, %two : i32
       %next = arith.addi %k, %one : i32
       %i = arith.remui %next, %two : i32"""
+
+
+def test_a_commit_for_a_pair_says_whether_it_has_multiplied():
+    """Behind a loop without trips a multicast commit has nothing to track, and tells one CTA."""
+    specs = [cute.TensorSpec((1024, 1024), "bf16")] * 2
+    schedule = "tile = (128,64,64), cluster = (2,1)"
+    kernel = cute.compile(cute.gemm, *specs, arch="sm_100a", schedule=schedule)
+    text = kernel.stages["cute-expand-roles"]
+    assert verdict_of(kernel_of(text)).findings == ()
+    edited, count = re.subn(r"(pipeline.producer_commit %\d+ at %\d+) multiplied %\d+", r"\1", text)
+    assert count == 1
+    found = verdict_of(kernel_of(edited)).findings
+    assert ("CD-R5", "pipeline.producer_commit") in {
+        (finding.code, finding.op.name) for finding in found
+    }
