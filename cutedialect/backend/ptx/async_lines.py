@@ -361,6 +361,8 @@ def _tcgen05_mma(body: Body, op: Tcgen05MmaOp) -> None:
     scale = entries(op.scale) if op.scale is not None else (-1,) * len(d)
     preds = [body.values[pred] for pred in op.enable]
     factors = "".join([f"[{body.register(each)}], " for each in op.factors])
+    if op.masks:
+        factors = f"{{{', '.join([body.register(mask) for mask in op.masks])}}}, "
     idesc = body.names.fresh("b32")
     body.lines.append(f"\tmov.b32 {idesc}, {op.idesc.value.data:#x};")
     if not isinstance(op.lhs.type, SmemDescType):
@@ -392,8 +394,12 @@ def _tcgen05_commit(body: Body, op: Tcgen05CommitOp) -> None:
 def _tmem_transfer(body: Body, op: TmemLdOp | TmemStOp) -> None:
     names, base = body.arrays[op.array], body.register(op.addr)
     count = tmem_registers(op.modifiers.data)
-    for first, addend in zip(entries(op.registers), entries(op.addends), strict=True):
+    reduced = op.reduced if isinstance(op, TmemLdOp) else None
+    starts = zip(entries(op.registers), entries(op.addends), strict=True)
+    for number, (first, addend) in enumerate(starts):
         registers = f"{{{', '.join(names[first : first + count])}}}"
+        if reduced is not None:
+            registers += f", {body.arrays[reduced][number]}"
         at = address(base, addend)
         operands = f"{registers}, {at}" if isinstance(op, TmemLdOp) else f"{at}, {registers}"
         body.lines.append(f"\t{op.name[len('ptx.') :]}.{op.modifiers.data} {operands};")

@@ -4,6 +4,7 @@ shared memory (PTX ISA 9.7.16). Addresses of tensor memory are `lane << 16 | col
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerAttr, StringAttr
@@ -33,6 +34,11 @@ _TRANSPOSE_A, _TRANSPOSE_B = 15, 16
 _COLUMNS = (32, 64, 128, 256, 512)
 _GROUPS = (1, 2)
 _FENCES = ("before_thread_sync", "after_thread_sync")
+# `tcgen05.ld.red` with its operation (PTX ISA 9.7.16.8.1); f32 by size or with NaN.
+_REDUCTION = re.compile(
+    r"red\.sync\.aligned\.32x32b\.x(?!1\.)\d+\.(min|max)"
+    r"(\.(u32|s32)|(\.abs)?(\.NaN)?\.f32)"
+)
 _KINDS = ("f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4", "mxf4nvf4")
 
 
@@ -146,7 +152,8 @@ class Tcgen05MmaOp(IRDLOperation):
     addends of descriptors move the start address, in units of 16 bytes. `scale[i]` names a
     predicate of `enable` that is false where D starts from 0, or is -1 for always true. `idesc` is
     the instruction descriptor; block-scaled kinds have the addresses of the scale factors of A
-    and B in `factors`.
+    and B in `factors`. Bits of `masks` that are set leave lanes of D as they are: 4 words, of a CTA
+    pair 8 (PTX ISA 9.7.16.10.9.1, disable-output-lane).
 
     Example:
 
@@ -171,6 +178,7 @@ class Tcgen05MmaOp(IRDLOperation):
     rhs = operand_def(SmemDescType)
     enable = var_operand_def(PRED)
     factors = var_operand_def(B32)
+    masks = var_operand_def(B32)
     idesc = prop_def(IntegerAttr[I64])
     d = prop_def(DenseArrayBase)
     a = prop_def(DenseArrayBase)
@@ -180,7 +188,7 @@ class Tcgen05MmaOp(IRDLOperation):
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
         "$modifiers `,` $acc `,` $lhs `,` $rhs (`enable` $enable^)? (`factors` $factors^)? "
-        "attr-dict `:` type($lhs) `,` type($rhs)"
+        "(`masks` $masks^)? attr-dict `:` type($lhs) `,` type($rhs)"
     )
 
     def __init__(
@@ -196,9 +204,10 @@ class Tcgen05MmaOp(IRDLOperation):
         enable: Sequence[SSAValue] = (),
         scale: Sequence[int] | None = None,
         factors: Sequence[SSAValue] = (),
+        masks: Sequence[SSAValue] = (),
     ) -> None:
         super().__init__(
-            operands=[acc, lhs, rhs, list(enable), list(factors)],
+            operands=[acc, lhs, rhs, list(enable), list(factors), list(masks)],
             properties={
                 "modifiers": StringAttr(modifiers),
                 "idesc": integer(idesc),
@@ -223,6 +232,12 @@ class Tcgen05MmaOp(IRDLOperation):
             len(self.factors) == wanted,
             f"expected {wanted} addresses of scale factors for {self.modifiers.data}, got "
             f"{len(self.factors)}",
+        )
+        words = 0 if wanted else 4 * int(parts[0][-1])
+        check(
+            len(self.masks) in (0, words),
+            f"expected {f'{words} words' if words else 'no words'} of lane masks for "
+            f"{self.modifiers.data}, got {len(self.masks)}",
         )
         check(
             self.lhs.type == B32 or isinstance(self.lhs.type, SmemDescType),
@@ -321,15 +336,20 @@ class _Transfer(IRDLOperation):
 class TmemLdOp(_Transfer):
     """`tcgen05.ld`: a warp loads tensor memory; the registers are there after `wait_ld` (PTX ISA
     9.7.16.8.1). Number i defines the registers from `registers[i]` on from `addends[i]` behind the
-    address.
+    address; with `red`, register i of `reduced` too: the least or largest of those of its thread
+    (sm_103a).
 
     Example:
 
-        ptx.kernel @k(%t: b32) attributes {target = "sm_100a", threads = 128 : i32} {
+        ptx.kernel @k(%t: b32) attributes {target = "sm_103a", threads = 128 : i32} {
           %r = ptx.regs : !ptx.regs<f32 x 32>
           ptx.tcgen05.ld "sync.aligned.32x32b.x16.b32", %r, %t {
             registers = array<i64: 0, 16>, addends = array<i64: 0, 16>
           } : !ptx.regs<f32 x 32>
+          %m = ptx.regs : !ptx.regs<f32 x 2>
+          ptx.tcgen05.ld "red.sync.aligned.32x32b.x16.max.f32", %r, %t reduced %m {
+            registers = array<i64: 0, 16>, addends = array<i64: 0, 16>
+          } : !ptx.regs<f32 x 32>, !ptx.regs<f32 x 2>
           ptx.tcgen05.wait_ld
         }
     """
@@ -338,11 +358,15 @@ class TmemLdOp(_Transfer):
     modifiers = prop_def(StringAttr)
     array = operand_def(RegsType)
     addr = operand_def(B32)
+    reduced = opt_operand_def(RegsType)
     registers = prop_def(DenseArrayBase)
     addends = prop_def(DenseArrayBase)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$modifiers `,` $array `,` $addr attr-dict `:` type($array)"
+    assembly_format = (
+        "$modifiers `,` $array `,` $addr (`reduced` $reduced^)? attr-dict `:` type($array) "
+        "(`,` type($reduced)^)?"
+    )
 
     def __init__(
         self,
@@ -351,9 +375,10 @@ class TmemLdOp(_Transfer):
         addr: SSAValue,
         registers: Sequence[int],
         addends: Sequence[int],
+        reduced: SSAValue | None = None,
     ) -> None:
         super().__init__(
-            operands=[array, addr],
+            operands=[array, addr, reduced],
             properties={
                 "modifiers": StringAttr(modifiers),
                 "registers": table(registers),
@@ -363,6 +388,24 @@ class TmemLdOp(_Transfer):
 
     def verify_(self) -> None:
         self.check_transfer(self.array, "tcgen05.ld")
+        modifiers, type_ = self.modifiers.data, None if self.reduced is None else self.reduced.type
+        reduces = modifiers.startswith("red.")
+        check(
+            reduces == (type_ is not None),
+            f"expected registers that are reduced with red, and none without, got '{modifiers}' "
+            f"and {type_}",
+        )
+        if isinstance(type_, RegsType):
+            check(
+                type_.cls in ("b32", "f32") and type_.count >= len(entries(self.registers)),
+                f"expected a register of 32 bits for each of {len(entries(self.registers))} "
+                f"reductions, got {type_}",
+            )
+            check(
+                _REDUCTION.fullmatch(modifiers) is not None,
+                "expected red.sync.aligned, the shape 32x32b, at least .x2, and "
+                f".min or .max of f32, u32 or s32, got '{modifiers}'",
+            )
 
 
 @irdl_op_definition

@@ -105,3 +105,28 @@ def test_every_target_takes_them(target, parse, assembled):
         for op in ("128, ", "permit ", "64, ", "16], "):
             ops = ops.replace(f"{op}{3 - int(group)}", f"{op}{group}")
         assembled(parse(KERNEL.format(target=target, ops=textwrap.indent(ops, "  "))), target)
+
+
+@pytest.mark.parametrize("group", [1, 2])
+def test_lanes_that_a_multiply_leaves_as_they_are(group, parse, assembled):
+    masks = ", ".join(["%s, %x"] * 2 * group)
+    ops = (
+        f'ptx.tcgen05.mma "cta_group::{group}.kind::f16", %t, %a, %b masks {masks} '
+        "{idesc = 136314896, d = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>} "
+        ": !matrix, !matrix"
+    )
+    text = assembled(parse(KERNEL.format(target="sm_100a", ops=ops)), "sm_100a")
+    words = ", ".join(["%r1, %r2"] * 2 * group)
+    assert f"[%r0], %rd2, %rd3, %r3, {{{words}}}, %p" in text
+
+
+def test_a_load_that_reduces(parse, assembled):
+    ops = """%m = ptx.regs : !ptx.regs<f32 x 2>
+  ptx.tcgen05.ld "red.sync.aligned.32x32b.x2.max.f32", %r, %t reduced %m {
+    registers = array<i64: 0, 2>, addends = array<i64: 0, 2>
+  } : !ptx.regs<f32 x 32>, !ptx.regs<f32 x 2>
+  ptx.tcgen05.wait_ld"""
+    text = assembled(parse(KERNEL.format(target="sm_103a", ops=ops)), "sm_103a")
+    head = "tcgen05.ld.red.sync.aligned.32x32b.x2.max.f32"
+    assert f"{head} {{%f0, %f1}}, %f32, [%r0];" in text
+    assert f"{head} {{%f2, %f3}}, %f33, [%r0+2];" in text

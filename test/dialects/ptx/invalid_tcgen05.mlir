@@ -160,3 +160,33 @@ ptx.tcgen05.mma "cta_group::1.kind::f16", %t, %t, %d {
 ptx.tcgen05.mma "cta_group::1.kind::f16", %t, %d, %d {
   idesc = 32768, d = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>
 } : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>, !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
+
+// -----
+
+ptx.kernel @a_pair_with_four_words_of_masks(%start: b64, %t: b32, %x: b32) attributes {target = "sm_100a", threads = 32 : i32} {
+%d = ptx.smem_desc %start : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
+// expected-error @+1 {{expected 8 words of lane masks for cta_group::2.kind::f16, got 4}}
+ptx.tcgen05.mma "cta_group::2.kind::f16", %t, %t, %d masks %x, %x, %x, %x {
+  idesc = 270532624, d = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>
+} : !ptx.reg<b32>, !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
+}
+
+// -----
+
+ptx.kernel @a_reduction_without_registers(%t: b32) attributes {target = "sm_103a", threads = 32 : i32} {
+%r = ptx.regs : !ptx.regs<f32 x 16>
+// expected-error @+1 {{expected registers that are reduced with red, and none without, got 'red.sync.aligned.32x32b.x16.max.f32' and None}}
+ptx.tcgen05.ld "red.sync.aligned.32x32b.x16.max.f32", %r, %t {
+  registers = array<i64: 0>, addends = array<i64: 0>
+} : !ptx.regs<f32 x 16>
+}
+
+// -----
+
+ptx.kernel @a_reduction_of_one_register(%t: b32) attributes {target = "sm_103a", threads = 32 : i32} {
+%r = ptx.regs : !ptx.regs<f32 x 1>
+// expected-error @+1 {{expected red.sync.aligned, the shape 32x32b, at least .x2, and .min or .max of f32, u32 or s32, got 'red.sync.aligned.32x32b.x1.max.f32'}}
+ptx.tcgen05.ld "red.sync.aligned.32x32b.x1.max.f32", %r, %t reduced %r {
+  registers = array<i64: 0>, addends = array<i64: 0>
+} : !ptx.regs<f32 x 1>, !ptx.regs<f32 x 1>
+}

@@ -52,6 +52,34 @@ ptx.kernel @k(%start: b64, %t: b32, %p: b32) attributes {
 
 // -----
 
+// Lanes of D that a multiply leaves as they are: 4 words, of a pair 8.
+// CHECK: ptx.tcgen05.mma "cta_group::1.kind::f16", %t, %t, %b masks %x, %x, %x, %x {idesc
+// CHECK-NEXT: ptx.tcgen05.mma "cta_group::2.kind::f16", %t, %t, %b masks %x, %x, %x, %x, %x, %x, %x, %x {idesc
+ptx.kernel @k(%start: b64, %t: b32, %x: b32) attributes {target = "sm_100a", threads = 128 : i32} {
+  %b = ptx.smem_desc %start : !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
+  ptx.tcgen05.mma "cta_group::1.kind::f16", %t, %t, %b masks %x, %x, %x, %x {
+    idesc = 136314896, d = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>
+  } : !ptx.reg<b32>, !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
+  ptx.tcgen05.mma "cta_group::2.kind::f16", %t, %t, %b masks %x, %x, %x, %x, %x, %x, %x, %x {
+    idesc = 270532624, d = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>
+  } : !ptx.reg<b32>, !ptx.smem_desc<tcgen05, K, 128B, leading = 16, stride = 1024>
+}
+
+// -----
+
+// The largest register of each thread beside what is loaded.
+// CHECK: ptx.tcgen05.ld "red.sync.aligned.32x32b.x16.max.f32", %r, %t reduced %m {registers = array<i64: 0, 16>, addends = array<i64: 0, 16>} : !ptx.regs<f32 x 32>, !ptx.regs<f32 x 2>
+ptx.kernel @k(%t: b32) attributes {target = "sm_103a", threads = 128 : i32} {
+  %r = ptx.regs : !ptx.regs<f32 x 32>
+  %m = ptx.regs : !ptx.regs<f32 x 2>
+  ptx.tcgen05.ld "red.sync.aligned.32x32b.x16.max.f32", %r, %t reduced %m {
+    registers = array<i64: 0, 16>, addends = array<i64: 0, 16>
+  } : !ptx.regs<f32 x 32>, !ptx.regs<f32 x 2>
+  ptx.tcgen05.wait_ld
+}
+
+// -----
+
 // ptx.tcgen05.commit
 // CHECK: ptx.kernel @k(%s: b32, %h: b16) attributes{target = "sm_100a", threads = 32 : i32} {
 // CHECK-NEXT:   ptx.tcgen05.commit [%s + 8], 1
