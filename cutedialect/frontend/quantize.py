@@ -23,6 +23,8 @@ from .quantize_operands import (
     chosen_format,
     chosen_rounding,
     has_words,
+    in_rows,
+    is_compact,
     single,
     split_columns,
     swapped,
@@ -37,6 +39,8 @@ _X, _GLOBAL, _OUT, _SCALES = range(4)
 # Elements of the blocks below each other that are computed at once, and columns of a block beside
 # which there are none.
 _ELEMENTS, _WIDE = 2048, 128
+# Elements of blocks that lie one behind the other that are computed at once: a thread has 32.
+_FLAT_ELEMENTS = 4096
 
 
 @dataclass
@@ -52,6 +56,7 @@ class ReadyQuantize(Ready):
     is_swizzled: bool
     element: DType
     reads_words: bool
+    is_flat: bool = False
 
     @cached_property
     def results(self) -> dict[int, tuple[Extents, DType]]:
@@ -68,7 +73,12 @@ class ReadyQuantize(Ready):
     def arguments(self, arrays: Sequence[Any], numbers: tuple[float, ...]) -> list[Any]:
         kind = FORMATS[self.format]
         x, factor, out, scales = arrays
-        if kind.packed > 1 and self.reads_words:
+        if self.is_flat:
+            if kind.packed > 1:
+                x = as_words(x, self.element)
+            width = kind.columns // kind.packed
+            x, out, scales = in_rows(x, width), in_rows(out, width), in_rows(scales)
+        elif kind.packed > 1 and self.reads_words:
             x = as_words(x, self.element)
         elif kind.packed > 1:
             x = split_columns(x, kind.packed)
@@ -122,14 +132,28 @@ class QuantizeCall(Checked):
         number = number_of(given.global_scale)
         factor = None if number is not None else given.global_scale
         numbers = () if number is None else (number,)
+        is_flat = self.is_flat()
+        ready = replace(ready, is_flat=is_flat)
         args = ready.arguments((self.x.value, factor, out, scales), numbers)
-        rows, blocks = self.tile()
+        rows, blocks = (_FLAT_ELEMENTS // kind.columns, 1) if is_flat else self.tile()
         options = {
             "arch": target, "schedule": as_schedule(given.schedule), "backend": given.backend,
             "format": kind.name, "rounding": self.rounding, "element": self.x.dtype,
             "rows": rows, "blocks": blocks,
         }  # fmt: skip
         return replace(ready, kernel=compile_call(program, args, options))
+
+    def is_flat(self) -> bool:
+        """Whether blocks, rows of all arrays, lie one behind the other: threads then load, and
+        store, whole lines of them, and find their place without dividing.
+        """
+        given, kind = self.given, self.kind
+        if given.swizzled or kind.block[0] > 1 or kind.columns >= _WIDE:
+            return False
+        if kind.packed > 1 and not has_words(self.x):
+            return False
+        arrays = (self.x.value, given.out, given.scales)
+        return all(is_compact(each) for each in arrays if each is not None)
 
     def tile(self) -> tuple[int, int]:
         """Rows and blocks of a tile: those of a word of scales, or of a square."""

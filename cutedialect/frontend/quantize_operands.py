@@ -83,18 +83,37 @@ def swapped(value: Any, mode: int) -> Any:
                       tuple(strides[at] for at in order), value.align)  # fmt: skip
 
 
+def is_compact(value: Any) -> bool:
+    """Whether an array lies without gaps, one row behind the other."""
+    operand = as_operand(value, "x")
+    if operand.array is not None:
+        (rows, columns), strides = operand.shape, operand.array.strides
+        return (strides[1] == 1 or columns == 1) and (strides[0] == columns or rows == 1)
+    return value.strides is None or tuple(value.strides) == (value.shape[1], 1)
+
+
+def in_rows(value: Any, width: int | None = None) -> Any:
+    """An array without gaps as rows of a width, or as one row."""
+    if not isinstance(value, TensorSpec):
+        return viewable(value).reshape(*((-1,) if width is None else (-1, width)))
+    rows, columns = value.shape
+    count = None if rows is None or columns is None else rows * columns // (width or 1)
+    if width is None:
+        return TensorSpec((count,), value.dtype, align=value.align)
+    row = width * value.dtype.bits // 8
+    return TensorSpec((count, width), value.dtype, align=min(value.align, row & -row))
+
+
 def has_words(x: Operand) -> bool:
     """Whether pairs of elements that follow each other are words: of an array without gaps from an
     address that is one of words.
     """
     word = 2 * x.dtype.bits // 8
+    if not is_compact(x.value):
+        return False
     if x.array is not None:
-        shape, strides = x.shape, x.array.strides
-        is_compact = strides[1] == 1 and (strides[0] == shape[1] or shape[0] == 1)
-        return is_compact and (x.array.pointer or 0) % word == 0
-    spec = x.value
-    is_compact = spec.strides is None or tuple(spec.strides) == (spec.shape[1], 1)
-    return is_compact and spec.align >= word
+        return (x.array.pointer or 0) % word == 0
+    return x.value.align >= word
 
 
 def as_words(x: Any, element: DType) -> Any:

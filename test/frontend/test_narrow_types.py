@@ -81,8 +81,10 @@ def test_scales_are_powers_no_smaller(arch: str) -> None:
 
 @pytest.mark.parametrize("arch", TARGETS)
 def test_what_is_no_number(arch: str) -> None:
-    """NaN stays where there is one, or is the largest number."""
+    """NaN stays where there is one, or is the largest number, whatever its sign."""
     x = np.full(SHAPE, np.nan, np.float32)
+    x[::2] = -x[::2]
+    assert np.signbit(x[0]).all()
     codes = {"e4m3": 0x7F, "e5m2": 0x7F, "e2m3": 0x1F, "e3m2": 0x1F, "e2m1": 0x07, "ue8m0": 0xFF}
     for dtype in (*FLOATS, cute.ue8m0):
         bits, back = converted(there_and_back, x, dtype, arch)

@@ -55,7 +55,7 @@ def rounded(x: np.ndarray, dtype: Any) -> np.ndarray:
     return np.clip(x, -largest, largest).astype(dtype)
 
 
-def reference(x: Any, name: str, rounding: str, global_scale: Any = None) -> tuple[Any, Any]:
+def reference(x: Any, name: Any, rounding: str, global_scale: Any = None) -> tuple[Any, Any]:
     """Elements, one in a byte, and scales (M / block, K / block)."""
     element, scale, (height, width), largest = FORMATS[name]
     (m, k), x = x.shape, x.astype(F32)
@@ -133,7 +133,7 @@ def same(one: Any, other: Any) -> bool:
 @pytest.mark.some(12)
 @pytest.mark.parametrize("arch", TARGETS)
 @pytest.mark.parametrize(("name", "rounding"), CASES)
-def test_every_bit_is_that_of_the_reference(name: str, rounding: str, arch: str) -> None:
+def test_every_bit_is_that_of_the_reference(name: Any, rounding: Any, arch: Any) -> None:
     x = drawn((37, 256), F32 if rounding != "down" else ml_dtypes.bfloat16)
     elements, scales = cute.quantize(x, name, rounding=rounding, arch=arch, backend="emulator")
     wanted, wanted_scales = reference(x, name, rounding)
@@ -156,7 +156,7 @@ BOUNDS = {
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_errors_keep_within_their_bounds(name: str) -> None:
+def test_errors_keep_within_their_bounds(name: Any) -> None:
     """Against f64, as docs/tutorial/numerics.md has it. Scales of nvfp4 are rounded, and may be too
     small for the largest element by 2^-4 of it.
     """
@@ -177,7 +177,7 @@ def test_errors_keep_within_their_bounds(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["mxfp8", "mxfp4", "nvfp4"])
-def test_panels_of_scales(name: str) -> None:
+def test_panels_of_scales(name: Any) -> None:
     """Rows and columns of panels that there are not are 0."""
     x = drawn((150, 192), np.float16)
     elements, scales = cute.quantize(x, name, swizzled=True, arch="sm_100a", backend="emulator")
@@ -217,6 +217,30 @@ def test_arrays_of_the_caller_and_views() -> None:
     assert [each.shape for each in empty] == [(0, 384), (0, 12)]
 
 
+@pytest.mark.parametrize("name", ["mxfp8", "nvfp4"])
+def test_arrays_with_gaps_behind_such_without(name: Any) -> None:
+    """The same extents: blocks lie one behind the other in some arrays, and not in others."""
+    x = drawn((80, 128), np.float16)
+    kind, block = (E4M3, 32) if name == "mxfp8" else (np.uint8, 16)
+    wanted, wanted_scales = reference(x, name, "up" if name == "mxfp8" else "nearest")
+    wanted = wanted if name == "mxfp8" else packed(wanted)
+    columns = wanted.shape[1]
+    for gap in (0, 32):
+        out = np.zeros((80, columns + gap), kind)
+        scales = np.zeros((80, 128 // block + gap), wanted_scales.dtype)
+        whole = np.zeros((80, 128 + gap), np.float16)
+        whole[:, :128] = x
+        parts = whole[:, :128], out[:, :columns], scales[:, : 128 // block]
+        for given in (parts, (x, *parts[1:]), (x, out[:, :columns], None)):
+            out[:] = 0
+            made = cute.quantize(
+                given[0], name, out=given[1], scales=given[2], arch="sm_90a", backend="emulator"
+            )
+            assert same(made[0], wanted)
+            assert same(made[1], wanted_scales)
+            assert not out[:, columns:].view(np.uint8).any()
+
+
 @cute.kernel
 def scaled_product(A, B, Q, S, *, format):
     """A B, leaving as narrow numbers: the step of an epilogue."""
@@ -232,7 +256,7 @@ def scaled_product(A, B, Q, S, *, format):
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("name", ["mxfp8", "nvfp4"])
-def test_a_step_of_an_epilogue(name: str, arch: str) -> None:
+def test_a_step_of_an_epilogue(name: Any, arch: str) -> None:
     rng = np.random.default_rng(3)
     a, b = (rng.integers(-8, 8, (64, 64)).astype(np.float16) for _ in range(2))
     element, scale, block, _ = FORMATS[name]
@@ -278,7 +302,8 @@ def test_refusals_inside_a_kernel() -> None:
     @cute.kernel
     def wrong(A, *, calls):
         tile = cute.local_tile(A, (16, 32), (0, 0)).load()
-        (cute.quantize if calls == "arrays" else cute.quantized)(tile, calls)
+        chosen: Any = cute.quantize if calls == "arrays" else cute.quantized
+        chosen(tile, calls)
 
     for calls, message in (
         ("arrays", "inside a kernel take cute.quantized"),

@@ -16,8 +16,8 @@ from cutedialect.frontend.kernel import kernel
 if TYPE_CHECKING:
     from cutedialect.frontend.tile import Tile
 
-_MANTISSA = 23
-_MAGNITUDE, _INFINITY = 0x7FFFFFFF, 0x7F800000
+_MANTISSA, _BYTE = 23, 8
+_INFINITY = 0x7F800000
 # Exponents of ue8m0 that are numbers; 255 is NaN.
 _MOST, _NAN = 254, 255
 # 2^-127 in f32, which is subnormal.
@@ -41,7 +41,7 @@ def scaled_blocks(
     from cutedialect.frontend.exact import divide
     from cutedialect.frontend.reductions import max_
 
-    sizes = [max_(part.bitcast(i32) & _MAGNITUDE, -1) for part in parts]
+    sizes = [max_(elementwise.abs_(part), -1).bitcast(i32) for part in parts]
     most = sizes[0]
     for size in sizes[1:]:
         most = elementwise.maximum(most, size)  # type: ignore[assignment]
@@ -58,7 +58,11 @@ def scaled_blocks(
         factors = scales.to(f32)
         one = functions.full(numbers.shape, 1.0, f32) if inverse_global is None else inverse_global
         is_zero = factors == 0.0
-        inverse = divide(one, functions.where(is_zero, 1.0, factors))
+        divisors = functions.where(is_zero, 1.0, factors)
+        if inverse_global is None and kind.scale.bits == _BYTE:
+            inverse = _few_bits_inverse(divisors)
+        else:
+            inverse = divide(one, divisors)
         inverse = functions.where(is_zero, 0.0, inverse)
     else:
         power = (most + _carry(kind.largest, rounding)) >> _MANTISSA
@@ -70,6 +74,17 @@ def scaled_blocks(
         if kind.scale != ue8m0:
             scales = scales.to(f32).to(kind.scale)
     return [(part * inverse).to(kind.element) for part in parts], scales
+
+
+def _few_bits_inverse(factors: Tile) -> Tile:
+    """1 / x, rounded to nearest even, of normal numbers with few bits: what an approximation that
+    is off by one unit leaves corrects it (P. Markstein, IBM J. Res. Dev. 34-1, 1990).
+    """
+    from cutedialect.frontend.elementwise import fma
+    from cutedialect.frontend.functions import reciprocal
+
+    near = reciprocal(factors)
+    return fma(fma(-factors, near, 1.0), near, near)
 
 
 def _power(exponent: Tile) -> Tile:
@@ -110,7 +125,7 @@ def halves(words: Tile, element: DType) -> list[Tile]:
 def pair(low: Tile, high: Tile) -> Tile:
     """Elements of 4 bits, two in a byte."""
     first, second = (each.bitcast(u8).to(i32) for each in (low, high))
-    return (first | (second << 4)).to(u8)
+    return (first + second * 16).to(u8)
 
 
 @kernel(spills="refuse")
@@ -128,8 +143,8 @@ def quantize(
 ) -> None:
     """X is (M, K), or where two elements go to a byte (M, K / 2) of words with two `element`s each,
     or (2, M, K / 2); Q is (M, K) or (M, K / 2). S is (M, K / block), or of panels of scales words
-    of four (panels of rows, panels of columns, rows, row groups). A tile has so many `rows` and
-    `blocks` one beside the other.
+    of four (panels of rows, panels of columns, rows, row groups); or as many as there are rows,
+    which are blocks then. A tile has so many `rows` and `blocks` one beside the other.
     """
     from cutedialect.frontend import functions as cute
     from cutedialect.frontend.local_tiles import local_tile
@@ -138,7 +153,10 @@ def quantize(
     kind = FORMATS[format]
     width = kind.columns // kind.packed
     place: Any = None
-    if S.rank == 2:
+    if S.rank == 1:
+        m = cute.tile_index(S, (rows,))
+        n = 0
+    elif S.rank == 2:
         m, n = cute.tile_index(Q, (rows, width * blocks))
     else:  # panels have rows and columns that the tensor has not
         place = cute.tile_index(S, (1, 1, rows, 1))
@@ -159,7 +177,9 @@ def quantize(
         elements, scales = scaled_blocks(parts, kind, rounding, factor)
         stored = elements[0] if kind.packed == 1 else pair(*elements)
         cute.copy(stored, local_tile(Q, (rows, width), (m, at)))
-        if S.rank == 2:
+        if S.rank == 1:
+            cute.copy(scales[:, 0], local_tile(S, (rows,), (m,)))
+        elif S.rank == 2:
             cute.copy(scales, local_tile(S, scales.shape, (m, at)))
         else:
             byte = scales.bitcast(u8).to(i32) << 8 * block

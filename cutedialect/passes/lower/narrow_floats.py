@@ -46,6 +46,9 @@ _BYTE = 8
 _MANTISSA_F32, _BIAS_F32 = 23, 127
 _EXPONENT_F32 = 0x7F800000
 _LEAST_POWER = 0x400000
+# Sums of f32 with this are whole numbers. Exponents up to which a number's bits are found by a line
+# for each of them.
+_ROUNDING, _MOST_LINES = 3 << 22, 3
 
 
 def encode(value: float, name: str) -> int:
@@ -190,28 +193,61 @@ def from_f32(builder: ScalarBuilder, value: Scalar, name: str) -> Scalar:
 
 
 def _byte_of(builder: ScalarBuilder, value: SSAValue, name: str) -> Scalar:
-    """f32 to the nearest float of a byte, where no instruction does it. The sum with
-    2^(e + 23 - m), where e is the number's exponent and m the bits of the mantissa, rounds it to m
-    bits, and a product moves the exponent's bits and those of the mantissa to the lowest of f32.
-    """
+    """f32 to the nearest float of a byte, where no instruction does it."""
     form = FORMATS[name]
-    magnitude = builder.pure("min.f32", builder.pure("abs.f32", value), decode(form.most, name))
-    exponent = builder.pure("and.b32", builder.pure("mov.b32", magnitude), _EXPONENT_F32)
-    least = 1 - form.bias + _BIAS_F32 << _MANTISSA_F32
-    step = builder.pure("max.u32", exponent, least)
-    unit = builder.add(step, _MANTISSA_F32 - form.mantissa << _MANTISSA_F32)
-    anchor = builder.pure("mov.f32", unit)
-    rounded = builder.pure("sub.f32", builder.pure("add.f32", magnitude, anchor), anchor)
-    scaled = builder.pure("mul.f32", rounded, 2.0 ** (form.bias - _BIAS_F32))
-    shift = _MANTISSA_F32 - form.mantissa
-    low = builder.pure("shr.u32", builder.pure("mov.b32", scaled), shift)
-    sign = builder.pure("shr.u32", builder.pure("mov.b32", value), 32 - form.bits)
-    sign = builder.pure("and.b32", sign, 1 << form.bits - 1)
-    is_nan = builder.pure("setp.nan.f32", value, value)
-    # All bits below the sign, as `cvt` has it; the largest number where there is no NaN.
-    nan = (1 << form.bits - 1) - 1
-    bits = builder.pure("selp.b32", nan, builder.pure("or.b32", low, sign), is_nan)
+    most, saturates = decode(form.most, name), form.nan == form.most
+    magnitude = builder.pure("min.f32", builder.pure("abs.f32", value), most)
+    of_lines = (form.most >> form.mantissa) <= _MOST_LINES
+    sums = (_steps_by_lines if of_lines else _steps_by_exponent)(builder, magnitude, form)
+    signed = value
+    if saturates and not _is_computed(builder, value):
+        # The smaller of NaN and a number is the number: without a NaN it is the largest one.
+        signed = builder.pure("min.f32", value, most)
+    sign = builder.pure("shr.u32", builder.pure("mov.b32", signed), 32 - form.bits)
+    mask = (1 << form.bits - 1) - 1
+    # The low bits of the sum, the others of the sign: one bitwise function of two and a constant.
+    differing = builder.pure("and.b32", builder.pure("xor.b32", sums, sign), mask)
+    bits = builder.pure("xor.b32", differing, sign)
+    if not saturates:
+        # All bits below the sign, as `cvt` has it.
+        bits = builder.pure("selp.b32", mask, bits, builder.pure("setp.nan.f32", value, value))
     return builder.pure("cvt.u16.u32", bits)
+
+
+def _steps_by_lines(builder: ScalarBuilder, magnitude: Scalar, form: Format) -> Scalar:
+    """The bits of a positive number in the lowest ones of a register: its place among those of the
+    format, which is the least of a line for each exponent, since lines become less steep. Sums with
+    1.5 * 2^23 round to whole numbers, and rounding keeps their order.
+    """
+    least: Scalar | None = None
+    for exponent in range(form.most >> form.mantissa):
+        slope = 2.0 ** (form.mantissa + form.bias - 1 - exponent)
+        anchor = _ROUNDING + exponent * (1 << form.mantissa)
+        line = builder.pure("mov.b32", builder.pure("fma.rn.f32", magnitude, slope, float(anchor)))
+        least = line if least is None else builder.pure("min.s32", least, line)
+    assert least is not None
+    return least
+
+
+def _steps_by_exponent(builder: ScalarBuilder, magnitude: Scalar, form: Format) -> Scalar:
+    """The same of formats with many exponents. The sum with 2^(e + 23 - m), where e is the number's
+    exponent and m the bits of the mantissa, rounds it to m bits, and leaves the steps of 2^(e - m)
+    that it has in the lowest bits, to which those of e are added. A few units more in the sum are
+    what the bias takes away.
+    """
+    exponent = builder.pure("and.b32", builder.pure("mov.b32", magnitude), _EXPONENT_F32)
+    least = 1 - form.bias + _BIAS_F32
+    unit = builder.pure("max.u32", exponent, least << _MANTISSA_F32)
+    shift = _MANTISSA_F32 - form.mantissa
+    others = form.bits - 1 - form.mantissa
+    anchor = (1 << shift) + (-least) % (1 << others)
+    rounded = builder.pure("fma.rn.f32", builder.pure("mov.f32", unit), float(anchor), magnitude)
+    return builder.add(builder.pure("mov.b32", rounded), builder.pure("shr.u32", unit, shift))
+
+
+def _is_computed(builder: ScalarBuilder, value: SSAValue) -> bool:
+    """Whether an instruction has computed a number, whose NaN then has no sign (PTX ISA 9.7.3)."""
+    return builder.definition(value)[:1] in (("mul.rn.f32",), ("add.rn.f32",), ("fma.rn.f32",))
 
 
 def _power_of(builder: ScalarBuilder, value: SSAValue, name: str) -> Scalar:
