@@ -11,6 +11,7 @@ from cutedialect.__main__ import main
 COMPILE = ["compile", "cute.gemm", "--launcher", "torch", "--schedule", "tile = (64,64,32)"]
 
 
+@pytest.mark.long
 def test_options_of_each_variant_are_compared(tmp_path: Path) -> None:
     words = ["--variant", "half: ?x?:f16 ?x?:f16 --set activation=relu --set out_dtype=f32"]
     words += ["--variant", "scaled: --set scale_a=0.5 ?x?:f16 ?x?:f16 --set bias=?:f32"]

@@ -10,7 +10,7 @@ from typing import Any
 from cutedialect.backend.runtime.errors import CompileError
 
 from .c_variant import SCALARS, call_arguments, field
-from .texts import filled
+from .texts import filled, text_of
 
 
 def tvm_ffi_module(name: str, description: Mapping[str, Any]) -> str:
@@ -28,6 +28,7 @@ def tvm_ffi_module(name: str, description: Mapping[str, Any]) -> str:
         )
     words = {
         "name": name,
+        "context": text_of("primary_context.hpp"),
         "parameters": ", ".join(
             f"tvm::ffi::TensorView {field(each['name'])}"
             if each["kind"] == "tensor"

@@ -24,6 +24,11 @@ COMMAND = ["compile", "cute.gemm", "--set", "out_dtype=f32", "--schedule", "tile
 
 
 def test_a_module_is_written_for_a_call_of_tensors(tmp_path: Path, capsys) -> None:
+    module = [*COMMAND[:2], "?x?:f16", "?x?:f16", *COMMAND[2:], "--launcher", "tvm-ffi"]
+    assert main([*module, "-o", str(tmp_path / "module")]) == 0
+    text = (tmp_path / "module" / "gemm_tvm_ffi.cc").read_text()
+    assert "cuDevicePrimaryCtxRetain(&context, device)" in text
+    assert "@" not in text
     lists = ["compile", "cute.grouped_gemm", "[?x?:f16]", "[?x?:f16]", *COMMAND[2:]]
     assert main([*lists, "--launcher", "tvm-ffi", "-o", str(tmp_path)]) == 1
     assert "got one of lists; --launcher c and cpp have them" in capsys.readouterr().err
@@ -77,14 +82,10 @@ def test_a_program_in_cpp_calls_the_module(tmp_path: Path) -> None:
     variants += ["--variant", "any: ?x?:f16@2 ?x?:f16@2 --set out=?x?:f32@4"]
     assert main([*COMMAND, *variants, "--launcher", "tvm-ffi", "-o", str(tmp_path)]) == 0
     (tmp_path / "main.cpp").write_text(PROGRAM)
-    (tmp_path / "sizes.c").write_text(
-        '#include "stand_in_driver.h"\nconst int *stand_in_sizes(const char *kernel) {\n'
-        "  static const int none[] = {0};\n  (void)kernel;\n  return none;\n}\n"
-    )
     flags = ["-Wall", "-Wextra", "-Werror", "-fPIC", f"-I{HERE}", f"-I{tmp_path}"]
     flags += ["-isystem", str(CUDA), "-isystem", str(TVM / "include")]
     objects = []
-    for source in (HERE / "stand_in_driver.c", tmp_path / "sizes.c"):
+    for source in (HERE / "stand_in_driver.c", HERE / "no_sizes.c"):
         objects.append(str(tmp_path / f"{source.stem}.o"))
         run("gcc", "-std=c99", *flags, "-c", str(source), "-o", objects[-1])
     link = [f"-L{TVM / 'lib'}", "-ltvm_ffi", f"-Wl,-rpath,{TVM / 'lib'}"]
