@@ -195,7 +195,8 @@ _LISTS = {
     kinds.SCALE: kinds.SCALES,
     kinds.OUTPUT: kinds.SOME_TENSORS_WRITTEN,
 }
-_LISTED_NAMES = {"a": "as_", "b": "bs"}
+LISTED_NAMES = {"a": "as_", "b": "bs"}
+SINGLE_NAMES = {listed: name for name, listed in LISTED_NAMES.items()}
 GROUPED_GEMM = Call(
     "grouped_gemm",
     """activation(alpha A B + beta C + bias) for each a (M, K) of `as_` and b (K, N) of `bs`.
@@ -211,7 +212,7 @@ GROUPED_GEMM = Call(
     tuple(
         replace(
             each,
-            name=_LISTED_NAMES.get(each.name, each.name),
+            name=LISTED_NAMES.get(each.name, each.name),
             kind=_LISTS.get(each.kind, each.kind),
             said=f"{each.said}, of each problem" if each.kind in _LISTS else each.said,
             inside=None,

@@ -12,6 +12,7 @@ from typing import Any
 import jax  # pyright: ignore[reportMissingImports]
 import jax.numpy as jnp  # pyright: ignore[reportMissingImports]
 
+from cutedialect.frontend.declarations import SINGLE_NAMES
 from cutedialect.frontend.dtypes import bf16, f16, f32, f64
 from cutedialect.frontend.gemm import with_numbers
 
@@ -173,6 +174,30 @@ def _rule(given: Mapping[str, Any], count: int) -> Rule:
     return Rule(tuple(found.values()), (result,) * count, whole)
 
 
+def _rule_of_lists(given: Mapping[str, Sequence[Any]], count: int) -> Rule:
+    """The rule of each problem, with factors of its own."""
+    problems = [
+        _rule(dict(zip(map(_one, given), arrays, strict=True)), count)
+        for arrays in zip(*given.values(), strict=True)
+    ]
+    arguments = [
+        tuple(f"p{number}{factor}" for factor in problem.arguments[place])
+        for place in range(len(given))
+        for number, problem in enumerate(problems)
+    ]
+    results = [
+        tuple(f"p{number}{factor}" for factor in result)
+        for number, problem in enumerate(problems)
+        for result in problem.results
+    ]
+    return Rule(tuple(arguments), tuple(results))
+
+
+def _one(name: str) -> str:
+    """What an array of a list is called in `cute.gemm`."""
+    return SINGLE_NAMES.get(name, name)
+
+
 GEMM = Own(
     """`cute.gemm` under jit, grad and vmap: activation(alpha A B + beta C + bias) of a
     (..., M, K) and b (..., K, N), with gradients (reverse mode) for a, b, c and bias of f16, bf16,
@@ -194,9 +219,11 @@ GROUPED_GEMM = Own(
     (K, N) of `bs`, in one launch, with gradients for all lists where `activation` is None or
     "relu".
 
-    Arguments and results are those of `cute.grouped_gemm`, without scales. Raises TypeError or
-    ValueError naming the argument.
+    Arguments and results are those of `cute.grouped_gemm`, without scales. Of arrays that several
+    devices share each multiplies its rows and columns of each problem; the depth is gathered.
+    Raises TypeError or ValueError naming the argument.
     """,
     _forward,
     _backward,
+    _rule_of_lists,
 )

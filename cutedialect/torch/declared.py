@@ -39,6 +39,7 @@ from .operators import (
     torch_dtype,
     with_backward,
 )
+from .sharded_lists import shared_lists
 from .sharding import holds_dtensor, register
 
 _ENTRY = """\
@@ -161,18 +162,22 @@ class Operator:
     def made(self, given: Given, more: str = "") -> Any:
         """Results of the right shapes and types, of any contents; refuses wrong arguments."""
         values = vars(given)
-        specs = {
-            each.name: _spec(values[each.name], each.name)
-            for each in self.call.taken("torch")
-            if each.kind.is_array and not each.kind.is_written
-        }
-        checked = self.door.checked(**(values | specs | dict.fromkeys(self.written)))
+        checked = self._checked(values)
         names = [each.name for each in self.call.arrays if each.modes and not each.kind.is_written]
         columns = [values[name] for name in names]
         if not self.call.is_of_lists:
             return self._made(checked, dict(zip(names, columns, strict=True)), more, values)
         rows = zip(*(each or [None] * len(columns[0]) for each in columns), strict=True)
         return [self._made(checked, dict(zip(names, row, strict=True)), more) for row in rows]
+
+    def _checked(self, values: Mapping[str, Any]) -> Any:
+        """The checked call of tensors without memory; refuses wrong arguments."""
+        specs = {
+            row.name: _spec(values[row.name], row.name)
+            for row in self.call.taken("torch")
+            if row.kind.is_array and not row.kind.is_written
+        }
+        return self.door.checked(**{**values, **specs, **dict.fromkeys(self.written)})
 
     def _made(
         self,
@@ -210,6 +215,9 @@ class Operator:
         them, and what makes those of an operator.
         """
         if holds_dtensor(tensors):
+            if self.call.is_of_lists:
+                self._checked(named)
+                return shared_lists(self.entry, named)
             register()
         self._check_operated(named, tensors)
         values = values_of()

@@ -92,6 +92,32 @@ same(jax.vmap(cj.gemm, in_axes=(0, None))(stacked, b), stacked.astype(float) @ b
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+def test_problems_of_lists_stay_in_parts(tmp_path):
+    """Each in its own way; the depth of one is gathered."""
+    code = """
+as_ = [put(a, "x"), put(a[:12]), put(a[:8], None, "x")]
+bs = [put(b), put(b[:, :16], None, "y"), put(b[:, :8])]
+function = jax.jit(lambda as_, bs: cj.grouped_gemm(as_, bs, activation="relu"))
+compiled = function.lower(as_, bs).compile()
+text = compiled.as_text()
+(call,) = re.findall(r"= \\((.*?)\\) custom-call\\([^\\n]*cutedialect_call", text)
+assert re.findall(r"f16\\[([\\d,]*)\\]", call) == ["32,48", "12,8", "8,8"], call
+assert "all-gather(" in text
+results = compiled(as_, bs)
+specs = P("x"), P(None, "y"), P()
+for result, left, right, spec in zip(results, as_, bs, specs, strict=True):
+    exact = np.maximum(np.asarray(left).astype(float) @ np.asarray(right), 0)
+    np.testing.assert_array_equal(result, exact)
+    assert result.sharding.is_equivalent_to(NamedSharding(mesh, spec), 2), result.sharding
+total = lambda as_, bs: sum(x.astype(jnp.float32).sum() for x in cj.grouped_gemm(as_, bs))
+for gradient, left, right in zip(jax.jit(jax.grad(total))(as_, bs), as_, bs, strict=True):
+    ones = np.ones((left.shape[0], right.shape[1]))
+    np.testing.assert_array_equal(gradient, ones @ np.asarray(right).astype(float).T)
+"""
+    done = run(SHARDED + code, tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
 def test_scales_of_rows_are_whole(tmp_path):
     code = """
 small = (a.astype(jnp.float8_e4m3fn), b.astype(jnp.float8_e4m3fn))

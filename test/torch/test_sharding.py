@@ -102,6 +102,44 @@ CASES = {
         ct.attention(q, k, v).float().square().sum().backward()
         assert q.grad.placements == (Shard(1),) and k.grad is None
     """,
+    "lists, each problem in its own way": """
+        as_ = [small(16, 32), small(7, 24), small(8, 32)]
+        bs = [small(32, 24), small(24, 16), small(32, 8)]
+        wanted = ct.grouped_gemm(as_, bs)
+        lefts = [parted(as_[0], 0), parted(as_[1]), parted(as_[2])]
+        rights = [parted(bs[0]), parted(bs[1], 1), parted(bs[2])]
+        results = ct.grouped_gemm(lefts, rights)
+        for result, whole, placed in zip(results, wanted, (Shard(0), Shard(1), Replicate())):
+            same(result, whole, placed)
+        (uneven,) = ct.grouped_gemm([parted(as_[1], 0)], [parted(bs[1])])
+        same(uneven, wanted[1], Shard(0))
+        depth = [parted(as_[0], 1)], [parted(bs[0], 0)]
+        (total,) = ct.grouped_gemm(*depth, out_dtype=torch.float32)
+        same(total, wanted[0].float(), Partial())
+        bias = [parted(small(24))]
+        (gathered,) = ct.grouped_gemm(*depth, bias=bias, activation="relu")
+        same(gathered, torch.relu(wanted[0] + bias[0].to_local()), Replicate())
+        for arrays in (lefts, rights):
+            for array in arrays:
+                array.requires_grad_()
+        for result in ct.grouped_gemm(lefts, rights):
+            result.full_tensor().float().sum().backward(retain_graph=True)
+        for left, right, a, b in zip(lefts, rights, as_, bs):
+            ones = torch.ones(a.shape[0], b.shape[1])
+            assert torch.equal(left.grad.full_tensor().float(), ones @ b.float().T)
+            assert torch.equal(right.grad.full_tensor().float(), a.float().T @ ones)
+        for wrong, error, said in (
+            (lambda: ct.grouped_gemm(lefts, bs), TypeError, "bs[0]: expected a DTensor"),
+            (lambda: ct.grouped_gemm(lefts[1:], rights[:2]), ValueError, "bs[0]: expected 24"),
+            (lambda: ct.grouped_gemm(lefts, rights, out=lefts), ValueError, "out: expected None"),
+        ):
+            try:
+                wrong()
+            except error as refused:
+                assert said in str(refused), refused
+            else:
+                raise AssertionError(said)
+    """,
     "gradients": """
         x, weight, bias = small(16, 32), small(32, 24), small(24)
         whole = [each.clone().requires_grad_() for each in (x, weight, bias)]
