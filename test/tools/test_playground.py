@@ -25,12 +25,14 @@ from cutedialect.tools.playground import ABSENT, run
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "playground.md").read_text()
-EXAMPLES = json.loads(re.search(r'-examples">\n(.*?)\n</script>', PAGE, re.DOTALL)[1])
+EXAMPLES = json.loads(re.findall(r'-examples">\n(.*?)\n</script>', PAGE, re.DOTALL)[0])
 PYODIDE = ROOT / "build" / "node_modules" / "pyodide"
 
 
 def load(path: Path) -> Any:
     spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -153,7 +155,7 @@ def page(packages: bytes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     folder = tmp_path_factory.mktemp("playground")
     body = PAGE[PAGE.index('<div id="playground"') : PAGE.rindex("</script>") + 9]
     body = re.sub('data-pyodide="[^"]*"', 'data-pyodide="pyodide/"', body)
-    body = body.replace('data-seconds="20"', 'data-seconds="4"')
+    body = body.replace('data-seconds="20"', 'data-seconds="10"')
     (folder / "index.html").write_text(f"<!doctype html><meta charset=utf-8>{body}")
     (folder / "playground.zip").write_bytes(packages)
     for name in ("playground.js", "playground-worker.js"):
