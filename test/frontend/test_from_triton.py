@@ -18,6 +18,27 @@ ROWS = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| (.*) \| (the same|another way|not
 KINDS = {name: kind for names, _, kind in ROWS for name in re.findall(r"`(\w+)`", names)}
 LINES = {name: line for names, line, _ in ROWS for name in re.findall(r"`(\w+)`", names)}
 SAME = [name for name, kind in KINDS.items() if kind == "the same"]
+# What `triton.language` has in 3.6, without submodules of its own.
+OF_TRITON = re.findall(
+    r"\w+",
+    """
+    PropagateNan TRITON_MAX_TENSOR_NUMEL abs add advance arange argmax argmin associative_scan
+    assume atomic_add atomic_and atomic_cas atomic_max atomic_min atomic_or atomic_xchg
+    atomic_xor bfloat16 bitonic_merge block_type broadcast broadcast_to cast cat cdiv ceil clamp
+    condition const constexpr constexpr_type cos cumprod cumsum debug_barrier device_assert
+    device_print div_rn dot dot_scaled dtype erf exp exp2 expand_dims extra fdiv flip float16
+    float32 float64 float8e4b15 float8e4b8 float8e4nv float8e5 float8e5b16 floor fma full gather
+    histogram inline_asm_elementwise int1 int16 int32 int64 int8 interleave join load
+    load_tensor_descriptor log log2 make_block_ptr make_tensor_descriptor map_elementwise math
+    max max_constancy max_contiguous maximum min minimum mul multiple_of num_programs
+    pair_uniform_to_normal permute philox philox_impl pi32_t pointer_type program_id rand rand4x
+    randint randint4x randn randn4x range ravel reduce reduce_or reshape rsqrt sigmoid sin slice
+    softmax sort split sqrt sqrt_rn static_assert static_print static_range store
+    store_tensor_descriptor sub sum swizzle2d target_info tensor tensor_descriptor topk trans
+    tuple uint16 uint32 uint64 uint8 uint_to_uniform_float umulhi view void where xor_sum zeros
+    zeros_like
+""",
+)
 
 # What the line of a row gives of tiles x, y and z.
 SHAPE = 8, 64
@@ -104,7 +125,18 @@ def test_what_is_the_same(name):
 
 def test_each_has_a_test_and_no_other():
     assert set(SAME) == set(OF_TILES)
-    assert len(KINDS) >= 94
+
+
+def test_each_function_of_triton_is_a_row():
+    assert sorted({*OF_TRITON} - {*KINDS}) == []
+    assert [*KINDS.values()].count("not") <= 10
+    assert sorted({*KINDS} - {*OF_TRITON}) == []
+
+
+def test_the_list_is_that_of_triton(monkeypatch):
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    language = pytest.importorskip("triton.language")
+    assert {*language.__all__} <= {*OF_TRITON}
 
 
 def test_columns_in_turns_and_apart():
