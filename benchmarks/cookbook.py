@@ -8,7 +8,8 @@ tiles, which the pages keep small. Each runs as a CUDA graph in turns with torch
 with what torch.compile makes of them. `of the best` is the time of the fastest of these over ours.
 Results are compared with torch's in f32; those that draw numbers are checked by the share that they
 choose. A peer that does not compile within `--seconds` is left out, one that fails or is wrong is
-named behind the row.
+named behind the row. Of pages that multiply matrices `of gemm` is the time of `cute.gemm` for the
+same products, from and to memory each, over ours.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
+import cutedialect as cute
+
 from .progress import Progress
 from .torch_gpu import torch_on_gpu
 
@@ -33,7 +36,7 @@ PAGES = Path(__file__).parents[1] / "docs" / "cookbook"
 _PEERS = ("torch", "compiled", "triton")
 HEADER = (
     f"{'page':22} {'size':>20} {'us':>9} {' '.join(f'{name:>9}' for name in _PEERS)} "
-    f"{'of best':>8}  error"
+    f"{'of best':>8} {'of gemm':>8}  error"
 )
 _ROUNDS, _BATCH_SECONDS = 12, 2e-3
 # Results in f32 of operands of 16 bits, rounded between multiplies.
@@ -45,7 +48,7 @@ _DECAY = -0.1
 class Work:
     """One page's program on arrays of the device: `ours` writes `outputs`, `formula` gives what
     they hold, and `triton` the same of the module of its kernels. `check` takes the place of the
-    comparison of both.
+    comparison of both. `products` are the same multiplies by `cute.gemm`.
     """
 
     size: str
@@ -55,6 +58,7 @@ class Work:
     check: Callable[[Sequence[Any]], float] | None = None
     compiles: bool = True
     triton: Callable[[Any], Sequence[Any]] | None = None
+    products: Callable[[], object] | None = None
 
     def error(self, results: Sequence[Any]) -> float:
         """The largest deviation of results from torch's, over the largest element of each."""
@@ -281,6 +285,26 @@ def _chunks(torch: Any, q: Any, k: Any, v: Any, logs: Any) -> Any:
     return ((q * since.exp()[..., None]) @ carried + scores @ v).view(heads, length, 16)
 
 
+def _products(torch: Any, *pairs: tuple[Any, Any]) -> Callable[[], object]:
+    """Products of stacks of matrices in f32."""
+    outputs = [
+        torch.empty(*a.shape[:-1], b.shape[-1], device="cuda", dtype=torch.float32)
+        for a, b in pairs
+    ]
+
+    def multiply() -> None:
+        for (a, b), out in zip(pairs, outputs, strict=True):
+            cute.gemm(a, b, out=out)
+
+    return multiply
+
+
+def _of_chunks(torch: Any, q: Any, k: Any, v: Any) -> Callable[[], object]:
+    """The products of chunks of 16: scores, what they weigh, and what a state gives and takes."""
+    q, k, v = (x.view(-1, 16, 16) for x in (q, k, v))
+    return _products(torch, (q, k.mT), (q, v), (q, v), (k.mT, v))
+
+
 def _linear_attention(torch: Any, of: dict[str, Any]) -> Work:
     q, k, v = _heads(torch, 1024, 1024, 3)
     o = torch.empty(q.shape, device="cuda")
@@ -295,6 +319,7 @@ def _linear_attention(torch: Any, of: dict[str, Any]) -> Work:
         formula,
         (o,),
         triton=lambda pages: pages.linear_attention(q, k, v, logs),
+        products=_of_chunks(torch, q, k, v),
     )
 
 
@@ -312,6 +337,7 @@ def _ssd(torch: Any, of: dict[str, Any]) -> Work:
         formula,
         (y,),
         triton=lambda pages: pages.linear_attention(c, b, x, a),
+        products=_of_chunks(torch, c, b, x),
     )
 
 
@@ -349,7 +375,11 @@ def _block_sparse(torch: Any, of: dict[str, Any]) -> Work:
     def ours() -> object:
         return of["block_sparse"](q, k, v, first, blocks, o)
 
-    return Work("65536x16, 16 blocks", ours, formula, (o,))
+    chosen = (x.view(-1, 16, 16)[blocks.long()].view(4096, 256, 16) for x in (k, v))
+    keys, values = (x.contiguous() for x in chosen)
+    scores = torch.empty(4096, 16, 256, device="cuda", dtype=torch.float16).normal_()
+    products = _products(torch, (q.view(4096, 16, 16), keys.mT), (scores, values))
+    return Work("65536x16, 16 blocks", ours, formula, (o,), products=products)
 
 
 def _decoding(torch: Any, of: dict[str, Any]) -> Work:
@@ -378,8 +408,14 @@ def _narrow_weights(torch: Any, of: dict[str, Any]) -> Work:
         exact = x.float() @ wide.float().T
         return ((results[0] - exact).abs().max() / exact.abs().max()).item()
 
-    size = f"{rows}x{n}x{k}"
-    return Work(size, lambda: of["grouped"](x, packed, scales, y), formula, (y,), check)
+    return Work(
+        f"{rows}x{n}x{k}",
+        lambda: of["grouped"](x, packed, scales, y),
+        formula,
+        (y,),
+        check,
+        products=_products(torch, (x, wide.T)),
+    )
 
 
 WORK: dict[str, Callable[[Any, dict[str, Any]], Work]] = {
@@ -460,11 +496,15 @@ def _row(torch: Any, page: str, seconds: float, progress: Progress) -> dict[str,
         if time.monotonic() - begun < seconds:
             calls["compiled"] = compiled
     noted = {} if work.triton is None else _added(torch, work, calls)
+    if work.products is not None:
+        calls["gemm"] = work.products
     progress.note("times")
     taken = _microseconds(torch, calls)
-    best = min(value for name, value in taken.items() if name != "ours")
-    of_best = best / taken["ours"]
-    return {"page": page, "size": work.size, **taken, "of_best": of_best, "error": error, **noted}
+    best = min(value for name, value in taken.items() if name in _PEERS)
+    row = {"page": page, "size": work.size, **taken, "of_best": best / taken["ours"]}
+    if work.products is not None:
+        row["of_gemm"] = taken["gemm"] / taken["ours"]
+    return row | {"error": error, **noted}
 
 
 def _added(torch: Any, work: Work, calls: dict[str, Callable[[], object]]) -> dict[str, str]:
@@ -528,8 +568,10 @@ def _line(row: dict[str, Any]) -> str:
         f"{row[name]:9.1f}" if name in row else f"{'':9}" for name in ("ours", *_PEERS)
     )
     verdict = "  WRONG" if row["error"] > _TOLERANCE else ""
+    of_gemm = f"{row['of_gemm']:8.2f}" if "of_gemm" in row else f"{'':8}"
     return (
-        f"{row['page']:22} {row['size']:>20} {times} {row['of_best']:8.2f}  {row['error']:.2g}"
+        f"{row['page']:22} {row['size']:>20} {times} {row['of_best']:8.2f} {of_gemm}  "
+        f"{row['error']:.2g}"
         f"{verdict}{'  ' * ('note' in row)}{row.get('note', '')}"
     )
 
