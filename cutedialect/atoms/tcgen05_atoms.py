@@ -170,6 +170,11 @@ class _Row(NamedTuple):
     scale: str = ""
     block: int = 0
 
+    @property
+    def scaling(self) -> str:
+        """The scales of blocks, such as `ue8m0x32`; empty without."""
+        return f"{self.scale}x{self.block}" if self.scale else ""
+
 
 NARROW = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1")
 _INT8 = ("s8", "u8")
@@ -216,7 +221,7 @@ def _targets_of(kind: str) -> str:
 
 
 def _entry(row: _Row, cta_group: int, m: int, n: int) -> Tcgen05Atom:
-    scaled = f"_{row.scale}x{row.block}" if row.scale else ""
+    scaled = f"_{row.scaling}" if row.scale else ""
     suffix = f".block_scale.block{row.block}" if row.scale else ""
     narrow = [name in ("e2m3", "e3m2", "e2m1") for name in (row.a, row.b)]
     # B of 8 bits moves by whole groups of 16 columns in each CTA.
@@ -279,14 +284,17 @@ def tcgen05_atom(name: str) -> Tcgen05Atom:
 
 @cache
 def tcgen05_of(
-    a: str, b: str, c: str, shape: tuple[int, int, int], cta_group: int = 1
+    a: str, b: str, c: str, shape: tuple[int, int, int], cta_group: int = 1, scaling: str = ""
 ) -> Tcgen05Atom:
-    """The entry without block scaling of these types and this shape; `ValueError` for none.
+    """The entry of these types, this shape and scales of blocks (empty for none); `ValueError` for
+    none.
 
     >>> tcgen05_of("f16", "f16", "f32", (128, 64, 16)).name
     'tcgen05_f16_cg1_m128n64k16_f32_f16_f16'
+    >>> tcgen05_of("e4m3", "e5m2", "f32", (128, 64, 32), scaling="ue8m0x32").name
+    'tcgen05_mxf8f6f4_cg1_m128n64k32_f32_e4m3_e5m2_ue8m0x32'
     """
-    rows = [row for row in _ROWS if (row.a, row.b, row.d, row.scale) == (a, b, c, "")]
+    rows = [row for row in _ROWS if (row.a, row.b, row.d, row.scaling) == (a, b, c, scaling)]
     m, n, k = shape
     for row in rows:
         if row.k == k and (cta_group, m, n) in _shapes(row.kind):
@@ -299,17 +307,24 @@ def tcgen05_of(
 
 
 def find_tcgen05(
-    a: str, b: str, c: str, on: str | Target, *, cta_group: int = 1, kind: str | None = None
+    a: str,
+    b: str,
+    c: str,
+    on: str | Target,
+    *,
+    cta_group: int = 1,
+    kind: str | None = None,
+    scaling: str = "",
 ) -> tuple[Tcgen05Atom, ...]:
     """The atoms for element types `a` x `b` accumulated in `c` on a target, largest product first.
 
-    Without `kind` those without block scaling. `ValueError` when there is none, with the nearest
-    legal choice.
+    Without `kind` those with the `scaling` that is asked for, such as `ue8m0x32`, or none.
+    `ValueError` when there is none, with the nearest legal choice.
 
     >>> find_tcgen05("bf16", "bf16", "f32", "sm_100a")[0].name
     'tcgen05_f16_cg1_m128n256k16_f32_bf16_bf16'
     """
-    found, why = _search(a, b, c, on, cta_group, kind)
+    found, why = _search(a, b, c, on, cta_group, kind, scaling)
     if why:
         raise ValueError(why)
     return found
@@ -317,11 +332,11 @@ def find_tcgen05(
 
 @cache
 def _search(
-    a: str, b: str, c: str, on: str | Target, cta_group: int, kind: str | None
+    a: str, b: str, c: str, on: str | Target, cta_group: int, kind: str | None, scaling: str
 ) -> tuple[tuple[Tcgen05Atom, ...], str]:
     """What `find_tcgen05` finds, or why there is none: a question of each multiply of a kernel."""
     chip = target(on)
-    wanted = [row for row in _ROWS if (row.kind == kind if kind else not row.scale)]
+    wanted = [row for row in _ROWS if (row.kind == kind if kind else row.scaling == scaling)]
     typed = [row for row in wanted if (row.a, row.b) == (a, b)]
     matching = [row for row in typed if row.d == c]
     found = [
@@ -334,7 +349,8 @@ def _search(
     if found:
         found.sort(key=lambda atom: (-atom.shape_mnk[0], -atom.shape_mnk[1]))
         return tuple(found), ""
-    asked = f"no tcgen05.mma takes {a} x {b} into {c} on {chip.name}"
+    scales = f" with scales {scaling}" if scaling else ""
+    asked = f"no tcgen05.mma takes {a} x {b} into {c}{scales} on {chip.name}"
     if not chip.has(_TARGETS):
         return (), f"{asked}; sm_100f and sm_110f have tcgen05, with their a targets"
     if matching:

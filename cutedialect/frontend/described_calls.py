@@ -19,7 +19,7 @@ from .attention_scales import NAMES
 from .dtypes import DType, f32
 from .gemm import GemmCall, gemm
 from .gemm import door as gemm_door
-from .gemm_scales import BLOCK, Scale, fold_numbers
+from .gemm_scales import BLOCK, Panels, Scale, fold_numbers
 from .grouped_gemm import LISTS, grouped_gemm
 from .grouped_gemm import door as grouped_door
 from .rules import Operand, as_operand
@@ -262,6 +262,11 @@ def _own(operand: Operand, batch: Sequence[Extent]) -> tuple[Extent | None, ...]
 
 def _scale_shape(scale: Scale, rank: int, extents: tuple[Extent, Extent]) -> tuple[Extent, ...]:
     """The last extents of an array of scales for an operand of these extents."""
+    if isinstance(scale, Panels):
+        raise ValueError(
+            "scale_a, scale_b: expected f32 in the description of a product, got panels of ue8m0; "
+            "call cute.gemm with arrays, or cute.compile"
+        )
     shape: list[Extent] = []
     for span, extent in zip(scale.spans, extents, strict=True):
         shape.append(1 if span == 0 else f"ceildiv({extent}, {BLOCK})" if span == BLOCK else extent)

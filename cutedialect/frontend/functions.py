@@ -187,11 +187,15 @@ def tile_gemm(
     sums: bool = False,
     tiled: TiledMma | str | None = None,
     of_arrays: Mapping[str, object] | None = None,
+    factors: Sequence[View] = (),
+    scaling: str | None = None,
 ) -> None:
     """acc (M,N) += a (M,K) @ b (K,N), on tiles; by the TiledMMA `tiled`, or the atom of a name, if
     one is given. With `sums` acc is (M,N+8), and each of the last columns adds up the rows of a
     (wgmma does with A in registers and B of 16, 32 or 64 columns of 16 bits; elsewhere threads do).
     `of_arrays` are the arguments that arrays take, refused where they are not the defaults.
+    `factors` are the scales of blocks of a and b as `scaling` says, words of panels (`cute.gemm` of
+    the dialect has their shapes).
     """
     is_tf32 = all(isinstance(tile, Tile | View) and tile.dtype == f32 for tile in (a, b))
     _check_arguments_of_arrays(of_arrays or {}, is_tf32)
@@ -220,7 +224,19 @@ def tile_gemm(
     if sums and negate is not None:
         raise error(f"negate: expected None with sums, got {negate!r}", code="CD-P4")
     turned = current().insert(TransposeOp(operands[1])).results[0]
-    current().insert(GemmOp(operands[0], turned, acc.use(), named, negate, sums=sums))
+    scales = [factor.use() for factor in factors]
+    current().insert(
+        GemmOp(
+            operands[0],
+            turned,
+            acc.use(),
+            named,
+            negate,
+            sums=sums,
+            factors=scales,
+            scaling=scaling,
+        )
+    )
 
 
 def _check_products(shapes: Sequence[tuple[int, ...]], more: int) -> None:

@@ -13,22 +13,19 @@ from math import prod
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from cutedialect.atoms import Device, device_named, target, usual_device
 from cutedialect.backend.runtime.aliasing import Named
-from cutedialect.backend.runtime.driver import gpu_available
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.tracebacks import explained
 from cutedialect.choosing.choose import Rejection, choose
 from cutedialect.choosing.gemm_problem import Problem, warpgroups
 from cutedialect.choosing.gemm_schedules import GEMM_SPACE
-from cutedialect.choosing.price import remark_on
 from cutedialect.schedule import Schedule, replace_set
 
 from .captured import exact
 from .declarations import GEMM
 from .doors import Door
 from .dtypes import DType, f16, f32, f64, i32
-from .fitting import Memory, fitted
+from .fitting import Memory, device_for, fitted, note_prices
 from .gemm_operands import (
     EIGHT_BIT_FLOATS,
     MOST_BLOCK,
@@ -44,7 +41,19 @@ from .gemm_operands import (
     refuse_array,
     transposed,
 )
-from .gemm_scales import BLOCK, Scale, check_tile, fold_numbers, number_of
+from .gemm_scales import (
+    BLOCK,
+    Panels,
+    Scale,
+    argument_of,
+    check_panel_tile,
+    check_panels,
+    check_tile,
+    fold_numbers,
+    number_of,
+    panel_tile,
+    view_of,
+)
 from .gemm_tile import default_tile
 from .gemm_weights import weights_of
 from .kernel import ScalarSpec, TensorSpec
@@ -111,7 +120,7 @@ class ReadyCall(Ready):
         self,
         arrays: Sequence[Any],
         numbers: tuple[Any, ...],
-        viewed: Callable[[Scale, Any, bool], Any] = Scale.view,
+        viewed: Callable[[Scale, Any, bool], Any] = view_of,
     ) -> list[Any]:
         a, b, c, bias, result, scale_a, scale_b, zero, aux = arrays
         alpha, beta = numbers
@@ -337,7 +346,13 @@ class GemmCall(Checked, Product):
     def takes_tcgen05(self, arch: str) -> bool:
         """Whether accumulators are in tensor memory, with the schedules chosen for that."""
         types = self.a.dtype, self.b.dtype, self.acc_dtype
-        return not (self.promotes or self.splits) and has_tcgen05(*types, arch)
+        is_chosen = not (self.promotes or self.splits or self.has_panels)
+        return is_chosen and has_tcgen05(*types, arch)
+
+    @property
+    def has_panels(self) -> bool:
+        """Whether tensor cores multiply blocks by their scales."""
+        return any(isinstance(scale, Panels) for scale in self.scales)
 
     def problem(self, specs: Sequence[TensorSpec] | None = None, arch: str = "sm_90a") -> Problem:
         """What a schedule is chosen for; specs as in `takes_wgmma`."""
@@ -436,7 +451,9 @@ class GemmCall(Checked, Product):
             spans = [spans[1][::-1], spans[0][::-1], spans[2][::-1]]
         if self.splits and tile[2] != DEPTH:
             raise ValueError(f"schedule: expected depth {DEPTH} for precision='3xtf32', got {tile}")
-        if self.is_scaled or self.promotes or self.zero is not None:
+        if self.has_panels:
+            check_panel_tile(tile)
+        elif self.is_scaled or self.promotes or self.zero is not None:
             check_tile(tile, (spans[0][0], spans[1][1], self._group))
         return {
             "tile": tile,
@@ -445,6 +462,7 @@ class GemmCall(Checked, Product):
             "swapped": self.swapped,
             "promotes": self.promotes or self._promotes_freely(tile, schedule, arch, specs),
             "spans": tuple(spans),
+            **({"scaling": check_panels(self.scales, arch)} if self.has_panels else {}),
             **(weights_of(self, tile) if self.packing_text or self.zero_number else {}),
         }
 
@@ -472,6 +490,8 @@ class GemmCall(Checked, Product):
         chip = target(arch)
         has_tensor_memory = chip.tmem_columns > 0
         m, n = extents
+        if self.has_panels:
+            return panel_tile(m, n, device_for(arch).processors)
         tile = default_tile(self.a.dtype, m, n, chip.smem_per_cta, align, adds, has_tensor_memory)
         if not (self.promotes or self.splits):
             if self.packing_text is None:
@@ -512,24 +532,7 @@ class GemmCall(Checked, Product):
         number = ScalarSpec(f64 if self.acc_dtype == f64 else f32)
         a, b, c, bias, aux = (x and x.value for x in (self.a, self.b, self.c, self.bias, self.aux))
         arrays = a, b, c, bias, self.result, *self.scale_values, self.zero_value, aux
-        return ready.arguments(arrays, (number, number), Scale.argument)
-
-
-def device_for(arch: str) -> Device:
-    """The current device where it has a target, else a usual one of that."""
-    if gpu_available():
-        from cutedialect.backend.runtime.devices import current_arch, device_name
-
-        if target(current_arch()).number == target(arch).number:
-            return device_named(device_name(), arch)
-    return usual_device(arch)
-
-
-def note_prices(kernel: Kernel | None, arch: str) -> None:
-    """Say it where a schedule was chosen by the timings of another device."""
-    remark = remark_on("gemm", device_for(arch))
-    if kernel is not None and remark is not None:
-        kernel.note(remark)
+        return ready.arguments(arrays, (number, number), argument_of)
 
 
 def schedule_of(

@@ -309,6 +309,10 @@ def _weights(call: Any) -> Operand:
 
 def _promotes(call: Any) -> bool:
     """Whether products of parts of K are summed apart."""
+    from .gemm_scales import Panels
+
+    if any(isinstance(scale, Panels) for scale in call.scales):
+        return False
     if not call.given.fast_accum and call.a.dtype in EIGHT_BIT_FLOATS:
         return True
     pairs = zip(call.scales, (1, 0), strict=True)

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from numbers import Real
 from typing import Any
 
-from .dtypes import DType, f32
-from .gemm_operands import expanded, transposed, viewable
+from cutedialect.atoms import target
+
+from .block_formats import PANEL, panels
+from .dtypes import DType, f32, i32, ue8m0
+from .gemm_operands import EIGHT_BIT_FLOATS, expanded, transposed, viewable
 from .kernel import TensorSpec
-from .rules import Operand, as_operand, shown
+from .rules import Operand, as_operand, differ, shown
 
 BLOCK = 128
 # Rows of weights that may share a scale.
 GROUPS = (128, 64, 32)
 _WHOLE, _EACH = 0, 1
+# Elements along K that share a scale of ue8m0 in mxfp8.
+_MX_BLOCK = 32
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,125 @@ class Scale:
         return viewed
 
 
+@dataclass(frozen=True)
+class Panels(Scale):
+    """Scales of blocks along K in panels of 128 rows of an operand (columns of b) and 4 blocks, as
+    `cute.quantize(..., swizzled=True)` lays them out, which tensor cores read beside the operand.
+    """
+
+    scaling: str = ""
+
+    def view(self, value: Any, swapped: bool) -> Any:
+        """Words of a row's four scales: (panels of rows, 128 for each panel of blocks)."""
+        from .quantize_operands import as_words_of
+
+        rows, columns = value.shape[:2]
+        words = None if columns is None else columns * PANEL[0]
+        return as_words_of(value, i32, (rows, words))
+
+    def argument(self, value: Any, swapped: bool) -> Any:
+        """What the kernel is compiled for."""
+        return self.view(value, swapped)
+
+
+def panels_of(value: Any, name: str, operand: Operand, k_mode: int) -> Panels:
+    """The scales of blocks of 32 along K that an array (rows / 128, blocks / 4, 32, 4, 4) of ue8m0
+    is.
+
+    Raises TypeError or ValueError naming the argument where it is none, or where the operand has no
+    such scales.
+    """
+    given = as_operand(value, name)
+    if operand.dtype not in EIGHT_BIT_FLOATS:
+        raise TypeError(
+            f"{name}: expected {operand.name} of e4m3 or e5m2 with scales of ue8m0, got "
+            f"{operand.dtype.name}"
+        )
+    if len(operand.shape) != 2:
+        raise ValueError(
+            f"{name}: expected {operand.name} without batches with scales of ue8m0, got shape "
+            f"{shown(operand.shape)}; multiply the batches one by one"
+        )
+    k, rows = operand.shape[k_mode], operand.shape[1 - k_mode]
+    wanted = panels(rows, None if k is None else -(-k // _MX_BLOCK))
+    of = operand.name if k_mode == 1 else f"{operand.name}.T"
+    fits = len(given.shape) == len(wanted) and not any(
+        differ(*pair) for pair in zip(given.shape, wanted, strict=True)
+    )
+    if not fits:
+        raise ValueError(
+            f"{name}: expected scales of blocks of {_MX_BLOCK} in panels, {shown(wanted)}, got "
+            f"shape {shown(given.shape)}; cute.quantize({of}, 'mxfp8', swizzled=True) gives them"
+        )
+    strides = given.array.strides if given.array is not None else given.value.strides
+    if strides is not None and not _is_dense(given.shape, strides):
+        raise ValueError(f"{name}: expected panels without gaps, got strides {tuple(strides)}")
+    spans = (_EACH, _MX_BLOCK) if k_mode == 1 else (_MX_BLOCK, _EACH)
+    return Panels(spans, len(wanted), None, ue8m0, f"{ue8m0.name}x{_MX_BLOCK}")
+
+
+def _is_dense(shape: Sequence[int | None], strides: Sequence[int | None]) -> bool:
+    """Whether strides may be those of a row-major array without gaps."""
+    if 0 in shape:
+        return True
+    step: int | None = 1
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent != 1 and None not in (step, stride) and stride != step:
+            return False
+        step = None if extent is None or step is None else step * extent
+    return True
+
+
+def check_panels(scales: Sequence[Scale | None], arch: str) -> str | None:
+    """The scales of blocks that tensor cores multiply, such as "ue8m0x32"; None where there are
+    none. Raises ValueError where one operand alone has them, or the target does not.
+    """
+    found = {each.scaling if isinstance(each, Panels) else None for each in scales}
+    if found == {None}:
+        return None
+    if len(found) > 1:
+        raise ValueError(
+            "scale_a, scale_b: expected scales of ue8m0 for both operands, got them for one; "
+            "cute.quantize gives the other one's"
+        )
+    if not target(arch).tmem_columns:
+        raise ValueError(
+            f"scale_a: expected f32 on {arch}, got ue8m0, whose products sm_100a and its family "
+            "have; cute.quantize(x, 'fp8_block') gives scales of f32"
+        )
+    return found.pop()
+
+
+def panel_tile(m: int | None, n: int | None, processors: int) -> tuple[int, int, int]:
+    """The tile of a product with scales of blocks: wide ones read fewer bytes of shared memory, and
+    are taken where enough of them remain for all processors.
+    """
+    rows, _ = PANEL
+    tiles = ceil(m / rows) * ceil(n / (2 * rows)) if m and n else processors
+    return rows, rows * (2 if tiles >= processors else 1), rows
+
+
+def check_panel_tile(tile: Sequence[int]) -> None:
+    """Refuse a tile that takes parts of panels."""
+    rows, blocks = PANEL
+    steps = (rows, rows, blocks * _MX_BLOCK)
+    if any(extent % step for extent, step in zip(tile, steps, strict=True)):
+        raise ValueError(
+            f"schedule: expected a tile of multiples of {steps} with scales of ue8m0 in panels, "
+            f"got {tuple(tile)}"
+        )
+
+
+def view_of(scale: Scale, value: Any, swapped: bool) -> Any:
+    """The array of a scale as the tile program takes it."""
+    return scale.view(value, swapped)
+
+
+def argument_of(scale: Scale, value: Any, swapped: bool) -> Any:
+    """What the kernel is compiled for."""
+    return scale.argument(value, swapped)
+
+
 def scale_of(
     value: Any,
     name: str,
@@ -67,6 +192,8 @@ def scale_of(
     Raises TypeError or ValueError naming the argument when its type or shape is none of a scale.
     """
     given = as_operand(value, name)
+    if given.dtype == ue8m0:
+        return panels_of(value, name, operand, k_mode)
     if given.dtype not in dtypes:
         names = " or ".join(each.name for each in dtypes)
         raise TypeError(f"{name}: expected {names}, got {given.dtype.name}")

@@ -119,7 +119,7 @@ def has_words(x: Operand) -> bool:
 def as_words(x: Any, element: DType) -> Any:
     """Pairs of elements (M, K) as unsigned words (M, K / 2)."""
     rows, columns = x.shape
-    return _viewed(x, u32 if element.bits < f32.bits else u64, (rows, _half(columns)))
+    return as_words_of(x, u32 if element.bits < f32.bits else u64, (rows, _half(columns)))
 
 
 def _half(extent: int | None) -> int | None:
@@ -128,10 +128,10 @@ def _half(extent: int | None) -> int | None:
 
 def as_panels(scales: Any) -> Any:
     """Scales in panels (.., 32, 4, 4) as words of the four columns (.., 32, 4)."""
-    return _viewed(scales, i32, tuple(scales.shape[:-1]))
+    return as_words_of(scales, i32, tuple(scales.shape[:-1]))
 
 
-def _viewed(value: Any, dtype: DType, shape: Sequence[int | None]) -> Any:
+def as_words_of(value: Any, dtype: DType, shape: Sequence[int | None]) -> Any:
     """An array without gaps as one of another type and shape."""
     if isinstance(value, TensorSpec):
         return TensorSpec(shape, dtype, align=value.align)

@@ -8,6 +8,7 @@ from math import prod
 from operator import methodcaller
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from xdsl.dialects import arith
 from xdsl.ir import Block
@@ -34,6 +35,8 @@ _COMBINE: dict[str, Combine] = {
 
 # The low bits of f32 that tf32 has not, and half of its last unit.
 _CUT_BY_TF32, _HALF_TF32 = np.uint32(0x1FFF), np.uint32(0x1000)
+# Types of the scales of blocks.
+_SCALES = {"ue8m0": ml_dtypes.float8_e8m0fnu, "ue4m3": ml_dtypes.float8_e4m3fn}
 # Multiplications that BLAS does in one thread.
 _ONE_THREAD = 1 << 18
 
@@ -247,6 +250,8 @@ def _gemm(op: cute.GemmOp) -> Step:
     limits = np.iinfo(dtype) if saturates else None
     rows = None if is_whole else _rows_at_a_time(cute.shape_of(op.a.type), cute.shape_of(op.b.type))
     sums, slices = op.columns_of_sums, op.slices
+    factors = [] if op.scales is None else slots(op.factors[:2])
+    scaling = op.scales or ""
 
     def plain(cta: Cta) -> None:
         values = cta.values
@@ -255,7 +260,8 @@ def _gemm(op: cute.GemmOp) -> Step:
         cta.store(to, np.add(to.read(), product, out=product))
 
     is_wide = wide == dtype and all(held_as(_dtype(each)) == wide for each in (op.a, op.b))
-    is_plain = rows is not None and keeps is None and not (is_negated or sums) and slices == 1
+    is_plain = rows is not None and keeps is None and not (is_negated or sums or factors)
+    is_plain = is_plain and slices == 1
     if is_plain and is_wide:
         return plain
 
@@ -266,6 +272,11 @@ def _gemm(op: cute.GemmOp) -> Step:
             left, right = left.astype(wide), right.astype(wide)
         if sums:
             right = np.concatenate([right, np.ones((sums, right.shape[1]), right.dtype)])
+        if factors:
+            left, right = (
+                tile * _spread(values[factor].read(), scaling).astype(wide)
+                for tile, factor in zip((left, right), factors, strict=True)
+            )
         product = _sliced(left, right, rows, slices)
         if is_negated:
             product = -product
@@ -282,6 +293,19 @@ def _gemm(op: cute.GemmOp) -> Step:
         cta.store(to, total if wide == dtype or is_integer else rounded(total, dtype))
 
     return step
+
+
+def _spread(words: np.ndarray, scaling: str) -> np.ndarray:
+    """Scales in panels, words (panels of rows, 128 for each panel of columns), as one number for
+    each element: (rows, depth).
+    """
+    kind, _, block = scaling.partition("x")
+    panels = words.shape[0], words.shape[1] // 128
+    codes = np.ascontiguousarray(words).view(np.uint8).reshape(*panels, 32, 4, 4)
+    # Row r is in lane r % 32 and word r / 32 of its panel.
+    rows = codes.transpose(0, 3, 2, 1, 4).reshape(panels[0] * 128, panels[1] * 4)
+    scales = rows.view(_SCALES[kind]).astype(np.float64)
+    return np.repeat(scales, int(block), axis=1)
 
 
 def _rows_at_a_time(a: tuple[int, ...], b: tuple[int, ...]) -> int:

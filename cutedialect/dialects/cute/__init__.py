@@ -35,7 +35,7 @@ from .cooperation import (
     LastArrivalOp,
 )
 from .exits import BreakIfOp, ExitOp, ReturnIfOp
-from .fragment_ops import AnyOp, ConvertOp, ExtractOp, FillOp, ShareOp
+from .fragment_ops import AnyOp, ConvertOp, CoordOp, ExtractOp, FillOp, ShareOp
 from .groups import FindOp, GroupSizeOp, GroupType, MemberOp
 from .host_ops import LaunchOp, SmCountOp, TileOffsetsOp, TileSharesOp, WorkspaceOp
 from .indexed_tiles import IndexedTileOp
@@ -44,6 +44,7 @@ from .joins import ConcatOp
 from .kernel_ops import (
     SCHEDULED,
     AssertOp,
+    BarrierOp,
     BlockIdxOp,
     DimOp,
     GridDimOp,
@@ -61,8 +62,9 @@ from .slices import ReadOp, SearchOp, SliceOp, slice_type
 from .storage import AllocFragmentOp, AllocSmemOp, AllocTmemOp, StageOp
 from .tensor_layouts import GetLayoutOp, MakeViewOp, view_type
 from .tile_ops import (
-    BarrierOp,
-    CoordOp,
+    PANEL_COLUMNS,
+    PANEL_ROWS,
+    SCALINGS,
     CopyOp,
     GemmOp,
     LoadOp,
@@ -204,6 +206,9 @@ __all__ = [
     "ATOMICS",
     "FETCHED",
     "LINE_OPS",
+    "PANEL_COLUMNS",
+    "PANEL_ROWS",
+    "SCALINGS",
     "SCHEDULED",
     "SCOPES",
     "AllocFragmentOp",

@@ -28,13 +28,14 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+from xdsl.traits import HasParent, MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.dialects.checks import check
 from cutedialect.dialects.effects import ALL, Effects
 
 from .attributes import with_attributes
+from .tile_ops import MapOp
 from .types import FragmentType
 from .views import element_of, parse_types, print_types, same_element, same_tile, shape_of
 
@@ -289,3 +290,42 @@ class ShareOp(IRDLOperation):
             f"expected other roles than '{self.makes}' to take a condition, got "
             + (", ".join(self.takes) or "none"),
         )
+
+
+@irdl_op_definition
+class CoordOp(IRDLOperation):
+    """The coordinate, in the tile, of the element that a map body computes.
+
+    Example:
+
+        cute.kernel @k() {
+          %i = cute.map () -> !cute.fragment<i32, "(8,8)"> {
+            %c = cute.coord 1
+            cute.yield %c : i32
+          }
+        }
+    """
+
+    name = "cute.coord"
+    mode = prop_def(IntegerAttr)
+    result = result_def(i32)
+    traits = traits_def(Pure(), HasParent(MapOp))
+
+    def __init__(self, mode: int) -> None:
+        super().__init__(properties={"mode": IntegerAttr(mode, i64)}, result_types=[i32])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> CoordOp:
+        op = cls(parser.parse_integer(allow_boolean=False))
+        return with_attributes(op, parser.parse_optional_attr_dict())
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.mode.value.data}")
+        printer.print_op_attributes(self.attributes)
+
+    def verify_(self) -> None:
+        parent = self.parent_op()
+        assert isinstance(parent, MapOp)
+        rank = len(shape_of(parent.result.type))
+        mode = self.mode.value.data
+        check(0 <= mode < rank, f"expected a mode in 0..{rank - 1}, got {mode}")

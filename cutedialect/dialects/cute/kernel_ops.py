@@ -1,4 +1,4 @@
-"""Ops of a kernel as a whole: the kernel, work items, and facts about tensors."""
+"""Ops of a kernel as a whole: the kernel, work items, facts about tensors, where threads meet."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import ClassVar, Self, TypeVar
 
 from xdsl.dialects.builtin import (
     AnyFloat,
+    ArrayAttr,
     DenseArrayBase,
     IntegerAttr,
     IntegerType,
     StringAttr,
     SymbolNameConstraint,
+    UnitAttr,
     i1,
     i32,
     i64,
@@ -20,6 +22,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
+    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
@@ -43,7 +46,7 @@ from xdsl.traits import (
 from cutedialect.dialects.arguments import parse_argument
 from cutedialect.dialects.checks import check
 from cutedialect.dialects.cute_nvgpu import TmaDescriptorType
-from cutedialect.dialects.effects import NONE, ORDERS, Effects
+from cutedialect.dialects.effects import ALL, NONE, ORDERS, Effects
 from cutedialect.schedule import Schedule
 
 from .attributes import ScheduleAttr, with_attributes
@@ -590,3 +593,54 @@ def format_problem(format: str, types: Sequence[Attribute]) -> str | None:
         if not fits or not conversion["kind"] or conversion["kind"] not in legal:
             return f"expected a conversion like {want} for {type_}, got {conversion.group()!r}"
     return None
+
+
+@irdl_op_definition
+class BarrierOp(IRDLOperation):
+    """All threads of the CTA, or of the role, meet and see each other's writes to shared memory.
+
+    With `warps`, every so many neighboring warps meet among themselves; with `roles` the threads of
+    the roles of these names; with `cluster` those of all CTAs of the cluster that have not ended
+    (PTX ISA 9.7.13.3).
+
+    Example:
+
+        cute.kernel @k() attributes {cluster = 2 : i32} {
+          cute.barrier
+          cute.barrier {warps = 4 : i32}
+          cute.barrier {cluster}
+          cute.barrier {roles = ["main", "stats"]}
+        }
+    """
+
+    name = "cute.barrier"
+    warps = opt_prop_def(IntegerAttr)
+    roles = opt_prop_def(ArrayAttr[StringAttr])
+    cluster = opt_prop_def(UnitAttr)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "attr-dict"
+
+    def __init__(
+        self, warps: int | None = None, roles: Sequence[str] = (), cluster: bool = False
+    ) -> None:
+        super().__init__(
+            properties={
+                "warps": None if warps is None else IntegerAttr(warps, i32),
+                "roles": ArrayAttr(map(StringAttr, roles)) if roles else None,
+                "cluster": UnitAttr() if cluster else None,
+            }
+        )
+
+    @property
+    def role_names(self) -> tuple[str, ...]:
+        """The roles that meet, where it is not one alone."""
+        return () if self.roles is None else tuple(role.data for role in self.roles)
+
+    def effects(self) -> Effects:
+        return Effects(meets=ALL if self.warps is None else self.warps.value.data)
+
+    def verify_(self) -> None:
+        said = [
+            name for name in ("warps", "roles", "cluster") if self.properties.get(name) is not None
+        ]
+        check(len(said) < 2, f"expected one of warps, roles and cluster, got {' and '.join(said)}")

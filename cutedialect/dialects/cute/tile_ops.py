@@ -10,14 +10,11 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from xdsl.dialects.builtin import (
-    ArrayAttr,
     DenseArrayBase,
-    IntegerAttr,
     StringAttr,
     UnitAttr,
     i1,
     i32,
-    i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
@@ -28,7 +25,6 @@ from xdsl.irdl import (
     operand_def,
     opt_operand_def,
     opt_prop_def,
-    prop_def,
     region_def,
     result_def,
     traits_def,
@@ -38,7 +34,6 @@ from xdsl.irdl.operations import BeforeVariadicSingleAccessor, VarIRConstruct
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import (
-    HasParent,
     IsTerminator,
     MemoryReadEffect,
     MemoryWriteEffect,
@@ -59,7 +54,7 @@ from cutedialect.dialects.cute_nvgpu import (
     WidenCopyType,
 )
 from cutedialect.dialects.cute_nvgpu.mma_atoms import NEGATIONS, Sm90MmaType, Sm100MmaType
-from cutedialect.dialects.effects import ALL, Effects, space_of, team_of, unit_of
+from cutedialect.dialects.effects import Effects, space_of, team_of, unit_of
 from cutedialect.layout import LayoutError, coalesce
 
 from .attributes import TiledCopyAttr, with_attributes
@@ -68,6 +63,10 @@ from .views import arch_of, element_of, names_of, same_element, same_tile, shape
 
 SUM_COLUMNS = 8
 """Columns that add up the rows of A where a multiply has `sums`: as many as the narrowest one."""
+SCALINGS = {"ue8m0x32": 32}
+"""The scales of blocks that a multiply takes, and how many elements share one."""
+PANEL_ROWS, PANEL_COLUMNS = 128, 4
+"""Rows and columns of a panel of scales: 512 bytes, which `tcgen05.cp` copies at once."""
 
 
 @irdl_op_definition
@@ -265,6 +264,12 @@ class GemmOp(IRDLOperation):
     slices: each adds up the products of one of S equal parts of K (sliced K). On whole tensors in
     gmem it stands for the whole problem C = A B^T, which `cute-tile` makes a tile program.
 
+    With `factors %sa, %sb` and `scaling = "ue8m0x32"` each 32 elements of a row of A and of B count
+    times a scale of type ue8m0. Scales lie in panels of 128 rows and 4 columns (PTX ISA 9.7.16.10.7
+    and `tcgen05.cp`), as words of a row's four scales: (panels of rows, 128 words for each panel of
+    columns). Once bound, these are in shared memory, and a third factor has the columns of tensor
+    memory to which the thread that multiplies copies them, and which nothing else reads.
+
     Example:
 
         cute.kernel @k(%a: !cute.memref<f16, gmem, align<16>, "(128,32):(32,1)">,
@@ -282,6 +287,17 @@ class GemmOp(IRDLOperation):
           cute.gemm %a, %b, %parts : !cute.memref<f16, gmem, align<16>, "(128,32):(32,1)">,
             !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)">, !cute.fragment<f32, "(128,64,2)">
         }
+
+        cute.kernel @scaled(%a: !cute.memref<f8E4M3FN, gmem, align<16>, "(128,128):(128,1)">,
+                            %s: !cute.memref<i32, gmem, align<16>, "(1,128):(128,1)">) {
+          %acc = cute.alloc_fragment : !cute.fragment<f32, "(128,128)">
+          cute.gemm %a, %a, %acc factors %s, %s {scaling = "ue8m0x32"} :
+            !cute.memref<f8E4M3FN, gmem, align<16>, "(128,128):(128,1)">,
+            !cute.memref<f8E4M3FN, gmem, align<16>, "(128,128):(128,1)">,
+            !cute.fragment<f32, "(128,128)">,
+            !cute.memref<i32, gmem, align<16>, "(1,128):(128,1)">,
+            !cute.memref<i32, gmem, align<16>, "(1,128):(128,1)">
+        }
     """
 
     name = "cute.gemm"
@@ -289,13 +305,16 @@ class GemmOp(IRDLOperation):
     b = operand_def()
     acc = operand_def()
     keeps = opt_operand_def(i1)
+    factors = var_operand_def(MemRefType)
     atom = opt_prop_def()
     negate = opt_prop_def(StringAttr)
     sums = opt_prop_def(UnitAttr)
+    scaling = opt_prop_def(StringAttr)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    irdl_options = (ParsePropInAttrDict(),)
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
-        "$a `,` $b `,` $acc (`keeps` $keeps^)? attr-dict `:` type($a) `,` type($b) `,` type($acc)"
+        "$a `,` $b `,` $acc (`keeps` $keeps^)? (`factors` $factors^)? attr-dict `:` type($a) `,` "
+        "type($b) `,` type($acc) (`,` type($factors)^)?"
     )
 
     def __init__(
@@ -307,12 +326,36 @@ class GemmOp(IRDLOperation):
         negate: str | None = None,
         keeps: SSAValue | None = None,
         sums: bool = False,
+        factors: Sequence[SSAValue] = (),
+        scaling: str | None = None,
     ) -> None:
-        signs = None if negate is None else StringAttr(negate)
         super().__init__(
-            operands=[a, b, acc, keeps],
-            properties={"atom": atom, "negate": signs, "sums": UnitAttr() if sums else None},
+            operands=[a, b, acc, keeps, list(factors)],
+            properties={
+                "atom": atom,
+                "negate": None if negate is None else StringAttr(negate),
+                "sums": UnitAttr() if sums else None,
+                "scaling": None if scaling is None else StringAttr(scaling),
+            },
         )
+
+    def like(
+        self,
+        a: SSAValue,
+        b: SSAValue,
+        acc: SSAValue,
+        atom: Attribute | None,
+        keeps: SSAValue | None = None,
+        factors: Sequence[SSAValue] | None = None,
+    ) -> GemmOp:
+        """The multiply of other operands with the same scaling; factors that are left out stay."""
+        factors = self.factors if factors is None else factors
+        return GemmOp(a, b, acc, atom, keeps=keeps, factors=factors, scaling=self.scales)
+
+    @property
+    def scales(self) -> str | None:
+        """The type of scales and how many elements share one, such as `ue8m0x32`; None without."""
+        return None if self.scaling is None else self.scaling.data
 
     @property
     def is_paired(self) -> bool:
@@ -355,7 +398,8 @@ class GemmOp(IRDLOperation):
         return isinstance(self.acc.type, MemRefType) and self.acc.type.space == "gmem"
 
     def effects(self) -> Effects:
-        return Effects((self.a, self.b, self.acc), (self.acc,), unit_of(self.atom))
+        reads = (self.a, self.b, self.acc, *self.factors[:2])
+        return Effects(reads, (self.acc,), unit_of(self.atom))
 
     def verify_(self) -> None:
         self._verify_shapes()
@@ -376,7 +420,42 @@ class GemmOp(IRDLOperation):
             self.keeps is None or space_of(self.acc) == "tmem",
             f"expected an accumulator in tensor memory with keeps, got {self.acc.type}",
         )
+        self._verify_scaling()
         self._verify_atom()
+
+    def _verify_scaling(self) -> None:
+        """Scales of blocks are panels of words, and their columns of tensor memory hold them."""
+        check(
+            len(self.factors) in ((0,) if self.scaling is None else (2, 3)),
+            "expected two factors (and columns of tensor memory) with scaling, none without, got "
+            f"{len(self.factors)}",
+        )
+        if self.scaling is None:
+            return
+        check(
+            self.scales in SCALINGS,
+            f"expected a scaling ({', '.join(SCALINGS)}), got {self.scales}",
+        )
+        check(
+            self.negate is None and self.sums is None and self.slices == 1,
+            "expected scales of blocks without negate, sums and slices",
+        )
+        columns = PANEL_COLUMNS * SCALINGS[self.scales or ""]
+        for name, tile, factor in zip("AB", (self.a, self.b), self.factors, strict=False):
+            rows, depth = shape_of(tile.type)
+            if not (isinstance(rows, int) and isinstance(depth, int)):
+                continue
+            wanted = rows // PANEL_ROWS, PANEL_ROWS * (depth // columns)
+            check(
+                rows % PANEL_ROWS == 0 and depth % columns == 0,
+                f"expected {name} of multiples of ({PANEL_ROWS}, {columns}), whose scales are a "
+                f"panel, got {(rows, depth)}",
+            )
+            check(
+                shape_of(factor.type) == wanted and element_of(factor.type) == i32,
+                f"expected the scales of {name} as words (i32) of shape {wanted}, got "
+                f"{factor.type}",
+            )
 
     def _verify_shapes(self) -> None:
         a, b, c = (shape_of(value.type) for value in (self.a, self.b, self.acc))
@@ -412,6 +491,12 @@ class GemmOp(IRDLOperation):
                 f"{self.negate.data}",
             )
         if isinstance(self.atom, MmaType):
+            scaling = self.atom.scaling if isinstance(self.atom, Sm100MmaType) else ""
+            check(
+                scaling == (self.scales or "") and len(self.factors) == (3 if scaling else 0),
+                f"expected the scales of the atom ({scaling or 'none'}), and columns of tensor "
+                f"memory for them, got {self.scales or 'none'} and {len(self.factors)} factors",
+            )
             elements = tuple(element_of(value.type) for value in (self.a, self.b, self.acc))
             atom = self.atom.a, self.atom.b, self.atom.c
             check(
@@ -602,93 +687,3 @@ def broadcasts(shape: tuple, to: tuple) -> bool:
     return len(padded) == len(to) and all(
         extent in (1, target) for extent, target in zip(padded, to, strict=True)
     )
-
-
-@irdl_op_definition
-class CoordOp(IRDLOperation):
-    """The coordinate, in the tile, of the element that a map body computes.
-
-    Example:
-
-        cute.kernel @k() {
-          %i = cute.map () -> !cute.fragment<i32, "(8,8)"> {
-            %c = cute.coord 1
-            cute.yield %c : i32
-          }
-        }
-    """
-
-    name = "cute.coord"
-    mode = prop_def(IntegerAttr)
-    result = result_def(i32)
-    traits = traits_def(Pure(), HasParent(MapOp))
-
-    def __init__(self, mode: int) -> None:
-        super().__init__(properties={"mode": IntegerAttr(mode, i64)}, result_types=[i32])
-
-    @classmethod
-    def parse(cls, parser: Parser) -> CoordOp:
-        op = cls(parser.parse_integer(allow_boolean=False))
-        return with_attributes(op, parser.parse_optional_attr_dict())
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" {self.mode.value.data}")
-        printer.print_op_attributes(self.attributes)
-
-    def verify_(self) -> None:
-        parent = self.parent_op()
-        assert isinstance(parent, MapOp)
-        rank = len(shape_of(parent.result.type))
-        mode = self.mode.value.data
-        check(0 <= mode < rank, f"expected a mode in 0..{rank - 1}, got {mode}")
-
-
-@irdl_op_definition
-class BarrierOp(IRDLOperation):
-    """All threads of the CTA, or of the role, meet and see each other's writes to shared memory.
-
-    With `warps`, every so many neighboring warps meet among themselves; with `roles` the threads of
-    the roles of these names; with `cluster` those of all CTAs of the cluster that have not ended
-    (PTX ISA 9.7.13.3).
-
-    Example:
-
-        cute.kernel @k() attributes {cluster = 2 : i32} {
-          cute.barrier
-          cute.barrier {warps = 4 : i32}
-          cute.barrier {cluster}
-          cute.barrier {roles = ["main", "stats"]}
-        }
-    """
-
-    name = "cute.barrier"
-    warps = opt_prop_def(IntegerAttr)
-    roles = opt_prop_def(ArrayAttr[StringAttr])
-    cluster = opt_prop_def(UnitAttr)
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "attr-dict"
-
-    def __init__(
-        self, warps: int | None = None, roles: Sequence[str] = (), cluster: bool = False
-    ) -> None:
-        super().__init__(
-            properties={
-                "warps": None if warps is None else IntegerAttr(warps, i32),
-                "roles": ArrayAttr(map(StringAttr, roles)) if roles else None,
-                "cluster": UnitAttr() if cluster else None,
-            }
-        )
-
-    @property
-    def role_names(self) -> tuple[str, ...]:
-        """The roles that meet, where it is not one alone."""
-        return () if self.roles is None else tuple(role.data for role in self.roles)
-
-    def effects(self) -> Effects:
-        return Effects(meets=ALL if self.warps is None else self.warps.value.data)
-
-    def verify_(self) -> None:
-        said = [
-            name for name in ("warps", "roles", "cluster") if self.properties.get(name) is not None
-        ]
-        check(len(said) < 2, f"expected one of warps, roles and cluster, got {' and '.join(said)}")

@@ -336,6 +336,7 @@ class Sm100MmaType(MmaType):
     A lies in shared or tensor memory, B in shared memory, the accumulator in tensor memory.
     Asynchronous: one thread issues it, and what it reads and its accumulator belong to it until a
     commit behind it has signaled. With `cta_group = 2` it is one of a CTA pair, of which M and N count both.
+    With `scaling = "ue8m0x32"` each 32 elements of K of a row count times a scale of type ue8m0.
     """
 
     name = "cute_nvgpu.sm100.mma"
@@ -349,13 +350,19 @@ class Sm100MmaType(MmaType):
         b: Attribute,
         c: Attribute,
         cta_group: int = 1,
+        scaling: str = "",
     ) -> Sm100MmaType:
-        return cls((tuple(shape), a, b, c, cta_group))
+        return cls((tuple(shape), a, b, c, cta_group, scaling))
 
     @property
     def cta_group(self) -> int:
         """1, or 2 for an instruction of a CTA pair."""
         return self.data[4]
+
+    @property
+    def scaling(self) -> str:
+        """The scales of blocks; empty without."""
+        return self.data[5]
 
     @property
     def kind(self) -> str:
@@ -364,19 +371,25 @@ class Sm100MmaType(MmaType):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple:
-        group = 1
+        group, scaling = 1, ""
         with parser.in_angle_brackets():
             shape = cls._parse_shape(parser)
-            if parser.parse_optional_punctuation(","):
-                parse_key(parser, "cta_group")
-                group = parser.parse_integer(allow_boolean=False)
-        return (*shape, group)
+            while parser.parse_optional_punctuation(","):
+                if parser.parse_optional_keyword("scaling"):
+                    parser.parse_punctuation("=")
+                    scaling = parser.parse_str_literal()
+                else:
+                    parse_key(parser, "cta_group")
+                    group = parser.parse_integer(allow_boolean=False)
+        return (*shape, group, scaling)
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             self._print_shape(printer)
             if self.cta_group != 1:
                 printer.print_string(f", cta_group = {self.cta_group}")
+            if self.scaling:
+                printer.print_string(f', scaling = "{self.scaling}"')
 
     def verify(self) -> None:
         check(self.cta_group in (1, 2), f"expected cta_group = 1 or 2, got {self.cta_group}")
@@ -386,7 +399,7 @@ class Sm100MmaType(MmaType):
         """The entry of the atom registry; VerifyException when there is none, or none on `target`."""
         names = operand_name(self.a), operand_name(self.b), element_name(self.c)
         try:
-            atom = tcgen05_of(*names, self.shape, self.cta_group)
+            atom = tcgen05_of(*names, self.shape, self.cta_group, self.scaling)
         except ValueError as error:
             raise VerifyException(str(error)) from error
         if target is not None:

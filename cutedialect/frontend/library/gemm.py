@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from cutedialect.frontend.block_formats import PANEL
 from cutedialect.frontend.dtypes import DType, f32
 from cutedialect.frontend.kernel import KernelFunction, kernel
 
@@ -48,6 +49,7 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
         spans: tuple[Spans, Spans, Spans] = ((0, 0), (0, 0), (0, 0)),
         zero: float = 0.0,
         packed: tuple[Any, ...] | None = None,
+        scaling: str | None = None,
     ) -> None:
         # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
         from cutedialect.frontend import functions as cute
@@ -91,8 +93,13 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
             return scale_tile(zeros, spans[2], modes, batch)
 
         acc = cute.zeros((bm, bn), epilogue_dtype if promotes else acc_dtype)
+        panels = [] if scaling is None else panel_tiles(scale_a, scale_b, scaling, tile, (m, n))
         for k in range_(a_tiles.tiles):
-            if promotes:
+            if scaling is not None:
+                # Tensor cores multiply blocks by their scales.
+                scales = [each[k] for each in panels]
+                cute.tile_gemm(a_tiles[k], b_tiles[k], acc, factors=scales, scaling=scaling)
+            elif promotes:
                 # The scales are on their way while the tensor cores work.
                 now = factors(k)
                 part = cute.zeros((bm, bn), acc_dtype)
@@ -100,10 +107,30 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
                 acc += scaled(part.to(acc.dtype), now)
             else:
                 cute.tile_gemm(*multiplied(a_tiles[k], b_tiles[k], zero_of(k)), acc)
-        out = scaled(acc.to(epilogue_dtype), factors(None))
+        out = scaled(acc.to(epilogue_dtype), factors(None) if scaling is None else [])
         finish(out, C, bias, D, alpha, beta, aux, (*batch, m, n), activation, swapped)
 
     return gemm
+
+
+def panel_tiles(
+    scale_a: Tensor,
+    scale_b: Tensor,
+    scaling: str,
+    tile: tuple[int, int, int],
+    place: tuple[Scalar, Scalar],
+) -> list[Any]:
+    """The scales of blocks of the rows of both operands at a place, by steps of the depth: words
+    (panels of 128 rows, 128 for each panel of four columns).
+    """
+    from cutedialect.frontend.local_tiles import local_tile
+
+    rows, columns = PANEL
+    words = rows * (tile[2] // (columns * int(scaling.partition("x")[2])))
+    return [
+        local_tile(scale, (extent // rows, words), (at, None))
+        for scale, extent, at in zip((scale_a, scale_b), tile, place, strict=False)
+    ]
 
 
 def multiplied(a: Any, b: Any, zero: Tile | float = 0.0) -> tuple[Any, Any]:

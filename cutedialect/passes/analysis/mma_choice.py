@@ -146,6 +146,8 @@ class MmaChoice:
         """
         if self.op.sums is not None:
             return self._with_sums(warps)
+        if self.op.scales is not None:
+            return self._with_scales(warps)
         asked = self.op.asked or self.asked
         if asked is not None:
             named = self._named(mma_atom(atom_name(asked)))
@@ -324,6 +326,19 @@ class MmaChoice:
             )
         return found[0] if warps[1] == 1 and self._divides(found[0], warps) else None
 
+    def _with_scales(self, warps: tuple[int, int]) -> Tcgen05Atom | None:
+        """The atom of a multiply with scales of blocks, which tcgen05 alone has here."""
+        asked = self.op.asked or self.asked
+        if asked is not None:
+            raise ValueError(f"expected no atom or TiledMMA with scales of blocks, got {asked}")
+        found = self._tcgen05(warps)
+        if not found and (why := self._not_tcgen05(warps)):
+            raise ValueError(
+                f"scales of blocks ({self.op.scales}): expected a multiply of tcgen05 (sm_100a and "
+                f"its family, tiles of 128 rows and columns or multiples), got {why}"
+            )
+        return next((atom for atom in found if self._divides(atom, warps)), None)
+
     def _named(self, atom: MmaAtom) -> MmaAtom:
         """An atom that was asked for by name; ValueError that says why it does not do here."""
         names, arch = self._names, self.arch
@@ -461,13 +476,13 @@ class MmaChoice:
         """
         if not target(self.arch).tmem_columns or self._not_tcgen05(warps):
             return ()
-        return find_tcgen05(*self._names, self.arch)
+        return find_tcgen05(*self._names, self.arch, scaling=self.op.scales or "")
 
     def _not_tcgen05(self, warps: tuple[int, int]) -> str:
         """What keeps tcgen05 from a multiply; empty if nothing does."""
         op = self.op
         try:
-            shapes = find_tcgen05(*self._names, self.arch)
+            shapes = find_tcgen05(*self._names, self.arch, scaling=op.scales or "")
         except ValueError as error:
             return str(error)
         for name, value in (("A", op.a), ("B", op.b)):

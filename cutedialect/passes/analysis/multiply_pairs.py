@@ -171,6 +171,8 @@ def _why_alone(gemms: list[GemmOp], schedule: Schedule) -> str:
              for side in ([op.a for op in gemms], [op.b for op in gemms])]  # fmt: skip
     if sides[0] & sides[1]:
         return "a tile is an operand of A and of B, and a pair shares B alone"
+    if any(op.scales is not None for op in gemms):
+        return "scales of blocks come to each CTA for itself"
     for op in gemms:
         for name, tile, wanted in (("A", op.a, True), ("B", op.b, False)):
             reached = cluster_modes(tile)

@@ -12,7 +12,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
-from cutedialect.atoms.tmem_layouts import LANES, operand_layout
+from cutedialect.atoms.tmem_layouts import LANES, WARP_LANES, operand_layout
 from cutedialect.dialects import cute
 from cutedialect.dialects.effects import written
 from cutedialect.dialects.walks import ops_around, ops_of
@@ -190,11 +190,18 @@ def _side_by_side(rows: Layout, blocks: int, columns: int) -> Layout:
 class TensorPlan:
     """What the accumulators of a kernel's multiplies take if all of them are in tensor memory: its
     columns, one accumulator for each multiply whose own is added to in registers, and the elements
-    of the latter.
+    of the latter; columns of scales of blocks count, too.
     """
 
     columns: int
     summed: int
+
+
+def factor_columns(op: cute.GemmOp) -> int:
+    """The columns of tensor memory that the scales of blocks of a multiply take, 32 words in each;
+    0 without scales.
+    """
+    return sum(prod(cute.shape_of(each.type)) // WARP_LANES for each in op.factors[:2])
 
 
 def tensor_plan(op: cute.GemmOp) -> TensorPlan:
@@ -208,4 +215,5 @@ def tensor_plan(op: cute.GemmOp) -> TensorPlan:
         stays = life_of(acc) is not None
         columns += columns_needed(shape) * (1 if stays else accumulators.count(acc))
         summed += 0 if stays else prod(shape)
+    columns += sum(factor_columns(each) for each in gemms)
     return TensorPlan(columns, summed)

@@ -84,7 +84,7 @@ def _sum(op: cute.GemmOp, binding: KernelBinding) -> None:
     zero = arith.ConstantOp(neutral("add", element))  # pyright: ignore[reportArgumentType]
     none = binding.insert(zero, op).result
     binding.insert(cute.FillOp(product, none), op)
-    binding.insert(cute.GemmOp(op.a, op.b, product, op.atom), op)
+    binding.insert(op.like(op.a, op.b, product, op.atom), op)
     added = binding.insert(cute.MapOp.of(total, [op.acc, product], type_), op).result
     binding.insert(cute.CopyOp(added, op.acc), op)
     erase(op)
@@ -132,7 +132,7 @@ class _Move:
             kept = None if life.updates else self._keeps(loop, multiplies[0], at == 0)
             for gemm in multiplies:
                 keeps = kept if gemm is multiplies[0] else None
-                self.insert(cute.GemmOp(gemm.a, gemm.b, self.tensor, gemm.atom, keeps=keeps), gemm)
+                self.insert(gemm.like(gemm.a, gemm.b, self.tensor, gemm.atom, keeps), gemm)
                 erase(gemm)
         if not life.is_rewritten or self._rewrite():
             self._read()

@@ -400,8 +400,9 @@ class _Partition(StagedOperands):
                 else self.stage(op, value)
                 for value in (op.a, op.b)
             )
-            type_ = Sm100MmaType.get(atom.shape_mnk, *elements, atom.cta_group)
-            self.atoms[self.insert(GemmOp(a, b, op.acc, type_), op)] = bound
+            type_ = Sm100MmaType.get(atom.shape_mnk, *elements, atom.cta_group, op.scales or "")
+            factors = self.stage_factors(op)
+            self.atoms[self.insert(op.like(a, b, op.acc, type_, factors=factors), op)] = bound
         elif isinstance(atom, WgmmaAtom):
             order = self._order(op, atom)
             a, b = (

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from xdsl.dialects.builtin import Float32Type, FloatTF32Type
+from xdsl.dialects.builtin import Float32Type, FloatTF32Type, i32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.allocation import registers_at_start
 from cutedialect.atoms import target
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
+from cutedialect.atoms.tmem_layouts import LANE, LANES
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute.storage import PAIR, is_paired
@@ -58,7 +59,7 @@ from cutedialect.passes.analysis.smem_layouts import (
     with_fewest_turns,
     with_order,
 )
-from cutedialect.passes.analysis.tensor_accumulators import operand_tensor_layout
+from cutedialect.passes.analysis.tensor_accumulators import factor_columns, operand_tensor_layout
 from cutedialect.passes.analysis.tensor_columns import columns_too_many
 from cutedialect.passes.analysis.tensor_maps import is_joined, part_of, sharing
 from cutedialect.passes.analysis.thread_layouts import copied, modes_of, project, tensor_shape
@@ -71,6 +72,8 @@ from cutedialect.passes.rewriting import block_of, erase
 _GROUP = 4
 _WORD = 4
 _DOUBLE_BITS = 64
+# Bytes of a panel of scales, which one instruction copies to tensor memory.
+_PANEL = 512
 # The share of a thread's registers, and how many less, for accumulators and what is loaded.
 _HELD, _OTHERS = 0.75, 30
 
@@ -132,6 +135,33 @@ class StagedOperands(KernelBinding):
         buffer, atom = self._smem_operand(tile, op, unit, is_turned)
         self.insert(cute.CopyOp(tile, buffer, atom=atom), self._once_made(tile, op))
         return self._turned(buffer, is_turned, op)
+
+    def stage_factors(self, op: cute.GemmOp) -> list[SSAValue]:
+        """The scales of blocks of a multiply in shared memory, panel after panel as they are in
+        global memory, and columns of tensor memory for them; none without scales.
+        """
+        if op.scales is None:
+            return []
+        staged: list[SSAValue] = []
+        for name, value in zip("ab", op.factors, strict=True):
+            type_ = cute.memref_of(value)
+            panels, words = cute.shape_of(type_)
+            rows = Layout((panels, words), (words, 1)), None, _PANEL
+            buffer = self.smem_buffer(type_.element, rows, op, f"scales_{name}")
+            self._reads_stored(op, value)
+            if not self.load_by_tma(value, buffer, _once(value, op)):
+                why = self.unmapped or f"loads = {self.schedule.loads}"
+                raise PassFailedException(
+                    op,
+                    f"expected scales of blocks that TMA brings, got {why}; leave loads out of the "
+                    "schedule, and align scales to 16 bytes",
+                )
+            staged.append(buffer)
+        layout = Layout((LANES, factor_columns(op)), (LANE, 1))
+        memory = cute.MemRefType.get(i32, "tmem", 4, layout)
+        columns = self.insert_top(cute.AllocTmemOp(memory), op).result
+        columns.name_hint = "scales"
+        return [*staged, columns]
 
     def _smem_operand(
         self, tile: SSAValue, op: cute.GemmOp, unit: int, is_turned: bool

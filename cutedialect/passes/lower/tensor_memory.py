@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from cutedialect.atoms import WARP_SIZE
+from cutedialect.atoms.matrix_descriptor import MatrixDescriptor
+from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
 from cutedialect.atoms.tmem_copy_atoms import unit_places
 from cutedialect.atoms.tmem_layouts import COLUMNS, LANE, WARP_LANES
 from cutedialect.dialects import cute, ptx
@@ -22,6 +24,7 @@ from cutedialect.dialects.cute_nvgpu import (
 )
 from cutedialect.layout import flatten
 
+from .addresses import tile_address
 from .elementwise import Fragment
 from .lowering import Handler, KernelLowering
 from .scalar_builder import Scalar
@@ -30,6 +33,10 @@ from .wgmma import first_steps, operand_descriptor
 _GROUP = 4
 # The most registers at once.
 _MOST = 64
+# A panel of scales: 32 rows of 16 bytes in shared memory, four columns of tensor memory.
+_PANEL = MatrixDescriptor("K", 16, 128, "none", "tcgen05")
+_PANEL_BYTES, _PANEL_COLUMNS = 512, 4
+_ADDRESS_BITS = 0x3FFF
 
 
 def _alloc(self: KernelLowering, op: cute.AllocTmemOp) -> None:
@@ -133,17 +140,7 @@ def multiply(self: KernelLowering, op: cute.GemmOp) -> None:
     m, n = acc.shape
     assert isinstance(m, int)
     assert isinstance(n, int)
-    held = cute.memref_of(op.a)
-    if held.space == "tmem":
-        a, a_major = builder.value(_address(self, op.a), "b32"), "K"
-        depth = held.shape[1]
-        assert isinstance(depth, int)
-        a_table = [
-            [_word(held, held.layout(row, k)) for k in range(0, depth, ak)]
-            for row in range(0, m, rows)
-        ]
-    else:
-        a, a_major, a_table = operand_descriptor(context, op.a, self.view(op, op.a), rows, ak)
+    a, a_major, a_table = _left(self, op, rows, ak)
     b, b_major, b_table = operand_descriptor(context, op.b, self.view(op, op.b), columns, ak)
     order = [
         (k, row, column)
@@ -153,20 +150,88 @@ def multiply(self: KernelLowering, op: cute.GemmOp) -> None:
     ]
     keeps: Scalar = True if op.keeps is None else self.scalars[op.keeps]
     starts, scale = first_steps(context, keeps, order)
-    builder.emit(
-        ptx.Tcgen05MmaOp(
-            atom.ptx.removeprefix("tcgen05.mma."),
-            builder.value(_address(self, op.acc), "b32"),
-            a,
-            b,
-            atom.descriptor(a_major=a_major, b_major=b_major),
-            [acc.layout(row * rows, column * an) for _, row, column in order],
-            [a_table[row][k] for k, row, _ in order],
-            [b_table[column][k] for k, _, column in order],
-            enable=starts,
-            scale=scale,
+    to = builder.value(_address(self, op.acc), "b32")
+    if op.scales is not None:
+        copy_factors(self, op)
+    # Each instruction with scales has a descriptor and addresses of its own.
+    for run in [order] if op.scales is None else [[step] for step in order]:
+        number, factors = factors_of(self, op, atom, run[0])
+        builder.emit(
+            ptx.Tcgen05MmaOp(
+                atom.ptx.removeprefix("tcgen05.mma."),
+                to,
+                a,
+                b,
+                atom.descriptor(a_major=a_major, b_major=b_major, scale_ids=(number, number)),
+                [acc.layout(row * rows, column * an) for _, row, column in run],
+                [a_table[row][k] for k, row, _ in run],
+                [b_table[column][k] for k, _, column in run],
+                enable=starts if run[0][0] == 0 else (),
+                scale=None if scale is None else [-1 if k else 0 for k, _, _ in run],
+                factors=factors,
+            )
         )
-    )
+
+
+def _left(
+    self: KernelLowering, op: cute.GemmOp, rows: int, depth: int
+) -> tuple[SSAValue, str, Sequence[Sequence[int]]]:
+    """A, in shared or tensor memory: where it is, its major, addends of (block of rows, k step)."""
+    held = cute.memref_of(op.a)
+    if held.space != "tmem":
+        return operand_descriptor(self.context, op.a, self.view(op, op.a), rows, depth)
+    table = [
+        [_word(held, held.layout(row, k)) for k in range(0, held.shape[1], depth)]
+        for row in range(0, held.shape[0], rows)
+    ]
+    return self.builder.value(_address(self, op.a), "b32"), "K", table
+
+
+def copy_factors(self: KernelLowering, op: cute.GemmOp) -> None:
+    """Copy the scales of blocks to tensor memory, in front of the multiplies that read them: the
+    tensor core executes copies and multiplies of one thread in the order of their issue (PTX ISA
+    9.7.16.6.2.1), so that the scales of the trip before have been read.
+
+    The panels of rows of each panel of columns lie side by side.
+    """
+    builder, columns = self.builder, _address(self, op.factors[2])
+    first = 0
+    for value in op.factors[:2]:
+        panels, words = cute.shape_of(value.type)
+        across = words // cute.PANEL_ROWS
+        with builder.near():
+            address, immediate = tile_address(builder, self.view(op, value))
+            chunk = builder.pure("shr.u32", builder.add(address, immediate), 4)
+        for row in range(panels):
+            for column in range(across):
+                step = (row * across + column) * (_PANEL_BYTES // 16)
+                start = builder.pure("and.b32", builder.add(chunk, step), _ADDRESS_BITS)
+                matrix = builder.matrix(start, _PANEL)
+                at = builder.add(columns, first + (column * panels + row) * _PANEL_COLUMNS)
+                to = builder.value(at, "b32")
+                builder.emit(ptx.TmemCopyOp("cta_group::1.32x128b.warpx4", to, matrix))
+        first += panels * across * _PANEL_COLUMNS
+
+
+def factors_of(
+    self: KernelLowering, op: cute.GemmOp, atom: Tcgen05Atom, step: tuple[int, int, int]
+) -> tuple[int, list[SSAValue]]:
+    """Where the scales of blocks of a step (k, block of rows, block of columns) are: the first byte
+    of their words, and the columns of those of A and B; none without scales.
+    """
+    if op.scales is None:
+        return 0, []
+    builder, columns = self.builder, _address(self, op.factors[2])
+    k, *blocks = step
+    column, byte = divmod(k * atom.factors, cute.PANEL_COLUMNS)
+    found: list[SSAValue] = []
+    first = 0
+    for value, block, extent in zip(op.factors[:2], blocks, atom.shape_mnk[:2], strict=True):
+        panels, words = cute.shape_of(value.type)
+        at = first + column * panels * _PANEL_COLUMNS + block * extent // WARP_LANES
+        found.append(builder.value(builder.add(columns, at), "b32"))
+        first += panels * words // WARP_LANES
+    return byte, found
 
 
 def load(self: KernelLowering, op: cute.CopyOp) -> None:

@@ -148,6 +148,11 @@ func.func private @kinds(!cute_nvgpu.sm80.mma<16x8x32, elem_type = (i8, ui8, i32
 
 // -----
 
+// CHECK: func.func private @scales_of_blocks(!cute_nvgpu.sm100.mma<128x256x32, elem_type = (f8E4M3FN, f8E5M2, f32), scaling = "ue8m0x32">) -> ()
+func.func private @scales_of_blocks(!cute_nvgpu.sm100.mma<128x256x32, elem_type = (f8E4M3FN, f8E5M2, f32), scaling = "ue8m0x32">)
+
+// -----
+
 // CHECK: func.func private @tensor_memory(!cute_nvgpu.sm100.mma<128x256x16, elem_type = (f16, f16, f32)>, !cute_nvgpu.sm100.mma<256x128x32, elem_type = (f8E4M3FN, f8E5M2, f32), cta_group = 2>, !cute_nvgpu.atom.tmem_load<i32, 16x256b>, !cute_nvgpu.atom.tmem_store<f16, 16x128b>) -> ()
 func.func private @tensor_memory(!cute_nvgpu.sm100.mma<128x256x16, elem_type = (f16, f16, f32)>, !cute_nvgpu.sm100.mma<256x128x32, elem_type = (f8E4M3FN, f8E5M2, f32), cta_group = 2>, !cute_nvgpu.atom.tmem_load<i32, 16x256b>, !cute_nvgpu.atom.tmem_store<f16, 16x128b>)
 

@@ -1,0 +1,30 @@
+// Multiplies with scales of blocks, before and after they are bound.
+// RUN: cute-opt %s | cute-opt | filecheck %s
+
+!operand = !cute.memref<f8E4M3FN, gmem, align<16>, "(128,128):(128,1)">
+!panel = !cute.memref<i32, gmem, align<16>, "(1,128):(128,1)">
+!staged = !cute.memref<f8E4M3FN, smem, align<1024>, S<3,4,3>, "(128,128):(128,1)">
+!words = !cute.memref<i32, smem, align<512>, "(1,128):(128,1)">
+!sums = !cute.memref<f32, tmem, align<4>, "(128,128):(65536,1)">
+!columns = !cute.memref<i32, tmem, align<4>, "(128,8):(65536,1)">
+
+// CHECK: cute.kernel @tiles
+// CHECK: cute.gemm %a, %a, %acc factors %s, %s {scaling = "ue8m0x32"}
+cute.kernel @tiles(%a: !operand, %s: !panel) {
+  %acc = cute.alloc_fragment : !cute.fragment<f32, "(128,128)">
+  cute.gemm %a, %a, %acc factors %s, %s {scaling = "ue8m0x32"} :
+    !operand, !operand, !cute.fragment<f32, "(128,128)">, !panel, !panel
+}
+
+// CHECK: cute.kernel @bound
+// CHECK: cute.gemm %a, %a, %acc keeps %p factors %s, %s, %t {atom = !cute_nvgpu.sm100.mma<128x128x32, elem_type = (f8E4M3FN, f8E4M3FN, f32), scaling = "ue8m0x32">, scaling = "ue8m0x32"}
+cute.kernel @bound(%p: i1) {
+  %a = cute.alloc_smem : !staged
+  %s = cute.alloc_smem : !words
+  %acc = cute.alloc_tmem : !sums
+  %t = cute.alloc_tmem : !columns
+  cute.gemm %a, %a, %acc keeps %p factors %s, %s, %t {
+    atom = !cute_nvgpu.sm100.mma<128x128x32, elem_type = (f8E4M3FN, f8E4M3FN, f32), scaling = "ue8m0x32">,
+    scaling = "ue8m0x32"
+  } : !staged, !staged, !sums, !words, !words, !columns
+}

@@ -1,0 +1,204 @@
+"""`cute.gemm` with scales of blocks that tensor cores multiply (mxfp8 on sm_100a and its family):
+panels of ue8m0 beside operands of 8-bit floats, against NumPy.
+"""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cutedialect as cute
+from cutedialect.backend.runtime import ptxas
+
+E4M3, E5M2, UE8M0 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float8_e8m0fnu
+TILE = "tile = (128,128,128)"
+BLOCK, ROWS, COLUMNS = 32, 128, 4
+# What fills panels up: 1.
+ONE = 127
+
+
+def panels(codes):
+    """Codes (rows, blocks) where tensor cores read them, by the formula of the manual."""
+    rows, blocks = codes.shape
+    shape = -(-rows // ROWS), -(-blocks // COLUMNS), 32, 4, COLUMNS
+    found = np.full(shape, ONE, np.uint8)
+    for row in range(rows):
+        for block in range(blocks):
+            place = row // ROWS, block // COLUMNS, row % 32, row % ROWS // 32, block % COLUMNS
+            found[place] = codes[row, block]
+    return found.view(UE8M0)
+
+
+def spread(codes, depth):
+    """Codes as one number for each element of a row."""
+    return np.repeat(np.exp2(codes.astype(np.float64) - 127), BLOCK, 1)[:, :depth]
+
+
+class Problem:
+    """Small integers and powers of two, whose products are exact in f32."""
+
+    def __init__(self, m, n, k, kinds=(E4M3, E4M3), seed=0):
+        draw = np.random.default_rng(seed)
+        self.a = draw.integers(-3, 4, (m, k)).astype(kinds[0])
+        self.b = draw.integers(-3, 4, (n, k)).astype(kinds[1])
+        blocks = -(-k // BLOCK)
+        codes = [draw.integers(124, 131, (rows, blocks)).astype(np.uint8) for rows in (m, n)]
+        self.scale_a, self.scale_b = map(panels, codes)
+        left, right = (
+            each.astype(np.float64) * spread(code, k)
+            for each, code in zip((self.a, self.b), codes, strict=True)
+        )
+        self.want = left @ right.T
+
+    def run(self, **options):
+        options = {"arch": "sm_100a", "backend": "emulator", "out_dtype": "f32"} | options
+        options.setdefault("schedule", TILE)
+        scales = {"scale_a": self.scale_a, "scale_b": self.scale_b}
+        return cute.gemm(self.a, self.b.T, **(scales | options))
+
+    def holds(self, **options):
+        return np.array_equal(self.run(**options), self.want.astype(np.float32))
+
+
+# With two stages: none, part of a trip, one, as many as stages, one more, many.
+@pytest.mark.some(4)
+@pytest.mark.parametrize("k", [0, 32, 100, 128, 256, 384, 640])
+def test_trips(k):
+    assert Problem(128, 128, k).holds(schedule=f"{TILE}, stages = 2")
+
+
+@pytest.mark.some(4)
+@pytest.mark.parametrize(
+    ("shape", "schedule"),
+    [
+        ((1, 1, 128), TILE),
+        ((200, 300, 416), TILE),
+        ((129, 513, 160), "tile = (128,256,128)"),
+        ((300, 100, 256), "tile = (256,128,128)"),
+        ((130, 129, 544), "tile = (128,128,256)"),
+        ((300, 260, 256), f"{TILE}, swap_ab = yes"),
+        ((300, 260, 256), f"{TILE}, cluster = (2,1)"),
+        ((300, 260, 256), f"{TILE}, cluster = (1,2)"),
+        ((130, 140, 512), f"{TILE}, split_k = 2"),
+        ((200, 300, 416), None),
+    ],
+)
+def test_shapes_and_schedules(shape, schedule):
+    assert Problem(*shape).holds(schedule=schedule)
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize("kinds", [(E5M2, E5M2), (E4M3, E5M2), (E5M2, E4M3)])
+def test_types_of_elements(kinds):
+    assert Problem(130, 140, 160, kinds).holds()
+
+
+@pytest.mark.parametrize("order", ["FC", "CF", "FF"])
+def test_operands_across_the_depth(order):
+    """Rows of A, or columns of B, are contiguous in memory."""
+    problem = Problem(256, 128, 256)
+    problem.a = np.array(problem.a, order=order[0])
+    problem.b = np.array(problem.b, order=order[1])
+    assert problem.holds()
+
+
+def test_every_stage_means_the_same():
+    assert Problem(140, 130, 288).holds(backend="interpreter")
+
+
+def test_what_follows_the_product():
+    problem = Problem(130, 140, 160)
+    bias, c = np.arange(140, dtype=np.float32), np.ones((130, 140), np.float32)
+    got = problem.run(alpha=0.5, c=c, beta=2.0, bias=bias, activation="relu")
+    assert np.array_equal(got, np.maximum(0.5 * problem.want + 2 + bias, 0).astype(np.float32))
+    assert problem.run(out_dtype=None).dtype == ml_dtypes.bfloat16
+
+
+def test_several_products():
+    problems = [Problem(m, 200, 256, seed=m) for m in (100, 0, 260)]
+    found = cute.grouped_gemm(
+        [each.a for each in problems],
+        [each.b.T for each in problems],
+        scale_a=[each.scale_a for each in problems],
+        scale_b=[each.scale_b for each in problems],
+        arch="sm_100a",
+        backend="emulator",
+        out_dtype="f32",
+    )
+    for got, problem in zip(found, problems, strict=True):
+        assert np.array_equal(got, problem.want.astype(np.float32))
+
+
+def test_what_quantize_gives():
+    """Random numbers: sums in f32 are off by no more than twice what NumPy's are."""
+    draw = np.random.default_rng(1)
+    options = {"arch": "sm_100a", "backend": "emulator"}
+    made = []
+    for rows in (200, 140):
+        x = draw.standard_normal((rows, 416)).astype(np.float32)
+        elements, scales = cute.quantize(x, "mxfp8", swizzled=True, **options)
+        codes = scales.view(np.uint8).transpose(0, 3, 2, 1, 4).reshape(-1, 4 * scales.shape[1])
+        made.append((elements, scales, elements.astype(np.float64) * spread(codes[:rows], 416)))
+    (a, scale_a, left), (b, scale_b, right) = made
+    got = cute.gemm(a, b.T, scale_a=scale_a, scale_b=scale_b, out_dtype="f32", **options)
+    want = left @ right.T
+    near = np.abs(left.astype(np.float32) @ right.astype(np.float32).T - want).max()
+    assert np.abs(got - want).max() <= max(2 * near, 1e-6 * np.abs(want).max())
+
+
+REFUSED = {
+    "another target": ({"arch": "sm_90a"}, "expected f32 on sm_90a, got ue8m0"),
+    "a target of sm_120": ({"arch": "sm_120a"}, "expected f32 on sm_120a, got ue8m0"),
+    "one operand": ({"scale_b": None}, "for both operands"),
+    "rows": ({"scale_a": np.ones((130, 5), UE8M0)}, r"in panels, \(2, 2, 32, 4, 4\)"),
+    "half of a panel": ({"schedule": "tile = (128,64,128)"}, "expected a tile of multiples of"),
+    "one role": ({"schedule": f"{TILE}, roles = uniform"}, "from a role that loads"),
+    "copies by threads": ({"schedule": f"{TILE}, loads = threads"}, "scales of blocks that TMA"),
+    "columns": ({"schedule": "tile = (256,256,128)"}, "at most 512 columns of tensor memory"),
+    "an atom": (
+        {"schedule": f"{TILE}, atom = tcgen05_f8f6f4_cg1_m128n128k32_f32_e4m3_e4m3"},
+        "expected no atom or TiledMMA with scales of blocks",
+    ),
+}
+
+
+@pytest.mark.parametrize("which", REFUSED)
+def test_refusals(which):
+    options, message = REFUSED[which]
+    with pytest.raises((ValueError, cute.CompileError), match=message):
+        Problem(130, 140, 160).run(**options)
+
+
+def test_refused_operands():
+    problem = Problem(130, 140, 160, (np.float16, np.float16))
+    with pytest.raises(TypeError, match="expected a of e4m3 or e5m2 with scales of ue8m0"):
+        problem.run()
+    problem = Problem(130, 140, 160)
+    problem.a = problem.a[None]
+    with pytest.raises(ValueError, match="without batches"):
+        problem.run()
+
+
+@pytest.mark.parametrize("arch", ["sm_100a", "sm_103a", "sm_100f"])
+@pytest.mark.parametrize("tile", ["(128,128,128)", "(128,256,128)"])
+def test_assembly(arch, tile):
+    """Scales come by TMA, and each panel is one copy to tensor memory."""
+    problem = Problem(512, 512, 512)
+    kernel = cute.compile(
+        *(cute.gemm, problem.a, problem.b.T),
+        scale_a=problem.scale_a,
+        scale_b=problem.scale_b,
+        arch=arch,
+        backend="emulator",
+        schedule=f"tile = {tile}",
+    )
+    copies = 1 + int(tile.split(",")[1]) // ROWS
+    assert kernel.ptx.count("tcgen05.cp.cta_group::1.32x128b.warpx4") == copies
+    multiply = "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.block32"
+    assert kernel.ptx.count(multiply) == ROWS // BLOCK
+    if not ptxas.candidates():
+        pytest.skip("needs ptxas")
+    assembly = ptxas.assemble(kernel.ptx, arch, strict=True)
+    assert assembly.spill_stores == assembly.spill_loads == 0
+    assert assembly.messages == ()
