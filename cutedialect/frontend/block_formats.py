@@ -11,6 +11,8 @@ from .dtypes import DType, e2m1, e2m3, e3m2, e4m3, e5m2, f32, ue4m3, ue8m0
 
 # Rows and columns of scales that lie together where tensor cores read them: a panel.
 PANEL = (128, 4)
+# Words of 64 bits in a panel.
+PANEL_WORDS = 64
 # A panel's rows as (row groups, rows): row r is row r % 32 of group r / 32.
 PANEL_ROWS = (4, 32)
 

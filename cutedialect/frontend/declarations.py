@@ -141,7 +141,9 @@ GEMM = Call(
     row of a and of a column of b, of e4m3 or e5m2, count times a power of two, which the tensor
     cores multiply with (`tcgen05.mma` with block scaling). `cute.quantize(x, "mxfp8",
     swizzled=True)` gives elements and scales of a, and of the rows of b.T; what fills the panels up
-    has to be numbers, as it is there. Both operands have them, and no batches.
+    has to be numbers, as it is there. Both operands have them, and no batches. "mxfp4" and "nvfp4"
+    (scales of e4m3 for 16 elements each; global scales are factors of alpha) have a and b.T of u8,
+    pairs of e2m1 along K.
 
     Weights b beside f16 or bf16 may have 8 bits, or 4: `cute.packed(w, "u4", axis, order)` of an
     array of integers, or those integers with `packed_b` "u4 axis order". What is multiplied is (b -

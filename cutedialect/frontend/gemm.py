@@ -24,7 +24,7 @@ from cutedialect.schedule import Schedule, replace_set
 from .captured import exact
 from .declarations import GEMM
 from .doors import Door
-from .dtypes import DType, f16, f32, f64, i32
+from .dtypes import DType, e2m1, f16, f32, f64, i32
 from .fitting import Memory, device_for, fitted, note_prices
 from .gemm_operands import (
     EIGHT_BIT_FLOATS,
@@ -46,11 +46,10 @@ from .gemm_scales import (
     Panels,
     Scale,
     argument_of,
-    check_panel_tile,
-    check_panels,
     check_tile,
     fold_numbers,
     number_of,
+    panel_constants,
     panel_tile,
     view_of,
 )
@@ -451,8 +450,9 @@ class GemmCall(Checked, Product):
             spans = [spans[1][::-1], spans[0][::-1], spans[2][::-1]]
         if self.splits and tile[2] != DEPTH:
             raise ValueError(f"schedule: expected depth {DEPTH} for precision='3xtf32', got {tile}")
+        panels: dict[str, object] = {}
         if self.has_panels:
-            check_panel_tile(tile)
+            panels = panel_constants(tile, self.scales, arch)
         elif self.is_scaled or self.promotes or self.zero is not None:
             check_tile(tile, (spans[0][0], spans[1][1], self._group))
         return {
@@ -462,7 +462,7 @@ class GemmCall(Checked, Product):
             "swapped": self.swapped,
             "promotes": self.promotes or self._promotes_freely(tile, schedule, arch, specs),
             "spans": tuple(spans),
-            **({"scaling": check_panels(self.scales, arch)} if self.has_panels else {}),
+            **panels,
             **(weights_of(self, tile) if self.packing_text or self.zero_number else {}),
         }
 
@@ -491,7 +491,8 @@ class GemmCall(Checked, Product):
         has_tensor_memory = chip.tmem_columns > 0
         m, n = extents
         if self.has_panels:
-            return panel_tile(m, n, device_for(arch).processors)
+            bits = 4 if self.a.dtype == e2m1 else 8
+            return panel_tile(m, n, bits, device_for(arch).processors)
         tile = default_tile(self.a.dtype, m, n, chip.smem_per_cta, align, adds, has_tensor_memory)
         if not (self.promotes or self.splits):
             if self.packing_text is None:

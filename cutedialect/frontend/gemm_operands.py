@@ -15,7 +15,7 @@ from cutedialect.backend.runtime.arrays import tensor_argument
 from cutedialect.backend.runtime.tracebacks import explained
 from cutedialect.choices import Activation
 
-from .dtypes import DType, as_dtype, bf16, e4m3, e5m2, f16, f32, f64, i4, i8, i32, u4, u8
+from .dtypes import DType, as_dtype, bf16, e2m1, e4m3, e5m2, f16, f32, f64, i4, i8, i32, u4, u8
 from .instead import ARGUMENTS
 from .kernel import TensorSpec
 from .rules import (
@@ -39,6 +39,7 @@ ACCUMULATORS = {
     "f64": (f64,),
     "e4m3": (f32,),
     "e5m2": (f32,),
+    "e2m1": (f32,),
 }
 INTEGERS = (i8, u8)
 # Types of weights, which become floats of 16 bits on their way to a multiply.
@@ -47,6 +48,8 @@ EIGHT_BIT_FLOATS = (e4m3, e5m2)
 # Elements of the largest block of an order in which weights are packed.
 MOST_BLOCK = 64
 _WIDE = (f16, bf16)
+# Modes of an operand without batches, and of scales in panels.
+_ROWS_AND_DEPTH, _PANEL_MODES = 2, 5
 # Types of 16 bits, the ones to take where a target does not multiply another.
 _FLOATS = ("f16", "bf16")
 # Bytes of a line of the cache, and to which rows are aligned where no less is said of them.
@@ -58,7 +61,7 @@ def result_dtype(a: DType, is_scaled: bool) -> DType:
     """The element type of a result for which none is asked, where a has elements of a type."""
     if a in INTEGERS and not is_scaled:
         return i32
-    return bf16 if a in INTEGERS or a in EIGHT_BIT_FLOATS else a
+    return bf16 if a in INTEGERS or a in (*EIGHT_BIT_FLOATS, e2m1) else a
 
 
 def is_widened(a: DType, b: DType) -> bool:
@@ -97,6 +100,8 @@ def check_types(a: Operand, b: Operand, arch: str) -> None:
     first = first_target(*multiplied_names(a.dtype, b.dtype, f32)[:2])
     if first is None or target(arch).number >= first.number:
         return
+    if e2m1 in (a.dtype, b.dtype):
+        return  # with scales, of which `panel_constants` says where they are multiplied
     kinds = " by ".join(dict.fromkeys((a.dtype.name, b.dtype.name)))
     there = [x for x in _FLOATS if target(arch).number >= _first(x).number]
     raise ValueError(
@@ -287,9 +292,9 @@ def _weights(call: Any) -> Operand:
     """The operand b: of packed elements these, as many along K as a has, where the rest lies in
     the last integers.
     """
-    operand = as_operand(call.given.b, "b")
     if call.packing_text is None:
-        return operand
+        return _elements(call, "b", 0)
+    operand = as_operand(call.given.b, "b")
     from .packed import packing_from
 
     rank = len(operand.shape)
@@ -305,6 +310,25 @@ def _weights(call: Any) -> Operand:
     if packing.axis == rank - 2 and shape[-2] in ends:
         shape[-2] = k
     return Operand(operand.value, "b", tuple(shape), packing.dtype, operand.array)
+
+
+def _elements(call: Any, name: str, k_mode: int) -> Operand:
+    """An operand: of bytes with scales in panels the pairs of elements of 4 bits that they hold."""
+    operand = as_operand(getattr(call.given, name), name)
+    scale = call.scale_values[k_mode == 0]
+    if operand.dtype == e2m1:
+        raise TypeError(
+            f"{name}: expected pairs of e2m1 in bytes (u8), as cute.quantize gives with scales "
+            "in panels, got e2m1, a byte each"
+        )
+    if operand.dtype != u8 or len(operand.shape) != _ROWS_AND_DEPTH or scale is None:
+        return operand
+    if len(as_operand(scale, f"scale_{name}").shape) != _PANEL_MODES:
+        return operand
+    shape = list(operand.shape)
+    held = shape[k_mode]
+    shape[k_mode] = None if held is None else 2 * held
+    return Operand(operand.value, name, tuple(shape), e2m1, operand.array)
 
 
 def _promotes(call: Any) -> bool:
@@ -344,7 +368,7 @@ FITS = {"b.K": "{want} rows ({of} is {of_shape}), got {got} in shape {shape}"}
 _KNOWN = ", ".join([*ACCUMULATORS, *(each.name for each in INTEGERS)])
 _ACTIVATIONS = ", ".join(map(repr, get_args(Activation)))
 RULES = (
-    Array("a"),
+    Array("a", of=lambda call: _elements(call, "a", 1)),
     Array("b", of=_weights),
     Fits("a"),
     Fits("b"),

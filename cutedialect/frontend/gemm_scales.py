@@ -14,8 +14,8 @@ from typing import Any
 
 from cutedialect.atoms import target
 
-from .block_formats import PANEL, panels
-from .dtypes import DType, f32, i32, ue8m0
+from .block_formats import PANEL, PANEL_WORDS, panels
+from .dtypes import DType, e2m1, f32, i64, ue4m3, ue8m0
 from .gemm_operands import EIGHT_BIT_FLOATS, expanded, transposed, viewable
 from .kernel import TensorSpec
 from .rules import Operand, as_operand, differ, shown
@@ -24,8 +24,13 @@ BLOCK = 128
 # Rows of weights that may share a scale.
 GROUPS = (128, 64, 32)
 _WHOLE, _EACH = 0, 1
-# Elements along K that share a scale of ue8m0 in mxfp8.
-_MX_BLOCK = 32
+# By the type of scales in panels: types of elements, how many share one, and the name in quantize.
+_FORMATS = {
+    "ue8m0": ((*EIGHT_BIT_FLOATS, e2m1), 32, "mxfp8"),
+    "e4m3": ((e2m1,), 16, "nvfp4"),
+}
+# What a swizzle of shared memory spans.
+_DEPTH_BITS = 1024
 
 
 @dataclass(frozen=True)
@@ -67,12 +72,12 @@ class Panels(Scale):
     scaling: str = ""
 
     def view(self, value: Any, swapped: bool) -> Any:
-        """Words of a row's four scales: (panels of rows, 128 for each panel of blocks)."""
+        """Words of 64 bits: (panels of rows, 64 for each panel of blocks)."""
         from .quantize_operands import as_words_of
 
         rows, columns = value.shape[:2]
-        words = None if columns is None else columns * PANEL[0]
-        return as_words_of(value, i32, (rows, words))
+        words = None if columns is None else columns * PANEL_WORDS
+        return as_words_of(value, i64, (rows, words))
 
     def argument(self, value: Any, swapped: bool) -> Any:
         """What the kernel is compiled for."""
@@ -80,39 +85,44 @@ class Panels(Scale):
 
 
 def panels_of(value: Any, name: str, operand: Operand, k_mode: int) -> Panels:
-    """The scales of blocks of 32 along K that an array (rows / 128, blocks / 4, 32, 4, 4) of ue8m0
-    is.
+    """The scales of blocks along K that an array (rows / 128, blocks / 4, 32, 4, 4) is: of ue8m0
+    for 32 elements, or of e4m3 for 16 of e2m1.
 
     Raises TypeError or ValueError naming the argument where it is none, or where the operand has no
     such scales.
     """
     given = as_operand(value, name)
-    if operand.dtype not in EIGHT_BIT_FLOATS:
+    kinds, block, format = _FORMATS[given.dtype.name]
+    if operand.dtype not in kinds:
+        listed = " or ".join("pairs of e2m1" if kind == e2m1 else kind.name for kind in kinds)
         raise TypeError(
-            f"{name}: expected {operand.name} of e4m3 or e5m2 with scales of ue8m0, got "
-            f"{operand.dtype.name}"
+            f"{name}: expected {operand.name} of {listed} with scales of {given.dtype.name} in "
+            f"panels, got {operand.dtype.name}"
         )
+    if operand.dtype == e2m1:
+        format = "mxfp4" if given.dtype == ue8m0 else format
     if len(operand.shape) != 2:
         raise ValueError(
-            f"{name}: expected {operand.name} without batches with scales of ue8m0, got shape "
+            f"{name}: expected {operand.name} without batches with scales in panels, got shape "
             f"{shown(operand.shape)}; multiply the batches one by one"
         )
     k, rows = operand.shape[k_mode], operand.shape[1 - k_mode]
-    wanted = panels(rows, None if k is None else -(-k // _MX_BLOCK))
+    wanted = panels(rows, None if k is None else -(-k // block))
     of = operand.name if k_mode == 1 else f"{operand.name}.T"
     fits = len(given.shape) == len(wanted) and not any(
         differ(*pair) for pair in zip(given.shape, wanted, strict=True)
     )
     if not fits:
         raise ValueError(
-            f"{name}: expected scales of blocks of {_MX_BLOCK} in panels, {shown(wanted)}, got "
-            f"shape {shown(given.shape)}; cute.quantize({of}, 'mxfp8', swizzled=True) gives them"
+            f"{name}: expected scales of blocks of {block} in panels, {shown(wanted)}, got shape "
+            f"{shown(given.shape)}; cute.quantize({of}, {format!r}, swizzled=True) gives them"
         )
     strides = given.array.strides if given.array is not None else given.value.strides
     if strides is not None and not _is_dense(given.shape, strides):
         raise ValueError(f"{name}: expected panels without gaps, got strides {tuple(strides)}")
-    spans = (_EACH, _MX_BLOCK) if k_mode == 1 else (_MX_BLOCK, _EACH)
-    return Panels(spans, len(wanted), None, ue8m0, f"{ue8m0.name}x{_MX_BLOCK}")
+    spans = (_EACH, block) if k_mode == 1 else (block, _EACH)
+    scale = ue8m0 if given.dtype == ue8m0 else ue4m3
+    return Panels(spans, len(wanted), None, scale, f"{scale.name}x{block}")
 
 
 def _is_dense(shape: Sequence[int | None], strides: Sequence[int | None]) -> bool:
@@ -127,44 +137,43 @@ def _is_dense(shape: Sequence[int | None], strides: Sequence[int | None]) -> boo
     return True
 
 
-def check_panels(scales: Sequence[Scale | None], arch: str) -> str | None:
-    """The scales of blocks that tensor cores multiply, such as "ue8m0x32"; None where there are
-    none. Raises ValueError where one operand alone has them, or the target does not.
-    """
-    found = {each.scaling if isinstance(each, Panels) else None for each in scales}
-    if found == {None}:
-        return None
-    if len(found) > 1:
-        raise ValueError(
-            "scale_a, scale_b: expected scales of ue8m0 for both operands, got them for one; "
-            "cute.quantize gives the other one's"
-        )
-    if not target(arch).tmem_columns:
-        raise ValueError(
-            f"scale_a: expected f32 on {arch}, got ue8m0, whose products sm_100a and its family "
-            "have; cute.quantize(x, 'fp8_block') gives scales of f32"
-        )
-    return found.pop()
-
-
-def panel_tile(m: int | None, n: int | None, processors: int) -> tuple[int, int, int]:
+def panel_tile(m: int | None, n: int | None, bits: int, processors: int) -> tuple[int, int, int]:
     """The tile of a product with scales of blocks: wide ones read fewer bytes of shared memory, and
     are taken where enough of them remain for all processors.
     """
     rows, _ = PANEL
     tiles = ceil(m / rows) * ceil(n / (2 * rows)) if m and n else processors
-    return rows, rows * (2 if tiles >= processors else 1), rows
+    return rows, rows * (2 if tiles >= processors else 1), _DEPTH_BITS // bits
 
 
-def check_panel_tile(tile: Sequence[int]) -> None:
-    """Refuse a tile that takes parts of panels."""
+def panel_constants(
+    tile: Sequence[int], scales: Sequence[Scale | None], arch: str
+) -> dict[str, object]:
+    """The parameters of the tile program that say which scales tensor cores multiply.
+
+    Raises ValueError where one operand alone has scales in panels, where the target does not
+    multiply them, and where a tile takes parts of panels.
+    """
+    found = {each.scaling if isinstance(each, Panels) else None for each in scales}
+    if len(found) > 1:
+        raise ValueError(
+            "scale_a, scale_b: expected scales in panels of one type for both operands, got "
+            f"{' and '.join(sorted(x or 'none' for x in found))}; cute.quantize gives both"
+        )
+    if not target(arch).tmem_columns:
+        raise ValueError(
+            f"scale_a: expected f32 on {arch}, got scales in panels, whose products sm_100a and "
+            "its family have; cute.quantize(x, 'fp8_block') gives scales of f32"
+        )
+    (scaling,) = found
     rows, blocks = PANEL
-    steps = (rows, rows, blocks * _MX_BLOCK)
+    steps = (rows, rows, blocks * max(span for scale in scales if scale for span in scale.spans))
     if any(extent % step for extent, step in zip(tile, steps, strict=True)):
         raise ValueError(
-            f"schedule: expected a tile of multiples of {steps} with scales of ue8m0 in panels, "
-            f"got {tuple(tile)}"
+            f"schedule: expected a tile of multiples of {steps} with scales in panels, got "
+            f"{tuple(tile)}"
         )
+    return {"scaling": scaling}
 
 
 def view_of(scale: Scale, value: Any, swapped: bool) -> Any:
@@ -192,7 +201,7 @@ def scale_of(
     Raises TypeError or ValueError naming the argument when its type or shape is none of a scale.
     """
     given = as_operand(value, name)
-    if given.dtype == ue8m0:
+    if given.dtype == ue8m0 or operand.dtype == e2m1:
         return panels_of(value, name, operand, k_mode)
     if given.dtype not in dtypes:
         names = " or ".join(each.name for each in dtypes)

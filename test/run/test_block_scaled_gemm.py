@@ -1,8 +1,10 @@
-"""`cute.gemm` with scales of blocks that tensor cores multiply (mxfp8 on sm_100a and its family):
-panels of ue8m0 beside operands of 8-bit floats, against NumPy.
+"""`cute.gemm` with scales of blocks that tensor cores multiply (mxfp8, mxfp4, nvfp4 on sm_100a and
+its family): panels beside operands of 8-bit floats or pairs of e2m1, against NumPy.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -12,50 +14,60 @@ import cutedialect as cute
 from cutedialect.backend.runtime import ptxas
 
 E4M3, E5M2, UE8M0 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float8_e8m0fnu
+E2M1 = ml_dtypes.float4_e2m1fn
 TILE = "tile = (128,128,128)"
 BLOCK, ROWS, COLUMNS = 32, 128, 4
-# What fills panels up: 1.
-ONE = 127
 
 
-def panels(codes):
-    """Codes (rows, blocks) where tensor cores read them, by the formula of the manual."""
-    rows, blocks = codes.shape
+def panels(scales):
+    """Scales (rows, blocks) where tensor cores read them, by the formula of the manual; 1 fills
+    panels up.
+    """
+    rows, blocks = scales.shape
     shape = -(-rows // ROWS), -(-blocks // COLUMNS), 32, 4, COLUMNS
-    found = np.full(shape, ONE, np.uint8)
+    found, codes = np.ones(shape, scales.dtype).view(np.uint8), scales.view(np.uint8)
     for row in range(rows):
         for block in range(blocks):
             place = row // ROWS, block // COLUMNS, row % 32, row % ROWS // 32, block % COLUMNS
             found[place] = codes[row, block]
-    return found.view(UE8M0)
+    return found.view(scales.dtype)
 
 
-def spread(codes, depth):
-    """Codes as one number for each element of a row."""
-    return np.repeat(np.exp2(codes.astype(np.float64) - 127), BLOCK, 1)[:, :depth]
+def spread(scales, depth, block=BLOCK):
+    """Scales as one number for each element of a row."""
+    return np.repeat(scales.astype(np.float64), block, 1)[:, :depth]
+
+
+def pairs(elements):
+    """Two elements of 4 bits in a byte, the first one in its low half."""
+    codes = elements.view(np.uint8)
+    return codes[:, ::2] | codes[:, 1::2] << 4
 
 
 class Problem:
-    """Small integers and powers of two, whose products are exact in f32."""
+    """Small numbers and powers of two, whose products are exact in f32."""
 
-    def __init__(self, m, n, k, kinds=(E4M3, E4M3), seed=0):
+    def __init__(self, m, n, k, kinds=(E4M3, E4M3), seed=0, scale=UE8M0):
         draw = np.random.default_rng(seed)
         self.a = draw.integers(-3, 4, (m, k)).astype(kinds[0])
         self.b = draw.integers(-3, 4, (n, k)).astype(kinds[1])
-        blocks = -(-k // BLOCK)
-        codes = [draw.integers(124, 131, (rows, blocks)).astype(np.uint8) for rows in (m, n)]
-        self.scale_a, self.scale_b = map(panels, codes)
+        block = BLOCK if scale == UE8M0 else BLOCK // 2
+        scales = [
+            np.exp2(draw.integers(-3, 4, (rows, -(-k // block)))).astype(scale) for rows in (m, n)
+        ]
+        self.scale_a, self.scale_b = map(panels, scales)
         left, right = (
-            each.astype(np.float64) * spread(code, k)
-            for each, code in zip((self.a, self.b), codes, strict=True)
+            each.astype(np.float64) * spread(scale, k, block)
+            for each, scale in zip((self.a, self.b), scales, strict=True)
         )
         self.want = left @ right.T
+        if kinds[0] == E2M1:
+            self.a, self.b = pairs(self.a), pairs(self.b)
 
     def run(self, **options):
-        options = {"arch": "sm_100a", "backend": "emulator", "out_dtype": "f32"} | options
-        options.setdefault("schedule", TILE)
-        scales = {"scale_a": self.scale_a, "scale_b": self.scale_b}
-        return cute.gemm(self.a, self.b.T, **(scales | options))
+        given: dict[str, Any] = {"arch": "sm_100a", "backend": "emulator", "out_dtype": "f32"}
+        given |= {"schedule": TILE, "scale_a": self.scale_a, "scale_b": self.scale_b}
+        return cute.gemm(self.a, self.b.T, **(given | options))
 
     def holds(self, **options):
         return np.array_equal(self.run(**options), self.want.astype(np.float32))
@@ -94,6 +106,30 @@ def test_types_of_elements(kinds):
     assert Problem(130, 140, 160, kinds).holds()
 
 
+@pytest.mark.some(5)
+@pytest.mark.parametrize(
+    ("shape", "schedule"),
+    [
+        ((128, 128, 0), None),
+        ((130, 140, 32), TILE),
+        ((130, 140, 416), "tile = (128,128,256)"),
+        ((1, 300, 1056), "tile = (128,128,256), stages = 2"),
+        ((200, 300, 512), "tile = (128,256,256)"),
+        ((200, 300, 512), None),
+    ],
+)
+@pytest.mark.parametrize("scale", [UE8M0, E4M3], ids=["mxfp4", "nvfp4"])
+def test_elements_of_4_bits(shape, schedule, scale):
+    problem = Problem(*shape, kinds=(E2M1, E2M1), scale=scale)
+    assert problem.holds(schedule=schedule)
+
+
+@pytest.mark.parametrize("scale", [UE8M0, E4M3], ids=["mxfp4", "nvfp4"])
+def test_every_stage_of_pairs_means_the_same(scale):
+    problem = Problem(140, 130, 288, (E2M1, E2M1), scale=scale)
+    assert problem.holds(backend="interpreter", schedule="tile = (128,128,256)")
+
+
 @pytest.mark.parametrize("order", ["FC", "CF", "FF"])
 def test_operands_across_the_depth(order):
     """Rows of A, or columns of B, are contiguous in memory."""
@@ -130,16 +166,22 @@ def test_several_products():
         assert np.array_equal(got, problem.want.astype(np.float32))
 
 
-def test_what_quantize_gives():
+@pytest.mark.parametrize("format", ["mxfp8", "mxfp8_e5m2", "mxfp4", "nvfp4"])
+def test_what_quantize_gives(format):
     """Random numbers: sums in f32 are off by no more than twice what NumPy's are."""
     draw = np.random.default_rng(1)
-    options = {"arch": "sm_100a", "backend": "emulator"}
+    options: dict[str, Any] = {"arch": "sm_100a", "backend": "emulator"}
     made = []
     for rows in (200, 140):
         x = draw.standard_normal((rows, 416)).astype(np.float32)
-        elements, scales = cute.quantize(x, "mxfp8", swizzled=True, **options)
-        codes = scales.view(np.uint8).transpose(0, 3, 2, 1, 4).reshape(-1, 4 * scales.shape[1])
-        made.append((elements, scales, elements.astype(np.float64) * spread(codes[:rows], 416)))
+        elements, scales = cute.quantize(x, format, swizzled=True, **options)
+        plain = scales.transpose(0, 3, 2, 1, 4).reshape(-1, 4 * scales.shape[1])[:rows]
+        held = elements
+        if elements.dtype == np.uint8:
+            codes = np.stack([elements & 15, elements >> 4], -1).reshape(rows, -1)
+            held = codes.view(E2M1)
+        wide = held.astype(np.float64) * spread(plain, 416, 16 if format == "nvfp4" else BLOCK)
+        made.append((elements, scales, wide))
     (a, scale_a, left), (b, scale_b, right) = made
     got = cute.gemm(a, b.T, scale_a=scale_a, scale_b=scale_b, out_dtype="f32", **options)
     want = left @ right.T
@@ -148,8 +190,8 @@ def test_what_quantize_gives():
 
 
 REFUSED = {
-    "another target": ({"arch": "sm_90a"}, "expected f32 on sm_90a, got ue8m0"),
-    "a target of sm_120": ({"arch": "sm_120a"}, "expected f32 on sm_120a, got ue8m0"),
+    "another target": ({"arch": "sm_90a"}, "expected f32 on sm_90a, got scales in panels"),
+    "a target of sm_120": ({"arch": "sm_120a"}, "expected f32 on sm_120a, got scales in panels"),
     "one operand": ({"scale_b": None}, "for both operands"),
     "rows": ({"scale_a": np.ones((130, 5), UE8M0)}, r"in panels, \(2, 2, 32, 4, 4\)"),
     "half of a panel": ({"schedule": "tile = (128,64,128)"}, "expected a tile of multiples of"),
@@ -172,7 +214,19 @@ def test_refusals(which):
 
 def test_refused_operands():
     problem = Problem(130, 140, 160, (np.float16, np.float16))
-    with pytest.raises(TypeError, match="expected a of e4m3 or e5m2 with scales of ue8m0"):
+    with pytest.raises(TypeError, match="a of e4m3 or e5m2 or pairs of e2m1 with scales of ue8m0"):
+        problem.run()
+    problem = Problem(130, 140, 160)
+    problem.scale_a = problem.scale_a.view(np.uint8)
+    with pytest.raises(TypeError, match="scale_a: expected f32, got u8"):
+        problem.run()
+    problem = Problem(130, 140, 160, (E2M1, E2M1))
+    problem.a = np.zeros((130, 160), E2M1)
+    with pytest.raises(TypeError, match="a: expected pairs of e2m1 in bytes"):
+        problem.run()
+    problem = Problem(128, 128, 256, (E2M1, E2M1))
+    problem.b = np.asfortranarray(problem.b)
+    with pytest.raises(cute.CompileError, match="no layout in shared memory that it reads holds B"):
         problem.run()
     problem = Problem(130, 140, 160)
     problem.a = problem.a[None]
@@ -180,11 +234,23 @@ def test_refused_operands():
         problem.run()
 
 
+# Elements, scales, the instruction, elements of a row that have their scales in a panel, and those
+# that an instruction takes.
+FORMS = {
+    "mxfp8": (E4M3, UE8M0, "kind::mxf8f6f4.block_scale.block32", 128, 32),
+    "mxfp4": (E2M1, UE8M0, "kind::mxf4.block_scale.block32", 128, 64),
+    "nvfp4": (E2M1, E4M3, "kind::mxf4nvf4.block_scale.block16", 64, 64),
+}
+
+
+@pytest.mark.some(6)
 @pytest.mark.parametrize("arch", ["sm_100a", "sm_103a", "sm_100f"])
-@pytest.mark.parametrize("tile", ["(128,128,128)", "(128,256,128)"])
-def test_assembly(arch, tile):
+@pytest.mark.parametrize("tile", ["(128,128,256)", "(128,256,256)"])
+@pytest.mark.parametrize("format", FORMS)
+def test_assembly(arch, tile, format):
     """Scales come by TMA, and each panel is one copy to tensor memory."""
-    problem = Problem(512, 512, 512)
+    element, scale, name, panel, step = FORMS[format]
+    problem = Problem(512, 512, 512, (element, element), scale=scale)
     kernel = cute.compile(
         *(cute.gemm, problem.a, problem.b.T),
         scale_a=problem.scale_a,
@@ -193,10 +259,9 @@ def test_assembly(arch, tile):
         backend="emulator",
         schedule=f"tile = {tile}",
     )
-    copies = 1 + int(tile.split(",")[1]) // ROWS
+    copies = (1 + int(tile.split(",")[1]) // ROWS) * (256 // panel)
     assert kernel.ptx.count("tcgen05.cp.cta_group::1.32x128b.warpx4") == copies
-    multiply = "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.block32"
-    assert kernel.ptx.count(multiply) == ROWS // BLOCK
+    assert kernel.ptx.count(f"tcgen05.mma.cta_group::1.{name} ") == 256 // step
     if not ptxas.candidates():
         pytest.skip("needs ptxas")
     assembly = ptxas.assemble(kernel.ptx, arch, strict=True)

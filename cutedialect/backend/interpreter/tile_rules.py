@@ -251,7 +251,7 @@ def _gemm(op: cute.GemmOp) -> Step:
     rows = None if is_whole else _rows_at_a_time(cute.shape_of(op.a.type), cute.shape_of(op.b.type))
     sums, slices = op.columns_of_sums, op.slices
     factors = [] if op.scales is None else slots(op.factors[:2])
-    scaling = op.scales or ""
+    scaling, has_pairs = op.scales or "", op.has_pairs
 
     def plain(cta: Cta) -> None:
         values = cta.values
@@ -268,11 +268,13 @@ def _gemm(op: cute.GemmOp) -> Step:
     def step(cta: Cta) -> None:
         values = cta.values
         left, right = values[a].read(), values[b].read()
-        if left.dtype is not wide and left.dtype != wide:
+        if left.dtype is not wide and left.dtype != wide and not has_pairs:
             left, right = left.astype(wide), right.astype(wide)
         if sums:
             right = np.concatenate([right, np.ones((sums, right.shape[1]), right.dtype)])
         if factors:
+            if has_pairs:
+                left, right = _halves(left, wide), _halves(right, wide)
             left, right = (
                 tile * _spread(values[factor].read(), scaling).astype(wide)
                 for tile, factor in zip((left, right), factors, strict=True)
@@ -295,12 +297,18 @@ def _gemm(op: cute.GemmOp) -> Step:
     return step
 
 
+def _halves(pairs: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Two elements of e2m1 from each byte, the one in the low half first."""
+    codes = np.stack([pairs & 15, pairs >> 4], axis=-1).astype(np.uint8)
+    return codes.view(ml_dtypes.float4_e2m1fn).astype(dtype).reshape(len(pairs), -1)
+
+
 def _spread(words: np.ndarray, scaling: str) -> np.ndarray:
-    """Scales in panels, words (panels of rows, 128 for each panel of columns), as one number for
-    each element: (rows, depth).
+    """Scales in panels (panels of rows, 64 words for each panel of columns), as one number for each
+    element: (rows, depth).
     """
     kind, _, block = scaling.partition("x")
-    panels = words.shape[0], words.shape[1] // 128
+    panels = words.shape[0], words.shape[1] // cute.PANEL_WORDS
     codes = np.ascontiguousarray(words).view(np.uint8).reshape(*panels, 32, 4, 4)
     # Row r is in lane r % 32 and word r / 32 of its panel.
     rows = codes.transpose(0, 3, 2, 1, 4).reshape(panels[0] * 128, panels[1] * 4)

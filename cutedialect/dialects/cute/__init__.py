@@ -64,6 +64,7 @@ from .tensor_layouts import GetLayoutOp, MakeViewOp, view_type
 from .tile_ops import (
     PANEL_COLUMNS,
     PANEL_ROWS,
+    PANEL_WORDS,
     SCALINGS,
     CopyOp,
     GemmOp,
@@ -208,6 +209,7 @@ __all__ = [
     "LINE_OPS",
     "PANEL_COLUMNS",
     "PANEL_ROWS",
+    "PANEL_WORDS",
     "SCALINGS",
     "SCHEDULED",
     "SCOPES",

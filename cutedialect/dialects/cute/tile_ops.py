@@ -11,10 +11,13 @@ from functools import lru_cache
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
+    Float4E2M1FNType,
+    IntegerType,
     StringAttr,
     UnitAttr,
     i1,
     i32,
+    i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
@@ -63,10 +66,10 @@ from .views import arch_of, element_of, names_of, same_element, same_tile, shape
 
 SUM_COLUMNS = 8
 """Columns that add up the rows of A where a multiply has `sums`: as many as the narrowest one."""
-SCALINGS = {"ue8m0x32": 32}
+SCALINGS = {"ue8m0x32": 32, "ue4m3x16": 16}
 """The scales of blocks that a multiply takes, and how many elements share one."""
-PANEL_ROWS, PANEL_COLUMNS = 128, 4
-"""Rows and columns of a panel of scales: 512 bytes, which `tcgen05.cp` copies at once."""
+PANEL_ROWS, PANEL_COLUMNS, PANEL_WORDS = 128, 4, 64
+"""Rows, columns and words of a panel of scales: 512 bytes, which `tcgen05.cp` copies at once."""
 
 
 @irdl_op_definition
@@ -266,9 +269,9 @@ class GemmOp(IRDLOperation):
 
     With `factors %sa, %sb` and `scaling = "ue8m0x32"` each 32 elements of a row of A and of B count
     times a scale of type ue8m0. Scales lie in panels of 128 rows and 4 columns (PTX ISA 9.7.16.10.7
-    and `tcgen05.cp`), as words of a row's four scales: (panels of rows, 128 words for each panel of
-    columns). Once bound, these are in shared memory, and a third factor has the columns of tensor
-    memory to which the thread that multiplies copies them, and which nothing else reads.
+    and `tcgen05.cp`), as words of 64 bits: (panels of rows, 64 words for each panel of columns). Once bound, these are in shared memory, and a third factor has the columns of tensor
+    memory to which the thread that multiplies copies them, and which nothing else reads. Operands
+    of 8-bit integers are pairs of e2m1, the first in the low half, and have half of the columns.
 
     Example:
 
@@ -289,14 +292,14 @@ class GemmOp(IRDLOperation):
         }
 
         cute.kernel @scaled(%a: !cute.memref<f8E4M3FN, gmem, align<16>, "(128,128):(128,1)">,
-                            %s: !cute.memref<i32, gmem, align<16>, "(1,128):(128,1)">) {
+                            %s: !cute.memref<i64, gmem, align<16>, "(1,64):(64,1)">) {
           %acc = cute.alloc_fragment : !cute.fragment<f32, "(128,128)">
           cute.gemm %a, %a, %acc factors %s, %s {scaling = "ue8m0x32"} :
             !cute.memref<f8E4M3FN, gmem, align<16>, "(128,128):(128,1)">,
             !cute.memref<f8E4M3FN, gmem, align<16>, "(128,128):(128,1)">,
             !cute.fragment<f32, "(128,128)">,
-            !cute.memref<i32, gmem, align<16>, "(1,128):(128,1)">,
-            !cute.memref<i32, gmem, align<16>, "(1,128):(128,1)">
+            !cute.memref<i64, gmem, align<16>, "(1,64):(64,1)">,
+            !cute.memref<i64, gmem, align<16>, "(1,64):(64,1)">
         }
     """
 
@@ -351,6 +354,11 @@ class GemmOp(IRDLOperation):
         """The multiply of other operands with the same scaling; factors that are left out stay."""
         factors = self.factors if factors is None else factors
         return GemmOp(a, b, acc, atom, keeps=keeps, factors=factors, scaling=self.scales)
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether a byte of the operands holds two elements of 4 bits."""
+        return self.scaling is not None and isinstance(element_of(self.a.type), IntegerType)
 
     @property
     def scales(self) -> str | None:
@@ -440,20 +448,20 @@ class GemmOp(IRDLOperation):
             self.negate is None and self.sums is None and self.slices == 1,
             "expected scales of blocks without negate, sums and slices",
         )
-        columns = PANEL_COLUMNS * SCALINGS[self.scales or ""]
+        columns = PANEL_COLUMNS * SCALINGS[self.scales or ""] // (2 if self.has_pairs else 1)
         for name, tile, factor in zip("AB", (self.a, self.b), self.factors, strict=False):
             rows, depth = shape_of(tile.type)
             if not (isinstance(rows, int) and isinstance(depth, int)):
                 continue
-            wanted = rows // PANEL_ROWS, PANEL_ROWS * (depth // columns)
+            wanted = rows // PANEL_ROWS, PANEL_WORDS * (depth // columns)
             check(
                 rows % PANEL_ROWS == 0 and depth % columns == 0,
                 f"expected {name} of multiples of ({PANEL_ROWS}, {columns}), whose scales are a "
                 f"panel, got {(rows, depth)}",
             )
             check(
-                shape_of(factor.type) == wanted and element_of(factor.type) == i32,
-                f"expected the scales of {name} as words (i32) of shape {wanted}, got "
+                shape_of(factor.type) == wanted and element_of(factor.type) == i64,
+                f"expected the scales of {name} as words (i64) of shape {wanted}, got "
                 f"{factor.type}",
             )
 
@@ -498,6 +506,8 @@ class GemmOp(IRDLOperation):
                 f"memory for them, got {self.scales or 'none'} and {len(self.factors)} factors",
             )
             elements = tuple(element_of(value.type) for value in (self.a, self.b, self.acc))
+            if self.has_pairs:
+                elements = Float4E2M1FNType(), Float4E2M1FNType(), elements[2]
             atom = self.atom.a, self.atom.b, self.atom.c
             check(
                 elements == atom,

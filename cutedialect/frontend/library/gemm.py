@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from cutedialect.frontend.block_formats import PANEL
-from cutedialect.frontend.dtypes import DType, f32
+from cutedialect.frontend.block_formats import PANEL, PANEL_WORDS
+from cutedialect.frontend.dtypes import DType, f32, u8
 from cutedialect.frontend.kernel import KernelFunction, kernel
 
 if TYPE_CHECKING:
@@ -71,8 +71,10 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
             A = packed_tensor(A, *packed)
         elif packed is not None:
             B = packed_tensor(B, *packed)
-        a_tiles = local_tile(A, (bm, bk), (*batch, m, None))
-        b_tiles = local_tile(B, (bk, bn), (*batch, None, n))
+        # Bytes with scales of blocks hold two elements.
+        held = bk // 2 if scaling is not None and A.dtype == u8 else bk
+        a_tiles = local_tile(A, (bm, held), (*batch, m, None))
+        b_tiles = local_tile(B, (held, bn), (*batch, None, n))
 
         def factors(k: Scalar | None) -> list[Tile]:
             """The scales of step k, or those that are the same for all steps."""
@@ -121,12 +123,12 @@ def panel_tiles(
     place: tuple[Scalar, Scalar],
 ) -> list[Any]:
     """The scales of blocks of the rows of both operands at a place, by steps of the depth: words
-    (panels of 128 rows, 128 for each panel of four columns).
+    of 64 bits (panels of 128 rows, 64 for each panel of four columns).
     """
     from cutedialect.frontend.local_tiles import local_tile
 
     rows, columns = PANEL
-    words = rows * (tile[2] // (columns * int(scaling.partition("x")[2])))
+    words = PANEL_WORDS * (tile[2] // (columns * int(scaling.partition("x")[2])))
     return [
         local_tile(scale, (extent // rows, words), (at, None))
         for scale, extent, at in zip((scale_a, scale_b), tile, place, strict=False)

@@ -10,6 +10,7 @@ from math import lcm, prod
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
+    Float4E2M1FNType,
     Float8E4M3FNType,
     Float8E5M2Type,
     Float16Type,
@@ -37,6 +38,7 @@ from cutedialect.dialects.cute import (
     TransposeOp,
     element_bits,
     element_of,
+    memref_of,
     named_copy,
     shape_of,
 )
@@ -280,12 +282,19 @@ class MmaChoice:
     @property
     def _tile(self) -> tuple[int, int, int]:
         rows, columns = shape_of(self.op.acc.type)[:2]
-        return rows, columns, shape_of(self.op.a.type)[1]
+        return rows, columns, shape_of(self.op.a.type)[1] * (2 if self.op.has_pairs else 1)
 
     @property
     def _names(self) -> tuple[str, str, str]:
-        a, b = (operand_name(multiplied_element(self.op, each)) for each in (self.op.a, self.op.b))
-        return a, b, element_name(element_of(self.op.acc.type))
+        a, b, acc = multiplied_elements(self.op)
+        return operand_name(a), operand_name(b), element_name(acc)
+
+    def _in_tensor_memory(self) -> Sequence[Tcgen05Atom]:
+        """The tcgen05 atoms for the types of the operands, pairs of 4 bits among them. Raises
+        `ValueError` for none.
+        """
+        found = find_tcgen05(*self._names, self.arch, scaling=self.op.scales or "")
+        return [atom for atom in found if atom.kind != "mxf8f6f4"] if self.op.has_pairs else found
 
     def _divides(self, atom: MmaAtom, warps: tuple[int, int]) -> bool:
         """Whether a grid of warps divides the tile into products of an atom."""
@@ -476,13 +485,13 @@ class MmaChoice:
         """
         if not target(self.arch).tmem_columns or self._not_tcgen05(warps):
             return ()
-        return find_tcgen05(*self._names, self.arch, scaling=self.op.scales or "")
+        return self._in_tensor_memory()
 
     def _not_tcgen05(self, warps: tuple[int, int]) -> str:
         """What keeps tcgen05 from a multiply; empty if nothing does."""
         op = self.op
         try:
-            shapes = find_tcgen05(*self._names, self.arch, scaling=op.scales or "")
+            shapes = self._in_tensor_memory()
         except ValueError as error:
             return str(error)
         for name, value in (("A", op.a), ("B", op.b)):
@@ -494,7 +503,8 @@ class MmaChoice:
                 )
             if needs_widening(op, value):
                 return f"{name} would have to be converted in shared memory"
-            if not _feeds(op, value, "tcgen05"):
+            is_across = op.has_pairs and operand_major(memref_of(value)) == 0
+            if is_across or not _feeds(op, value, "tcgen05"):
                 return self._no_layout(name, value)
         m, n, k = self._tile
         if not self.has_load_role:
@@ -549,6 +559,13 @@ def multiplied_element(op: GemmOp, value: SSAValue) -> Attribute:
     is_short = isinstance(other, Float16Type | BFloat16Type)
     is_byte = isinstance(mine, Float8E4M3FNType | Float8E5M2Type)
     return other if is_short and is_byte and isinstance(value.type, MemRefType) else mine
+
+
+def multiplied_elements(op: GemmOp) -> tuple[Attribute, Attribute, Attribute]:
+    """The element types of A, B and the accumulator of a multiply."""
+    pair = Float4E2M1FNType() if op.has_pairs else None
+    a, b = (pair or multiplied_element(op, value) for value in (op.a, op.b))
+    return a, b, element_of(op.acc.type)
 
 
 def needs_widening(op: GemmOp, value: SSAValue) -> bool:

@@ -12,7 +12,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
-from cutedialect.atoms.tmem_layouts import LANES, WARP_LANES, operand_layout
+from cutedialect.atoms.tmem_layouts import LANES, operand_layout
 from cutedialect.dialects import cute
 from cutedialect.dialects.effects import written
 from cutedialect.dialects.walks import ops_around, ops_of
@@ -198,10 +198,11 @@ class TensorPlan:
 
 
 def factor_columns(op: cute.GemmOp) -> int:
-    """The columns of tensor memory that the scales of blocks of a multiply take, 32 words in each;
-    0 without scales.
+    """The columns of tensor memory that the scales of blocks of a multiply take, four a panel; 0
+    without scales.
     """
-    return sum(prod(cute.shape_of(each.type)) // WARP_LANES for each in op.factors[:2])
+    words = sum(prod(cute.shape_of(each.type)) for each in op.factors[:2])
+    return words // cute.PANEL_WORDS * cute.PANEL_COLUMNS
 
 
 def tensor_plan(op: cute.GemmOp) -> TensorPlan:

@@ -84,7 +84,7 @@ from cutedialect.passes.analysis.mma_choice import (
     MmaChoice,
     goes_through_smem,
     is_read_by_threads,
-    multiplied_element,
+    multiplied_elements,
     needs_transposing,
     untransposed,
 )
@@ -392,7 +392,7 @@ class _Partition(StagedOperands):
     def _bind_gemm(self, op: GemmOp) -> None:
         bound = self.atoms[op]
         atom = bound.atom
-        elements = _multiplied_elements(op)
+        elements = multiplied_elements(op)
         if isinstance(atom, Tcgen05Atom):
             a, b = (
                 self.put_in_tmem(op, value) or self.put_in_smem(op, value)
@@ -432,7 +432,7 @@ class _Partition(StagedOperands):
     def _bind_warp_gemm(self, op: GemmOp, bound: BoundMma, a: SSAValue, b: SSAValue) -> None:
         """One multiply for each k block, its operands brought to registers before."""
         atom = bound.atom
-        type_ = Sm80MmaType.get(atom.shape_mnk, *_multiplied_elements(op), atom.kind, atom.majors)
+        type_ = Sm80MmaType.get(atom.shape_mnk, *multiplied_elements(op), atom.kind, atom.majors)
         depth, step = shape_of(op.a.type)[1], bound.depth
         operands = [("a", a), ("b", b)]
         for at, (which, value) in enumerate(operands):
@@ -602,11 +602,6 @@ def _first_user(value: SSAValue) -> Operation | None:
 
 def _is_store(op: CopyOp) -> bool:
     return isinstance(op.source.type, FragmentType) and isinstance(op.destination.type, MemRefType)
-
-
-def _multiplied_elements(op: GemmOp) -> tuple[Attribute, Attribute, Attribute]:
-    """The element types of A, B and the accumulator of a multiply."""
-    return multiplied_element(op, op.a), multiplied_element(op, op.b), element_of(op.acc.type)
 
 
 def _operand_atom(type_: MemRefType) -> Attribute:

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from cutedialect.atoms import WARP_SIZE
 from cutedialect.atoms.matrix_descriptor import MatrixDescriptor
-from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
+from cutedialect.atoms.tcgen05_atoms import K_BYTES, Tcgen05Atom
 from cutedialect.atoms.tmem_copy_atoms import unit_places
 from cutedialect.atoms.tmem_layouts import COLUMNS, LANE, WARP_LANES
 from cutedialect.dialects import cute, ptx
@@ -133,7 +133,9 @@ def multiply(self: KernelLowering, op: cute.GemmOp) -> None:
     if not context.team.elected:
         raise ValueError("expected one thread to issue tcgen05.mma (a role with elect)")
     atom = type_.entry(context.arch)
-    am, an, ak = atom.shape_mnk
+    am, an, _ = atom.shape_mnk
+    # The depth of an instruction in elements of the operands' type, of which a byte may hold two.
+    ak = 8 * K_BYTES // cute.memref_of(op.b).bits
     # What this CTA has of each product of a pair.
     rows, columns = am // atom.cta_group, an // atom.cta_group
     acc = cute.memref_of(op.acc)
@@ -198,7 +200,7 @@ def copy_factors(self: KernelLowering, op: cute.GemmOp) -> None:
     first = 0
     for value in op.factors[:2]:
         panels, words = cute.shape_of(value.type)
-        across = words // cute.PANEL_ROWS
+        across = words // cute.PANEL_WORDS
         with builder.near():
             address, immediate = tile_address(builder, self.view(op, value))
             chunk = builder.pure("shr.u32", builder.add(address, immediate), 4)
@@ -230,7 +232,7 @@ def factors_of(
         panels, words = cute.shape_of(value.type)
         at = first + column * panels * _PANEL_COLUMNS + block * extent // WARP_LANES
         found.append(builder.value(builder.add(columns, at), "b32"))
-        first += panels * words // WARP_LANES
+        first += panels * words // cute.PANEL_WORDS * _PANEL_COLUMNS
     return byte, found
 
 

@@ -2,9 +2,9 @@
 // RUN: cute-opt %s | cute-opt | filecheck %s
 
 !operand = !cute.memref<f8E4M3FN, gmem, align<16>, "(128,128):(128,1)">
-!panel = !cute.memref<i32, gmem, align<16>, "(1,128):(128,1)">
+!panel = !cute.memref<i64, gmem, align<16>, "(1,64):(64,1)">
 !staged = !cute.memref<f8E4M3FN, smem, align<1024>, S<3,4,3>, "(128,128):(128,1)">
-!words = !cute.memref<i32, smem, align<512>, "(1,128):(128,1)">
+!words = !cute.memref<i64, smem, align<512>, "(1,64):(64,1)">
 !sums = !cute.memref<f32, tmem, align<4>, "(128,128):(65536,1)">
 !columns = !cute.memref<i32, tmem, align<4>, "(128,8):(65536,1)">
 
