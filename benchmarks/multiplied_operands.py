@@ -37,6 +37,8 @@ class LotOfOperands(LotOfViews):
     """Tiles in memory and in registers that a multiply takes."""
 
     other_majors: float = 0.15
+    # Plans that are drawn for them copy by TMA alone.
+    steps_back: float = 0.0
     family: Family = FAMILIES["mixed"]
     loops: list[Loop] = field(default_factory=list)
     operand: str = "f16"

@@ -92,6 +92,7 @@ def _with_plainer_arguments(program: Program) -> Iterator[Program]:
             replace(argument, pad=0),
             replace(argument, offset=0),
             replace(argument, order=plain),
+            replace(argument, back=()),
         ):
             if changed != argument:
                 yield _with_argument(program, at, changed)

@@ -76,6 +76,8 @@ class LotOfViews:
     made: int = 0
     # How many tensors have their modes in another order, from 0 to 1.
     other_majors: float = 0.3
+    # How many tensors have strides below zero, from 0 to 1.
+    steps_back: float = 0.05
     # Stored tiles, to be read again: (text of the view, shape, dtype, indent's names).
     stored: list[tuple[str, tuple[int, int], str]] = field(default_factory=list)
 
@@ -130,10 +132,21 @@ class LotOfViews:
             lot.randrange(1000),
             (0 if dtype == "u8" else -most) if low is None else low,
             most if high is None else high,
+            back=self.modes_back(len(shape)),
         )
         self.arguments.append(made)
         self.features.add("8-bit floats" if dtype[0] == "e" else f"dtype {dtype}")
         return made
+
+    def modes_back(self, rank: int) -> tuple[int, ...]:
+        """The modes of a tensor that have strides below zero, of a lot of their own, by which all
+        else of a program is drawn as without them.
+        """
+        lot = Random(f"{self.number} {len(self.arguments)}")
+        if lot.random() >= self.steps_back:
+            return ()
+        self.features.add("negative strides")
+        return tuple(sorted(lot.sample(range(rank), lot.randint(1, rank))))
 
     def output(self, batch: int, modes: tuple[str, ...], dtype: str) -> Argument:
         """A tensor of as many tiles as there are work items."""

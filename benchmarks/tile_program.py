@@ -19,8 +19,9 @@ class Argument:
     """One argument of a program: an array of small integers drawn from a seed, or a number.
 
     `order` lists the modes from the outermost to the contiguous one; rows are `pad` elements
-    apart, and the first element lies `offset` elements behind an address of 256 bytes. One with an
-    `alias` lies in memory where the argument of that name does, `shift` rows further on.
+    apart, and the first element lies `offset` elements behind an address of 256 bytes; the modes of
+    `back` have strides below zero, where it is the last element. One with an `alias` lies in memory
+    where the argument of that name does, `shift` rows further on.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Argument:
     number: int | None = None
     alias: str = ""
     shift: int = 0
+    back: tuple[int, ...] = ()
 
     def make(self) -> np.ndarray | int:
         """The array, or the number."""
@@ -49,6 +51,7 @@ class Argument:
             self.seed,
             self.low,
             self.high,
+            self.back,
         )
 
     @property
@@ -56,14 +59,14 @@ class Argument:
         """The Python expression that makes it."""
         if self.number is not None:
             return repr(self.number)
-        if not self.pad and not self.offset and list(self.order) == sorted(self.order):
+        if not (self.pad or self.offset or self.back) and list(self.order) == sorted(self.order):
             kind = _NUMPY[self.dtype]
             module = "np" if hasattr(np, kind) else "ml_dtypes"
             drawn = f"np.random.default_rng({self.seed}).integers({self.low}, {self.high + 1}, "
             return f"{drawn}{self.shape}).astype({module}.{kind})"
         return (
             f"array({self.shape}, {self.dtype!r}, {self.order}, {self.offset}, {self.pad}, "
-            f"{self.seed}, {self.low}, {self.high})"
+            f"{self.seed}, {self.low}, {self.high}{f', {self.back}' if self.back else ''})"
         )
 
 
@@ -76,8 +79,11 @@ def array(
     seed: int = 0,
     low: int = -3,
     high: int = 3,
+    back: tuple[int, ...] = (),
 ) -> np.ndarray:
-    """Integers from `low` to `high` in an array whose modes lie in memory in this order."""
+    """Integers from `low` to `high` in an array whose modes lie in memory in this order, those of
+    `back` from their last element to their first.
+    """
     kind = getattr(ml_dtypes, _NUMPY[dtype], None) or np.dtype(_NUMPY[dtype])
     outer = [shape[mode] for mode in order]
     row = outer[-1] + pad
@@ -85,8 +91,9 @@ def array(
     store = np.zeros(size + offset + 256, kind)
     begin = (-store.ctypes.data % 256) // store.itemsize + offset
     placed = store[begin : begin + size].reshape((*outer[:-1], row))[..., : outer[-1]]
-    back = [order.index(mode) for mode in range(len(order))]
-    view = placed.transpose(back)
+    places = [order.index(mode) for mode in range(len(order))]
+    steps = [slice(None, None, -1 if mode in back else 1) for mode in range(len(order))]
+    view = placed.transpose(places)[tuple(steps)]
     view[...] = np.random.default_rng(seed).integers(low, high + 1, shape).astype(kind)
     return view
 

@@ -62,6 +62,7 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.dtypes import u64 as u64
     from cutedialect.frontend.dtypes import ue4m3 as ue4m3
     from cutedialect.frontend.dtypes import ue8m0 as ue8m0
+    from cutedialect.frontend.dumps import dump as dump
     from cutedialect.frontend.elementary import acos as acos
     from cutedialect.frontend.elementary import acosh as acosh
     from cutedialect.frontend.elementary import asin as asin
@@ -138,7 +139,6 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.kernel import kernel as kernel
     from cutedialect.frontend.kernel import one_of as one_of
     from cutedialect.frontend.launch import compile as compile
-    from cutedialect.frontend.launch import dump as dump
     from cutedialect.frontend.local_tiles import local_tile as local_tile
     from cutedialect.frontend.loops import break_if as break_if
     from cutedialect.frontend.loops import otherwise as otherwise
@@ -486,7 +486,8 @@ _PUBLIC = {
     "cutedialect.frontend.routed_gemm": ("routed_gemm",),
     "cutedialect.frontend.host": ("host", "launch", "workspace"),
     "cutedialect.frontend.kernel": ("KernelFunction", "TensorSpec", "kernel", "one_of"),
-    "cutedialect.frontend.launch": ("compile", "dump"),
+    "cutedialect.frontend.dumps": ("dump",),
+    "cutedialect.frontend.launch": ("compile",),
     "cutedialect.frontend.loops": ("break_if", "otherwise", "range", "return_if", "when", "while_"),
     "cutedialect.frontend.printing": ("assert_", "printf"),
     "cutedialect.frontend.random": ("rand",),

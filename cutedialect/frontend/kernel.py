@@ -39,7 +39,8 @@ class TensorSpec:
     dtype: element type (a DType, its name, or a NumPy or torch type).
     strides: in elements; None is row-major. align: largest power of two, up to 16, that divides
     the base address and all non-unit strides in bytes. has_tail: whether rows are no whole number
-    of 16 bytes, while `align` is 16: something else may lie behind them.
+    of 16 bytes, while `align` is 16: something else may lie behind them. steps_back: whether a
+    stride is below zero, which TMA does not copy.
     """
 
     shape: tuple[int | None, ...]
@@ -47,6 +48,7 @@ class TensorSpec:
     strides: tuple[int | None, ...] | None = None
     align: int = 16
     has_tail: bool = False
+    steps_back: bool = False
 
     def __init__(
         self,
@@ -55,19 +57,23 @@ class TensorSpec:
         strides: Sequence[int | None] | None = None,
         align: int = 16,
         has_tail: bool = False,
+        steps_back: bool = False,
     ) -> None:
         object.__setattr__(self, "shape", tuple(shape))
         object.__setattr__(self, "dtype", as_dtype(dtype))
         object.__setattr__(self, "strides", None if strides is None else tuple(strides))
         object.__setattr__(self, "align", align)
         object.__setattr__(self, "has_tail", has_tail)
+        object.__setattr__(self, "steps_back", steps_back)
         for what, values in (("extents", self.shape), ("strides", self.strides or ())):
             if any(
                 value is not None and (not hasattr(value, "__index__") or value < 0)
                 for value in values
             ):
+                advice = "; say steps_back=True of negative ones" if what == "strides" else ""
                 raise ValueError(
-                    f"expected {what} of zero or more, or None for a run-time value, got {values}"
+                    f"expected {what} of zero or more, or None for a run-time value, got "
+                    f"{values}{advice}"
                 )
         if strides is not None and len(self.shape) != len(tuple(strides)):
             raise ValueError(

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cutedialect import environment
@@ -26,7 +24,6 @@ from cutedialect.backend.runtime.program import (
     program_key,
 )
 from cutedialect.backend.runtime.signature import GroupParameter, TensorParameter
-from cutedialect.backend.runtime.written_files import write_files
 from cutedialect.choices import Arch, Backend, Unproved
 from cutedialect.frontend.fitting import compiled_by_default
 from cutedialect.remarks import Remark, collecting
@@ -59,11 +56,6 @@ if TYPE_CHECKING:
 _DIALECTS = ("cute.", "cute_nvgpu.", "pipeline.", "ptx.")
 # Bytes of the unit that TMA stores.
 _LINE = 16
-# By the folder of dumps, and the PTX text of a kernel: the name of the kernel's own folder.
-_dumped: dict[Path, dict[str, str]] = {}
-_dumping = threading.Lock()
-# The file of a stage; that of a kernel which shares its folder has the kernel's name in front.
-PLAIN_STAGE = re.compile(r"\d\d-.*\.mlir")
 _kernels: dict[tuple[object, ...], Kernel] = {}
 
 
@@ -115,11 +107,24 @@ def compile_kernel(
 
         sized = Sized.of(args, takes_tuned)
     found = _kernel(program, specs, options, variants, sized)
-    if any(isinstance(spec, TensorSpec | GroupSpec) and _has_tail(spec) for spec in specs):
-        kept = _keeping_tails(found, specs)
-        if kept is not None:
-            found = _kernel(program, kept, options, variants, sized)
+    back: list[str] = []
+    while any(isinstance(spec, TensorSpec | GroupSpec) and _is_odd(spec) for spec in specs):
+        kept, mapped = _in_reach(found, specs)
+        if kept == specs:
+            break
+        specs, back = kept, back + mapped
+        try:
+            found = _kernel(program, specs, options, variants, sized)
+        except CompileError as error:
+            error.notes += tuple(map(_said_of_steps_back, back))
+            raise
+    for name in back:
+        found.note(Remark("launch", _said_of_steps_back(name)))
     return found
+
+
+def _said_of_steps_back(name: str) -> str:
+    return f"{name}: a stride below zero, which TMA does not take; its tiles are copied otherwise"
 
 
 def specs_of(program: KernelFunction, args: Sequence[object]) -> list[Spec]:
@@ -151,28 +156,37 @@ def _with_schedule(options: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**options, "schedule": chosen}
 
 
-def _has_tail(spec: TensorSpec | GroupSpec) -> bool:
-    return spec.has_tail if isinstance(spec, TensorSpec) else spec.member.has_tail
+def _is_odd(spec: TensorSpec | GroupSpec) -> bool:
+    """Whether TMA may not take a tensor, though it is aligned as TMA asks."""
+    member = spec if isinstance(spec, TensorSpec) else spec.member
+    return member.has_tail or member.steps_back
 
 
-def _keeping_tails(kernel: Kernel, specs: Sequence[Spec]) -> list[Spec] | None:
-    """Specs for a kernel that leaves alone what lies behind the rows of the tensors it stores to:
-    TMA stores write whole units of 16 bytes, whatever the tensor map says, so these are stored to
-    as if their rows were aligned to 8. None where the kernel leaves it alone as it is.
+def _in_reach(kernel: Kernel, specs: Sequence[Spec]) -> tuple[list[Spec], list[str]]:
+    """Specs for a kernel that goes without TMA where it must, as if tensors were aligned to 8, and
+    the names of those that have strides below zero. TMA stores write whole units of 16 bytes,
+    whatever the tensor map says, and what lies behind rows is to be left alone. The specs are the
+    same ones where the kernel does what it may as it is.
     """
     result: list[Spec] = []
+    back: list[str] = []
     parameters = iter(kernel.signature.parameters)
     for spec in specs:
         parameter = None if spec is None else next(parameters)
+        one, asked = spec, parameter
         if isinstance(spec, GroupSpec) and isinstance(parameter, GroupParameter):
-            is_kept = spec.member.has_tail and parameter.member.whole_rows
-            result.append(GroupSpec(_in_halves(spec.member)) if is_kept else spec)
-        elif isinstance(spec, TensorSpec) and isinstance(parameter, TensorParameter):
-            is_kept = spec.has_tail and parameter.whole_rows
-            result.append(_in_halves(spec) if is_kept else spec)
+            one, asked = spec.member, parameter.member
+        if isinstance(one, TensorSpec) and isinstance(asked, TensorParameter):
+            if one.steps_back and asked.mapped:
+                back.append(getattr(parameter, "name", ""))
+            elif not (one.has_tail and asked.whole_rows):
+                result.append(spec)
+                continue
+            one = _in_halves(one)
+            result.append(GroupSpec(one) if isinstance(spec, GroupSpec) else one)
         else:
             result.append(spec)
-    return None if result == list(specs) else result
+    return result, back
 
 
 def _in_halves(spec: TensorSpec) -> TensorSpec:
@@ -318,21 +332,10 @@ def _compile(asked: Asked, options: Mapping[str, Any], variants: Variants | None
     kernel = Kernel(compiled, stages, backend=asked.backend, trace=trace, nearest=nearest)  # type: ignore[arg-type]
     folder = environment.dump_dir()
     if folder is not None:
-        dump(kernel, folder)
-        dump(kernel, _folder_of(kernel, folder))
+        from .dumps import dump_twice
+
+        dump_twice(kernel, folder)
     return kernel
-
-
-def _folder_of(kernel: Kernel, folder: Path) -> Path:
-    """Where a kernel has its files for itself, by its name; of kernels of one name those after the
-    first have a number.
-    """
-    with _dumping:
-        names = _dumped.setdefault(folder, {})
-        if kernel.ptx not in names:
-            number = 1 + sum(name.partition("-")[0] == kernel.name for name in names.values())
-            names[kernel.ptx] = kernel.name if number == 1 else f"{kernel.name}-{number}"
-        return folder / names[kernel.ptx]
 
 
 def with_name(kernel: Kernel, name: str) -> Kernel:
@@ -375,25 +378,6 @@ def _stages(trace: Callable[[], ModuleOp], name: str, arch: str) -> dict[str, st
     kept = {"trace": str(module)}
     lower(module, name, arch, lambda step, ir: kept.__setitem__(step, str(ir)))
     return kept
-
-
-def dump(kernel: Kernel, folder: Path) -> list[Path]:
-    """Write the IR after each pass as `NN-pass.mlir`, and the PTX as `kernel.ptx`.
-
-    Stages that an earlier dump left in the folder are removed. Returns the files in order.
-    """
-    files = {
-        f"{number:02d}-{name}.mlir": f"{text}\n".encode()
-        for number, (name, text) in enumerate(kernel.stages.items())
-    }
-    return write_files(folder, files | {"kernel.ptx": kernel.ptx.encode()}, is_stage)
-
-
-def is_stage(name: str) -> bool:
-    """Whether a written file is the IR of a stage, of which another compilation has others."""
-    return PLAIN_STAGE.fullmatch(name.partition("-")[2]) is not None or (
-        PLAIN_STAGE.fullmatch(name) is not None
-    )
 
 
 def lower(
@@ -566,7 +550,9 @@ def _group_spec(values: Sequence[object], name: str) -> GroupSpec:
     has_tail = align == _LINE and any(
         _has_ragged_rows(array, contiguous, specs[0].dtype) for array in arrays
     )
-    return GroupSpec(TensorSpec((None,) * len(strides), specs[0].dtype, strides, align, has_tail))
+    back = any(spec.steps_back for spec in specs)
+    shape = (None,) * len(strides)
+    return GroupSpec(TensorSpec(shape, specs[0].dtype, strides, align, has_tail, back))
 
 
 def _shared_mode(
@@ -595,7 +581,9 @@ def _merged(specs: Sequence[TensorSpec], name: str) -> GroupSpec:
     strides = tuple(1 if mode == first.contiguous else None for mode in range(len(first.shape)))
     align = min(spec.align for spec in specs)
     has_tail = any(spec.has_tail for spec in specs)
-    return GroupSpec(TensorSpec((None,) * len(strides), first.dtype, strides, align, has_tail))
+    back = any(spec.steps_back for spec in specs)
+    shape = (None,) * len(strides)
+    return GroupSpec(TensorSpec(shape, first.dtype, strides, align, has_tail, back))
 
 
 def _contiguous_modes(array: TensorArgument) -> set[int]:
@@ -614,7 +602,10 @@ def _tensor_spec(array: TensorArgument, name: str) -> TensorSpec:
     strides = tuple(1 if mode == contiguous else None for mode in range(rank))
     align = _alignment(array, contiguous, dtype)
     has_tail = align == _LINE and _has_ragged_rows(array, contiguous, dtype)
-    return TensorSpec((None,) * rank, dtype, strides, align, has_tail)
+    steps_back = 0 not in array.shape and any(
+        extent > 1 and stride < 0 for extent, stride in zip(array.shape, array.strides, strict=True)
+    )
+    return TensorSpec((None,) * rank, dtype, strides, align, has_tail, steps_back)
 
 
 def _has_ragged_rows(array: TensorArgument, contiguous: int | None, dtype: DType) -> bool:

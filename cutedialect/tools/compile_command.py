@@ -33,7 +33,8 @@ from cutedialect.backend.runtime.ptx_text import short_path, with_short_paths
 from cutedialect.backend.runtime.ptxas import assemble
 from cutedialect.backend.runtime.written_files import Owner, owners, write_files
 from cutedialect.frontend.described_calls import described_call
-from cutedialect.frontend.launch import PLAIN_STAGE, is_stage, with_name
+from cutedialect.frontend.dumps import PLAIN_STAGE, is_stage
+from cutedialect.frontend.launch import with_name
 from cutedialect.schedule import Schedule
 
 from .compiled_operators import call_named, operators_of, options_of

@@ -357,6 +357,7 @@ class Joined:
 def view_of_array(array: np.ndarray, layout: Layout, is_shared: bool = False) -> View:
     """A whole tensor in the caller's memory; `layout` says how its leaves make modes. Raises
     ValueError for an array of another rank, or with strides that are none of whole elements.
+    Strides may be below zero.
     """
     shape = _tuple(layout.shape)
     size = array.itemsize
@@ -366,17 +367,18 @@ def view_of_array(array: np.ndarray, layout: Layout, is_shared: bool = False) ->
             f"shape {array.shape} with strides of {array.strides} bytes"
         )
     strides = [stride // size for stride in array.strides]
-    if min(strides, default=0) < 0:
-        raise ValueError(f"expected strides of zero or more, got {strides} in elements")
-    reach = sum((e - 1) * s for e, s in zip(array.shape, strides, strict=True)) + 1
+    reach = sum((e - 1) * abs(s) for e, s in zip(array.shape, strides, strict=True)) + 1
     reach = 0 if 0 in array.shape else reach
+    back = [(e - 1) * -s if s < 0 else 0 for e, s in zip(array.shape, strides, strict=True)]
+    # From the lowest address on.
+    lowest = array[tuple([slice(None, None, -1 if steps else 1) for steps in back])]
     # As integers, since NumPy's array interface does not know 8-bit floats.
     flat = np.lib.stride_tricks.as_strided(
-        array.view(f"u{size}"), (reach,), (size,), writeable=array.flags.writeable
+        lowest.view(f"u{size}"), (reach,), (size,), writeable=array.flags.writeable
     ).view(array.dtype)
     leaves = iter(list(zip(array.shape, strides, strict=True)))
     modes = [[next(leaves) for _ in flatten(_tuple(mode))] for mode in shape]
-    return _whole(Memory(flat, is_shared), modes)
+    return _whole(Memory(flat, is_shared), modes, start=sum(back) if reach else 0)
 
 
 def view_of_buffer(data: np.ndarray, layout: Layout, swizzle: Swizzle | None = None) -> View:

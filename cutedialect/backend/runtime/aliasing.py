@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cutedialect.backend.runtime.arrays import TensorArgument, numpy_dtype, tensor_argument
+from cutedialect.backend.runtime.buffers import span_of
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,8 @@ def _refuse(one: Named, span: _Span, other: Named, theirs: _Span, why: str) -> N
 @dataclass(frozen=True)
 class _Span:
     """The memory of an array: `modes` are (stride, extent) in bytes, the longest strides first, the
-    element itself last; `start` and `end` are addresses.
+    element itself last, and no stride below zero; `start` and `end` are its lowest address and
+    that behind it.
     """
 
     argument: TensorArgument
@@ -92,14 +94,14 @@ def _span(named: Named) -> _Span | None:
         return None
     item = numpy_dtype(argument.dtype).itemsize
     many = [
-        (stride * item, extent)
+        (abs(stride) * item, extent)
         for stride, extent in zip(argument.strides, argument.shape, strict=True)
         if extent > 1
     ]
     modes = sorted([mode for mode in many if mode[0]], reverse=True)
     # Host memory and that of each device have address spaces of their own.
     place = 0 if argument.device is None else (1 + argument.device) << 64
-    start = place + argument.pointer
+    start = place + span_of(argument)[0]
     return _Span(argument, start, (*modes, (1, item)), len(modes) < len(many))
 
 

@@ -233,10 +233,10 @@ def _check_stride(
             f"{name}: expected stride {fixed}{contiguous} in dimension {mode}, got strides "
             f"{tensor.strides} of shape {tensor.shape}"
         )
-    if stride < 0:
+    if stride < 0 and parameter.mapped:
         raise ValueError(
-            f"{name}: expected strides of zero or more, got {tensor.strides}; copy the array "
-            "into a contiguous one"
+            f"{name}: expected strides of zero or more, as the kernel copies its tiles by TMA, got "
+            f"{tensor.strides}; compile the kernel for this array, or copy it into a contiguous one"
         )
     if stride % divisor:
         raise ValueError(
@@ -248,7 +248,7 @@ def _check_stride(
 def _is_repeated(tensor: TensorArgument) -> bool:
     """Whether a step along one mode is none or as many of another one, within its extent."""
     modes = zip(tensor.strides, tensor.shape, strict=True)
-    steps = sorted((stride, extent) for stride, extent in modes if extent > 1)
+    steps = sorted((abs(stride), extent) for stride, extent in modes if extent > 1)
     return any(stride == 0 for stride, _ in steps) or any(
         long % short == 0 and long // short < extent
         for (short, extent), (long, _) in itertools.combinations(steps, 2)

@@ -78,13 +78,14 @@ def copied(tensor: TensorArgument, driver: Driver, device: int) -> DeviceTensor:
     """A copy of an array at the same place within 256 bytes, on a device whose context is the
     current one.
     """
-    size = span_bytes(tensor.shape, tensor.strides, tensor.dtype)
+    start, size = span_of(tensor)
     memory = Allocation(driver, device, size + _ALIGNMENT)
-    first = _aligned(memory) + tensor.pointer % _ALIGNMENT
+    low = _aligned(memory) + start % _ALIGNMENT
     copy = driver.copy_to_device if tensor.device is None else driver.copy_on_device
     if size:
-        copy(first, tensor.pointer, size, 0)
+        copy(low, start, size, 0)
         driver.synchronize(0)
+    first = low + tensor.pointer - start
     return _tensor(first, tensor.shape, tensor.strides, tensor.dtype, device, memory)
 
 
@@ -127,11 +128,25 @@ def _tensor(*fields: Any) -> DeviceTensor:
 
 
 def span_bytes(shape: Sequence[int], strides: Sequence[int], dtype: str) -> int:
-    """Bytes from the first element to the end of the last; 0 without elements."""
+    """Bytes from the lowest element to the end of the highest; 0 without elements."""
     if 0 in shape:
         return 0
-    last = sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
-    return (last + 1) * numpy_dtype(dtype).itemsize
+    steps = sum((extent - 1) * abs(stride) for extent, stride in zip(shape, strides, strict=True))
+    return (steps + 1) * numpy_dtype(dtype).itemsize
+
+
+def bytes_below(shape: Sequence[int], strides: Sequence[int], dtype: str) -> int:
+    """Bytes of the span below the first element, to which negative strides lead."""
+    if min(strides, default=0) >= 0 or 0 in shape:
+        return 0
+    steps = zip(shape, strides, strict=True)
+    return numpy_dtype(dtype).itemsize * sum((e - 1) * -stride for e, stride in steps if stride < 0)
+
+
+def span_of(tensor: TensorArgument) -> tuple[int, int]:
+    """The lowest address of an array, and the bytes from there on that it spans."""
+    look = tensor.shape, tensor.strides, tensor.dtype
+    return tensor.pointer - bytes_below(*look), span_bytes(*look)
 
 
 def _pattern(dtype: str, size: int) -> np.ndarray:

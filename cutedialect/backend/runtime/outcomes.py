@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cutedialect.backend.runtime.arrays import TensorArgument, numpy_dtype, tensor_argument
-from cutedialect.backend.runtime.buffers import span_bytes
+from cutedialect.backend.runtime.buffers import span_of
 from cutedialect.backend.runtime.device_memory import Allocation
 from cutedialect.backend.runtime.driver import Driver
 from cutedialect.backend.runtime.signature import Signature, TensorParameter
@@ -33,14 +33,14 @@ class Outcomes:
     def restore(self, signature: Signature, arguments: Sequence[Any], stream: int) -> None:
         """Queue what puts written tensors back to where the first run found them."""
         copy = self._driver.copy_on_device
-        for _, tensor, size in _written(signature, arguments):
+        for _, tensor, low, size in _written(signature, arguments):
             kept = self._before.get(tensor.pointer)
             if kept is None:
                 kept = Allocation(self._driver, self._device, size)
                 self._before[tensor.pointer] = kept
-                copy(kept.pointer, tensor.pointer, size, stream)
+                copy(kept.pointer, low, size, stream)
             else:
-                copy(tensor.pointer, kept.pointer, size, stream)
+                copy(low, kept.pointer, size, stream)
 
     def check(
         self,
@@ -52,11 +52,11 @@ class Outcomes:
         """Compare what a run left with what the first run left; raises ValueError that names the
         tensor. `wait` waits for what is queued.
         """
-        for name, tensor, size in _written(signature, arguments):
+        for name, tensor, low, size in _written(signature, arguments):
             starts, length = _parts(size)
             left = np.empty((len(starts), length), np.uint8)
             for row, start in zip(left, starts, strict=True):
-                at = tensor.pointer + start
+                at = low + start
                 self._driver.copy_to_host(row.ctypes.data, at, length, stream)
             wait()
             values = left.view(numpy_dtype(tensor.dtype)).astype(np.float64)
@@ -71,16 +71,16 @@ class Outcomes:
 
 def _written(
     signature: Signature, arguments: Sequence[Any]
-) -> list[tuple[str, TensorArgument, int]]:
-    """Name, tensor and bytes of every argument that a kernel stores to."""
-    found: list[tuple[str, TensorArgument, int]] = []
+) -> list[tuple[str, TensorArgument, int, int]]:
+    """Name, tensor, lowest address and bytes of every argument that a kernel stores to."""
+    found: list[tuple[str, TensorArgument, int, int]] = []
     for parameter, value in zip(signature.parameters, arguments, strict=True):
         if isinstance(parameter, TensorParameter) and parameter.written:
             tensor = tensor_argument(value)
             assert tensor is not None
-            size = span_bytes(tensor.shape, tensor.strides, tensor.dtype)
+            start, size = span_of(tensor)
             if size:
-                found.append((parameter.name, tensor, size))
+                found.append((parameter.name, tensor, start, size))
     return found
 
 

@@ -42,7 +42,7 @@ from cutedialect.backend.runtime.signature import (
     EqualExtents,
     SharedMemory,
     Signature,
-    with_tensor_stores,
+    with_tensor_maps,
 )
 from cutedialect.remarks import Remark
 
@@ -97,7 +97,7 @@ class CompiledProgram:
         Raises CompileError when the host part and the kernels disagree about parameters.
         """
         host = find_host(module)
-        signature = with_tensor_stores(signature_of(host), module, host)
+        signature = with_tensor_maps(signature_of(host), module, host)
         program = CompiledProgram(
             name,
             arch,

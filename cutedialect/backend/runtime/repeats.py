@@ -11,7 +11,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from cutedialect.backend.runtime.arrays import Reader, reader_of, tensor_argument
-from cutedialect.backend.runtime.buffers import span_bytes
+from cutedialect.backend.runtime.buffers import bytes_below, span_bytes
 from cutedialect.backend.runtime.cuda import PreparedCall
 from cutedialect.backend.runtime.streams import stream_handle
 from cutedialect.backend.runtime.torch_tensors import (
@@ -30,8 +30,9 @@ seen that they look the same.
 
 
 class Overlap(NamedTuple):
-    """Two values of a call, the first one of which is written, with the bytes that each array
-    spans. With `may_be_same` they may begin at one address.
+    """Two values of a call, the first one of which is written. They are apart where the first
+    elements of both are as many bytes apart as those from that of the lower one to its end, and
+    those of the upper one that lie below its own. With `may_be_same` they may begin at one address.
     """
 
     written: int
@@ -54,13 +55,10 @@ def overlap(values: Sequence[Any], one: int, other: int, may_be_same: bool = Fal
     assert first is not None
     assert second is not None
     looks = [(each.shape, each.strides, each.dtype) for each in (first, second)]
-    return Overlap(
-        one,
-        other,
-        span_bytes(first.shape, first.strides, first.dtype),
-        span_bytes(second.shape, second.strides, second.dtype),
-        may_be_same and looks[0] == looks[1],
-    )
+    below = [bytes_below(*look) for look in looks]
+    above = [span_bytes(*look) - less for look, less in zip(looks, below, strict=True)]
+    is_same = may_be_same and looks[0] == looks[1]
+    return Overlap(one, other, above[0] + below[1], above[1] + below[0], is_same)
 
 
 def repeat_of(

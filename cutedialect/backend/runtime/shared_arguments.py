@@ -10,7 +10,7 @@ from typing import Any
 from cutedialect.backend.runtime.aliasing import Named, check_aliases
 from cutedialect.backend.runtime.arguments import Bound
 from cutedialect.backend.runtime.arrays import TensorArgument
-from cutedialect.backend.runtime.buffers import span_bytes
+from cutedialect.backend.runtime.buffers import span_of
 from cutedialect.backend.runtime.repeats import Overlap, overlap
 from cutedialect.backend.runtime.signature import GroupParameter, SharedMemory, Signature
 
@@ -83,8 +83,8 @@ def _is_apart(one: Any, other: Any) -> bool:
         return False
     if one.device != other.device:
         return True
-    ends = [at.pointer + span_bytes(at.shape, at.strides, at.dtype) for at in (one, other)]
-    return ends[0] <= other.pointer or ends[1] <= one.pointer
+    (mine, my_size), (theirs, their_size) = span_of(one), span_of(other)
+    return mine + my_size <= theirs or theirs + their_size <= mine
 
 
 def _members(name: str, value: Any) -> dict[str, Any]:

@@ -37,7 +37,8 @@ class TensorParameter:
     is fixed, None is a run-time value, then a multiple of its entry in `shape_divisor` or
     `stride_divisor`. `modes` counts the leaves of each top-level mode, `alignment` is in bytes,
     `written` says whether the kernel may store to it, `whole_rows` whether it does so in units of
-    16 bytes, so that rows have to be multiples of them.
+    16 bytes, so that rows have to be multiples of them, `mapped` whether it reads or stores tiles
+    by a tensor map, which takes no strides below zero.
     """
 
     name: str
@@ -50,6 +51,7 @@ class TensorParameter:
     modes: tuple[int, ...] = ()
     written: bool = True
     whole_rows: bool = False
+    mapped: bool = False
 
     def __post_init__(self) -> None:
         ones = (1,) * len(self.shape)
@@ -148,10 +150,12 @@ def _text(leaves: tuple[int | None, ...], divisors: tuple[int, ...]) -> str:
     return "(" + ",".join(parts) + ")"
 
 
-def with_tensor_stores(signature: Signature, module: Any, host: Any) -> Signature:
-    """The signature with `whole_rows` where kernels of the module store by TMA. Maps of a group are
-    looked up in a table, which does not tell them apart: all groups count that may be written.
+def with_tensor_maps(signature: Signature, module: Any, host: Any) -> Signature:
+    """The signature with `mapped` where the host part makes tensor maps, and with `whole_rows`
+    where kernels of the module store by them. Maps of a group are looked up in a table, which does
+    not tell them apart: all groups count that may be written.
     """
+    signature = _with_mapped(signature, host)
     stored: set[int] = set()
     groups = False
     has_groups = any(isinstance(each, GroupParameter) for each in signature.parameters)
@@ -173,6 +177,27 @@ def with_tensor_stores(signature: Signature, module: Any, host: Any) -> Signatur
                 maps_of_launch = [argument for argument in launch.args if _is_map(argument)]
                 stored.update(_argument(maps_of_launch[position]) for position in positions)
     return _with_whole_rows(signature, stored, groups)
+
+
+def _with_mapped(signature: Signature, host: Any) -> Signature:
+    """The signature that tells of which parameters, or views of them, there are tensor maps."""
+    mapped: set[int] = set()
+    for op in host.walk():
+        if op.name == "cute_nvgpu.make_tma_descriptor":
+            source = op.operands[0]
+            while getattr(source.owner, "name", "") == "cute.make_view":
+                source = source.owner.operands[0]
+            mapped.add(getattr(source, "index", -1) if hasattr(source.owner, "args") else -1)
+    parameters = list(signature.parameters)
+    for position, parameter in enumerate(parameters):
+        if position not in mapped:
+            continue
+        if isinstance(parameter, TensorParameter):
+            parameters[position] = replace(parameter, mapped=True)
+        elif isinstance(parameter, GroupParameter):
+            member = replace(parameter.member, mapped=True)
+            parameters[position] = replace(parameter, member=member)
+    return Signature(tuple(parameters))
 
 
 def _with_whole_rows(signature: Signature, stored: set[int], groups: bool) -> Signature:

@@ -11,6 +11,7 @@ from typing import Any
 
 from cutedialect.backend.runtime.arguments import Bound, tensors_of
 from cutedialect.backend.runtime.arrays import TensorArgument
+from cutedialect.backend.runtime.buffers import span_of
 from cutedialect.backend.runtime.device_memory import Allocation
 from cutedialect.backend.runtime.driver import driver
 from cutedialect.backend.runtime.signature import Signature
@@ -70,11 +71,9 @@ def _regions(signature: Signature, bound: Bound) -> list[_Region]:
 
 
 def _span(tensor: TensorArgument) -> tuple[int, int]:
-    """Host addresses of the first byte and after the last one; strides are not negative."""
-    assert tensor.array is not None
-    steps = zip(tensor.shape, tensor.strides, strict=True)
-    last = sum((extent - 1) * stride for extent, stride in steps if extent > 1)
-    return tensor.pointer, tensor.pointer + (last + 1) * tensor.array.itemsize
+    """Host addresses of the first byte and after the last one."""
+    low, size = span_of(tensor)
+    return low, low + size
 
 
 def _moved(value: Any, regions: list[_Region]) -> Any:

@@ -248,8 +248,7 @@ def _places(value: Any) -> list[tuple[int, int]]:
         return [place for each in value for place in _places(each)]
     if not isinstance(value, buffers.DeviceTensor):
         return []
-    array = value.argument
-    return [(array.pointer, buffers.span_bytes(array.shape, array.strides, array.dtype))]
+    return [buffers.span_of(value.argument)]
 
 
 def _delete(driver: Driver, device: int, stream: int) -> None:

@@ -242,8 +242,10 @@ class ShiftedTile:
             distance(builder, extent - 1, stride, source.element_bytes)
             for extent, stride in zip(source.leaf_shape, source.leaf_strides, strict=True)
         ]
-        last = builder.total([first, *spans, source.element_bytes + _BYTES], "s64")
-        return builder.pure("and.b64", first, -_BYTES), last
+        ahead = [builder.pure("max.s64", span, 0) for span in spans]
+        last = builder.total([first, *ahead, source.element_bytes + _BYTES], "s64")
+        back = [builder.pure("min.s64", span, 0) for span in spans]
+        return builder.pure("and.b64", builder.total([first, *back], "s64"), -_BYTES), last
 
     @property
     def is_inside(self) -> Scalar:

@@ -1,6 +1,7 @@
 """Outputs that lie on other arrays of a call are refused, by name; C may be overwritten."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 import cutedialect as cute
 from cutedialect.backend.runtime.aliasing import Named, check_aliases
 
-EMULATED = {"arch": "sm_80", "backend": "emulator"}
+EMULATED: dict[str, Any] = {"arch": "sm_80", "backend": "emulator"}
 
 
 def overlaps(one, other):
@@ -29,6 +30,9 @@ def views():
     yield buffer.transpose(2, 0, 1)[3:5]
     yield buffer.reshape(-1)[20:60].reshape(4, 10)
     yield buffer.reshape(-1)[7:9]
+    yield buffer[::-1][:2]
+    yield buffer[1:3, ::-1, 2:5]
+    yield buffer[..., 7:4:-1]
 
 
 def test_views_of_one_buffer_are_told_apart():

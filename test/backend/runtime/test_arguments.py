@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -52,13 +53,19 @@ def test_numpy_views_keep_their_strides() -> None:
             "A: expected a stride divisible by 4 elements in dimension 0",
         ),
         (aligned((4, 8))[:, 1:5], ValueError, "A: expected memory aligned to 16 bytes"),
-        (aligned((4, 8))[::-1], ValueError, "A: expected strides of zero or more"),
         (np.broadcast_to(aligned((1, 8)), (4, 8)), ValueError, "A: expected an array whose elem"),
     ],
 )
 def test_wrong_tensors_are_named(value: Any, error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
         bind(MATRIX, value)
+
+
+def test_strides_below_zero_are_refused_where_tma_copies() -> None:
+    value = aligned((4, 8))[::-1]
+    assert bind(MATRIX, value).strides == (-8, 1)
+    with pytest.raises(ValueError, match=r"A: expected strides of zero or more, .* by TMA"):
+        bind(replace(MATRIX, mapped=True), value)
 
 
 def test_strides_that_are_no_whole_elements() -> None:

@@ -145,6 +145,16 @@ def test_an_output_on_another_array_is_left_to_be_refused() -> None:
             launches.clear()
 
 
+def test_bytes_below_the_first_element_count() -> None:
+    back, ahead = np.zeros((8, 8), np.float32)[::-1], np.zeros((9, 8), np.float32)
+    found, other = overlap([back, ahead], 0, 1), overlap([ahead, back], 0, 1)
+    low, first = 0x1000, 0x1000 + 7 * 32
+    for at in range(0x1000 - 0x200, 0x1000 + 0x200, 16):
+        meets = low < at + 288 and at < low + 256
+        assert found.meets({0: first, 1: at}) == meets
+        assert other.meets({0: at, 1: first}) == meets
+
+
 def test_arrays_that_have_to_be_apart() -> None:
     values = [Array(256, (8,)), Array(512, (8,))]
     launches, repeat = made(values, [0, 1], apart=[(0, 1)])

@@ -333,7 +333,8 @@ def expected(named: str, argument: Mapping[str, Any]) -> Iterator[str]:
     yield f"static const cute_expected {named} = {{"
     yield (
         f'    "{argument["name"]}", {c_dtype(dtype)}, {rank}, {BYTES[dtype]}, '
-        f"{argument['alignment']}, {int(argument['written'])}, {int(argument['whole_rows'])},"
+        f"{argument['alignment']}, {int(argument['written'])}, {int(argument['whole_rows'])}, "
+        f"{int(argument.get('mapped', True))},"
     )
     yield f"    {row(argument['shape'])}, {row(argument['stride'])},"
     yield f"    {row(argument['shape_divisor'])}, {row(argument['stride_divisor'])}}};"
