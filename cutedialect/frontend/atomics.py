@@ -12,6 +12,7 @@ from xdsl.rewriter import Rewriter
 from cutedialect.dialects.cute import (
     ATOMICS,
     FETCHED,
+    ORDERS,
     SCOPES,
     AtomicOp,
     CombineOp,
@@ -35,8 +36,6 @@ from .tile import Tile, View, as_matrix
 from .trace import Scope, current, error
 
 _FunctionT = TypeVar("_FunctionT", bound=Callable[..., Any])
-# What PTX has beside it.
-_ORDERS = ("acquire", "release", "acq_rel", "sc")
 
 
 class Atomic(Protocol):
@@ -112,15 +111,16 @@ def _fetching(op: AtomicOp) -> FetchOp:
     """The op in the place of another one that does not give what was there."""
     kind, element = op.kind.data, fragment_of(op.source).element
     if str(element) not in FETCHED[kind]:
-        raise error(
-            f"expected elements of 32 or 64 bits where what was in memory is asked for, got "
-            f"{element}",
-            code="CD-P3",
-        )
-    made = FetchOp(kind, op.source, op.destination, op.scope and op.scope.data)
+        raise _too_narrow("what was in memory is asked for", element)
+    scope, order = op.scope and op.scope.data, op.order and op.order.data
+    made = FetchOp(kind, op.source, op.destination, scope, order=order)
     made.location = op.location
     Rewriter.replace_op(op, made, [])
     return made
+
+
+def _too_narrow(why: str, element: object) -> Exception:
+    return error(f"expected elements of 32 or 64 bits where {why}, got {element}", code="CD-P3")
 
 
 def _atomic(kind: str, sentence: str) -> Atomic:
@@ -130,19 +130,29 @@ def _atomic(kind: str, sentence: str) -> Atomic:
         if str(tile.dtype.ir) not in ATOMICS[kind]:
             _refuse(function.__name__, kind, tile)
         check_element(tile, into)
-        op = CombineOp(kind, source.use(), into.use(), scope)
-        current().insert(op)
-        return FoundTile(op, tile.shape)
+        values = source.use(), into.use()
+        if order not in ("acquire", "acq_rel"):
+            op = CombineOp(kind, *values, scope, order)
+            current().insert(op)
+            return FoundTile(op, tile.shape)
+        # `red` has no acquire.
+        if str(tile.dtype.ir) not in FETCHED[kind]:
+            raise _too_narrow(f"an atomic has the order {order}", tile.dtype.name)
+        fetch = FetchOp(kind, *values, scope, order=order)
+        current().insert(fetch)
+        return FoundTile(fetch, tile.shape)
 
     function.__name__ = function.__qualname__ = f"atomic_{kind}"
     floats = "floats of 16 bits or more, and " if kind == "add" else ""
     function.__doc__ = (
         f"{sentence}, atomically and element by element, of {floats}integers of 32 or 64 bits. "
         "Elements outside of the tensor are left out. `scope` says among whose accesses each is "
-        'one: those of the "cta", "cluster" (sm_90), "gpu" or "sys". In no order with other '
-        'accesses: `order` is "relaxed" (PTX ISA 9.7.13.6, `red.relaxed`). It gives the tile that '
+        'one: those of the "cta", "cluster" (sm_90), "gpu" or "sys". With the order "relaxed" it '
+        "is in none with accesses to other elements (PTX ISA 9.7.13.6). What the work item stored "
+        'in front of a "release" is seen by loads behind the "acquire" of who finds what it left, '
+        'and "acq_rel" is both; such programs have the role plan uniform. It gives the tile that '
         "was there, 0 outside of the tensor, of elements of 32 or 64 bits, by an `atom` where that "
-        "is used."
+        'is used, or the order is "acquire" or "acq_rel".'
     )
     return cast(Atomic, function)
 
@@ -159,15 +169,9 @@ def _checked(name: str, tile: object, view: object, scope: str, order: str) -> t
     assert isinstance(into, View)
     if scope not in SCOPES:
         raise error(f"expected scope to be one of {', '.join(SCOPES)}, got {scope!r}", code="CD-P4")
-    if order in _ORDERS:
-        raise error(
-            f'order: expected "relaxed", got {order!r}; loads of a program may go ahead of an '
-            "atomic in front of them. What others shall see is written by one kernel and read by "
-            "the next one that is launched, as in a cute.host program",
-            code="CD-P4",
-        )
-    if order != "relaxed":
-        raise error(f'order: expected "relaxed", got {order!r}', code="CD-P4")
+    if order != "relaxed" and order not in ORDERS:
+        shown = ", ".join(("relaxed", *ORDERS))
+        raise error(f"expected order to be one of {shown}, got {order!r}", code="CD-P4")
     return matrix_of_modes(source), into
 
 
@@ -214,7 +218,7 @@ def _fetched(
     other = None
     if expected is not None:
         other = matrix_of_modes(reshaped(expected, view.shape)).use()
-    op = FetchOp(kind, source.use(), into.use(), scope, other)
+    op = FetchOp(kind, source.use(), into.use(), scope, other, order)
     return reshaped(of_modes(Tile(current().insert(op).results[0]), view.shape), tile.shape)
 
 

@@ -217,18 +217,13 @@ def test_combinations_that_are_refused(word, dtype, scope, message):
         combined(word, x, x.copy(), "sm_80", "emulator", scope=scope)
 
 
-@pytest.mark.parametrize(
-    ("order", "message"),
-    [
-        ("acq_rel", r"order: expected \"relaxed\", got 'acq_rel'; .* by the next one that is"),
-        ("later", r"order: expected \"relaxed\", got 'later'"),
-    ],
-)
-def test_orders_that_are_refused(order, message):
+@pytest.mark.parametrize("order", ["sc", "later"])
+def test_orders_that_are_refused(order):
     @cute.kernel
     def program(X):
         view = cute.local_tile(X, (16,), (0,))
         cute.atomic_exchange(cute.atomic_add(view.load(), view, order="relaxed"), view, order=order)
 
+    message = f"order to be one of relaxed, acquire, release, acq_rel, got '{order}'"
     with pytest.raises(CompileError, match=message):
         program(np.zeros(16, np.int32), backend="interpreter")

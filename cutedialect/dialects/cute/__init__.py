@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Dialect, Operation
 
 from cutedialect.dialects.effects import declared
 
-from .atomics import ATOMICS, FETCHED, SCOPES, AtomicOp, CombineOp, FetchOp
+from .atomics import ATOMICS, FETCHED, ORDERS, SCOPES, AtomicOp, CombineOp, FetchOp
 from .attributes import (
     ComposedLayoutAttr,
     LayoutAttr,
@@ -207,6 +207,7 @@ __all__ = [
     "ATOMICS",
     "FETCHED",
     "LINE_OPS",
+    "ORDERS",
     "PANEL_COLUMNS",
     "PANEL_ROWS",
     "PANEL_WORDS",

@@ -41,40 +41,61 @@ FETCHED: dict[str, tuple[str, ...]] = {
     for kind, elements in ATOMICS.items()
 } | {"exchange": _WORDS, "compare": _WORDS}
 SCOPES = ("cta", "cluster", "gpu", "sys")
+# What orders other accesses by an atomic (PTX ISA 8.10): `red`, which gives nothing, has no acquire.
+ORDERS = ("acquire", "release", "acq_rel")
 
 
 class AtomicOp(IRDLOperation):
     """What combines a register tile into global memory, atomically and element by element: relaxed,
     at gpu scope or another one. An element that several threads hold is combined once.
+
+    With an `order` it is one with all other accesses of the work item to global memory: those in
+    front of a `release` are seen by whoever sees what it left and acquires, those behind an
+    `acquire` see what was released.
     """
 
     kind = prop_def(StringAttr)
     source = operand_def(FragmentType)
     destination = operand_def(MemRefType)
     scope = opt_prop_def(StringAttr)
+    order = opt_prop_def(StringAttr)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     irdl_options = (ParsePropInAttrDict(),)
 
-    def _verify_kind(self, kinds: Mapping[str, Sequence[str]]) -> None:
+    @property
+    def acquires(self) -> bool:
+        """Whether accesses behind it stay there."""
+        return self.order is not None and self.order.data != "release"
+
+    @property
+    def modifiers(self) -> str:
+        """The order and scope as PTX spells them."""
+        order = "relaxed" if self.order is None else self.order.data
+        return f"{order}.{'gpu' if self.scope is None else self.scope.data}"
+
+    def _verify_kind(self, kinds: Mapping[str, Sequence[str]], orders: Sequence[str]) -> None:
         kind = self.kind.data
         check(kind in kinds, f"expected an atomic ({', '.join(kinds)}), got '{kind}'")
         scope = "gpu" if self.scope is None else self.scope.data
         check(scope in SCOPES, f"expected a scope ({', '.join(SCOPES)}), got '{scope}'")
+        order = orders[0] if self.order is None else self.order.data
+        check(order in orders, f"expected an order ({', '.join(orders)}), got '{order}'")
         same_tile(self.source.type, self.destination.type)
         same_element(self.source.type, self.destination.type)
 
 
-def _properties(kind: str, scope: str | None) -> dict[str, StringAttr | None]:
-    given = None if scope in (None, "gpu") else StringAttr(scope)
-    return {"kind": StringAttr(kind), "scope": given}
+def _properties(kind: str, scope: str | None, order: str | None) -> dict[str, StringAttr | None]:
+    where = None if scope in (None, "gpu") else StringAttr(scope)
+    when = None if order in (None, "relaxed") else StringAttr(order)
+    return {"kind": StringAttr(kind), "scope": where, "order": when}
 
 
 @irdl_op_definition
 class CombineOp(AtomicOp):
     """Combine a register tile into global memory, atomically and element by element.
 
-    Relaxed, at gpu scope or another one (PTX ISA 9.7.13.6 `red`); an element that several threads
-    hold is combined once.
+    Relaxed or a release, at gpu scope or another one (PTX ISA 9.7.13.6 `red`); an element that
+    several threads hold is combined once.
 
     Example:
 
@@ -82,7 +103,7 @@ class CombineOp(AtomicOp):
           %t = cute.alloc_fragment : !cute.fragment<i32, "(64,1)">
           cute.fill %t, %x : !cute.fragment<i32, "(64,1)">
           cute.atomic "add", %t, %a : !cute.fragment<i32, "(64,1)">, !cute.memref<i32, gmem, align<4>, "(64,1):(1,64)">
-          cute.atomic "or", %t, %a {scope = "sys"} : !cute.fragment<i32, "(64,1)">, !cute.memref<i32, gmem, align<4>, "(64,1):(1,64)">
+          cute.atomic "or", %t, %a {order = "release", scope = "sys"} : !cute.fragment<i32, "(64,1)">, !cute.memref<i32, gmem, align<4>, "(64,1):(1,64)">
         }
     """
 
@@ -92,15 +113,21 @@ class CombineOp(AtomicOp):
     )
 
     def __init__(
-        self, kind: str, source: SSAValue, destination: SSAValue, scope: str | None = None
+        self,
+        kind: str,
+        source: SSAValue,
+        destination: SSAValue,
+        scope: str | None = None,
+        order: str | None = None,
     ) -> None:
-        super().__init__(operands=[source, destination], properties=_properties(kind, scope))
+        properties = _properties(kind, scope, order)
+        super().__init__(operands=[source, destination], properties=properties)
 
     def effects(self) -> Effects:
         return Effects((self.source, self.destination), (self.destination,))
 
     def verify_(self) -> None:
-        self._verify_kind(ATOMICS)
+        self._verify_kind(ATOMICS, ("release",))
 
 
 @irdl_op_definition
@@ -117,7 +144,7 @@ class FetchOp(AtomicOp):
           %t = cute.alloc_fragment : !cute.fragment<i32, "(64,1)">
           cute.fill %t, %x : !cute.fragment<i32, "(64,1)">
           %o = cute.fetch "add", %t, %a : !cute.fragment<i32, "(64,1)">, !cute.memref<i32, gmem, align<4>, "(64,1):(1,64)"> -> !cute.fragment<i32, "(64,1)">
-          %p = cute.fetch "compare", %t, %a if %o : !cute.fragment<i32, "(64,1)"> {scope = "sys"} : !cute.fragment<i32, "(64,1)">, !cute.memref<i32, gmem, align<4>, "(64,1):(1,64)"> -> !cute.fragment<i32, "(64,1)">
+          %p = cute.fetch "compare", %t, %a if %o : !cute.fragment<i32, "(64,1)"> {order = "acq_rel", scope = "sys"} : !cute.fragment<i32, "(64,1)">, !cute.memref<i32, gmem, align<4>, "(64,1):(1,64)"> -> !cute.fragment<i32, "(64,1)">
         }
     """
 
@@ -139,11 +166,12 @@ class FetchOp(AtomicOp):
         destination: SSAValue,
         scope: str | None = None,
         expected: SSAValue | None = None,
+        order: str | None = None,
     ) -> None:
         type_ = fragment_of(source)
         super().__init__(
             operands=[source, destination, expected],
-            properties=_properties(kind, scope),
+            properties=_properties(kind, scope, order),
             result_types=[FragmentType.get(type_.element, type_.shape)],
         )
 
@@ -163,7 +191,7 @@ class FetchOp(AtomicOp):
         return Effects(tuple(reads), (self.destination,), team=ALL)
 
     def verify_(self) -> None:
-        self._verify_kind(FETCHED)
+        self._verify_kind(FETCHED, ORDERS)
         kind, element = self.kind.data, element_of(self.source.type)
         check(
             str(element) in FETCHED[kind],

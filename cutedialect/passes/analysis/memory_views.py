@@ -15,7 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue, Use
 
 from cutedialect.dialects import cute
 from cutedialect.dialects.effects import effects_of, is_in_memory, is_pure, space_of
-from cutedialect.dialects.walks import ops_around, walk
+from cutedialect.dialects.walks import ops_around, ops_of, walk
 
 Expression = Hashable
 WORK = "work_items"
@@ -290,9 +290,17 @@ class Access:
     place: int
 
 
+def ordering_atomic(around: Operation | Block) -> cute.AtomicOp | None:
+    """The first atomic of a kernel that is in an order with its other accesses."""
+    found = (op for op in ops_of(around, cute.AtomicOp) if op.order is not None)
+    return next(found, None)
+
+
 @dataclass(frozen=True)
 class TensorDependences:
-    """The ops that read tiles which the kernel may have stored before, and their tensors."""
+    """The ops that read tiles which the kernel may have stored before, and their tensors. What
+    others may have stored before an atomic acquired it counts, too.
+    """
 
     readers: frozenset[Operation]
     tensors: frozenset[SSAValue]
@@ -306,8 +314,11 @@ def tensor_dependences(kernel: cute.KernelOp) -> TensorDependences:
     """The dependences of a kernel's loads on its own stores."""
     reads: list[Access] = []
     writes: dict[SSAValue, list[Access]] = {}
+    acquires: list[Access] = []
     for place, op in enumerate(walk(kernel.body.block)):
         effects = effects_of(op)
+        if isinstance(op, cute.AtomicOp) and op.acquires:
+            acquires.append(Access(op, op.destination, place))
         for tile in effects.writes:
             if space_of(tile) == "gmem":
                 writes.setdefault(root_of(tile), []).append(Access(op, tile, place))
@@ -316,7 +327,9 @@ def tensor_dependences(kernel: cute.KernelOp) -> TensorDependences:
     tensors: set[SSAValue] = set()
     for read in reads:
         root = root_of(read.tile)
-        if any(may_see(read, write) for write in writes.get(root, ()) if write.op is not read.op):
+        before = [write for write in writes.get(root, ()) if write.op is not read.op]
+        is_behind = any(_comes_behind(read, each) for each in acquires if each.op is not read.op)
+        if is_behind or any(may_see(read, write) for write in before):
             readers.add(read.op)
             tensors.add(root)
     return TensorDependences(frozenset(readers), frozenset(tensors))
@@ -326,14 +339,25 @@ def may_see(read: Access, write: Access) -> bool:
     """Whether a read may see what a write has left."""
     if write.place < read.place and not are_apart(write.tile, read.tile, None):
         return True
-    loops = [
-        op
-        for op in ops_around(read.op)
-        if isinstance(op, scf.ForOp | scf.WhileOp) and not is_work_loop(op)
-    ]
     return any(
-        loop.is_ancestor(write.op) and not are_apart(write.tile, read.tile, loop) for loop in loops
+        loop.is_ancestor(write.op) and not are_apart(write.tile, read.tile, loop)
+        for loop in _loops_around(read.op)
     )
+
+
+def _comes_behind(access: Access, acquire: Access) -> bool:
+    """Whether an access may come behind an acquire of its work item."""
+    is_in_loop = any(loop.is_ancestor(acquire.op) for loop in _loops_around(access.op))
+    return acquire.place < access.place or is_in_loop
+
+
+def _loops_around(op: Operation) -> list[Operation]:
+    """The loops around an op of which a trip may see what an earlier one has left."""
+    return [
+        each
+        for each in ops_around(op)
+        if isinstance(each, scf.ForOp | scf.WhileOp) and not is_work_loop(each)
+    ]
 
 
 def is_work_loop(op: Operation) -> bool:

@@ -204,7 +204,8 @@ def reduces_by_tma(op: cute.AtomicOp) -> bool:
     kernel may read or write the tensor.
     """
     type_, tile = op.destination.type, tile_of_tensor(op.destination)
-    if op.results or op.kind.data != "add" or op.scope is not None or tile is None:
+    is_plain = not op.results and op.scope is None and op.order is None
+    if not is_plain or op.kind.data != "add" or tile is None:
         return False
     assert isinstance(type_, cute.MemRefType)
     whole = cute.memref_of(tile.tensor)

@@ -78,7 +78,7 @@ from cutedialect.passes.analysis.layout_inference import (
     tiled_copy_of,
     vector_bytes,
 )
-from cutedialect.passes.analysis.memory_views import is_work_loop, root_of
+from cutedialect.passes.analysis.memory_views import is_work_loop, ordering_atomic, root_of
 from cutedialect.passes.analysis.mma_choice import (
     BoundMma,
     MmaChoice,
@@ -277,7 +277,14 @@ class _Partition(StagedOperands):
             for value in written_by(self.kernel)
             if isinstance(value.type, MemRefType)
         }
+        ordering = ordering_atomic(self.kernel.body.block)
         for op in ops_of(self.kernel.body.block, ReadOp):
+            if ordering is not None and ordering.acquires:
+                raise PassFailedException(
+                    op,
+                    "expected no single elements to be read beside an atomic that acquires, since "
+                    "they are read early, got one; load a tile",
+                )
             if root_of(op.source) in stored:
                 raise PassFailedException(
                     op,

@@ -32,6 +32,8 @@ _PREFETCH = ".L2::256B"
 _PREFETCH_TARGET = 80
 # From which target on atomics combine vectors, and of how many units.
 _VECTOR_RED_TARGET, _VECTOR_UNITS = 90, 4
+# The order and scope of reductions that name none.
+_RELAXED = "relaxed.gpu"
 
 
 def load_tile(
@@ -69,12 +71,12 @@ def reduce_tile(
     tv: Layout,
     operation: str,
     type_: str,
-    scope: str = "gpu",
+    order: str = _RELAXED,
 ) -> None:
     """Combine the registers of `array` with memory atomically (`red`), each element once."""
     most_units = reduced_units(context, operation, type_)
     access = TileAccess(context, view, tv, pack_factor(view.element), most_units=most_units)
-    Transfer(access, array, ptx.RedOp, operation, type_, scope).run()
+    Transfer(access, array, ptx.RedOp, operation, type_, order).run()
 
 
 def reduced_units(context: Context, operation: str, type_: str) -> int:
@@ -91,7 +93,7 @@ def reduced_units(context: Context, operation: str, type_: str) -> int:
 class Transfer:
     """Loads into the registers of `array` (0 for what is outside of the tensor), stores, or atomic
     reductions, where an access has them. Reductions name the `operation`, the PTX type of
-    elements, and who sees each as one.
+    elements, and in which order and by whom each is seen as one.
     """
 
     access: TileAccess
@@ -99,7 +101,7 @@ class Transfer:
     kind: type[ptx.LdOp | ptx.StOp | ptx.RedOp]
     operation: str = ""
     type_: str = ""
-    scope: str = "gpu"
+    order: str = _RELAXED
 
     def __post_init__(self) -> None:
         self.context = self.access.context
@@ -368,7 +370,7 @@ class Transfer:
         if self.kind is ptx.RedOp:
             pair = "x2" if access.unit == 2 else ""
             rounding = ".noftz" if self.type_ in ("f16", "bf16") else ""
-            head = f"relaxed.{self.scope}.global.{self.operation}{rounding}"
+            head = f"{self.order}.global.{self.operation}{rounding}"
             return f"{head}{vector}.{self.type_}{pair}"
         space = "global" if access.view.space == "gmem" else "shared"
         if self.loads and self.context.is_streaming and access.leaves_lines:

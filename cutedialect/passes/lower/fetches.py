@@ -68,7 +68,6 @@ def fetch_tile(
     name = f"b{source.type.bits}" if kind in _PLAIN else number_name(element)
     if kind == "add":
         name = {"s64": "u64", "s32": "u32"}.get(name, name)
-    scope = "gpu" if op.scope is None else op.scope.data
     found = context.registers(array_class(source.array), array_type(source.array).count)
     context.fill(found, 0)
     access = TileAccess(context, view, source.tv, source.pack, most_units=1)
@@ -78,6 +77,6 @@ def fetch_tile(
         ptx.RedOp,
         found=found,
         expected=None if expected is None else expected.array,
-        modifiers=f"relaxed.{scope}.global.{_NAMES.get(kind, kind)}.{name}",
+        modifiers=f"{op.modifiers}.global.{_NAMES.get(kind, kind)}.{name}",
     ).run()
     return found

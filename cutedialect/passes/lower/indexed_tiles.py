@@ -98,7 +98,7 @@ def move_rows(
     mask: SSAValue | None = None,
     operation: str = "",
     type_: str = "",
-    scope: str = "gpu",
+    order: str = "relaxed.gpu",
 ) -> None:
     """Gather (`ptx.ld`), scatter, or combine with memory as `copies.Transfer` does: the elements of
     each row that a thread has, by registers of their own.
@@ -145,7 +145,7 @@ def move_rows(
         )
         if not loads:
             context.move(array, registers, part, every)
-        Transfer(access, part, kind, operation, type_, scope).run()
+        Transfer(access, part, kind, operation, type_, order).run()
         if loads:
             context.move(part, every, array, registers)
     if not is_packed and loads:

@@ -238,10 +238,11 @@ def _atomic(self: KernelLowering, op: cute.CombineOp) -> None:
         name = f"b{fragment.type.bits}"
     if op.destination in self.indexed:
         rows = self.indexed[op.destination]
-        move_rows(self.context, rows, fragment, ptx.RedOp, operation=kind, type_=name, scope=scope)
+        order = op.modifiers
+        move_rows(self.context, rows, fragment, ptx.RedOp, operation=kind, type_=name, order=order)
         return
     view = self.view(op, op.destination)
-    reduce_tile(self.context, view, fragment.array, fragment.tv, kind, name, scope)
+    reduce_tile(self.context, view, fragment.array, fragment.tv, kind, name, op.modifiers)
 
 
 def _fetch(self: KernelLowering, op: cute.FetchOp) -> None:

@@ -51,7 +51,7 @@ from cutedialect.dialects.effects import (
     touches_tiles,
 )
 from cutedialect.dialects.walks import holds, ops_of, walk
-from cutedialect.passes.analysis.memory_views import root_of
+from cutedialect.passes.analysis.memory_views import ordering_atomic, root_of
 from cutedialect.passes.analysis.resource_plan import most_accumulators
 from cutedialect.passes.analysis.ring_edges import depth, edges_of
 from cutedialect.passes.analysis.role_plan import (
@@ -139,6 +139,13 @@ class AssignWarpRolesPass(ModulePass):
                 give(next(row.name for row in rows if accepts(row, inner, corrected)), inner)
         if not has_roles:
             return
+        ordering = ordering_atomic(kernel.body.block)
+        if ordering is not None:
+            raise PassFailedException(
+                ordering,
+                f"expected relaxed atomics where warps have roles, got {ordering.modifiers}, which "
+                "orders what all of them do; take roles = uniform",
+            )
         if not _has_tensor_memory(module):
             _check_multiplies(kernel, rows, plan)
         # Where it is, no room for what parts hold may be why threads multiply.

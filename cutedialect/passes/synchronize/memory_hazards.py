@@ -56,6 +56,7 @@ from cutedialect.passes.analysis.memory_views import (
     expression_of,
     in_place_of,
     is_work_loop,
+    ordering_atomic,
     overlaps,
     root_of,
     roots_of,
@@ -171,6 +172,12 @@ class MemoryHazards:
             if stored in self.written
         }
         self.overwritten = {read for read, _ in self.in_place}
+        # Tensors that atomics of an order are in order with.
+        self.ordered: list[SSAValue] = []
+        if ordering_atomic(block) is not None:
+            views = (v for op in walk(block) for part in effects_of(op)[:2] for v in part)
+            self.ordered = [*roots_of(view for view in views if space_of(view) == "gmem")]
+            self.written |= {*self.ordered}
 
     def synchronize(self) -> None:
         """Find what is missing, and insert it."""
@@ -254,6 +261,8 @@ class MemoryHazards:
         if not (effects.reads or effects.writes):
             return []
         threads, is_atomic = _threads(op), isinstance(op, AtomicOp)
+        if isinstance(op, AtomicOp) and op.order is not None:
+            return [Access(root, root, True, Unit.THREADS) for root in self.ordered]
         return [
             Access(root, value, writes, effects.unit, self._slot(value), threads, is_atomic)
             for values, writes in ((effects.reads, False), (effects.writes, True))

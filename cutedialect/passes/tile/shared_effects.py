@@ -19,7 +19,7 @@ from xdsl.utils.exceptions import PassFailedException
 from cutedialect.dialects import cute
 from cutedialect.dialects.effects import effects_of, space_of
 from cutedialect.dialects.walks import walk
-from cutedialect.passes.analysis.memory_views import depends_on, root_of
+from cutedialect.passes.analysis.memory_views import depends_on, ordering_atomic, root_of
 from cutedialect.passes.rewriting import block_of
 
 _FRONT, _INSIDE, _BEHIND = "in front of", "in", "behind"
@@ -42,6 +42,13 @@ class _Use:
 
 def check_shared_effects(kernel: cute.KernelOp, loop: scf.ForOp) -> None:
     """Refuse what is right in one CTA alone: PassFailedException at the op."""
+    ordering = ordering_atomic(kernel.body.block)
+    if ordering is not None:
+        raise PassFailedException(
+            ordering,
+            f"expected relaxed atomics where CTAs share a reduction, got {ordering.modifiers}; "
+            f"{WHOLE_REDUCTION}",
+        )
     tensors: dict[SSAValue, list[_Use]] = {}
     for use in _uses(kernel, loop):
         tensors.setdefault(root_of(use.tile), []).append(use)

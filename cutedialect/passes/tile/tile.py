@@ -30,6 +30,7 @@ from xdsl.utils.exceptions import PassFailedException
 from cutedialect.atoms import target
 from cutedialect.dialects import cute
 from cutedialect.dialects.walks import holds, ops_around, ops_of
+from cutedialect.passes.analysis.memory_views import ordering_atomic
 from cutedialect.passes.launch_arguments import is_known_on_host, launches_of, on_host
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import ScalarBuilder, erase
@@ -131,6 +132,10 @@ class TilePass(ModulePass):
         """Cut and join the tiles of a kernel without a multiply, whose schedule may become one of
         CTAs that share rows.
         """
+        if ordering_atomic(kernel.body.block) is not None:
+            # What a work item does in front of it and behind stays with the item.
+            pad_tiles(kernel)
+            return given
         cut_tiles(kernel, self.name)
         if not flatten_tiles(kernel, given, self.name):
             narrow_tiles(kernel, self.name)

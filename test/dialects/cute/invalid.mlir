@@ -373,6 +373,14 @@ cute.kernel @scope_of_an_atomic(%a: !cute.memref<i32, gmem, align<4>, "(64,1):(1
 
 // -----
 
+cute.kernel @order_of_an_atomic(%a: !cute.memref<i32, gmem, align<4>, "(64,1):(1,64)">) {
+  %t = cute.alloc_fragment : !cute.fragment<i32, "(64,1)">
+  // expected-error @+1 {{'cute.atomic': expected an order (release), got 'acquire'}}
+  cute.atomic "or", %t, %a {order = "acquire"} : !cute.fragment<i32, "(64,1)">, !cute.memref<i32, gmem, align<4>, "(64,1):(1,64)">
+}
+
+// -----
+
 cute.kernel @inline_0(%a: i32) {
   // expected-error @+1 {{'cute.inline_ptx': expected instructions that compute numbers, without predicates, vectors, addresses and labels, got 'ld.global.b32 $0, [$1]'}}
   %r = cute.inline_ptx "ld.global.b32 $0, [$1]" (%a) : (i32) -> i32

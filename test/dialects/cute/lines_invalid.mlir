@@ -197,6 +197,14 @@ cute.kernel @fetches_by_no_name(%a: !cute.memref<i32, gmem, align<4>, "(64,1):(1
 
 // -----
 
+cute.kernel @fetches_in_no_order(%a: !cute.memref<i32, gmem, align<4>, "(64,1):(1,64)">) {
+  %t = cute.alloc_fragment : !cute.fragment<i32, "(64,1)">
+  // expected-error @+1 {{expected an order (acquire, release, acq_rel), got 'sc'}}
+  %o = cute.fetch "add", %t, %a {order = "sc"} : !cute.fragment<i32, "(64,1)">, !cute.memref<i32, gmem, align<4>, "(64,1):(1,64)"> -> !cute.fragment<i32, "(64,1)">
+}
+
+// -----
+
 cute.kernel @compares_with_nothing(%a: !cute.memref<i32, gmem, align<4>, "(64,1):(1,64)">) {
   %t = cute.alloc_fragment : !cute.fragment<i32, "(64,1)">
   // expected-error @+1 {{expected another tile with compare alone, got compare}}
