@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
     from .trace import Trace
 
+# Coordinates are i32.
+_EXTENT_LIMIT = 1 << 31
+
 
 @dataclass(frozen=True)
 class TensorSpec:
@@ -75,6 +78,11 @@ class TensorSpec:
                     f"expected {what} of zero or more, or None for a run-time value, got "
                     f"{values}{advice}"
                 )
+        if any(extent is not None and extent >= _EXTENT_LIMIT for extent in self.shape):
+            raise ValueError(
+                f"expected extents below 2**31, got {self.shape}; give it one more mode, as "
+                "x.reshape(-1, 65536) does"
+            )
         if strides is not None and len(self.shape) != len(tuple(strides)):
             raise ValueError(
                 f"expected one stride for each of the {len(self.shape)} modes, got {strides}"

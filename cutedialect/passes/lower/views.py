@@ -16,6 +16,9 @@ from cutedialect.layout import Dyn, Swizzle, flatten, idx2crd
 
 from .scalar_builder import Scalar, ScalarBuilder
 
+# Extents are below this many elements.
+_EXTENT_LIMIT = 1 << 31
+
 
 @dataclass(frozen=True)
 class DynamicStride:
@@ -244,11 +247,15 @@ def local_tile(
     bounds: list[Bound | None] = []
     terms = list(view.terms)
     origin = list(view.origin)
-    guards = [view.guard, *_guards(builder, view, tile, coords, guarded)]
     of = of or tile
-    for mode, extent, coord in zip(view.root_modes, of, coords, strict=True):
-        if extent >= 0 and mode >= 0:
-            origin.append((mode, coord, max(extent, 1)))
+    guards = [view.guard, *_guards(builder, view, tile, coords, guarded, of)]
+    for place, (mode, count, coord) in enumerate(zip(view.root_modes, of, coords, strict=True)):
+        if count >= 0 and mode >= 0:
+            at = coord
+            if count > 1 and place in guarded:
+                # Elements behind what an extent can be have the numbers of those in front.
+                at = builder.pure("min.u32", coord, _tiles_of_extents(count))
+            origin.append((mode, at, max(count, 1)))
     for extent, count, coord, leaves, bound in zip(
         tile, of, coords, view.modes, view.bounds, strict=True
     ):
@@ -300,21 +307,31 @@ def _guards(
     tile: tuple[int, ...],
     coords: tuple[Scalar, ...],
     guarded: tuple[int, ...],
+    of: tuple[int, ...],
 ) -> list[Scalar]:
     """What has to hold for a tile to be in its tensor, beside the bounds of its own modes."""
     found: list[Scalar] = []
-    for mode, (extent, coord, bound) in enumerate(zip(tile, coords, view.bounds, strict=True)):
+    facts = zip(tile, of, coords, view.bounds, strict=True)
+    for mode, (extent, count, coord, bound) in enumerate(facts):
         if extent == 0 and bound is not None and bound.floor is not None:
             found.append(builder.pure("setp.ge.s32", coord, bound.floor))
         if mode not in guarded:
             continue
-        if extent > 0:
-            # Tiles start at multiples of their extent: this one lies in front of the tensor whole.
+        if extent > 0 and count == 1:
             found.append(builder.pure("setp.ge.s32", coord, 0))
+        elif extent > 0:
+            # Tiles start at multiples of what coordinates count: this one lies in front of the
+            # tensor whole, or behind what an extent can be. A negative number is a large one.
+            found.append(builder.pure("setp.lt.u32", coord, _tiles_of_extents(count)))
         else:
             # A negative number is a large one without its sign.
             found.append(builder.pure("setp.lt.u32", coord, extent_of(builder, view, mode)))
     return found
+
+
+def _tiles_of_extents(count: int) -> int:
+    """How many tiles of so many elements begin within the longest extent there can be."""
+    return -(-_EXTENT_LIMIT // count)
 
 
 def extent_static(leaves: tuple[Leaf, ...]) -> int | None:

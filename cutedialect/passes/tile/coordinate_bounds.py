@@ -63,6 +63,9 @@ def _is_guarded(op: cute.LocalTileOp | cute.IndexedTileOp, mode: int) -> bool:
         return False
     if not is_nonnegative(coord):
         return True
+    at = constant_of(coord)
+    if at is not None and at * extent >= 1 << 31:
+        return True
     return extent == 0 and not _is_below(coord, op.memref, mode)
 
 
