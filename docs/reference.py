@@ -36,6 +36,7 @@ SECTIONS = {
     "Kernels": (
         "frontend.kernel",
         "frontend.launch",
+        "frontend.dumps",
         "backend.runtime.kernel",
         "frontend.host",
         "backend.runtime.cuda",

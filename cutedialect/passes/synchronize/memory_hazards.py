@@ -173,11 +173,8 @@ class MemoryHazards:
         }
         self.overwritten = {read for read, _ in self.in_place}
         # Tensors that atomics of an order are in order with.
-        self.ordered: list[SSAValue] = []
-        if ordering_atomic(block) is not None:
-            views = (v for op in walk(block) for part in effects_of(op)[:2] for v in part)
-            self.ordered = [*roots_of(view for view in views if space_of(view) == "gmem")]
-            self.written |= {*self.ordered}
+        self.ordered = _ordered(block)
+        self.written |= {*self.ordered}
 
     def synchronize(self) -> None:
         """Find what is missing, and insert it."""
@@ -526,6 +523,15 @@ class MemoryHazards:
         if isinstance(loop, scf.ForOp):
             found = _joined(found, _exit(first, loop, 0))
         return found
+
+
+def _ordered(block: Block) -> tuple[SSAValue, ...]:
+    """The tensors of a program in which an atomic is in order with other accesses."""
+    if ordering_atomic(block) is None:
+        return ()
+    every = (effects_of(op) for op in walk(block))
+    views = (view for effects in every for view in (*effects.reads, *effects.writes))
+    return tuple(dict.fromkeys(root_of(view) for view in views if space_of(view) == "gmem"))
 
 
 def _behind(op: Operation, state: _State) -> _State:
