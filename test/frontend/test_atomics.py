@@ -36,7 +36,7 @@ def add_all(X, Y, *, tile=(16, 32)):
 @pytest.mark.parametrize("dtype", [np.float32, np.int32])
 def test_a_ragged_matrix(shape, dtype):
     x = np.random.default_rng(0).integers(-9, 9, shape).astype(dtype)
-    y, whole = guarded(*shape, dtype)
+    y, whole = guarded(*shape, dtype)  # pyright: ignore[reportCallIssue]
     y += 100
     add_once(x, y, backend="emulator")
     assert np.array_equal(y, x + dtype(100))

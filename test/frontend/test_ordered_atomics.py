@@ -4,6 +4,8 @@ acquires, sees what was stored in front of it.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -33,7 +35,7 @@ def given() -> tuple[np.ndarray, ...]:
 
 
 @pytest.mark.parametrize("arch", ARCHES)
-def test_the_last_one_sees_what_all_have_stored(arch: str) -> None:
+def test_the_last_one_sees_what_all_have_stored(arch: Any) -> None:
     for backend in ("emulator", "interpreter") if arch == "sm_90a" else ("emulator",):
         x, parts, count, out = given()
         total(x, parts, count, out, arch=arch, backend=backend)
@@ -41,7 +43,7 @@ def test_the_last_one_sees_what_all_have_stored(arch: str) -> None:
 
 
 @pytest.mark.parametrize("arch", ARCHES)
-def test_threads_meet_in_front_of_a_release_and_behind_an_acquire(arch: str) -> None:
+def test_threads_meet_in_front_of_a_release_and_behind_an_acquire(arch: Any) -> None:
     ptx = cute.compile(total, *given(), arch=arch).ptx
     at = ptx.index("atom.acq_rel.gpu.global.add.u32")
     stored, loaded = ptx.index("st.global"), ptx.rindex("ld.global")
@@ -68,7 +70,7 @@ COMBINED = {
 
 @pytest.mark.parametrize(("kind", "order"), SPELLED)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-def test_each_order(kind: str, order: str, arch: str) -> None:
+def test_each_order(kind: str, order: str, arch: Any) -> None:
     @cute.kernel
     def program(X: cute.Tensor, Y: cute.Tensor) -> None:
         at = cute.tile_index(X, (8, 32))
