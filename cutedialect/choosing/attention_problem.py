@@ -83,7 +83,7 @@ class AttentionProblem(AttentionFacts):
     stays in registers meanwhile (a window's other side, a slice, the logarithms). is_paged,
     is_packed: keys lie in pages, sequences are packed. returns_lse: logarithms are asked for.
     is_latent: values are the first columns of keys. is_shifted: rows of an operand may begin at any
-    element.
+    element. is_integer: keys and values are integers. scales_keys: each key has scales.
     """
 
     bits: int = 16
@@ -99,6 +99,8 @@ class AttentionProblem(AttentionFacts):
     sees: int | None = None
     is_padded: bool = False
     is_shifted: bool = False
+    is_integer: bool = False
+    scales_keys: bool = False
 
     def _derived(self) -> dict[str, object]:
         return {"has_many_keys": self.has_many_keys, "sums_few": self.sums_few}

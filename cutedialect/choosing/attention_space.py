@@ -115,11 +115,39 @@ def _loops_of_one(
         resident = resident_schedule(problem, problem.is_over_after(PRICE.soon_seconds))
         if resident is not None:
             yield resident.merged(_order(problem, 2 * GROUP_ROWS)).merged(given)
+    narrow = list(_of_narrow_caches(problem, given))
+    yield from narrow
     corrected = _corrected(problem, given)
     yield from (schedule.merged(given) for schedule in corrected)
     for step in range(bool(corrected), _MOST_STEPS):
-        schedule = _on_groups if problem.on_groups else _on_warps
-        yield schedule(problem, given, step, in_turns)
+        choice = _on_groups if problem.on_groups else _on_warps
+        schedule = choice(problem, given, step, in_turns)
+        if not narrow or _keys_of(schedule) <= _keys_of(narrow[-1]):
+            yield schedule
+
+
+def _of_narrow_caches(problem: AttentionProblem, given: Schedule) -> Iterator[Schedule]:
+    """What is fastest of all that was timed for keys that threads convert, by the rows that see
+    them: few rows leave most of a warpgroup's multiply empty, and more warps convert beside small
+    ones; many rows share what is converted once for all.
+    """
+    is_open = _leaves(given, "tile", "warps", "roles", "atom", "ctas", "registers", "overlap")
+    is_odd = problem.is_shifted or problem.is_padded or not problem.loads_boxes
+    if not (problem.on_groups and problem.is_mixed and is_open) or is_odd:
+        return
+    kind = "integers" if problem.is_integer else "floats"
+    rows = PRICE.many_rows if problem.rows is None else problem.rows
+    for of, (least, most), (narrowest, widest), scales_keys, words in PRICE.narrow_caches:
+        is_kind = of == kind and scales_keys in (None, problem.scales_keys)
+        if is_kind and least <= rows <= most and narrowest <= problem.widest <= widest:
+            # As where these fields are given: the others follow from them.
+            yield _on_groups(problem, Schedule.parse(words).merged(given), 0, in_turns=False)
+
+
+def _keys_of(schedule: Schedule) -> int:
+    """Keys of a block."""
+    assert schedule.tile is not None
+    return schedule.tile[1]
 
 
 def _leaves(given: Schedule, *names: str) -> bool:

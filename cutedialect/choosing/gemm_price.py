@@ -155,7 +155,7 @@ def knows(problem: Problem) -> bool:
     """Whether the trees were fitted to problems of this kind."""
     is_loaded = min(problem.align, problem.out_align) >= VECTOR and not any(problem.transposed)
     is_narrow = max(problem.bits, problem.out_bits) <= _WIDEST
-    is_plain = problem.batch == 1 and problem.k > 0 and not problem.widens
+    is_plain = problem.batch == 1 and problem.k > 0 and not (problem.widens or problem.promotes)
     return is_plain and is_narrow and is_loaded
 
 
@@ -201,8 +201,9 @@ def estimated(tiling: Tiling, problems: Sequence[Problem], price: GemmPrice) -> 
         walk = work / resident + np.maximum.reduce(tiles) / 2
     hides_stores = tiling.teams | problems[0].in_tensor_memory
     walk += np.where(hides_stores, price.last_value * tiling.values, 0.0)
-    # The factors are of loops that widen nothing.
-    left = 1.0 if problems[0].widens else price.factor(tiling)
+    # The factors are of loops that widen nothing, and add up nothing apart.
+    is_other = problems[0].widens or problems[0].promotes
+    left = 1.0 if is_other else price.factor(tiling)
     walk *= np.where(size > 1, price.cluster, 1.0) * left
     return np.round(price.launch + norm(price.memory_norm, walk, memory), _DECIMALS)
 
@@ -272,8 +273,25 @@ def _step(tiling: Tiling, problem: Problem, price: GemmPrice, active: Counts) ->
         joined = np.where((columns >= OVERLAPPED) & (groups > 1), 0.0, 2 * joined)
         wait, stages = 2 * wait, stages * (line // LINE)
     cycles += np.where(is_alone, wait, 0.0) + joined
+    if problem.promotes:
+        cycles = _promoted(tiling, problem, price, cycles, multiplied)
     is_short = stages < price.few_stages
     return cycles * np.where(is_short, price.short_ring, 1.0)
+
+
+def _promoted(
+    tiling: Tiling, problem: Problem, price: GemmPrice, cycles: Counts, multiplied: Counts
+) -> Counts:
+    """Cycles of a step whose products threads scale and add up. Those of a warpgroup wait for its
+    own multiply, or for the one before it, while others multiply.
+    """
+    each, step, swapped = price.promoted
+    # Scales of columns are as many as values; of rows, or of a tile, few.
+    values = tiling.values * np.where(tiling.swapped, swapped, 1.0)
+    added = step + each * values
+    alone = np.maximum(cycles, multiplied / tiling.groups + added)
+    beside = norm(price.step_norm, cycles, tiling.groups * each * values)
+    return np.where(problem.adds_beside(tiling), beside, alone)
 
 
 def _read(tiling: Tiling, problem: Problem, price: GemmPrice) -> Counts:

@@ -28,6 +28,9 @@ OVERLAPPED = 256
 # rows in turns, where nothing is added to sums, and results of so many bits are stored.
 _OF_THREE, _READ, _ALIGNED, _SWAPPED, _TALLEST, _IN_TURNS = -32, -24, -16, -32, 32, 48
 _ROWS_IN_TURNS, _NARROW = 128, 16
+# The most sums of a thread that leaves room for two products of each beside them; of one of three
+# warpgroups that share a tile; of a transposed product, or of a team with more rows than these.
+_ADDED, _ADDED_OF_THREE, _ADDED_CROWDED, _ROWS = 64, 40, 32, 64
 _FEW_AT_ONCE, _MOST_COPIED, TALLEST, SWAPPED_AT_ONCE = 32, 128 * 128, 256, 16
 
 
@@ -64,6 +67,7 @@ class Problem:
     is_plain: bool = True
     may_shift: bool = True
     weight_bits: int = 0
+    promotes: bool = False
     device: Device = H100
 
     def takes(self, tiling: Tiling, registers: float = 0.0) -> Counts:
@@ -106,6 +110,17 @@ class Problem:
             more = np.where(tiling.rows >= TALLEST, _TALLEST, more)
         is_odd = tiling.swapped & (tiling.columns % SWAPPED_AT_ONCE != 0)
         return most + np.where(is_odd, _SWAPPED, more)
+
+    def adds_beside(self, tiling: Tiling) -> Counts:
+        """Whether threads add up what a step has multiplied while the next one does: they have
+        registers for the sums and for the products of two steps.
+        """
+        if not self.promotes:
+            return np.zeros_like(tiling.rows, bool)
+        # Those of a transposed product have scales by columns beside them.
+        is_crowded = tiling.swapped | (tiling.teams & (tiling.rows > _ROWS))
+        most = np.where(tiling.groups == 3, _ADDED_OF_THREE, _ADDED)
+        return tiling.values <= np.where(is_crowded, _ADDED_CROWDED, most)
 
     def extents(self, swapped: Counts) -> tuple[Counts, Counts]:
         """Rows and columns of the product as the tiles see it."""

@@ -166,6 +166,7 @@ class _Choice(NamedTuple):
     raster: int
     is_early: bool
     shifts_apart: bool
+    adds_beside: bool
 
     def schedule(self) -> Schedule:
         tiling = self.tiling
@@ -174,6 +175,8 @@ class _Choice(NamedTuple):
                 raster=self.raster,
                 roles="shifting" if self.shifts_apart else None,
                 early_launch="yes" if self.is_early else None,
+                overlap="yes" if self.adds_beside else None,
+                unroll=2 if self.adds_beside else None,
             )
         )
         if tiling.parts == 1:
@@ -206,9 +209,10 @@ def _ranking(problems: tuple[Problem, ...], registers: float) -> tuple[_Choice, 
     raster = _rasters(largest, kept, price, tall=len(problems) > 1)
     early = (cycles <= price.early) | (kept.ctas > 2)
     apart = np.broadcast_to(shifts_apart(kept, largest), early.shape)
+    beside = problems[0].adds_beside(kept)
+    columns = raster, early, apart, beside
     choices = [
-        _Choice(*row)
-        for row in zip(known, raster.tolist(), early.tolist(), apart.tolist(), strict=True)
+        _Choice(*row) for row in zip(known, *(each.tolist() for each in columns), strict=True)
     ]
     if is_known:
         near = ranks[:_MOST_NEAR] <= price.near * ranks[0]

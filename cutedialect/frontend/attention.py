@@ -158,7 +158,9 @@ class AttentionCall(Checked):
         rows, times = self.q.shape[2], self.group
         if self.folds and rows is not None:
             rows, times = self.group * rows, 1
-        work = Work(self.key_shape(), rows, times, self.masks(), self.packing is not None)
+        converts = self.k.dtype.bits < self.q.dtype.bits
+        packed = self.packing is not None
+        work = Work(self.key_shape(), rows, times, self.masks(), packed, converts)
         return parts_of(work, chosen, target, backend)
 
     def _ready(self, chosen: Schedule, parts: int) -> ReadyAttention:

@@ -49,7 +49,8 @@ def problem_of(named: Mapping[str, Any], arch: str, backend: str) -> AttentionPr
     is_sliced = is_packed or is_paged or named["lengths"] is not None
     # Rows that are brought together first: no keys of theirs have a mode of the group.
     gathers = len(q.shape) > len(k.shape)
-    loads_boxes = all(map(is_boxes, (q, k, v))) and not (is_paged and _has_scaled_keys(named, k))
+    scales_keys = _has_scaled_keys(named, k)
+    loads_boxes = all(map(is_boxes, (q, k, v))) and not (is_paged and scales_keys)
     given = named.get("dims")
     dims = dims_of(q, width, arch, v is k, loads_boxes) if given is None else given
     count, rows, keys = _lengths(named, q.shape[:1], q.shape[2 if gathers else -2 : -1], k)
@@ -78,6 +79,8 @@ def problem_of(named: Mapping[str, Any], arch: str, backend: str) -> AttentionPr
         is_padded=dims != (q.shape[-1], width),
         sees=_sees(left, right),
         is_shifted=any(_alignment(each) < _WORD_BYTES for each in (q, k, v)),
+        is_integer=k.dtype.kind != "f",
+        scales_keys=scales_keys,
         arch=arch,
     )
 

@@ -38,7 +38,8 @@ def choose_parts(tiles: int, blocks: int, processors: int) -> int:
 @dataclass(frozen=True)
 class Work:
     """What a call attends to: k of a shape (B, Hk, Sk, D), to each head of which `rows` attend
-    `tiles` times, seeing the keys of `window`; of `packed` sequences nothing is known.
+    `tiles` times, seeing the keys of `window`; of `packed` sequences nothing is known. With
+    `converts` keys become wider on their way: CTAs that share a processor all have work then.
     """
 
     keys: Sequence[int | None]
@@ -46,6 +47,7 @@ class Work:
     tiles: int
     window: tuple[int | None, int | None]
     packed: bool
+    converts: bool = False
 
 
 def parts_of(work: Work, schedule: Schedule, arch: str, backend: str) -> int:
@@ -68,7 +70,8 @@ def parts_of(work: Work, schedule: Schedule, arch: str, backend: str) -> int:
         return 1
     tiles = work.tiles * batch * heads * -(-work.rows // bq)
     blocks = -(-length // bk) // -(-bq // _FEW_ROWS)
-    return choose_parts(tiles, blocks, processors_of(arch, backend))
+    ctas = schedule.ctas or 1 if work.converts else 1
+    return choose_parts(tiles, blocks, ctas * processors_of(arch, backend))
 
 
 def processors_of(arch: str, backend: str) -> int:

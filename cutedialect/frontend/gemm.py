@@ -384,6 +384,7 @@ class GemmCall(Checked, Product):
                 most_values=_MOST_OF_WEIGHTS if problem.widens else _MOST_PROMOTED,
                 blocks=self._blocks(),
                 may_shift=False,
+                promotes=not problem.widens,
             )
         return problem
 

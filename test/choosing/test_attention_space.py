@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import attention_choices
 from cutedialect.choosing.attention_parameters import held_registers, maxima, registers_of
-from cutedialect.choosing.attention_problem import AttentionProblem
+from cutedialect.choosing.attention_problem import PRICE, AttentionProblem
 from cutedialect.choosing.attention_space import ATTENTION, tile_columns
 from cutedialect.choosing.choose import NoScheduleError, Rejection, choose
 from cutedialect.choosing.need import NONE, Limits
@@ -138,3 +138,21 @@ def test_schedules_that_are_timed_have_tiles_and_policies():
     assert {(64, 128), (128, 96), (128, 112), (192, 64)} <= tiles
     assert {maxima(problem, each) for each in chosen} == {"exact", "lazy", "guessed"}
     assert {each.ctas for each in chosen} >= {None, 2}
+
+
+@pytest.mark.parametrize("row", PRICE.narrow_caches, ids=lambda row: f"{row[0]} {row[-1]}")
+def test_narrow_caches_have_what_was_fastest(row, monkeypatch):
+    """Each row of the table decides for some problem, and none for elements of 16 bits."""
+    kind, (least, _), (_, widest), scales_keys, words = row
+    problem = AttentionProblem(
+        (widest, widest), rows=least, keys=4096, sequences=64, bits=8,
+        is_integer=kind == "integers", scales_keys=bool(scales_keys),
+    )  # fmt: skip
+    given = Schedule.parse(words)
+    chosen = [choose(ATTENTION, problem)]
+    chosen.append(choose(ATTENTION, problem, None, [Rejection(chosen[0], "registers", "")]))
+    assert any(each.merged(given) == each for each in chosen)
+    wide = replace(problem, bits=16, is_integer=False, scales_keys=False)
+    before = choose(ATTENTION, wide)
+    monkeypatch.setattr(PRICE, "narrow_caches", [])
+    assert choose(ATTENTION, wide) == before
