@@ -90,7 +90,6 @@ def test_trips(k):
         ((300, 100, 256), "tile = (256,128,128)"),
         ((130, 129, 544), "tile = (128,128,256)"),
         ((300, 260, 256), f"{TILE}, swap_ab = yes"),
-        ((300, 260, 256), f"{TILE}, cluster = (2,1)"),
         ((300, 260, 256), f"{TILE}, cluster = (1,2)"),
         ((130, 140, 512), f"{TILE}, split_k = 2"),
         ((200, 300, 416), None),
@@ -128,6 +127,25 @@ def test_elements_of_4_bits(shape, schedule, scale):
 def test_every_stage_of_pairs_means_the_same(scale):
     problem = Problem(140, 130, 288, (E2M1, E2M1), scale=scale)
     assert problem.holds(backend="interpreter", schedule="tile = (128,128,256)")
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize(
+    ("shape", "schedule"),
+    [
+        ((300, 200, 160), f"{TILE}, cluster = (2,1)"),
+        ((300, 260, 160), "tile = (128,256,128), cluster = (2,1)"),
+        ((300, 260, 160), f"{TILE}, cluster = (2,2)"),
+    ],
+)
+def test_pairs(shape, schedule):
+    """Each CTA of a pair has the scales of its rows of A, and of all columns of B."""
+    assert Problem(*shape).holds(schedule=schedule)
+
+
+def test_pairs_of_elements_of_4_bits():
+    problem = Problem(300, 200, 288, (E2M1, E2M1), scale=E4M3)
+    assert problem.holds(schedule="tile = (128,128,256), cluster = (2,1)")
 
 
 @pytest.mark.parametrize("order", ["FC", "CF", "FF"])

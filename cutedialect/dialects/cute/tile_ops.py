@@ -449,8 +449,9 @@ class GemmOp(IRDLOperation):
             "expected scales of blocks without negate, sums and slices",
         )
         columns = PANEL_COLUMNS * SCALINGS[self.scales or ""] // (2 if self.has_pairs else 1)
-        for name, tile, factor in zip("AB", (self.a, self.b), self.factors, strict=False):
-            rows, depth = shape_of(tile.type)
+        depth = shape_of(self.a.type)[1]
+        # A CTA of a pair has half of B, and the scales of all of it.
+        for name, rows, factor in zip("AB", shape_of(self.acc.type), self.factors, strict=False):
             if not (isinstance(rows, int) and isinstance(depth, int)):
                 continue
             wanted = rows // PANEL_ROWS, PANEL_WORDS * (depth // columns)

@@ -48,7 +48,8 @@ def pair_atom(op: GemmOp, atom: Tcgen05Atom) -> Tcgen05Atom:
     (m, n), (_, depth) = _shape(op.acc), _shape(op.a)
     if m % _ROWS:
         raise ValueError(f"each CTA of a pair multiplies {_ROWS} rows at once, got {m}")
-    paired = tcgen05_of(*atom.types[:3], (2 * _ROWS, n, atom.shape_mnk[2]), 2)
+    shape, scaling = (2 * _ROWS, n, atom.shape_mnk[2]), op.scales or ""
+    paired = tcgen05_of(*atom.types[:3], shape, 2, scaling)
     layout, swizzle, _ = half_layout(op, op.b)
     bits = element_bits(multiplied_element(op, op.b))
     described = matrix_descriptor(layout, swizzle, bits, unit="tcgen05")
@@ -171,8 +172,6 @@ def _why_alone(gemms: list[GemmOp], schedule: Schedule) -> str:
              for side in ([op.a for op in gemms], [op.b for op in gemms])]  # fmt: skip
     if sides[0] & sides[1]:
         return "a tile is an operand of A and of B, and a pair shares B alone"
-    if any(op.scales is not None for op in gemms):
-        return "scales of blocks come to each CTA for itself"
     for op in gemms:
         for name, tile, wanted in (("A", op.a, True), ("B", op.b, False)):
             reached = cluster_modes(tile)

@@ -142,14 +142,17 @@ class StagedOperands(KernelBinding):
         """
         if op.scales is None:
             return []
-        staged: list[SSAValue] = []
+        atom, staged = self.atoms[op].atom, list[SSAValue]()
+        assert isinstance(atom, Tcgen05Atom)
+        in_pairs = atom.cta_group == 2
         for name, value in zip("ab", op.factors, strict=True):
             type_ = cute.memref_of(value)
             panels, words = cute.shape_of(type_)
             rows = Layout((panels, words), (words, 1)), None, _PANEL
             buffer = self.smem_buffer(type_.element, rows, op, f"scales_{name}")
             self._reads_stored(op, value)
-            if not self.load_by_tma(value, buffer, _once(value, op)):
+            # Each CTA of a pair brings its own rows' scales of A, and all of B.
+            if not self.load_by_tma(value, buffer, _once(value, op), is_shared=not in_pairs):
                 why = self.unmapped or f"loads = {self.schedule.loads}"
                 raise PassFailedException(
                     op,
@@ -521,9 +524,13 @@ class StagedOperands(KernelBinding):
         buffer: SSAValue,
         before: Operation,
         element: Attribute | None = None,
+        is_shared: bool = True,
     ) -> bool:
-        """A TMA load into `buffer`, shared by the CTAs of the cluster that want the same tile."""
-        group = sharing(source, self.schedule.cluster or (1, 1), before)
+        """A TMA load into `buffer`, which may be shared by the CTAs of the cluster that want the
+        same tile.
+        """
+        cluster = self.schedule.cluster or (1, 1)
+        group = sharing(source, cluster, before) if is_shared else None
         alloc, smem = buffer.owner, cute.memref_of(buffer)
         if isinstance(alloc, cute.AllocSmemOp) and is_paired(alloc):
             assert group is not None

@@ -154,7 +154,7 @@ def multiply(self: KernelLowering, op: cute.GemmOp) -> None:
     starts, scale = first_steps(context, keeps, order)
     to = builder.value(_address(self, op.acc), "b32")
     if op.scales is not None:
-        copy_factors(self, op)
+        copy_factors(self, op, atom.cta_group)
     # Each instruction with scales has a descriptor and addresses of its own.
     for run in [order] if op.scales is None else [[step] for step in order]:
         number, factors = factors_of(self, op, atom, run[0])
@@ -189,7 +189,7 @@ def _left(
     return self.builder.value(_address(self, op.a), "b32"), "K", table
 
 
-def copy_factors(self: KernelLowering, op: cute.GemmOp) -> None:
+def copy_factors(self: KernelLowering, op: cute.GemmOp, ctas: int) -> None:
     """Copy the scales of blocks to tensor memory, in front of the multiplies that read them: the
     tensor core executes copies and multiplies of one thread in the order of their issue (PTX ISA
     9.7.16.6.2.1), so that the scales of the trip before have been read.
@@ -211,7 +211,7 @@ def copy_factors(self: KernelLowering, op: cute.GemmOp) -> None:
                 matrix = builder.matrix(start, _PANEL)
                 at = builder.add(columns, first + (column * panels + row) * _PANEL_COLUMNS)
                 to = builder.value(at, "b32")
-                builder.emit(ptx.TmemCopyOp("cta_group::1.32x128b.warpx4", to, matrix))
+                builder.emit(ptx.TmemCopyOp(f"cta_group::{ctas}.32x128b.warpx4", to, matrix))
         first += panels * across * _PANEL_COLUMNS
 
 
@@ -228,7 +228,8 @@ def factors_of(
     column, byte = divmod(k * atom.factors, cute.PANEL_COLUMNS)
     found: list[SSAValue] = []
     first = 0
-    for value, block, extent in zip(op.factors[:2], blocks, atom.shape_mnk[:2], strict=True):
+    extents = atom.shape_mnk[0] // atom.cta_group, atom.shape_mnk[1]
+    for value, block, extent in zip(op.factors[:2], blocks, extents, strict=True):
         panels, words = cute.shape_of(value.type)
         at = first + column * panels * _PANEL_COLUMNS + block * extent // WARP_LANES
         found.append(builder.value(builder.add(columns, at), "b32"))
