@@ -28,7 +28,8 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PHONE = 390
 # A word that the search has to find, and the page of the reference that has it.
 WORD, PLACE = "producer_acquire", "reference/dialects/pipeline.html"
-_TIMEOUT = 120
+# Beside other work a browser takes more than two minutes for sixty pages.
+_BROWSER_SECONDS = 300
 
 
 class Page(HTMLParser):
@@ -113,7 +114,7 @@ def dumped(command: str, address: str) -> str:
             [command, *flags, "--virtual-time-budget=60000", "--dump-dom", address],
             capture_output=True,
             text=True,
-            timeout=_TIMEOUT,
+            timeout=_BROWSER_SECONDS,
             check=False,
         )
     return done.stdout
