@@ -175,7 +175,8 @@ class LotOfLines(LotOfMultiplies):
                 turned = lot.choice(("", ", descending=True"))
                 return f"cute.sort(({tile} + 0), {mode}{turned}, values={tile})[1]", dtype
             case _:
-                numbers = f"cute.clamp({tile}, -1, {min(extent, 9)}).to(cute.i32)"
+                low = 0 if dtype[0] == "u" else -1
+                numbers = f"cute.clamp({tile}, {low}, {min(extent, 9)}).to(cute.i32)"
                 return f"cute.histogram({numbers}, {extent}, {mode})", "i32"
 
     def vectors(self) -> None:
