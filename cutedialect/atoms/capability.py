@@ -28,6 +28,7 @@ INSTRUCTIONS = {
     "fma.rn.bf16": "sm_80+",
     "add.rn.f16x2": "sm_70+",
     "add.rn.bf16x2": "sm_90+",
+    "tcgen05.ld.red.sync.aligned.32x32b.x2.max.NaN.f32": "sm_103a sm_110a",
 }
 
 

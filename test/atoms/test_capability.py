@@ -80,6 +80,7 @@ def test_what_kernels_do_without_is_what_legal_says(name: str) -> None:
         "max.f16": "%rs0, %rs1, %rs2",
         "fma.rn.bf16": "%rs0, %rs1, %rs2, %rs3",
         "cvt.rn.bf16.f32": "%rs0, %f0",
+        "tcgen05.ld.red.sync.aligned.32x32b.x2.max.NaN.f32": "{%f0, %f1}, %f2, [%r0]",
     }.get(name, "%r0, %f0, %f1")
     here = [each for each in atoms.targets() if atoms.legal(f"{name} {operands};", each)]
     assert here == [each for each in atoms.targets() if atoms.target(each).has_instruction(name)]

@@ -63,3 +63,24 @@ def test_rows_that_cp_async_brings_to_tiles_without_keys():
     )
     assert "cp.async.ca.shared" in kernel.ptx
     assert "tcgen05.mma" in kernel.ptx
+
+
+def test_loads_of_scores_find_the_largest_of_their_rows():
+    """On sm_103a beside what they load. Keys that are hidden have the largest score, 0, of which
+    exponentials of all others would vanish: rows with such are looked at anew.
+    """
+    generator = np.random.default_rng(0)
+    q, k, v = (
+        generator.standard_normal((1, 1, rows, 64)).astype(ml_dtypes.bfloat16)
+        for rows in (130, 200, 200)
+    )
+    q, k = (-80 * np.abs(q)).astype(q.dtype), np.abs(k)
+    s = q.astype(np.float64) @ k.astype(np.float64).swapaxes(-1, -2) / 8
+    assert s.max() < -100
+    p = np.exp(s - s.max(-1, keepdims=True))
+    want = p @ v.astype(np.float64) / p.sum(-1, keepdims=True)
+    out = cute.attention(q, k, v, arch="sm_103a", backend="emulator")
+    assert np.abs(out.astype(np.float64) - want).max() <= 2.0**-6
+    name = "tcgen05.ld.red.sync.aligned.32x32b.x64.max.NaN.f32"
+    assert name in cute.compile(cute.attention, q, k, v, arch="sm_103a").ptx
+    assert name not in cute.compile(cute.attention, q, k, v, arch="sm_100a").ptx

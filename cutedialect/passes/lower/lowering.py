@@ -112,6 +112,10 @@ class KernelLowering:
         # which they have to be zero if the loop had no trip.
         self.fresh: dict[Operation, FreshAccumulator] = {}
         self.unsettled: dict[Operation, list[FreshAccumulator]] = {}
+        # What loads have found of rows, by the reduction that wants it, and what is done at the
+        # ends of branches that write the rows anew.
+        self.extremes: dict[cute.ReduceOp, list[SSAValue]] = {}
+        self.ends: dict[Block, list[Callable[[], None]]] = {}
 
     def bind_parameters(self, parameters: Sequence[SSAValue]) -> None:
         rest = iter(parameters)
@@ -160,6 +164,8 @@ class KernelLowering:
                     self._end_steps(op)
             except (ValueError, TypeError, VerifyException) as error:
                 raise fail(op, str(error)) from error
+        for action in self.ends.pop(block, ()):
+            action()
 
     def _end_steps(self, op: Operation) -> None:
         """The op behind steps has taken all of them."""

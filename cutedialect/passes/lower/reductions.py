@@ -380,6 +380,15 @@ def combiner(builder: ScalarBuilder, kind: str, arithmetic: str) -> Combine:
     return lambda left, right: builder.pure(mnemonic, left, right)
 
 
+def combined(context: Context, kind: str, parts: Sequence[SSAValue]) -> SSAValue:
+    """One register of f32 of those of several arrays of one."""
+    accumulator = context.registers("f32", 1)
+    context.move(parts[0], [0], accumulator, [0])
+    for part in parts[1:]:
+        _combine(context, combiner(context.builder, kind, "f32"), accumulator, [0], part, [0])
+    return accumulator
+
+
 def _folder(context: Context, op: ReduceOp, block: Block, outer: Values | None) -> Combine:
     """How the body of a fold makes one of two values."""
     made = called(context, op, block, outer)

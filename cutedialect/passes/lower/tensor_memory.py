@@ -26,6 +26,7 @@ from cutedialect.layout import flatten
 
 from .addresses import tile_address
 from .elementwise import Fragment
+from .loaded_extremes import awaited_extreme, expect
 from .lowering import Handler, KernelLowering
 from .scalar_builder import Scalar
 from .wgmma import first_steps, operand_descriptor
@@ -275,6 +276,7 @@ def _transfer(self: KernelLowering, op: cute.CopyOp, tile: SSAValue, held: SSAVa
         _word(type_, layout(row, column)) - _word(type_, layout(row, 0)) // quarter * quarter
         for row, column in _units(fragment, rows, unit, atom)
     ]
+    chunks = list[tuple[int, int]]()
     at = 0
     while at < len(starts):
         count = 1
@@ -282,12 +284,31 @@ def _transfer(self: KernelLowering, op: cute.CopyOp, tile: SSAValue, held: SSAVa
             starts[at] + wide * i for i in range(2 * count)
         ]:
             count *= 2
-        modifiers, first = f"sync.aligned.{atom.shape}.x{count}.b32", [at * registers]
-        if isinstance(atom, TmemLoadType):
-            builder.emit(ptx.TmemLdOp(modifiers, fragment.array, base, first, [starts[at]]))
-        else:
-            builder.emit(ptx.TmemStOp(modifiers, base, fragment.array, first, [starts[at]]))
+        chunks.append((at, count))
         at += count
+    parts = _extremes(self, op, [count for _, count in chunks])
+    for number, (at, count) in enumerate(chunks):
+        tail, first = f"sync.aligned.{atom.shape}.x{count}", [at * registers]
+        if isinstance(atom, TmemStoreType):
+            builder.emit(ptx.TmemStOp(f"{tail}.b32", base, fragment.array, first, [starts[at]]))
+        elif parts is None:
+            builder.emit(ptx.TmemLdOp(f"{tail}.b32", fragment.array, base, first, [starts[at]]))
+        else:
+            kind, arrays = parts
+            modifiers = f"red.{tail}.{kind}.NaN.f32"
+            found = arrays[number]
+            builder.emit(ptx.TmemLdOp(modifiers, fragment.array, base, first, [starts[at]], found))
+
+
+def _extremes(
+    self: KernelLowering, op: cute.CopyOp, counts: Sequence[int]
+) -> tuple[str, list[SSAValue]] | None:
+    """What the loads find of each row beside it, by `tcgen05.ld.red`, and its registers."""
+    atom = op.atom
+    if not isinstance(atom, TmemLoadType) or atom.shape != "32x32b" or min(counts) < 2:
+        return None
+    reduce = awaited_extreme(self, op)
+    return None if reduce is None else (reduce.kind.data, expect(self, op, reduce, len(counts)))
 
 
 def _units(

@@ -24,6 +24,7 @@ from .elementwise import Fragment, as_operand, lower_map
 from .fetches import fetch_tile
 from .indexed_tiles import move_rows
 from .large_elements import has_large, tested
+from .loaded_extremes import extreme_of_parts
 from .lowering import Handler, KernelLowering
 from .places import shared_by_copies
 from .reductions import lower_reduce
@@ -165,6 +166,10 @@ def _reduce(self: KernelLowering, op: cute.ReduceOp) -> None:
     known = _known_parts(op)
     if known is not None and known.result in self.fragments:
         self.fragments[op.result] = Fragment(op.result.type, self.fragments[known.result].array)
+        return
+    parts = self.extremes.pop(op, None)
+    if parts is not None:
+        self.fragments[op.result] = extreme_of_parts(self, op, parts)
         return
     source = self.fragment(op, op.source)
     self.fragments[op.result] = lower_reduce(self.context, op, source, self.scalars)
