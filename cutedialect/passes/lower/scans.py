@@ -15,6 +15,7 @@ from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
+from cutedialect.atoms import WARP_SIZE
 from cutedialect.dialects import cute, ptx
 from cutedialect.passes.analysis.coordinates import Digit
 from cutedialect.passes.analysis.lines import Level, bytes_of, levels_along, others_of
@@ -31,6 +32,9 @@ from .scalar_builder import Scalar
 Presence = Scalar | None
 """Whether there is something in front: None nowhere, True everywhere, else in some threads."""
 Combine = Callable[..., list[Scalar]]
+# Values of a thread, and warps, from which on lanes share the work on what warps have: each value
+# takes two shuffles then, instead of as many combinations as there are warps.
+_SHARED_VALUES = _SHARED_WARPS = 8
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,20 @@ class _Scanned:
     sums: _Part
     has_before: Scalar = True
     before: list[SSAValue] | None = None
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """Where warps leave what they have, [tile][value][warp][others]: for each tile the address that
+    a thread counts from, its offset, and the bytes of an element; the offset of all, and how many
+    others lie side by side.
+    """
+
+    firsts: Sequence[Scalar]
+    starts: Sequence[int]
+    sizes: Sequence[int]
+    root: int
+    alike: int
 
 
 def lower_scan(
@@ -205,11 +223,35 @@ class _Scan:
         context.foreach(len(every), both, both, body)
 
     def _warps(self, part: _Part, level: Level, levels: list[Level]) -> tuple[_Scanned, _Part]:
-        """Scan along a digit of warps, through shared memory: [tile][value][warp][others]."""
+        """Scan along a digit of warps, through shared memory."""
         context, builder, digit = self.context, self.context.builder, level.digit
         others = others_of(self.layout, self.mode, levels)
-        alike = prod(each.extent for each in others)
         values, place = list(part.registers), digit_value(builder, digit, context.threads)
+        shared = self._left(part, levels, others, place)
+        count, warps = len(values), digit.extent
+        is_long = count >= _SHARED_VALUES and warps >= _SHARED_WARPS
+        if is_long and all(each.divisor >= WARP_SIZE for each in others):
+            totals, before = self._by_lanes(part, shared, count, digit, place)
+        else:
+            found = self._arrays(part, count * warps)
+            self._load(found, shared, range(count * warps))
+            totals, before = self._in_order(found, count, digit, place)
+        numbers = {value: at for at, value in enumerate(values)}
+        has_before = builder.pure("setp.ne.s32", place, warps - 1 if self.reverse else 0)
+        sums = _Part(self._arrays(part, count), numbers, dict.fromkeys(values, True))
+        in_front = _Part(before, numbers, {})
+        self._apply((in_front, values), (part, values), (sums, values), has_before)
+        groups = {value: [value] for value in values}
+        made = _Part(totals, numbers, dict.fromkeys(values, True))
+        return _Scanned(groups, sums, has_before, before), made
+
+    def _left(
+        self, part: _Part, levels: list[Level], others: Sequence[Digit], place: Scalar
+    ) -> _Shared:
+        """Let warps leave what they have of each value where all of them find it."""
+        context, builder, digit = self.context, self.context.builder, levels[-1].digit
+        alike = prod(each.extent for each in others)
+        values = list(part.registers)
         # Threads that differ elsewhere have the same: one of them writes.
         known = [each.digit for each in levels[:-1] if each.of_threads]
         known += [each for each in self.layout.threads if each.is_replica and each.extent > 1]
@@ -234,53 +276,88 @@ class _Scan:
             guards = [lead] * len(values)
             memory_op(context, ptx.StOp, f"shared.b{8 * size}", array, places, registers, guards)
         context.synchronize()
-        found: list[SSAValue] = []
-        for array, size, start, first in zip(part.arrays, sizes, starts, firsts, strict=True):
-            count = len(values) * digit.extent
-            found.append(context.registers(array_class(array), count))
-            places = [Address(first, root + start + u * alike * size) for u in range(count)]
-            memory_op(context, ptx.LdOp, f"shared.b{8 * size}", found[-1], places, range(count))
-        return self._in_order(part, values, found, digit, place)
+        return _Shared(firsts, starts, sizes, root, alike)
+
+    def _load(
+        self,
+        arrays: Sequence[SSAValue],
+        shared: _Shared,
+        registers: Sequence[int],
+        moved: Scalar = 0,
+    ) -> None:
+        """Load what warps have left, so many elements behind each other, from a place on."""
+        builder = self.context.builder
+        for array, first, start, size in zip(
+            arrays, shared.firsts, shared.starts, shared.sizes, strict=True
+        ):
+            step = shared.alike * size
+            base = builder.total([first, builder.mul(moved, step)])
+            places = [Address(base, shared.root + start + u * step) for u in range(len(registers))]
+            memory_op(self.context, ptx.LdOp, f"shared.b{8 * size}", array, places, registers)
+
+    def _by_lanes(
+        self, part: _Part, shared: _Shared, count: int, digit: Digit, place: Scalar
+    ) -> tuple[list[SSAValue], list[SSAValue]]:
+        """All that warps have of each value, and what is in front of this one, where each lane
+        combines those of one value, or of a few, and gives them to the others.
+        """
+        context, builder, warps = self.context, self.context.builder, digit.extent
+        rounds = -(-count // WARP_SIZE)
+        found, lane = self._arrays(part, rounds * warps), lane_index(context)
+        for number in range(rounds):
+            # Lanes behind the last value have it again.
+            value = builder.add(lane, number * WARP_SIZE)
+            if (number + 1) * WARP_SIZE > count:
+                value = builder.pure("min.s32", value, count - 1)
+            registers = range(number * warps, (number + 1) * warps)
+            self._load(found, shared, registers, builder.mul(value, warps))
+        made: list[list[SSAValue]] = []
+        for arrays in self._in_order(found, rounds, digit, place):
+            given = self._arrays(part, count)
+            for array, target in zip(arrays, given, strict=True):
+                for number in range(rounds):
+                    mine = range(number * WARP_SIZE, min(count, (number + 1) * WARP_SIZE))
+                    for value in mine:
+                        context.foreach(
+                            1,
+                            [(array, [number])],
+                            [(target, [value])],
+                            lambda args, value=value: [
+                                from_lane(context, args[0], "idx", value % WARP_SIZE)
+                            ],
+                        )
+            made.append(given)
+        return made[0], made[1]
 
     def _in_order(
-        self,
-        part: _Part,
-        values: list[int],
-        found: list[SSAValue],
-        digit: Digit,
-        place: Scalar,
-    ) -> tuple[_Scanned, _Part]:
-        """Of what all warps have: what is in front of this one, with this one, and all."""
+        self, found: list[SSAValue], count: int, digit: Digit, place: Scalar
+    ) -> tuple[list[SSAValue], list[SSAValue]]:
+        """Of what all warps have of some values: all of each, and what is in front of this warp."""
         context, builder, extent = self.context, self.context.builder, digit.extent
         order = range(extent - 1, -1, -1) if self.reverse else range(extent)
-        numbers = {value: at for at, value in enumerate(values)}
+        values = range(count)
         totals = self._fresh(
-            _Part(found, {value: numbers[value] * extent + order[0] for value in values}, {})
+            _Part(found, {value: value * extent + order[0] for value in values}, {})
         )
-        before = self._arrays(part, len(values))
+        before = self._arrays(totals, count)
         for array, total in zip(before, totals.arrays, strict=True):
-            context.move(total, range(len(values)), array, range(len(values)))
+            context.move(total, values, array, values)
         for at in order[1:]:
             is_here = builder.equal(place, at)
             for array, total in zip(before, totals.arrays, strict=True):
                 cls = array_class(array)
-                every = [(total, range(len(values))), (array, range(len(values)))]
+                every = [(total, values), (array, values)]
                 context.foreach(
-                    len(values),
+                    count,
                     every,
                     every[1:],
                     lambda args, cls=cls, is_here=is_here: [
                         builder.pure(f"selp.{cls}", args[0], args[1], is_here)
                     ],
                 )
-            more = _Part(found, {value: numbers[value] * extent + at for value in values}, {})
+            more = _Part(found, {value: value * extent + at for value in values}, {})
             self._apply((totals, values), (more, values), (totals, values), True)
-        has_before = builder.pure("setp.ne.s32", place, order[0])
-        sums = _Part(self._arrays(part, len(values)), numbers, dict.fromkeys(values, True))
-        in_front = _Part(before, numbers, {})
-        self._apply((in_front, values), (part, values), (sums, values), has_before)
-        groups = {value: [value] for value in values}
-        return _Scanned(groups, sums, has_before, before), totals
+        return totals.arrays, before
 
     # Down the digits
 
