@@ -410,7 +410,7 @@ def _narrow_weights(torch: Any, of: dict[str, Any]) -> Work:
 
     return Work(
         f"{rows}x{n}x{k}",
-        lambda: of["grouped"](x, packed, scales, y),
+        lambda: of["grouped"](x, packed, scales, y, tile=(64, rows, group)),
         formula,
         (y,),
         check,

@@ -51,7 +51,7 @@ _LANES_A_BYTE = 10
 _FEW, _MOST, _ALL = 0.25, 0.45, 0.6
 # Of that time, how much arithmetic takes at least where threads gain by having two vectors, which
 # share where the run begins and the constants, and all instructions at most: of more, registers do
-# not suffice for two.
+# not suffice for two. Narrow vectors are two already where they become four.
 _LONG, _LONGEST = 0.3, 1.0
 _TILES = (
     cute.AllocFragmentOp,
@@ -171,7 +171,7 @@ class _Flat:
         math = sum(_COSTS.get(op.name, 1) for each in maps for op in each.body.block.ops)
         time = _LANES_A_BYTE * self.width * bits / 8
         share, work = places / time, (places + self.width * math) / time
-        if work - share > _LONG and work <= _LONGEST and self.run == RUN_THREADS:
+        if work - share > _LONG and work <= _LONGEST and self.run <= 2 * RUN_THREADS:
             self.run *= 2
         return share <= _FEW or (share <= _MOST and work <= _ALL)
 
