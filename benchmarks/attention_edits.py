@@ -18,6 +18,9 @@ UNEDITED, OWN = "unedited", "cute.attention"
 _EXAMPLE = Path(__file__).parents[1] / "examples" / "attention.py"
 # Rows and keys of a tile; as many tokens as a document has in the example.
 _TILE, _DOCUMENT = (128, 128), 96
+# Those of targets with tensor memory, where one warpgroup holds the scores of a tile, and what an
+# edit makes of them: of 128 keys it spills.
+_TENSOR_MEMORY_TILE = (128, 64)
 
 
 @dataclass(frozen=True)
@@ -64,11 +67,14 @@ class Edited(Attention):
         return {UNEDITED: lambda: self.companions[0].ours(None)}
 
     def ours(self, schedule: str | None) -> Call:
-        program, options = self._program()
+        from cutedialect.backend.runtime.devices import current_arch
+
+        arch = current_arch()
+        program, options = self._program(arch)
 
         def call(operands: Tensors) -> None:
             q, k, v, out = operands.q, operands.k, operands.v, operands.out
-            chosen = schedule or self._schedule
+            chosen = schedule or self._schedule(arch)
             program(q, k, v, out, self._scale, schedule=chosen, **options)
 
         return call
@@ -77,22 +83,26 @@ class Edited(Attention):
         import cutedialect as cute
 
         (shape, _), (kind, _) = self.shapes, self.types
-        program, options = self._program()
+        program, options = self._program(arch)
         options |= {} if arch is None else {"arch": arch}
         specs = (cute.TensorSpec(shape, kind),) * 4
-        chosen = schedule or self._schedule
+        chosen = schedule or self._schedule(arch)
         return cute.compile(program, *specs, self._scale, schedule=chosen, **options)
 
     @property
     def _scale(self) -> float:
         return math.log2(math.e) / math.sqrt(self.depth)
 
-    @property
-    def _schedule(self) -> str:
-        """That of the example for large problems."""
+    def _schedule(self, arch: str | None) -> str:
+        """That of the example for large problems; what counts from the largest score scales the
+        result in tensor memory in each block, which is a role's of its own.
+        """
+        if _has_tensor_memory(arch):
+            roles = "" if self.way == "guessed" else ", roles = corrected"
+            return f"{_example().HOPPER}{roles}"
         return _example().TURNS if self.way == "guessed" else _example().HOPPER
 
-    def _program(self) -> tuple[Any, dict[str, Any]]:
+    def _program(self, arch: str | None) -> tuple[Any, dict[str, Any]]:
         """The program and its options."""
         example = _example()
         edits = {
@@ -100,8 +110,15 @@ class Edited(Attention):
             "alibi": {"score": example.alibi},
             "documents": {"mask": example.documents},
         }
-        options = {"tile": (*self.tile, self.depth), "way": getattr(example, self.way)}
+        tile = _TENSOR_MEMORY_TILE if _has_tensor_memory(arch) else self.tile
+        options = {"tile": (*tile, self.depth), "way": getattr(example, self.way)}
         return example.attention, options | edits[self.edit]
+
+
+def _has_tensor_memory(arch: str | None) -> bool:
+    from cutedialect.atoms import target
+
+    return arch is not None and target(arch).tmem_columns > 0
 
 
 @cache
