@@ -75,7 +75,7 @@ def test_a_program_names_a_warp_wide_atom(atom):
     a, b, c = operands(atom, 30, 32, 3 * atom.shape_mnk[2] + 4)
     tile = (32, 32, 2 * atom.shape_mnk[2])
     run = program(atom.name, SUMS[atom.types.c], tile)
-    kernel = cute.compile(run, a, b, c, arch=arch)
+    kernel = cute.compile(run, a, b, c, arch=arch)  # pyright: ignore[reportArgumentType]
     lines = [line for line in kernel.ptx.split("\n") if "\tmma.sync" in line]
     assert lines
     assert all(line.split()[0] == atom.ptx for line in lines)
@@ -243,18 +243,36 @@ def test_a_name_that_does_not_do(name, arch, types, text):
 
 def test_a_sign_that_cannot_change():
     message = refused("mma_m16n8k32_s32_s8", "sm_80", cute.i8, cute.i8, cute.i32, "a")
-    assert message.startswith("expected negate with operands of floats, got s8")
+    assert message.startswith("expected negate with operands of floats, got i8 and i8; subtract")
     assert "expected 'a', 'b' or 'ab', got 'c'" in refused(
         None, "sm_80", cute.f16, cute.f16, negate="c"
     )
 
 
+def test_a_sign_that_cannot_change_of_a_product_that_nobody_reads():
+    """What is refused does not depend on what is left out."""
+
+    @cute.kernel
+    def run(A, B, Y):
+        (i,) = cute.tile_index(Y, (64, None))[:1]
+        acc = cute.zeros((64, 64), cute.i32)
+        a, b = cute.local_tile(A, (64, 64), (i, 0)), cute.local_tile(B, (64, 64), (0, 0))
+        cute.gemm(a, b, acc, negate="b")
+        cute.copy(cute.zeros((64, 64)), cute.local_tile(Y, (64, 64), (i, 0)))
+
+    specs = [cute.TensorSpec((None, None), dtype) for dtype in (cute.i8, cute.i8, cute.f32)]
+    for arch in ("sm_90a", "sm_100a"):
+        with pytest.raises(CompileError, match="got i8 and i8; subtract the sums") as caught:
+            cute.compile(run, *specs, arch=arch)
+        assert caught.value.location is not None
+
+
 def test_outside_of_a_kernel_the_schedule_names_the_atom():
     a = np.zeros((16, 16), np.float16)
     with pytest.raises(TypeError, match="atom: expected it inside a kernel only; here take sched"):
-        cute.gemm(a, a, atom="mma_m16n8k8_f32_f16")
+        cute.gemm(a, a, atom="mma_m16n8k8_f32_f16")  # pyright: ignore[reportCallIssue]
     with pytest.raises(TypeError, match=r"negate: .* inside a kernel only; here take alpha=-1"):
-        cute.gemm(a, a, negate="a")
+        cute.gemm(a, a, negate="a")  # pyright: ignore[reportCallIssue]
 
 
 @pytest.mark.parametrize("roles", ["", "roles = specialized"])

@@ -46,7 +46,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.atoms import mma_atom
 from cutedialect.atoms.tiled_mma import atom_name
-from cutedialect.dialects.checks import check
+from cutedialect.dialects.checks import check, check_signs
 from cutedialect.dialects.cute_nvgpu import (
     BulkCopyType,
     CopyType,
@@ -420,10 +420,9 @@ class GemmOp(IRDLOperation):
             self.sums is None or not self.is_whole_problem,
             f"expected an accumulator in registers with sums, got {self.acc.type}",
         )
-        check(
-            self.sums is None or not self.negated,
-            f"expected sums of operands that count as they are, got negate = {self.negated}",
-        )
+        if self.negated:
+            a, b = element_of(self.a.type), element_of(self.b.type)
+            check_signs(self.negated, a, b, has_sums=self.sums is not None)
         check(
             self.keeps is None or space_of(self.acc) == "tmem",
             f"expected an accumulator in tensor memory with keeps, got {self.acc.type}",

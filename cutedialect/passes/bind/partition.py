@@ -119,7 +119,6 @@ from cutedialect.passes.tile.streaming import is_common
 _FEW = 8
 # Bytes from which a buffer starts that TMA fills (PTX ISA 5.5).
 _TMA_ALIGNMENT = 128
-_INTEGERS = ("s8", "u8", "s4", "u4", "b1")
 
 
 @dataclass(frozen=True)
@@ -332,12 +331,6 @@ class _Partition(StagedOperands):
         wm, wn = self.warps
         if bound is None:
             raise PassFailedException(op, choice.misfit(self.warps))
-        if op.negate is not None and bound.atom.types.a in _INTEGERS:
-            raise PassFailedException(
-                op,
-                f"expected negate with operands of floats, got {bound.atom.types.a}; subtract the "
-                "sums of a second accumulator",
-            )
         self.atoms[op] = bound
         if bound.warps != self.warps and bound.named is None:
             remark(
