@@ -64,7 +64,6 @@ _REMOVED: tuple[type[Operation], ...] = (
     pipeline.ProducerCommitOp,
     pipeline.ConsumerWaitOp,
     pipeline.ConsumerReleaseOp,
-    pipeline.ForwardOp,
     pipeline.DrainOp,
     pipeline.StartOp,
     pipeline.AdvanceOp,
@@ -108,6 +107,10 @@ def edits_of(module: ModuleOp) -> Iterator[Edit]:
             yield Edit(number, f"{short} of one group less", _wait_less)
         if isinstance(op, cute.BarrierOp):
             yield Edit(number, "barrier of one warp", _of_one_warp)
+        if isinstance(op, cute.BarrierOp | pipeline.StartOp) and op.cluster is not None:
+            yield Edit(number, f"{short} of one CTA", _of_one_cta)
+        if isinstance(op, pipeline.StartOp) and op.publishes is not None:
+            yield Edit(number, "start that publishes nothing", _unpublished)
         if isinstance(op, pipeline.ConsumerReleaseOp) and op.back is not None:
             yield Edit(number, "release of the stage at work", _not_back)
         if isinstance(op, pipeline.ConsumerReleaseOp) and op.commits is not None:
@@ -191,6 +194,15 @@ def _wait_less(op: Operation) -> None:
 
 def _of_one_warp(op: Operation) -> None:
     op.properties["warps"] = IntegerAttr(1, i32)
+
+
+def _of_one_cta(op: Operation) -> None:
+    for name in ("cluster", "publishes"):
+        op.properties.pop(name, None)
+
+
+def _unpublished(op: Operation) -> None:
+    del op.properties["publishes"]
 
 
 def _not_back(op: Operation) -> None:

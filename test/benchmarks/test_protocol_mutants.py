@@ -117,6 +117,14 @@ def test_each_barrier_in_front_of_giving_tensor_memory_back_is_needed():
     assert "both CTAs" in said[-1][1]
 
 
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
+def test_all_ctas_of_a_cluster_have_begun_before_one_loads_for_them(arch):
+    module = synchronized(arch, "roles = specialized, cluster = (2,1)")
+    ((says, what),) = verdicts(module, "start of one CTA")
+    assert says == "found"
+    assert "may not have begun" in what
+
+
 def test_each_instance_has_two_work_items(monkeypatch):
     """One has to count the trips that the other one's items have, which depend on data."""
 

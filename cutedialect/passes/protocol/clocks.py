@@ -82,6 +82,8 @@ class Team:
         self.copies = 0
         # Whether its mbarriers are made; and by exchange what other CTAs have not told it yet.
         self.has_started = False
+        # Whether all CTAs of the cluster have begun.
+        self.is_in_cluster = False
         self.sent: dict[int, Event] = {}
         self.waits_for: Event | None = None
 

@@ -99,6 +99,7 @@ def expect_all(machine: Machine, team: Team, step: Step) -> bool:
 def send_all(machine: Machine, team: Team, step: Step) -> bool:
     """Send, when all have read what was sent before; as much comes."""
     event = step.event
+    machine.reach_others(team, event)
     exchange, before = _exchange_of(machine, team, event), team.sent.get(event.exchange)
     if before is not None:
         machine.report(

@@ -163,6 +163,16 @@ class Machine:
                 before.event,
             )
 
+    def reach_others(self, team: Team, event: Event) -> None:
+        """Other CTAs of the cluster have to have begun before one reaches their shared memory."""
+        if not team.is_in_cluster:
+            self.report(
+                findings.UNORDERED,
+                event,
+                "reaches shared memory of other CTAs, which may not have begun: expected "
+                "pipeline.start {cluster} in front, got no order",
+            )
+
     def stuck(self, teams: list[Team]) -> None:
         """Nobody can go on."""
         waits = "; ".join(

@@ -74,6 +74,7 @@ def plan_of(op: CreateOp, cluster: int) -> RingPlan:
         is_in_tensor_memory=op.is_in_tensor_memory,
         is_led=op.is_led,
         tells_pair=op.is_paired and op.is_in_tensor_memory,
+        is_shared=op.is_shared,
         is_signaled=op.is_released and (op.is_shared or any(signals)),
         releases=peers * pair * (cluster if op.is_led else 1),
         commits=peers,

@@ -190,6 +190,8 @@ class RingPlan(NamedTuple):
     is_led: bool
     tells_pair: bool
     """Whether its commits tell both CTAs of a pair."""
+    is_shared: bool
+    """Whether other CTAs of the cluster signal its barriers, as this one does theirs."""
     is_signaled: bool
     """Whether its empty barriers get arrivals for which nobody waits but who fills it."""
     releases: int

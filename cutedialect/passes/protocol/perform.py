@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from cutedialect.dialects.pipeline import StartWaitOp
+
 from . import findings
 from .clocks import TIMES, Access, Clock, Team, with_time
 from .events import Does, Engine
@@ -80,6 +82,8 @@ def _load(machine: Machine, team: Team, step: Step) -> None:
     team.step()
     for access in machine.touch(team, step, True, ring.column, ring.loads):
         access.column = ring.column
+    if ring.plan.is_shared:
+        machine.reach_others(team, event)
     count = event.count if event.does is not Does.REQUEST else 16
     barrier.bytes -= count * ring.plan.copies
     barrier.last = event
@@ -98,6 +102,8 @@ def _arrive(
     machine: Machine, team: Team, event: Event, barrier: MBarrier, count: int, clock: Clock
 ) -> None:
     ring = machine.rings[event.ring]
+    if ring.plan.is_shared:
+        machine.reach_others(team, event)
     barrier.gather(clock, team.carries)
     barrier.last = event
     if count > barrier.pending:
@@ -248,7 +254,7 @@ def _barrier(machine: Machine, team: Team, step: Step) -> bool:
     event = step.event
     if event.is_of_cluster:
         team.meet(0)
-        team.of_cluster = team.published()
+        team.of_cluster, team.is_in_cluster = team.published(), True
         return True
     if event.role_names:
         roles = machine.skeleton.roles
@@ -306,6 +312,7 @@ def _start(machine: Machine, team: Team, step: Step) -> bool:
         return False
     if not _meet(machine, team, event, "start", machine.teams):
         return False
+    team.is_in_cluster |= event.is_of_cluster or isinstance(event.op, StartWaitOp)
     if event.shows:
         fenced = team.half + machine.entry
         fenced_with = max(team.clock >> fenced & TIMES, machine.fenced_with)

@@ -608,7 +608,7 @@ class _Extraction:
             case cute_nvgpu.Tcgen05FenceOp():
                 event.is_before = op.is_before
             case pipeline.StartOp():
-                event.shows = op.shows
+                event.shows, event.is_of_cluster = op.shows, op.cluster is not None
             case cute.BarrierOp():
                 event.role_names, event.is_of_cluster = op.role_names, op.cluster is not None
             case cute_nvgpu.TmemDeallocOp():

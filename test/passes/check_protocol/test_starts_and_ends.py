@@ -232,3 +232,10 @@ def test_a_pair_meets_before_it_gives_tensor_memory_back():
     of_cluster = LAST_BARRIER.replace("cute.barrier", "cute.barrier {cluster}")
     assert text.count(LAST_BARRIER) == 1
     assert findings_of(text.replace(LAST_BARRIER, of_cluster)) == set()
+
+
+def test_who_reaches_other_ctas_waits_until_they_have_begun():
+    text = expanded("exchange")
+    assert text.count("pipeline.start {cluster}") == 1
+    found = findings_of(text.replace("pipeline.start {cluster}", "pipeline.start"))
+    assert found == {("CD-R1", "pipeline.exchange_send")}
