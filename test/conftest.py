@@ -1,7 +1,9 @@
 """What holds in every test: no PTX that its target has not is ever printed. With `--validate`,
 every kernel that a test launches on host arrays is interpreted at each stage before
 synchronization, on the arguments of its first launch: no pass may change the result, and what ran
-the kernel has to agree. Tests that ask for the fixture `every_stage` always do so.
+the kernel has to agree. Tests that ask for the fixture `every_stage` always do so. With `--proved`,
+a test that compiles a kernel of which `cute-check-protocol` finds something, or does not decide
+all, ends in an error; those of the check itself break kernels on purpose.
 """
 
 from __future__ import annotations
@@ -52,12 +54,48 @@ def pytest_addoption(parser):
     parser.addoption(
         "--validate", action="store_true", help="interpret each kernel after each pass, and compare"
     )
+    parser.addoption(
+        "--proved",
+        action="store_true",
+        help="ask of each kernel that its synchronization is proved",
+    )
 
 
 @pytest.fixture(autouse=True)
 def validated(request):
     if request.config.getoption("--validate"):
         request.getfixturevalue("every_stage")
+
+
+@pytest.fixture(autouse=True)
+def proved(request):
+    says = request.getfixturevalue("verdicts") if request.config.getoption("--proved") else []
+    yield
+    assert set(says) <= {"checked"}
+
+
+@pytest.fixture
+def verdicts(monkeypatch):
+    """What the check says of each kernel that a test compiles, a string each."""
+    from cutedialect.passes.protocol import check_protocol
+
+    says, check = [], check_protocol.verdict_of
+
+    def verdict_of(kernel):
+        try:
+            verdict = check(kernel)
+        except check_protocol.Undecided as undecided:
+            says.append(f"undecided: {undecided}")
+            raise
+        says.extend(finding.text() for finding in verdict.findings)
+        says.extend(f"no case enters {op.name}" for op in verdict.missed)
+        says.extend(f"{op.name} with {case} is not run to its end" for op, case in verdict.unended)
+        says.append("checked")
+        return verdict
+
+    monkeypatch.setenv("CUTEDIALECT_NO_CACHE", "1")
+    monkeypatch.setattr(check_protocol, "verdict_of", verdict_of)
+    return says
 
 
 @pytest.fixture

@@ -1,40 +1,43 @@
-"""Kernels of tables and examples are proved: none is refused, nothing is undecided of one, and some
-case enters each body that some input does.
+"""Kernels of tables, pages and examples are proved: none is refused, nothing is undecided of one,
+and some case enters each body that some input does.
 """
 
+import importlib.util
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
 
 from benchmarks.cases import CASES, EXTRAS
-from cutedialect.passes.protocol import check_protocol
+from benchmarks.streaming_case import Streaming
+from benchmarks.streaming_others import OTHERS
+from benchmarks.streaming_workloads import WORKLOADS
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+ROOT = Path(__file__).parents[3]
+# All but one that launches what was compiled, and has no tile program any more.
+EXAMPLES = sorted({*ROOT.glob("examples/*.py")} - {ROOT / "examples" / "from_json.py"})
+PAGES = sorted((*ROOT.glob("docs/cookbook/*.md"), *ROOT.glob("docs/tutorial/*.md")))
+PAGES += [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("index", "cookbook"))]
 TARGETS = ("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 TABLES = [(arch, case) for arch in TARGETS for case in (*CASES, *EXTRAS)]
+STREAMS = [
+    (arch, Streaming("streaming", "bf16", workload=workload))
+    for arch in TARGETS
+    for workload in (*WORKLOADS, *OTHERS)
+]
 
 
-@pytest.fixture
-def verdicts(monkeypatch):
-    """What the check says of each kernel that a test compiles, a string each."""
-    says, check = [], check_protocol.verdict_of
+def load(path):
+    spec = importlib.util.spec_from_file_location(path.stem.replace("-", "_"), path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
-    def verdict_of(kernel):
-        try:
-            verdict = check(kernel)
-        except check_protocol.Undecided as undecided:
-            says.append(f"undecided: {undecided}")
-            raise
-        says.extend(finding.text() for finding in verdict.findings)
-        says.extend(f"no case enters {op.name}" for op in verdict.missed)
-        says.extend(f"{op.name} with {case} is not run to its end" for op, case in verdict.unended)
-        says.append("checked")
-        return verdict
 
-    monkeypatch.setenv("CUTEDIALECT_NO_CACHE", "1")
-    monkeypatch.setattr(check_protocol, "verdict_of", verdict_of)
-    return says
+documents = load(ROOT / ".ci" / "documents.py")
 
 
 @pytest.mark.some(2)
@@ -47,10 +50,33 @@ def test_a_kernel_of_a_table_is_proved(arch, case, verdicts):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["attention", "gated_mlp", "gemm_gelu_row_sums"])
-def test_kernels_of_an_example_are_proved(name, verdicts, monkeypatch):
-    monkeypatch.chdir(EXAMPLES)
+@pytest.mark.parametrize(("arch", "case"), STREAMS, ids=lambda part: getattr(part, "name", part))
+def test_a_kernel_that_streams_is_proved(arch, case, verdicts):
+    pytest.importorskip("torch")
+    case.compiled(None, arch)
+    assert set(verdicts) <= {"checked"}
+
+
+@pytest.mark.some(1)
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_kernels_of_a_page_are_proved(page, verdicts, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    code = tmp_path / f"{page.stem}.py"
+    code.write_text(documents.program(page.read_text()))
+    load(code)
+    assert set(verdicts) <= {"checked"}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_kernels_of_an_example_are_proved(example, verdicts, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CUTEDIALECT_BACKEND", "emulator")
+    monkeypatch.setattr(sys, "argv", [str(example)])
+    monkeypatch.syspath_prepend(str(example.parent))
     with pytest.raises(SystemExit) as ended:
-        runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+        runpy.run_path(str(example), run_name="__main__")
     assert not ended.value.code
-    assert set(verdicts) == {"checked"}
+    assert set(verdicts) <= {"checked"}
