@@ -115,6 +115,9 @@ def test_each_barrier_in_front_of_giving_tensor_memory_back_is_needed():
     said = list(verdicts(module, "without barrier"))
     assert [says for says, _ in said] == ["found"] * 3, said
     assert "both CTAs" in said[-1][1]
+    # What is found with more work items than two, while these are looked for, is not lost.
+    said = list(verdicts(module, "always the first stage"))
+    assert {says for says, _ in said} == {"found"}, said
 
 
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])

@@ -161,7 +161,8 @@ class _Runs:
                     if step.position >= self.rounds.get(step.event.ring, step.position + 1)
                 }
             machine = Machine(self.skeleton, name, walks)
-            self.found = machine.run()
+            # What is found while two work items are looked for stays.
+            self.found = self.found or machine.run()
             self._entered |= machine.entered()
             trips = walks.trips if walks.is_whole else {}
             if not walks.is_whole and not self.found:
