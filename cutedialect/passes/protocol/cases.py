@@ -277,10 +277,16 @@ def _of_extent(
 ) -> Iterator[None]:
     """An extent, or a scalar, on which loops depend: `inner` gets it where their trips change."""
     skeleton = runs.skeleton
+    instances = max((role.teams for role in skeleton.roles), default=1)
 
     def vary(tiles: int, absent: int = 0) -> dict[Operation, frozenset[int]]:
         name = name_of(skeleton, key, tiles) + " but for an element" * absent
-        return _inner(runs.trips(name, base.but(tiles={key: tiles}, absent=absent)).trips)
+        inputs = base.but(tiles={key: tiles}, absent=absent)
+        if tiles == counts[-1] and instances == 1:
+            # Another item would begin in a state of the rings in which one does with fewer trips,
+            # go on as that one and then as this item does.
+            inputs = inputs.but(grid=ITEMS * inputs.grid, claims=1)
+        return _inner(runs.trips(name, inputs).trips)
 
     usual = _inner(runs.trips(_ONE_TILE, base).trips)
     # What changes no more with many than with some is done with some and with none.
@@ -456,13 +462,14 @@ def _with_two_items(runs: _Runs) -> tuple[Inputs, list[Any], Any]:
     for term in asked:
         key = key_of(term)
         if count < 2 and key is not None and key[0] != "input":
-            # Along one extent a cluster may take that many tiles at once, for each instance; two
-            # clusters, so that an item is not the one behind the item before.
-            tiles = 2 * ITEMS * cluster * instances
+            # Along one extent a cluster may take that many tiles at once, for each instance.
+            tiles = ITEMS * cluster * instances
             other = base.but(tiles={key: tiles})
             count = _items(runs.trips(name_of(runs.skeleton, key, tiles), other).trips) or 0
             if count >= 2:
-                return other.but(grid=_half(count) * cluster), asked, key
+                # With two clusters an item is not the one behind the item before.
+                other = base.but(tiles={key: 2 * tiles}, grid=_half(2 * count) * cluster)
+                return other, asked, key
     return base, asked, None
 
 

@@ -10,7 +10,7 @@ what all threads do in front of the roles; its number is that of the first bit o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any
 
@@ -136,7 +136,8 @@ class Team:
 @dataclass(slots=True, eq=False)
 class Access:
     """Granules that a team touches, by warp, at a time and `at` a place of its program; it is done
-    when the team waited for it, or when its barrier knows: a column and a time.
+    when the team waited for it, or when its barrier knows: a column and a time. One that `moves` is
+    not at the same place each time.
     """
 
     event: Event
@@ -153,11 +154,18 @@ class Access:
     ring: int = -1
     position: int | None = None
     is_last: bool = False
+    moves: bool = True
 
     def of_warp(self, warp: int) -> Access | None:
         """What a warp does of it; None for nothing."""
         mask = self.part(warp) if self.parts is not None else self.mask if warp == 0 else 0
-        return replace(self, mask=mask) if mask else None
+        if not mask:
+            return None
+        return Access(
+            self.event, self.team, self.engine, self.writes, mask, self.place, self.parts,
+            self.time, self.column, self.is_done, self.at, self.ring, self.position, self.is_last,
+            self.moves,
+        )  # fmt: skip
 
     def part(self, warp: int) -> int:
         """The granules of a warp of the team."""
@@ -190,7 +198,7 @@ class Shadow:
         reads = keeps or not now.writes
         for before in self.writes:
             if before.mask & mask:
-                if reads and versions is not None:
+                if reads and before.moves and versions is not None:
                     versions.read(before, now, self.name)
                 if now.writes and self._is_read(before, before.mask & mask):
                     continue  # Those reads come behind it, and this one behind those.
@@ -204,7 +212,7 @@ class Shadow:
             self._forget(mask)
             self.writes.append(now)
             self.written |= mask
-            if versions is not None:
+            if now.moves and versions is not None:
                 versions.wrote(now)
         else:
             unwritten = mask & ~self.written

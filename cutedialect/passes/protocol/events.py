@@ -6,6 +6,7 @@ row is undecided: a program that has it is never passed.
 from __future__ import annotations
 
 from enum import Enum
+from functools import cache
 from typing import NamedTuple
 
 from xdsl.dialects import arith, func, scf
@@ -252,12 +253,18 @@ ATOMS: dict[type[Attribute] | None, tuple[Engine, str]] = {
 
 def row_of(op: Operation) -> Row | None:
     """The row of an op; None where it is undecided."""
-    row = ROWS.get(type(op))
+    kind = type(op)
+    row = ROWS.get(kind)
+    return row if row is not None and row.engine is not None else _row(kind, atom_class(op))
+
+
+@cache
+def _row(kind: type[Operation], atom: type[Attribute] | None) -> Row | None:
+    """The row of ops of a class, with the engine of an atom."""
+    row = ROWS.get(kind)
     if row is None:
-        return _GIVES if type(op).dialect_name() in (arith.Arith.name, "math") else None
-    if row.engine is not None:
-        return row
-    found = ATOMS.get(atom_class(op))
+        return _GIVES if kind.dialect_name() in (arith.Arith.name, "math") else None
+    found = ATOMS.get(atom)
     return None if found is None else row._replace(engine=found[0])
 
 

@@ -106,14 +106,14 @@ class Machine:
 
     def go(self, number: int, team: Team) -> bool:
         """Let a team go on as far as it can; whether that is to its end."""
-        steps = self.walks.steps[number]
+        steps, trace = self.walks.steps[number], self.trace
         at, end = self.gone[number], len(steps)
         while at < end:
             step = steps[at]
             event = step.event
-            if self.trace is not None and self.traced.get(number, -1) < at:
+            if trace is not None and self.traced.get(number, -1) < at:
                 self.traced[number] = at
-                self.trace(team, event)
+                trace(team, event)
             if step.is_absent:
                 self.absent(step)
             elif not PERFORM[event.does](self, team, step):
@@ -272,13 +272,13 @@ class Machine:
         touch = event.touches[at]
         if event.engine is Engine.THREADS and self.shadows[touch.arena].is_tensor_memory:
             column = team.tensor
-        stage = touch.stage
+        stage, parts = touch.stage, touch.parts
         access = Access(
-            event, team, event.engine, touch.writes, touch.mask << place, place, touch.parts, time,
+            event, team, event.engine, touch.writes, touch.mask << place, place, parts, time,
             column, is_done, step.at, -1 if stage is None else stage.ring, step.stages[at],
-            step.is_last,
+            step.is_last, event.moves,
         )  # fmt: skip
-        if team.offset or (touch.parts is not None and team.warps < len(touch.parts)):
+        if team.offset or (parts is not None and team.warps < len(parts)):
             mine = 0
             for warp in range(team.warps):
                 mine |= access.part(warp)

@@ -60,7 +60,7 @@ def plan_of(op: CreateOp, cluster: int) -> RingPlan:
     pair = 2 if op.is_paired else 1
     hint = op.ring.name_hint
     signals = (
-        isinstance(use.operation, ConsumerReleaseOp) and use.operation.commits is not None
+        type(use.operation) is ConsumerReleaseOp and use.operation.commits is not None
         for use in op.ring.uses
     )
     return RingPlan(

@@ -62,13 +62,16 @@ class Touch(NamedTuple):
     stage: Stage | None = None
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Event:
     """What an op does: accesses, registers (by number) that asynchronous multiplies use, and how it
     synchronizes. Its `coordinates` say where its role is: the slots of its states of rings and of
     the trips of the loops around it; `names` has the number of the ring, or that slot's below zero.
     What comes in front of the roles `is_of_cta`: all threads of the CTA do it, whatever role they
-    have then. What `is_of_cluster` CTAs do together: all of a cluster, or both of a pair.
+    have then. What `is_of_cluster` CTAs do together: all of a cluster, or both of a pair. One that
+    does not `move` writes the same place each time, of no stage of a ring, so that no other trip's
+    data can be there instead. One of which nothing but the position of a state depends on the case
+    keeps its `steps` by position; else it has None.
     """
 
     op: Operation
@@ -94,6 +97,8 @@ class Event:
     is_numeric: bool = False
     coordinates: tuple[int, ...] = ()
     names: tuple[int, ...] = ()
+    moves: bool = True
+    steps: dict[int, Any] | None = None
 
 
 class Number(NamedTuple):

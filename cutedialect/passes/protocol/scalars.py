@@ -104,9 +104,9 @@ def step_of(op: Operation) -> Step:
     """How the result of another op that gives a number, or a view of global memory, is computed."""
     if type(op) in _SAME:
         return lambda values, _: values[0]
-    if isinstance(op, arith.SelectOp):
+    if type(op) is arith.SelectOp:
         return lambda values, number: values[1] if number(values[0]) else values[2]
-    if isinstance(op, cute.DimOp):
+    if type(op) is cute.DimOp:
         return _extent(op)
     return _term(op)
 
@@ -128,7 +128,7 @@ def _term(op: Operation) -> Step:
         op.name,
         tuple(str(value) for value in op.properties.values()),
     )
-    if isinstance(op, cute.AnyOp):
+    if type(op) is cute.AnyOp:
         # What registers hold is no number: the line, and how it comes about, tell one question from
         # another.
         head += (place_of(op), _question(op.source, _STEPS_OF_A_QUESTION))
@@ -332,5 +332,8 @@ _OF_ARGUMENTS: dict[Any, Callable[[Any, BlockArgument], Sequence[SSAValue]]] = {
 }
 
 
+_STATES = (pipeline.StateType, pipeline.RingType, FragmentType)
+
+
 def _is_state(value: SSAValue) -> bool:
-    return isinstance(value.type, pipeline.StateType | pipeline.RingType | FragmentType)
+    return type(value.type) in _STATES

@@ -5,6 +5,7 @@ run in each case of trips (`machine.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from xdsl.dialects import scf
@@ -81,6 +82,7 @@ _NUMBER_AND_RESULT: dict[type[Operation], tuple[str, str]] = {
     pipeline.ProducerCommitOp: ("multiplied", ""),
 }
 
+_MESSAGES = (pipeline.SendOp, pipeline.ReceiveOp, pipeline.RequestOp, pipeline.ResponseOp)
 # What takes or gives a number in each step.
 _GIVE_NUMBERS = frozenset((Does.RESPOND, Does.CLAIM, Does.GATHER))
 
@@ -136,6 +138,8 @@ class _Extraction:
         # Arenas that have stages: the rings that say which, where rings do.
         self.staged: dict[int, set[int]] = {}
         self.touching: list[Event] = []
+        # Classes of ops of which no more is said than their rows do.
+        self.uncounted: set[type[Operation]] = set()
         self.role = -1
         self.warps = self.found.warps
 
@@ -179,6 +183,10 @@ class _Extraction:
                 event.coordinates = tuple(event.coordinates[at] for at in kept)
                 event.names = tuple(event.names[at] for at in kept)
             event.touches = tuple(map(self._staged, event.touches))
+            written = [touch for touch in event.touches if touch.writes]
+            event.moves = len(written) > 1 or any(
+                touch.terms or touch.stage is not None for touch in written
+            )
 
     def _staged(self, touch: Touch) -> Touch:
         """A touch of a stage whose index is of no state is one of the ring that stages its buffer,
@@ -432,7 +440,8 @@ class _Extraction:
             self.stages[op.index] = Stage(ring, position)
             return Place(self.slot(op.index), position, state, self.found.rings[ring].stages)
         result = op.results[0]
-        if isinstance(result.type, MemRefType) and result.type.space != "gmem":
+        type_ = result.type
+        if type(type_) is MemRefType and type_.space != "gmem":
             self._view(op)
             return None
         if result not in self.needed:
@@ -484,8 +493,31 @@ class _Extraction:
         assert row.engine is not None
         event = Event(op, row.does, row.engine)
         self._synchronizing(event)
+        if row.reads or row.writes or op.results:
+            self._tiles(event, row)
+        event.touches += self._beside(op, row)
+        if event.touches:
+            self._locate(event)
+        for column in self._columns(event):
+            self.found.columns.add((self.role, column))
+        event.is_numeric = event.does in _GIVE_NUMBERS or (
+            event.value >= 0
+            and (event.does is Does.COMMIT or any(touch.keeps for touch in event.touches))
+        )
+        if event.does in (Does.NOTHING, Does.GIVES) and not (
+            event.touches or event.reads or event.writes
+        ):
+            return None
+        is_of_case = event.touches or event.is_numeric or event.value >= 0 or event.pred >= 0
+        if not is_of_case and event.does not in (Does.ADVANCE, Does.CLAIM):
+            event.steps = {}
+        return event
+
+    def _tiles(self, event: Event, row: Row) -> None:
+        """Fill in what an event does to the tiles that its op takes and gives."""
+        op = event.op
         read, written = operands_of(op, row.reads), operands_of(op, row.writes)
-        written += [value for value in op.results if isinstance(value.type, FragmentType)]
+        written += [value for value in op.results if type(value.type) is FragmentType]
         event.reads = self._in_registers(read)
         event.writes = self._in_registers(written)
         # A tile that is read and written counts as written; what it held is asked for beside.
@@ -496,19 +528,6 @@ class _Extraction:
             for value in values
             if (touch := self._touch(op, row, value, writes)) is not None
         )
-        event.touches += self._beside(op, row)
-        if event.touches:
-            self._locate(event)
-        self.found.columns |= {(self.role, column) for column in self._columns(event)}
-        event.is_numeric = event.does in _GIVE_NUMBERS or (
-            event.value >= 0
-            and (event.does is Does.COMMIT or any(touch.keeps for touch in event.touches))
-        )
-        if event.does in (Does.NOTHING, Does.GIVES) and not (
-            event.touches or event.reads or event.writes
-        ):
-            return None
-        return event
 
     def _locate(self, event: Event) -> None:
         """Fill in where the role of an event is when it happens."""
@@ -522,18 +541,19 @@ class _Extraction:
         """What an op touches that is no operand of it: the ones that add up rows, the address of
         tensor memory, and, where that is given back, all of it.
         """
-        if isinstance(op, cute.GemmOp) and op.sums is not None and row.engine is Engine.WGMMA:
+        kind = type(op)
+        if kind is cute.GemmOp and row.engine is Engine.WGMMA and op.sums is not None:
             ones = self.ones.get(cute.element_of(op.a.type))
             if ones is None:
                 raise Undecided(op, "the tile of ones that it reads is not known")
             mask = regions.whole(ones.layout, ones.granules)
             return (Touch(ones.arena, mask, None, ones.start, (), False),)
-        if isinstance(op, pipeline.ScratchStoreOp | pipeline.ScratchLoadOp):
+        if kind is pipeline.ScratchStoreOp or kind is pipeline.ScratchLoadOp:
             # Each instance of a role has a part of its own, any of which each thread may touch.
-            writes = isinstance(op, pipeline.ScratchStoreOp)
+            writes = kind is pipeline.ScratchStoreOp
             return (self._shared(self.role, "what threads exchange in shared memory", writes),)
-        if isinstance(op, IN_A_ROOM) and is_in_own_room(op):
-            writes = not isinstance(op, pipeline.ExchangeLoadOp)
+        if kind in IN_A_ROOM and is_in_own_room(op):
+            writes = kind is not pipeline.ExchangeLoadOp
             return (self._shared(op.exchange, "what CTAs send each other", writes),)
         if row.does in (Does.TAKE, Does.FIND):
             if self.address < 0:
@@ -584,19 +604,22 @@ class _Extraction:
         op = event.op
         if type(op) in _AT_A_STATE:
             event.ring, event.state = self.states[op.state]  # type: ignore[attr-defined]
-        pred = getattr(op, "pred", None)
-        if pred is not None and event.does is not Does.GIVES:
-            event.pred = self.slot(pred)
+        kind = type(op)
+        if event.does is not Does.GIVES and _has_pred(kind):
+            pred = op.pred  # type: ignore[attr-defined]
+            if pred is not None:
+                event.pred = self.slot(pred)
         warps = op.properties.get("warps")
         if warps is not None:
             event.warps = warps.value.data  # type: ignore[attr-defined]
-        number, result = _NUMBER_AND_RESULT.get(type(op), ("", ""))
+        number, result = _NUMBER_AND_RESULT.get(kind, ("", ""))
         if number:
             value = getattr(op, number)
             event.value = -1 if value is None else self.slot(value)
         if result:
             event.result = self.slot(getattr(op, result))
-        self._counts(event)
+        if kind not in self.uncounted:
+            self._counts(event)
 
     def _counts(self, event: Event) -> None:
         """Fill in how many groups or stages an op means, and the barriers of loads and turns."""
@@ -623,31 +646,35 @@ class _Extraction:
                 event.count, event.is_read = op.pending.value.data, op.read is not None
             case pipeline.RequestOp():
                 event.ring, event.state = self.barriers[op.barrier]
-            case cute.CopyOp() if event.engine is Engine.BULK_LOAD:
-                if op.barrier is None or op.barrier not in self.barriers:
-                    raise Undecided(op, "the barrier that the load signals is not known")
-                event.ring, event.state = self.barriers[op.barrier]
-                type_ = memory_type(op.destination)
-                event.count = type_.layout.size() * type_.bits // 8
-            case cute.CopyOp() if event.engine is Engine.BULK_STORE:
-                event.warps = getattr(op.atom, "warps", None) or 0
+            case cute.CopyOp():
+                self._bulk(event, op)
             case pipeline.TurnWaitOp() | pipeline.TurnPassOp():
                 event.is_read = op.outside is not None
                 self.found.turns[self.role] = event.warps
             case _:
-                pass
+                # The cases ask for nothing but the class, which takes a while.
+                self.uncounted.add(type(op))
+
+    def _bulk(self, event: Event, op: cute.CopyOp) -> None:
+        """Fill in the barrier and the bytes of a bulk load, and who issues bulk stores."""
+        if event.engine is Engine.BULK_LOAD:
+            if op.barrier is None or op.barrier not in self.barriers:
+                raise Undecided(op, "the barrier that the load signals is not known")
+            event.ring, event.state = self.barriers[op.barrier]
+            type_ = memory_type(op.destination)
+            event.count = type_.layout.size() * type_.bits // 8
+        elif event.engine is Engine.BULK_STORE:
+            event.warps = getattr(op.atom, "warps", None) or 0
 
     def _touch(self, op: Operation, row: Row, value: Any, writes: bool) -> Touch | None:
         type_ = value.type
-        if not isinstance(type_, MemRefType) or type_.space == "gmem":
+        if type(type_) is not MemRefType or type_.space == "gmem":
             return None
         view = self.views.get(value)
         if view is None:
             raise Undecided(op, "the buffer of its operand is not known")
         start, terms = view.start, view.terms
-        if isinstance(
-            op, pipeline.SendOp | pipeline.ReceiveOp | pipeline.RequestOp | pipeline.ResponseOp
-        ):
+        if type(op) in _MESSAGES:
             stride = type_.stride[-1]
             slot = Layout(type_.modes[:-1], type_.stride[:-1]) if type_.rank > 1 else Layout(1, 0)
             mask = regions.whole(slot, view.granules)
@@ -691,6 +718,12 @@ _CONTROL: dict[type[Operation], Callable[[_Extraction, Any], Node | None]] = {
     scf.ConditionOp: _Extraction._ends,
     pipeline.RoleOp: _Extraction._role,
 }
+
+
+@cache
+def _has_pred(kind: type[Operation]) -> bool:
+    """Whether ops of a class may have a condition."""
+    return any("pred" in vars(base) for base in kind.__mro__)
 
 
 def _root(value: Any) -> Any:

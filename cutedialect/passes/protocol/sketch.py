@@ -19,14 +19,16 @@ _NUMBERS = frozenset((Does.SEND, Does.RECEIVE, Does.RESPOND, Does.CLAIM, Does.GA
 _MESSAGES = frozenset((Does.SEND, Does.RECEIVE))
 # What a role does by itself, and the same each time.
 _OF_ONE_ROLE = frozenset((Does.NOTHING, Does.BARRIER, Does.PROXY_FENCE, Does.TENSOR_FENCE))
-# Rounds that stay: the first one, one behind another one, and one that shows that this goes on.
-_ROUNDS_THAT_STAY = 3
+# Rounds that stay at least: one behind what is in front of all of them, and one behind a round.
+_ROUNDS_THAT_STAY = 2
 # Events of a round, which is one of a few pieces of a tile.
 _MOST_EVENTS = 64
 _GROUPS = frozenset((Does.GROUP_COMMIT, Does.GROUP_WAIT))
 _ENGINES = frozenset((Engine.THREADS, Engine.BULK_STORE))
 # All that a run asks of an event. What is told of it names its op.
-_ASKED = tuple(attribute.name for attribute in fields(Event) if attribute.name != "op")
+_ASKED = tuple(
+    attribute.name for attribute in fields(Event) if attribute.name not in ("op", "steps")
+)
 
 
 def sketched(nodes: tuple[Node, ...]) -> tuple[Node, ...]:

@@ -110,6 +110,8 @@ class _Messages:
 
 
 _END = object()
+# What waits for a stage, to fill or to read it.
+_WAITS = frozenset((Does.ACQUIRE, Does.WAIT))
 
 
 def walks_of(skeleton: Skeleton, case: Case, is_sketch: bool = False) -> Walks:
@@ -186,16 +188,26 @@ class _Walk:
         number = self.number
         for node in nodes:
             kind = type(node)
-            if kind is Sum:
+            if kind is Event:
+                known = node.steps
+                if known is None:
+                    if self.event(node):
+                        yield from self.receive(node)
+                    continue
+                position = slots[node.state] if node.state >= 0 else 0
+                step = known.get(position)
+                if step is None:
+                    step = known[position] = Step(node, position)
+                self.steps.append(step)
+                if node.does in _WAITS:
+                    self.waited[node.ring] = position
+            elif kind is Sum:
                 one, other = slots[node.one], slots[node.other]
                 if type(one) is not int:
                     one = number(one)
                 if type(other) is not int:
                     other = number(other)
                 slots[node.slot] = node.function(one, other)
-            elif kind is Event:
-                if self.event(node):
-                    yield from self.receive(node)
             elif kind is Place:
                 slots[node.position] = position = slots[node.state]
                 slots[node.stage] = position % node.stages
@@ -312,7 +324,7 @@ class _Walk:
             slots[state] += self.advance(event)
             return False
         position = slots[state] if state >= 0 else 0
-        if does is Does.ACQUIRE or does is Does.WAIT:
+        if does in _WAITS:
             self.waited[event.ring] = position
         value = self.value(event) if event.is_numeric else 1
         if not event.touches:
