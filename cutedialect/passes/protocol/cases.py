@@ -282,10 +282,10 @@ def _of_extent(
     def vary(tiles: int, absent: int = 0) -> dict[Operation, frozenset[int]]:
         name = name_of(skeleton, key, tiles) + " but for an element" * absent
         inputs = base.but(tiles={key: tiles}, absent=absent)
-        if tiles == counts[-1] and instances == 1:
-            # Another item would begin in a state of the rings in which one does with fewer trips,
-            # go on as that one and then as this item does.
-            inputs = inputs.but(grid=ITEMS * inputs.grid, claims=1)
+        if tiles == counts[-1]:
+            # Another item of an instance would begin in a state of the rings in which one does with
+            # fewer trips, go on as that one and then as this item does.
+            inputs = inputs.but(grid=ITEMS * inputs.grid, claims=instances)
         return _inner(runs.trips(name, inputs).trips)
 
     usual = _inner(runs.trips(_ONE_TILE, base).trips)
