@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cutedialect.dialects import pipeline
 from cutedialect.dialects.pipeline import ConsumerReleaseOp, CreateOp
 
 from .clocks import Clock, joined
 from .nodes import Event, RingPlan
+
+AT_A_STATE = frozenset(
+    (
+        pipeline.ProducerAcquireOp,
+        pipeline.ExpectOp,
+        pipeline.DrainOp,
+        pipeline.ProducerCommitOp,
+        pipeline.ConsumerWaitOp,
+        pipeline.ConsumerReleaseOp,
+        pipeline.AdvanceOp,
+    )
+)
+"""Ops that name the state of a ring that they are at."""
 
 
 @dataclass

@@ -223,6 +223,21 @@ _NUMBERS: dict[type[Operation], tuple[str, ...]] = {
 }
 
 
+NUMBER_AND_RESULT: dict[type[Operation], tuple[str, str]] = {
+    pipeline.AdvanceOp: ("count", ""),
+    pipeline.SendOp: ("value", ""),
+    pipeline.ReceiveOp: ("", "result"),
+    pipeline.ResponseOp: ("otherwise", "result"),
+    cute.ClaimOp: ("total", "result"),
+    cute.CancelLaunchOp: ("total", "result"),
+    cute.LastArrivalOp: ("total", "result"),
+    cute.ClusterSumOp: ("", "result"),
+    cute.GemmOp: ("keeps", ""),
+    pipeline.ProducerCommitOp: ("multiplied", ""),
+}
+"""The number that an op takes, and the one that it gives, by class of op."""
+
+
 def needed_in(ops: Iterable[Operation]) -> set[SSAValue]:
     """The values that control and places of accesses of some ops depend on."""
     waiting: list[Any] = []

@@ -19,7 +19,7 @@ from cutedialect.layout import Layout
 from . import regions
 from .events import Does, Engine, Row, operands_of, row_of
 from .exchanges import EXCHANGES, IN_A_ROOM, is_in_own_room, note_step
-from .mbarriers import plan_of
+from .mbarriers import AT_A_STATE, plan_of
 from .nodes import (
     INSTANCE,
     OF_NO_STATE,
@@ -34,13 +34,13 @@ from .nodes import (
     Skeleton,
     Stage,
     Sum,
-    TeamPlan,
     Touch,
     View,
     While,
 )
 from .regions import LANES_PER_WARP, Granules
 from .scalars import (
+    NUMBER_AND_RESULT,
     WORK_ITEMS,
     constant_of,
     function_of,
@@ -52,35 +52,10 @@ from .scalars import (
 )
 from .shares import memory_type, shares_of
 from .sketch import acts, repeats, shortened, sketched
+from .steps import teams_of
 
 # Bytes of a buffer whose granules are its elements.
 _SMALL_BYTES = 512
-
-
-_AT_A_STATE = frozenset(
-    (
-        pipeline.ProducerAcquireOp,
-        pipeline.ExpectOp,
-        pipeline.DrainOp,
-        pipeline.ProducerCommitOp,
-        pipeline.ConsumerWaitOp,
-        pipeline.ConsumerReleaseOp,
-        pipeline.AdvanceOp,
-    )
-)
-# The number that an op takes, and the one that it gives, by class of op.
-_NUMBER_AND_RESULT: dict[type[Operation], tuple[str, str]] = {
-    pipeline.AdvanceOp: ("count", ""),
-    pipeline.SendOp: ("value", ""),
-    pipeline.ReceiveOp: ("", "result"),
-    pipeline.ResponseOp: ("otherwise", "result"),
-    cute.ClaimOp: ("total", "result"),
-    cute.CancelLaunchOp: ("total", "result"),
-    cute.LastArrivalOp: ("total", "result"),
-    cute.ClusterSumOp: ("", "result"),
-    cute.GemmOp: ("keeps", ""),
-    pipeline.ProducerCommitOp: ("multiplied", ""),
-}
 
 _MESSAGES = (pipeline.SendOp, pipeline.ReceiveOp, pipeline.RequestOp, pipeline.ResponseOp)
 # What takes or gives a number in each step.
@@ -157,7 +132,7 @@ class _Extraction:
         self.found.nodes = self.block(self.kernel.body.block)
         self.found.slots = len(self.slots)
         self._find_item_stages(ops)
-        self.found.teams = list(_teams(self.found))
+        self.found.teams = list(teams_of(self.found))
         self._narrow()
         if self.is_short:
             self.found.nodes = shortened(self.found.nodes)
@@ -602,7 +577,7 @@ class _Extraction:
     def _synchronizing(self, event: Event) -> None:
         """Fill in what an op names beside its tiles."""
         op = event.op
-        if type(op) in _AT_A_STATE:
+        if type(op) in AT_A_STATE:
             event.ring, event.state = self.states[op.state]  # type: ignore[attr-defined]
         kind = type(op)
         if event.does is not Does.GIVES and _has_pred(kind):
@@ -612,7 +587,7 @@ class _Extraction:
         warps = op.properties.get("warps")
         if warps is not None:
             event.warps = warps.value.data  # type: ignore[attr-defined]
-        number, result = _NUMBER_AND_RESULT.get(kind, ("", ""))
+        number, result = NUMBER_AND_RESULT.get(kind, ("", ""))
         if number:
             value = getattr(op, number)
             event.value = -1 if value is None else self.slot(value)
@@ -690,24 +665,6 @@ class _Extraction:
             for part in parts:
                 mask |= part
         return Touch(view.arena, mask, parts, start, terms, writes, stage=view.stage)
-
-
-def _teams(skeleton: Skeleton) -> Iterator[TeamPlan]:
-    """The teams of a kernel: the instances and turns of each role, or all of its warps."""
-    if not skeleton.roles:
-        yield TeamPlan(-1, "main", skeleton.warps)
-    for at, role in enumerate(skeleton.roles):
-        warps = len(role.warp_range) // role.teams
-        size = skeleton.turns.get(at) or warps
-        is_elected, is_paired = role.elect is not None, role.pair is not None
-        for instance in range(role.teams):
-            for turn in range(warps // size):
-                name = role.role.data
-                if role.teams > 1:
-                    name += f" #{instance}"
-                if size < warps:
-                    name += f".{turn}"
-                yield TeamPlan(at, name, size, turn * size, instance, turn, is_elected, is_paired)
 
 
 _CONTROL: dict[type[Operation], Callable[[_Extraction, Any], Node | None]] = {

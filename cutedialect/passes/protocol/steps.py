@@ -332,7 +332,7 @@ class _Walk:
                 self.steps.append(Step(event, position, value))
             return False
         places = tuple(self.places(event.touches))
-        stages = tuple([self.stage(touch) for touch in event.touches])
+        stages = tuple([touch.stage and self.stage(touch) for touch in event.touches])
         at = tuple([slots[slot] for slot in event.coordinates])
         self.steps.append(Step(event, position, value, places, stages, at, self.is_last))
         if does is Does.SEND:
@@ -434,3 +434,21 @@ def _move(slots: list[Any], pairs: Iterable[tuple[int, int]]) -> None:
     values = [(target, slots[source]) for source, target in pairs]
     for target, value in values:
         slots[target] = value
+
+
+def teams_of(skeleton: Skeleton) -> Iterator[TeamPlan]:
+    """The teams of a kernel: the instances and turns of each role, or all of its warps."""
+    if not skeleton.roles:
+        yield TeamPlan(-1, "main", skeleton.warps)
+    for at, role in enumerate(skeleton.roles):
+        warps = len(role.warp_range) // role.teams
+        size = skeleton.turns.get(at) or warps
+        is_elected, is_paired = role.elect is not None, role.pair is not None
+        for instance in range(role.teams):
+            for turn in range(warps // size):
+                name = role.role.data
+                if role.teams > 1:
+                    name += f" #{instance}"
+                if size < warps:
+                    name += f".{turn}"
+                yield TeamPlan(at, name, size, turn * size, instance, turn, is_elected, is_paired)
