@@ -68,8 +68,9 @@ class Edited(Attention):
 
     def ours(self, schedule: str | None) -> Call:
         from cutedialect.backend.runtime.devices import current_arch
+        from cutedialect.backend.runtime.driver import gpu_available
 
-        arch = current_arch()
+        arch = current_arch() if gpu_available() else None
         program, options = self._program(arch)
 
         def call(operands: Tensors) -> None:

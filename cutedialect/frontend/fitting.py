@@ -15,7 +15,7 @@ from math import prod
 from typing import Any, Generic, Protocol, TypeVar
 
 from cutedialect import environment
-from cutedialect.atoms import Device, device_named, target, usual_device
+from cutedialect.atoms import Device
 from cutedialect.backend.runtime.driver import gpu_available
 from cutedialect.backend.runtime.errors import REFUSED, SPILL, CompileError
 from cutedialect.backend.runtime.kernel import Kernel
@@ -420,18 +420,8 @@ def _why(taken: str, refused: CompileError) -> Remark:
     return Remark("cute-tile", message, refused.location)
 
 
-def device_for(arch: str) -> Device:
-    """The current device where it has a target, else a usual one of that."""
-    if gpu_available():
-        from cutedialect.backend.runtime.devices import current_arch, device_name
-
-        if target(current_arch()).number == target(arch).number:
-            return device_named(device_name(), arch)
-    return usual_device(arch)
-
-
-def note_prices(kernel: Kernel | None, arch: str) -> None:
+def note_prices(kernel: Kernel | None, device: Device) -> None:
     """Say it where a schedule was chosen by the timings of another device."""
-    remark = remark_on("gemm", device_for(arch))
+    remark = remark_on("gemm", device)
     if kernel is not None and remark is not None:
         kernel.note(remark)

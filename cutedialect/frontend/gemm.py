@@ -25,7 +25,7 @@ from .captured import exact
 from .declarations import GEMM
 from .doors import Door
 from .dtypes import DType, e2m1, f16, f32, f64, i32
-from .fitting import Memory, device_for, fitted, note_prices
+from .fitting import Memory, fitted, note_prices
 from .gemm_operands import (
     EIGHT_BIT_FLOATS,
     MOST_BLOCK,
@@ -56,7 +56,7 @@ from .gemm_scales import (
 from .gemm_tile import default_tile
 from .gemm_weights import weights_of
 from .kernel import ScalarSpec, TensorSpec
-from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
+from .launch import as_schedule, check_arch, compile_kernel, default_arch, device_for, spec_of
 from .library.split_gemm import DEPTH
 from .packed import Packed
 from .ready_call import Ready, call_key
@@ -187,7 +187,7 @@ class Product:
         ready = fitted(prepared, choice, asked, backend, memory, partial(self.kept, arch))
         space = self.space(asked, arch)
         if space is not None and space[0] is GEMM_SPACE:
-            note_prices(ready.kernel, arch)
+            note_prices(ready.kernel, device_for(arch))
         return ready
 
     def space(

@@ -10,9 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cutedialect import environment
+from cutedialect.atoms import Device, device_named, target, usual_device
 from cutedialect.backend.runtime.announcements import announce_environment
 from cutedialect.backend.runtime.arrays import TensorArgument, tensor_argument
-from cutedialect.backend.runtime.devices import current_arch
+from cutedialect.backend.runtime.devices import current_arch, device_name
 from cutedialect.backend.runtime.driver import gpu_available
 from cutedialect.backend.runtime.errors import CompileError
 from cutedialect.backend.runtime.kernel import Kernel
@@ -471,8 +472,6 @@ def _schedule_text(module: ModuleOp) -> str:
 
 def check_arch(arch: str) -> None:
     """Refuse a target that does not exist."""
-    from cutedialect.atoms import target
-
     try:
         target(arch)
     except ValueError as error:
@@ -489,6 +488,13 @@ def default_arch(backend: str = "auto") -> str:
     if backend not in ("emulator", "interpreter") and gpu_available():
         return current_arch()
     return "sm_80"
+
+
+def device_for(arch: str) -> Device:
+    """The current device where it has a target, else a usual one of that."""
+    if gpu_available() and target(current_arch()).number == target(arch).number:
+        return device_named(device_name(), arch)
+    return usual_device(arch)
 
 
 def as_schedule(value: object) -> Schedule | None:

@@ -147,7 +147,7 @@ class OpenCall:
 
     @cached_property
     def _device(self) -> Device:
-        from .fitting import device_for
+        from .launch import device_for
 
         return device_for(self.asked.arch)
 
