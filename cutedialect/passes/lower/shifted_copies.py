@@ -40,7 +40,7 @@ _WORD = 4
 _ONES = 0xFFFFFFFF
 # Registers of a thread beside the words on their way, of which a vector has eight, and how many
 # vectors are on their way at one time where the role's registers are not known, and at most.
-_OTHER_REGISTERS = 40
+_OTHER_REGISTERS = 60
 _VECTORS, _MOST_VECTORS = 4, 8
 # Vectors of a thread whose asynchronous copies start together.
 _MOST_STARTED = 8
