@@ -38,6 +38,7 @@ def product(A, B, C, *, tile=(64, 64, 32)):
     cute.copy(acc.to(C.dtype), cute.local_tile(C, (bm, bn), (m, n)))
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("m", "n"), [(32, 64), (33, 71), (1, 5)])
 @pytest.mark.parametrize("dtype", [np.float32, np.int8])
@@ -74,6 +75,7 @@ def test_three_modes_and_parts_of_them(backend, flip):
     assert np.array_equal(out[::-1], vector)
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("place", range(3))
 @pytest.mark.parametrize("extents", [(72, 88, 104), (33, 71, 45)])
@@ -129,6 +131,7 @@ def test_groups(target):
         assert np.array_equal(c.astype(np.float32), a.astype(np.float32) @ b.astype(np.float32))
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("flip", FLIPS)
 def test_rows_that_a_tile_numbers_and_atomics(target, flip):
