@@ -305,17 +305,17 @@ def _of_chunks(torch: Any, q: Any, k: Any, v: Any) -> Callable[[], object]:
     return _products(torch, (q, k.mT), (q, v), (q, v), (k.mT, v))
 
 
-def _linear_attention(torch: Any, of: dict[str, Any]) -> Work:
-    q, k, v = _heads(torch, 1024, 1024, 3)
-    o = torch.empty(q.shape, device="cuda")
-    logs = torch.full(q.shape[:2], _DECAY, device="cuda")
+def _in_chunks(
+    torch: Any, ours: Callable[[], object], q: Any, k: Any, v: Any, logs: Any, o: Any
+) -> Work:
+    """Work of linear attention of q, k, v with the logarithms of decays, which writes o."""
 
     def formula() -> Sequence[Any]:
         return (_chunks(torch, q, k, v, logs),)
 
     return Work(
         "1024 heads x 1024",
-        lambda: of["decayed"](q, k, v, o, _DECAY),
+        ours,
         formula,
         (o,),
         triton=lambda pages: pages.linear_attention(q, k, v, logs),
@@ -323,22 +323,18 @@ def _linear_attention(torch: Any, of: dict[str, Any]) -> Work:
     )
 
 
+def _linear_attention(torch: Any, of: dict[str, Any]) -> Work:
+    q, k, v = _heads(torch, 1024, 1024, 3)
+    o = torch.empty(q.shape, device="cuda")
+    logs = torch.full(q.shape[:2], _DECAY, device="cuda")
+    return _in_chunks(torch, lambda: of["decayed"](q, k, v, o, _DECAY), q, k, v, logs, o)
+
+
 def _ssd(torch: Any, of: dict[str, Any]) -> Work:
     x, b, c = _heads(torch, 1024, 1024, 3)
     y = torch.empty(x.shape, device="cuda")
     a = -torch.rand(1024, 1024, 1, device="cuda") / 2
-
-    def formula() -> Sequence[Any]:
-        return (_chunks(torch, c, b, x, a[..., 0]),)
-
-    return Work(
-        "1024 heads x 1024",
-        lambda: of["chunk_scan"](x, a, b, c, y),
-        formula,
-        (y,),
-        triton=lambda pages: pages.linear_attention(c, b, x, a),
-        products=_of_chunks(torch, c, b, x),
-    )
+    return _in_chunks(torch, lambda: of["chunk_scan"](x, a, b, c, y), c, b, x, a[..., 0], y)
 
 
 def _gated_delta(torch: Any, of: dict[str, Any]) -> Work:

@@ -4,6 +4,7 @@ op works on whole tiles at once; thread-value layouts say who does it, not what.
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from operator import methodcaller
 from typing import Any
@@ -37,6 +38,8 @@ _COMBINE: dict[str, Combine] = {
 _CUT_BY_TF32, _HALF_TF32 = np.uint32(0x1FFF), np.uint32(0x1000)
 # Types of the scales of blocks.
 _SCALES = {"ue8m0": ml_dtypes.float8_e8m0fnu, "ue4m3": ml_dtypes.float8_e4m3fn}
+# Lanes of tensor memory that a panel of scales fills: rows of 16 bytes.
+_PANEL_LANES = 32
 # Multiplications that BLAS does in one thread.
 _ONE_THREAD = 1 << 18
 
@@ -251,7 +254,7 @@ def _gemm(op: cute.GemmOp) -> Step:
     rows = None if is_whole else _rows_at_a_time(cute.shape_of(op.a.type), cute.shape_of(op.b.type))
     sums, slices = op.columns_of_sums, op.slices
     factors = [] if op.scales is None else slots(op.factors[:2])
-    scaling, has_pairs = op.scales or "", op.has_pairs
+    scaled = partial(_scaled, wide, op.scales or "", op.has_pairs)
 
     def plain(cta: Cta) -> None:
         values = cta.values
@@ -268,17 +271,12 @@ def _gemm(op: cute.GemmOp) -> Step:
     def step(cta: Cta) -> None:
         values = cta.values
         left, right = values[a].read(), values[b].read()
-        if left.dtype is not wide and left.dtype != wide and not has_pairs:
+        if factors:
+            left, right = map(scaled, (left, right), [values[each].read() for each in factors])
+        elif left.dtype is not wide and left.dtype != wide:
             left, right = left.astype(wide), right.astype(wide)
         if sums:
             right = np.concatenate([right, np.ones((sums, right.shape[1]), right.dtype)])
-        if factors:
-            if has_pairs:
-                left, right = _halves(left, wide), _halves(right, wide)
-            left, right = (
-                tile * _spread(values[factor].read(), scaling).astype(wide)
-                for tile, factor in zip((left, right), factors, strict=True)
-            )
         product = _sliced(left, right, rows, slices)
         if is_negated:
             product = -product
@@ -297,6 +295,14 @@ def _gemm(op: cute.GemmOp) -> Step:
     return step
 
 
+def _scaled(
+    dtype: np.dtype, scaling: str, has_pairs: bool, tile: np.ndarray, words: np.ndarray
+) -> np.ndarray:
+    """A tile of elements, or of bytes of two of them, times its scales in panels."""
+    elements = _halves(tile, dtype) if has_pairs else tile.astype(dtype)
+    return elements * _spread(words, scaling).astype(dtype)
+
+
 def _halves(pairs: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Two elements of e2m1 from each byte, the one in the low half first."""
     codes = np.stack([pairs & 15, pairs >> 4], axis=-1).astype(np.uint8)
@@ -308,10 +314,11 @@ def _spread(words: np.ndarray, scaling: str) -> np.ndarray:
     element: (rows, depth).
     """
     kind, _, block = scaling.partition("x")
-    panels = words.shape[0], words.shape[1] // cute.PANEL_WORDS
-    codes = np.ascontiguousarray(words).view(np.uint8).reshape(*panels, 32, 4, 4)
+    panels, columns = (words.shape[0], words.shape[1] // cute.PANEL_WORDS), cute.PANEL_COLUMNS
+    shape = *panels, _PANEL_LANES, cute.PANEL_ROWS // _PANEL_LANES, columns
+    codes = np.ascontiguousarray(words).view(np.uint8).reshape(shape)
     # Row r is in lane r % 32 and word r / 32 of its panel.
-    rows = codes.transpose(0, 3, 2, 1, 4).reshape(panels[0] * 128, panels[1] * 4)
+    rows = codes.transpose(0, 3, 2, 1, 4).reshape(panels[0] * cute.PANEL_ROWS, -1)
     scales = rows.view(_SCALES[kind]).astype(np.float64)
     return np.repeat(scales, int(block), axis=1)
 

@@ -56,21 +56,17 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
         from cutedialect.frontend.group import Group
         from cutedialect.frontend.local_tiles import local_tile
         from cutedialect.frontend.loops import range_
-        from cutedialect.frontend.packed import packed as packed_tensor
 
         bm, bn, bk = tile
         *batch, m, n = cute.tile_index(D, (1,) * (D.rank - 2) + (bm, bn), work=(A, -1))
         if isinstance(D, Group):
             problem, *batch = batch
-            A, B, D = A[problem], B[problem], D[problem]
-            C, bias, scale_a, scale_b, zeros, aux = (
+            A, B, D, C, bias, scale_a, scale_b, zeros, aux = (
                 each[problem] if isinstance(each, Group) else each
-                for each in (C, bias, scale_a, scale_b, zeros, aux)
+                for each in (A, B, D, C, bias, scale_a, scale_b, zeros, aux)
             )
-        if packed is not None and swapped:
-            A = packed_tensor(A, *packed)
-        elif packed is not None:
-            B = packed_tensor(B, *packed)
+        if packed is not None:
+            A, B = unpacked(A, B, packed, swapped)
         # Bytes with scales of blocks hold two elements.
         held = bk // 2 if scaling is not None and A.dtype == u8 else bk
         a_tiles = local_tile(A, (bm, held), (*batch, m, None))
@@ -113,6 +109,13 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
         finish(out, C, bias, D, alpha, beta, aux, (*batch, m, n), activation, swapped)
 
     return gemm
+
+
+def unpacked(A: Any, B: Any, packed: Sequence[Any], swapped: bool) -> tuple[Any, Any]:
+    """Both operands, the weights among them as the elements that integers hold."""
+    from cutedialect.frontend.packed import packed as packed_tensor
+
+    return (packed_tensor(A, *packed), B) if swapped else (A, packed_tensor(B, *packed))
 
 
 def panel_tiles(

@@ -73,7 +73,7 @@ _GROUP = 4
 _WORD = 4
 _DOUBLE_BITS = 64
 # Bytes of a panel of scales, which one instruction copies to tensor memory.
-_PANEL = 512
+_PANEL_BYTES = cute.PANEL_ROWS * cute.PANEL_COLUMNS
 # The share of a thread's registers, and how many less, for accumulators and what is loaded.
 _HELD, _OTHERS = 0.75, 30
 
@@ -148,7 +148,7 @@ class StagedOperands(KernelBinding):
         for name, value in zip("ab", op.factors, strict=True):
             type_ = cute.memref_of(value)
             panels, words = cute.shape_of(type_)
-            rows = Layout((panels, words), (words, 1)), None, _PANEL
+            rows = Layout((panels, words), (words, 1)), None, _PANEL_BYTES
             buffer = self.smem_buffer(type_.element, rows, op, f"scales_{name}")
             self._reads_stored(op, value)
             # Each CTA of a pair brings its own rows' scales of A, and all of B.

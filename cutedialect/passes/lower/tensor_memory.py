@@ -36,7 +36,7 @@ _GROUP = 4
 _MOST = 64
 # A panel of scales: 32 rows of 16 bytes in shared memory, four columns of tensor memory.
 _PANEL = MatrixDescriptor("K", 16, 128, "none", "tcgen05")
-_PANEL_BYTES, _PANEL_COLUMNS = 512, 4
+_PANEL_BYTES = cute.PANEL_ROWS * cute.PANEL_COLUMNS
 _ADDRESS_BITS = 0x3FFF
 
 
@@ -210,10 +210,10 @@ def copy_factors(self: KernelLowering, op: cute.GemmOp, ctas: int) -> None:
                 step = (row * across + column) * (_PANEL_BYTES // 16)
                 start = builder.pure("and.b32", builder.add(chunk, step), _ADDRESS_BITS)
                 matrix = builder.matrix(start, _PANEL)
-                at = builder.add(columns, first + (column * panels + row) * _PANEL_COLUMNS)
+                at = builder.add(columns, first + (column * panels + row) * cute.PANEL_COLUMNS)
                 to = builder.value(at, "b32")
                 builder.emit(ptx.TmemCopyOp(f"cta_group::{ctas}.32x128b.warpx4", to, matrix))
-        first += panels * across * _PANEL_COLUMNS
+        first += panels * across * cute.PANEL_COLUMNS
 
 
 def factors_of(
@@ -232,9 +232,9 @@ def factors_of(
     extents = atom.shape_mnk[0] // atom.cta_group, atom.shape_mnk[1]
     for value, block, extent in zip(op.factors[:2], blocks, extents, strict=True):
         panels, words = cute.shape_of(value.type)
-        at = first + column * panels * _PANEL_COLUMNS + block * extent // WARP_LANES
+        at = first + column * panels * cute.PANEL_COLUMNS + block * extent // WARP_LANES
         found.append(builder.value(builder.add(columns, at), "b32"))
-        first += panels * words // cute.PANEL_WORDS * _PANEL_COLUMNS
+        first += panels * words // cute.PANEL_WORDS * cute.PANEL_COLUMNS
     return byte, found
 
 
