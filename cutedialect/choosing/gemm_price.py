@@ -155,7 +155,8 @@ def knows(problem: Problem) -> bool:
     """Whether the trees were fitted to problems of this kind."""
     is_loaded = min(problem.align, problem.out_align) >= VECTOR and not any(problem.transposed)
     is_narrow = max(problem.bits, problem.out_bits) <= _WIDEST
-    is_plain = problem.batch == 1 and problem.k > 0 and not (problem.widens or problem.promotes)
+    is_plain = problem.batch == 1 and problem.k > 0
+    is_plain &= not (problem.widens or problem.promotes or problem.scaled)
     return is_plain and is_narrow and is_loaded
 
 
@@ -200,12 +201,21 @@ def estimated(tiling: Tiling, problems: Sequence[Problem], price: GemmPrice) -> 
         work = sum(count * each for count, each in zip(items, tiles, strict=True))
         walk = work / resident + np.maximum.reduce(tiles) / 2
     hides_stores = tiling.teams | problems[0].in_tensor_memory
-    walk += np.where(hides_stores, price.last_value * tiling.values, 0.0)
+    last = np.where(hides_stores, price.last_value * tiling.values, 0.0)
+    # Where scales leave columns for one accumulator alone, no multiply hides what a tile stores.
+    stored = np.where(_stores_alone(tiling, problems[0]), sum(items) / resident, 1.0)
+    walk += last * np.maximum(1.0, stored)
     # The factors are of loops that widen nothing, and add up nothing apart.
     is_other = problems[0].widens or problems[0].promotes
     left = 1.0 if is_other else price.factor(tiling)
     walk *= np.where(size > 1, price.cluster, 1.0) * left
     return np.round(price.launch + norm(price.memory_norm, walk, memory), _DECIMALS)
+
+
+def _stores_alone(tiling: Tiling, problem: Problem) -> Counts:
+    """Whether tensor memory holds one accumulator, and a tile begins when that has been stored."""
+    columns = target(problem.device.arch).tmem_columns
+    return problem.scaled > 0 and problem.tensor_columns(tiling, 2) > columns
 
 
 def _shared(tiling: Tiling, price: GemmPrice) -> Counts:
@@ -242,6 +252,7 @@ def _step(tiling: Tiling, problem: Problem, price: GemmPrice, active: Counts) ->
     atoms = rows // 64 * (line // 32)
     of_rows, of_columns = problem.lines(tiling)
     loaded = rows * of_rows + problem.held_columns(tiling) * of_columns
+    loaded += problem.scale_bytes(tiling)
     again = problem.transposed_extents(tiling) * line
     shared = atoms * price.rows_read + loaded / price.shared_bytes
     # Boxes arrive, are read and written once more, and every block of 64 rows reads B.
@@ -305,7 +316,8 @@ def _read(tiling: Tiling, problem: Problem, price: GemmPrice) -> Counts:
     is_across = np.where(swapped, problem.across[0], problem.across[1])
     b = b * (1 + np.where(is_across, price.narrow_box * _narrowness(tiling, problem), 0.0))
     of_rows, of_columns = problem.lines(tiling)
-    return tiling.rows * a / tiling.right * of_rows + tiling.columns * b / tiling.down * of_columns
+    read = tiling.rows * a / tiling.right * of_rows + tiling.columns * b / tiling.down * of_columns
+    return read + problem.scale_bytes(tiling)
 
 
 def _widened(tiling: Tiling, problem: Problem, price: GemmPrice) -> Counts:

@@ -31,6 +31,8 @@ _ROWS_IN_TURNS, _NARROW = 128, 16
 # The most sums of a thread that leaves room for two products of each beside them; of one of three
 # warpgroups that share a tile; of a transposed product, or of a team with more rows than these.
 _ADDED, _ADDED_OF_THREE, _ADDED_CROWDED, _ROWS = 64, 40, 32, 64
+# Bytes of scales that a column of tensor memory holds: a word in each of 32 lanes.
+_SCALES_OF_A_COLUMN = 128
 _FEW_AT_ONCE, _MOST_COPIED, TALLEST, SWAPPED_AT_ONCE = 32, 128 * 128, 256, 16
 
 
@@ -47,7 +49,8 @@ class Problem:
     after what takes no registers. may_shift: whether warps may have fewer registers so that others
     do nothing but shift operands. weight_bits: those of B's elements in memory, where they become
     as wide as A's in registers, as the first operand of the transposed product, if there is one; 0
-    where B is multiplied as it is. device: that it is computed on.
+    where B is multiplied as it is. scaled: elements along the depth that share a scale, which
+    tensor cores multiply from panels of 128 rows; 0 without. device: that it is computed on.
     """
 
     m: int
@@ -68,6 +71,7 @@ class Problem:
     may_shift: bool = True
     weight_bits: int = 0
     promotes: bool = False
+    scaled: int = 0
     device: Device = H100
 
     def takes(self, tiling: Tiling, registers: float = 0.0) -> Counts:
@@ -171,6 +175,16 @@ class Problem:
         """Whether tcgen05 multiplies."""
         return target(self.device.arch).tmem_columns > 0
 
+    def scale_bytes(self, tiling: Tiling) -> Counts:
+        """Bytes of the scales of a step, all of which each CTA of a pair has."""
+        if not self.scaled:
+            return 0
+        return (tiling.rows + tiling.columns) * tiling.depth // self.scaled
+
+    def tensor_columns(self, tiling: Tiling, accumulators: int = 1) -> Counts:
+        """Columns of tensor memory of accumulators and scales; these lie in it four times."""
+        return accumulators * tiling.columns + self.scale_bytes(tiling) // _SCALES_OF_A_COLUMN
+
     def held_columns(self, tiling: Tiling) -> Counts:
         """Columns of B of a CTA: half of a tile's where two are a pair in tensor memory."""
         return tiling.columns // tiling.down if self.in_tensor_memory else tiling.columns
@@ -193,6 +207,7 @@ class Problem:
         line = tiling.depth * self.bits // 8
         of_rows, of_columns = self.lines(tiling)
         stage = rows * of_rows + columns * of_columns + self.transposed_extents(tiling) * line
+        stage += self.scale_bytes(tiling)
         if self.shifts:
             stage += (rows + columns) * (line + VECTOR)
         row = np.minimum(tiling.columns * self.out_bits // 8, _CHUNKS * LINE)

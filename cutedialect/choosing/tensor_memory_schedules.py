@@ -20,6 +20,8 @@ from .space import in_order
 
 _ROWS = 128
 _COLUMNS = (256, 192, 128, 96, 64, 32, 16)
+# Those of whole panels of scales, which have 128 rows of an operand.
+_WHOLE_PANELS = (256, 128)
 _LEAST_COLUMNS = 32
 # A problem with at most so many rows is also tried transposed: they become columns, of which a tile
 # may have few, while rows of a tile always take all lanes of tensor memory.
@@ -62,8 +64,8 @@ class TensorMemorySpace:
         """
         tiling = tiling_of(schedule)
         smem = max(shared_bytes(tiling, each, schedule.stages or 2) for each in problem)
-        columns = tiling.columns
-        return Need(registers=columns, room=_COLUMNS[0], smem=smem, columns=columns)
+        columns = problem[0].tensor_columns(tiling)
+        return Need(registers=tiling.columns, room=_COLUMNS[0], smem=smem, columns=columns)
 
 
 TENSOR_SPACE = TensorMemorySpace()
@@ -110,14 +112,15 @@ def tensor_tilings(problems: Sequence[Problem], alone: bool = False) -> Tiling:
     is_flat = problem.m <= _MOST_SWAPPED and problem.n > problem.m
     depth = LINE * 8 // problem.bits
     swaps = (False, True) if is_flat else (False,)
-    listed = [Tiling(_ROWS, wide, depth, swapped=way) for way in swaps for wide in _COLUMNS]
+    widths = _WHOLE_PANELS if problem.scaled else _COLUMNS
+    listed = [Tiling(_ROWS, wide, depth, swapped=way) for way in swaps for wide in widths]
     tilings = Tiling.table(listed).crossed(down=(1,) if alone else (1, 2))
     tilings = tilings.crossed(parts=_PARTS[:1] if len(problems) > 1 else _PARTS)
     wide, parts, alike = tilings.columns, tilings.parts, tilings._replace(down=1)
     rows, columns = problem.extents(tilings.swapped)
     # Words across the depth are read 32 columns at a time, by each CTA of a pair too.
     has_words = problem.bits == 32 and any(problem.across)
-    least = _LEAST_COLUMNS if has_words else _COLUMNS[-1]
+    least = _LEAST_COLUMNS if has_words else widths[-1]
     # No tile is far wider than there are columns, nor one of the least width part of them.
     fits = (wide < 2 * columns) | (wide <= least)
     fits &= (wide >= _LEAST_COLUMNS) | (columns <= wide) & (not has_words)

@@ -13,6 +13,7 @@ from math import prod
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from cutedialect.atoms import target
 from cutedialect.backend.runtime.aliasing import Named
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.tracebacks import explained
@@ -24,7 +25,7 @@ from cutedialect.schedule import Schedule, replace_set
 from .captured import exact
 from .declarations import GEMM
 from .doors import Door
-from .dtypes import DType, e2m1, f16, f32, f64, i32
+from .dtypes import DType, f16, f32, f64, i32
 from .fitting import Memory, fitted, note_prices
 from .gemm_operands import (
     EIGHT_BIT_FLOATS,
@@ -50,6 +51,7 @@ from .gemm_scales import (
     fold_numbers,
     number_of,
     panel_constants,
+    panel_facts,
     panel_tile,
     view_of,
 )
@@ -345,8 +347,9 @@ class GemmCall(Checked, Product):
     def takes_tcgen05(self, arch: str) -> bool:
         """Whether accumulators are in tensor memory, with the schedules chosen for that."""
         types = self.a.dtype, self.b.dtype, self.acc_dtype
-        is_chosen = not (self.promotes or self.splits or self.has_panels)
-        return is_chosen and has_tcgen05(*types, arch)
+        if self.has_panels:
+            return target(arch).tmem_columns > 0
+        return not (self.promotes or self.splits) and has_tcgen05(*types, arch)
 
     @property
     def has_panels(self) -> bool:
@@ -378,6 +381,8 @@ class GemmCall(Checked, Product):
                 pitches=(PITCH, PITCH), across=(False, False), transposed=(False, False),
                 takes_clusters=False,
             )  # fmt: skip
+        elif self.has_panels:
+            problem = replace(problem, **panel_facts(self.a.dtype, self.scales))
         elif self.promotes:
             problem = replace(
                 problem,
@@ -485,15 +490,12 @@ class GemmCall(Checked, Product):
         adds: bool,
     ) -> tuple[int, int, int]:
         """The tile of a call whose schedule has none; `adds` says that another one is added."""
-        from cutedialect.atoms import target
-
         align = 16 if self.splits else min(spec.align for spec in specs or self.specs())
         chip = target(arch)
         has_tensor_memory = chip.tmem_columns > 0
         m, n = extents
         if self.has_panels:
-            bits = 4 if self.a.dtype == e2m1 else 8
-            return panel_tile(m, n, bits, device_for(arch).processors)
+            return panel_tile(self.a.dtype)
         tile = default_tile(self.a.dtype, m, n, chip.smem_per_cta, align, adds, has_tensor_memory)
         if not (self.promotes or self.splits):
             if self.packing_text is None:

@@ -48,8 +48,8 @@ EIGHT_BIT_FLOATS = (e4m3, e5m2)
 # Elements of the largest block of an order in which weights are packed.
 MOST_BLOCK = 64
 _WIDE = (f16, bf16)
-# Modes of an operand without batches, and of scales in panels.
-_ROWS_AND_DEPTH, _PANEL_MODES = 2, 5
+# Modes of an operand without batches, and of one panel of scales.
+_ROWS_AND_DEPTH, _INSIDE_PANELS = 2, 3
 # Types of 16 bits, the ones to take where a target does not multiply another.
 _FLOATS = ("f16", "bf16")
 # Bytes of a line of the cache, and to which rows are aligned where no less is said of them.
@@ -321,13 +321,13 @@ def _elements(call: Any, name: str, k_mode: int) -> Operand:
             f"{name}: expected pairs of e2m1 in bytes (u8), as cute.quantize gives with scales "
             "in panels, got e2m1, a byte each"
         )
-    if operand.dtype != u8 or len(operand.shape) != _ROWS_AND_DEPTH or scale is None:
+    if operand.dtype != u8 or len(operand.shape) < _ROWS_AND_DEPTH or scale is None:
         return operand
-    if len(as_operand(scale, f"scale_{name}").shape) != _PANEL_MODES:
+    if len(as_operand(scale, f"scale_{name}").shape) != len(operand.shape) + _INSIDE_PANELS:
         return operand
-    shape = list(operand.shape)
-    held = shape[k_mode]
-    shape[k_mode] = None if held is None else 2 * held
+    shape, depth = list(operand.shape), k_mode - _ROWS_AND_DEPTH
+    held = shape[depth]
+    shape[depth] = None if held is None else 2 * held
     return Operand(operand.value, name, tuple(shape), e2m1, operand.array)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
 from numbers import Real
 from typing import Any
 
@@ -24,6 +23,8 @@ BLOCK = 128
 # Rows of weights that may share a scale.
 GROUPS = (128, 64, 32)
 _WHOLE, _EACH = 0, 1
+# Modes of one panel.
+_INSIDE = 3
 # By the type of scales in panels: types of elements, how many share one, and the name in quantize.
 _FORMATS = {
     "ue8m0": ((*EIGHT_BIT_FLOATS, e2m1), 32, "mxfp8"),
@@ -72,21 +73,24 @@ class Panels(Scale):
     scaling: str = ""
 
     def view(self, value: Any, swapped: bool) -> Any:
-        """Words of 64 bits: (panels of rows, 64 for each panel of blocks)."""
+        """Words of 64 bits: (batch..., panels of rows, 64 for each panel of blocks)."""
         from .quantize_operands import as_words_of
 
-        rows, columns = value.shape[:2]
+        *leading, columns = value.shape[: self.rank - _INSIDE]
         words = None if columns is None else columns * PANEL_WORDS
-        return as_words_of(value, i64, (rows, words))
+        return as_words_of(value, i64, (*leading, words))
 
     def argument(self, value: Any, swapped: bool) -> Any:
         """What the kernel is compiled for."""
         return self.view(value, swapped)
 
 
-def panels_of(value: Any, name: str, operand: Operand, k_mode: int) -> Panels:
-    """The scales of blocks along K that an array (rows / 128, blocks / 4, 32, 4, 4) is: of ue8m0
-    for 32 elements, or of e4m3 for 16 of e2m1.
+def panels_of(
+    value: Any, name: str, operand: Operand, batch: Sequence[int | None], k_mode: int
+) -> Panels:
+    """The scales of blocks along K that an array (batch..., rows / 128, blocks / 4, 32, 4, 4) is:
+    of ue8m0 for 32 elements, or of e4m3 for 16 of e2m1. An operand without batches has scales
+    without.
 
     Raises TypeError or ValueError naming the argument where it is none, or where the operand has no
     such scales.
@@ -101,13 +105,15 @@ def panels_of(value: Any, name: str, operand: Operand, k_mode: int) -> Panels:
         )
     if operand.dtype == e2m1:
         format = "mxfp4" if given.dtype == ue8m0 else format
-    if len(operand.shape) != 2:
+    *leading, _, _ = operand.shape
+    if leading and any(map(differ, leading, batch)):
         raise ValueError(
-            f"{name}: expected {operand.name} without batches with scales in panels, got shape "
-            f"{shown(operand.shape)}; multiply the batches one by one"
+            f"{name}: expected {operand.name} with all batches {shown(batch)}, or without any, "
+            f"beside scales in panels, got shape {shown(operand.shape)}"
         )
-    k, rows = operand.shape[k_mode], operand.shape[1 - k_mode]
-    wanted = panels(rows, None if k is None else -(-k // block))
+    extents = operand.shape[-2:]
+    k, rows = extents[k_mode], extents[1 - k_mode]
+    wanted = (*leading, *panels(rows, None if k is None else -(-k // block)))
     of = operand.name if k_mode == 1 else f"{operand.name}.T"
     fits = len(given.shape) == len(wanted) and not any(
         differ(*pair) for pair in zip(given.shape, wanted, strict=True)
@@ -137,13 +143,25 @@ def _is_dense(shape: Sequence[int | None], strides: Sequence[int | None]) -> boo
     return True
 
 
-def panel_tile(m: int | None, n: int | None, bits: int, processors: int) -> tuple[int, int, int]:
-    """The tile of a product with scales of blocks: wide ones read fewer bytes of shared memory, and
-    are taken where enough of them remain for all processors.
+def panel_facts(element: DType, scales: Sequence[Scale | None]) -> dict[str, int]:
+    """What the choice of a schedule is told of a product with scales of blocks: bits of an element
+    of an operand in memory, and how many share a scale.
+    """
+    block = max(span for scale in scales if scale for span in scale.spans)
+    return {"bits": _bits(element), "scaled": block}
+
+
+def _bits(element: DType) -> int:
+    """Bits of an element beside scales in panels: those of 4 bits come in pairs."""
+    return 4 if element == e2m1 else element.bits
+
+
+def panel_tile(element: DType) -> tuple[int, int, int]:
+    """The tile of a product with scales of blocks where no space of schedules is asked: a panel of
+    either operand.
     """
     rows, _ = PANEL
-    tiles = ceil(m / rows) * ceil(n / (2 * rows)) if m and n else processors
-    return rows, rows * (2 if tiles >= processors else 1), _DEPTH_BITS // bits
+    return rows, rows, _DEPTH_BITS // _bits(element)
 
 
 def panel_constants(
@@ -202,7 +220,7 @@ def scale_of(
     """
     given = as_operand(value, name)
     if given.dtype == ue8m0 or operand.dtype == e2m1:
-        return panels_of(value, name, operand, k_mode)
+        return panels_of(value, name, operand, batch, k_mode)
     if given.dtype not in dtypes:
         names = " or ".join(each.name for each in dtypes)
         raise TypeError(f"{name}: expected {names}, got {given.dtype.name}")

@@ -407,6 +407,16 @@ def _tcgen05(warp: Warp, op: ptx.Tcgen05MmaOp) -> None:
     warp.last_multiply = max(warp.shared("tensor", cycles, begin), shared)
 
 
+def _tmem_copy(warp: Warp, op: ptx.TmemCopyOp) -> None:
+    """What the tensor core reads of shared memory between its multiplies."""
+    found = re.search(r"(\d+)x(\d+)b", op.modifiers.data)
+    assert found is not None
+    lanes, bits = map(int, found.groups())
+    warp.issue(1)
+    begin = max(warp.time, warp.last_multiply)
+    warp.last_multiply = max(begin, warp.moved("shared", lanes * bits / 8, begin))
+
+
 def _commit(warp: Warp, op: ptx.Tcgen05CommitOp) -> None:
     warp.issue(2)
     found = warp.barrier(op.addr, op.offset)
@@ -619,6 +629,7 @@ _HANDLERS: dict[type[Operation], Any] = {
     ptx.MmaOp: _mma,
     ptx.Tcgen05MmaOp: _tcgen05,
     ptx.Tcgen05CommitOp: _commit,
+    ptx.TmemCopyOp: _tmem_copy,
     ptx.TmemLdOp: _tmem,
     ptx.TmemStOp: _tmem,
     ptx.TmemWaitLdOp: _tmem_wait,

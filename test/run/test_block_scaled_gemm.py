@@ -64,10 +64,11 @@ class Problem:
         if kinds[0] == E2M1:
             self.a, self.b = pairs(self.a), pairs(self.b)
 
-    def run(self, **options):
+    def run(self, **options) -> Any:
         given: dict[str, Any] = {"arch": "sm_100a", "backend": "emulator", "out_dtype": "f32"}
         given |= {"schedule": TILE, "scale_a": self.scale_a, "scale_b": self.scale_b}
-        return cute.gemm(self.a, self.b.T, **(given | options))
+        given |= options
+        return cute.gemm(given.pop("a", self.a), given.pop("b", self.b.T), **given)
 
     def holds(self, **options):
         return np.array_equal(self.run(**options), self.want.astype(np.float32))
@@ -248,8 +249,14 @@ def test_refused_operands():
         problem.run()
     problem = Problem(130, 140, 160)
     problem.a = problem.a[None]
-    with pytest.raises(ValueError, match="without batches"):
+    with pytest.raises(ValueError, match=r"in panels, \(1, 2, 2, 32, 4, 4\)"):
         problem.run()
+    problem = Problem(130, 140, 160)
+    problem.a, problem.scale_a = problem.a[None], problem.scale_a[None]
+    problem.b = np.stack([problem.b.T] * 2)
+    problem.scale_b = np.stack([problem.scale_b] * 2)
+    with pytest.raises(ValueError, match=r"expected a with all batches \(2,\), or without any"):
+        problem.run(b=problem.b)
 
 
 # Elements, scales, the instruction, elements of a row that have their scales in a panel, and those

@@ -91,7 +91,9 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
             return scale_tile(zeros, spans[2], modes, batch)
 
         acc = cute.zeros((bm, bn), epilogue_dtype if promotes else acc_dtype)
-        panels = [] if scaling is None else panel_tiles(scale_a, scale_b, scaling, tile, (m, n))
+        panels = (
+            [] if scaling is None else panel_tiles(scale_a, scale_b, scaling, tile, (*batch, m, n))
+        )
         for k in range_(a_tiles.tiles):
             if scaling is not None:
                 # Tensor cores multiply blocks by their scales.
@@ -123,18 +125,19 @@ def panel_tiles(
     scale_b: Tensor,
     scaling: str,
     tile: tuple[int, int, int],
-    place: tuple[Scalar, Scalar],
+    place: Sequence[Scalar],
 ) -> list[Any]:
-    """The scales of blocks of the rows of both operands at a place, by steps of the depth: words
-    of 64 bits (panels of 128 rows, 64 for each panel of four columns).
+    """The scales of blocks of the rows of both operands at a place (batch..., row, column), by
+    steps of the depth: words of 64 bits (panels of 128 rows, 64 for each panel of four columns).
     """
     from cutedialect.frontend.local_tiles import local_tile
 
     rows, columns = PANEL
     words = PANEL_WORDS * (tile[2] // (columns * int(scaling.partition("x")[2])))
+    *batch, m, n = place
     return [
-        local_tile(scale, (extent // rows, words), (at, None))
-        for scale, extent, at in zip((scale_a, scale_b), tile, place, strict=False)
+        local_tile(scale, (extent // rows, words), (*batch[: scale.rank - 2], at, None))
+        for scale, extent, at in zip((scale_a, scale_b), tile, (m, n), strict=False)
     ]
 
 
