@@ -84,7 +84,7 @@ def _counted(torch: Any, x: Any) -> tuple[Any, ...]:
 
 def _rows(program: Any, formula: Callable[..., Any], most: int = _TILE, **more: Any) -> Workload:
     """A program on whole rows of f32, several of them where they are short."""
-    arrays = {"inputs": _matrix, "outputs": _matrix} | more
+    arrays: dict[str, Any] = {"inputs": _matrix, "outputs": _matrix, **more}
     return Workload(
         formula=formula,
         ours=lambda: program,
@@ -99,7 +99,11 @@ def _matrix(shape: Shape) -> list[tuple[Shape, str]]:
 
 # By name: the workload, and the least and the largest width of rows that are drawn for it.
 LINES: dict[str, tuple[Workload, float, float]] = {
-    "sums of rows": (_rows(sums_of_rows, lambda torch, x: (torch.cumsum(x, 1),)), 64, 16000),
+    "running sums of rows": (
+        _rows(sums_of_rows, lambda torch, x: (torch.cumsum(x, 1),)),
+        64,
+        16000,
+    ),
     "segmented sums": (_rows(segmented_sums, _segmented), 64, 8000),
     "sorted rows": (
         _rows(sorted_rows, lambda torch, x: (torch.sort(x, 1).values,), _SORTED_TILE),

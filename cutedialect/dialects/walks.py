@@ -44,6 +44,11 @@ def walk(root: Operation | Region | Block) -> Iterator[Operation]:
 
 def ops_of(root: Operation | Region | Block, *kinds: type[_OpT]) -> list[_OpT]:
     """The ops of some classes in an op (itself included), a region or a block, in the order of `walk`."""
+    return _ops_of(root, kinds, is_first=False)
+
+
+def _ops_of(root: Operation | Region | Block, kinds: Any, *, is_first: bool) -> list[Any]:
+    """The ops of some classes, or the first one alone."""
     wanted = _membership(kinds)
     # The steps of `walk`, without a generator that gives all that is not wanted.
     found: list[Any] = []
@@ -62,6 +67,8 @@ def ops_of(root: Operation | Region | Block, *kinds: type[_OpT]) -> list[_OpT]:
         while op is not None:
             if wanted[type(op)]:
                 found.append(op)
+                if is_first:
+                    return found
             behind = op._next_op
             if op.regions:
                 if behind is not None:
@@ -108,7 +115,7 @@ def common_block(ops: Sequence[Operation]) -> Block:
 
 def holds(root: Operation | Region | Block, *kinds: type[Operation]) -> bool:
     """Whether an op of some classes is in an op (itself included), a region or a block."""
-    return bool(ops_of(root, *kinds))
+    return bool(_ops_of(root, kinds, is_first=True))
 
 
 def _blocks(op: Operation) -> list[Block]:

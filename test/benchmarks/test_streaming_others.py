@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from benchmarks.streaming_others import OTHERS
+from benchmarks.streaming_workloads import WORKLOADS
 
 NARROW = {"bfloat16": ml_dtypes.bfloat16, "float8_e4m3fn": ml_dtypes.float8_e4m3fn}
 # What the rest of the suite computes in other forms, or takes seconds.
@@ -21,6 +22,11 @@ def array(tensor):
 
     bits = {1: torch.int8, 2: torch.int16}[tensor.element_size()]
     return tensor.view(bits).numpy().view(NARROW[name])
+
+
+def test_a_name_says_one_workload():
+    """A case finds its workload by its name, in either table."""
+    assert not OTHERS.keys() & WORKLOADS.keys()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -406,8 +406,9 @@ class GemmOp(IRDLOperation):
         return isinstance(self.acc.type, MemRefType) and self.acc.type.space == "gmem"
 
     def effects(self) -> Effects:
-        reads = (self.a, self.b, self.acc, *self.factors[:2])
-        return Effects(reads, (self.acc,), unit_of(self.atom))
+        a, b, acc, *others = self.operands  # names decode the segments at each access
+        reads = (a, b, acc, *(self.factors[:2] if others else ()))
+        return Effects(reads, (acc,), unit_of(self.properties.get("atom")))
 
     def verify_(self) -> None:
         self._verify_shapes()

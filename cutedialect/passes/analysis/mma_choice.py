@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import lcm, prod
 
 from xdsl.dialects.builtin import (
@@ -279,7 +280,7 @@ class MmaChoice:
         """The shapes of the warps' own atoms for the operands' types, for messages."""
         return ", ".join(str(atom.shape_mnk) for atom in self._warp_wide())
 
-    @property
+    @cached_property
     def _tile(self) -> tuple[int, int, int]:
         rows, columns = shape_of(self.op.acc.type)[:2]
         return rows, columns, shape_of(self.op.a.type)[1] * (2 if self.op.has_pairs else 1)

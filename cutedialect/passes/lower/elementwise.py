@@ -16,7 +16,7 @@ something asks for it: registers side by side are one, which `ptxas` sees to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import add
@@ -132,7 +132,8 @@ class _Map:
         in_fours = _in_fours(op, inputs, self.tables, self.group)
         self.packed = PackedBytes(op, in_fours) if in_fours else None
         firsts = range(0, self.result.values, self.group)
-        self.trips = [[self._value(first + e) for e in range(self.group)] for first in firsts]
+        values = self._values()
+        self.trips = [[values(first + e) for e in range(self.group)] for first in firsts]
 
     def _array(self, type_: FragmentType, target: Fragment | None) -> SSAValue:
         """The registers of the result: those of the target, unless the map reads other values of
@@ -153,13 +154,17 @@ class _Map:
         periods = [period(each) for each in shares] + [2] * self.in_pairs
         return max([each.pack for each in (*self.inputs, self.result)] + periods)
 
-    def _value(self, place: int) -> int:
+    def _values(self) -> Callable[[int], int]:
         """The value for a place: behind the end, those of the last register again, which is then
         written twice.
         """
-        pack = self.result.pack
-        register, part = divmod(place, pack)
-        return min(min(register, self.count - 1) * pack + part, self.result.values - 1)
+        pack, last_register, last = self.result.pack, self.count - 1, self.result.values - 1
+
+        def value(place: int) -> int:
+            register, part = divmod(place, pack)
+            return min(min(register, last_register) * pack + part, last)
+
+        return value
 
     def run(self) -> Fragment:
         """Compute all trips."""
@@ -199,9 +204,10 @@ class _Trips:
 
     def _read(self, each: Fragment, at: list[int]) -> tuple[int, int | tuple[int] | None]:
         """How an operand is read: source, and the constant that says which part of it."""
-        registers = each.array, tuple([v // each.pack for v in at])
+        pack = each.pack
+        registers = each.array, tuple([v // pack for v in at])
         source = self.sources.setdefault(registers, len(self.sources))
-        part = self._constant(tuple([v % each.pack for v in at])) if each.pack > 1 else None
+        part = self._constant(tuple([v % pack for v in at])) if pack > 1 else None
         return source, part
 
     def run(self) -> None:
