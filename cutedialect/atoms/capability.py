@@ -23,6 +23,7 @@ INSTRUCTIONS = {
     "cvt.rn.bf16.f32": "sm_80+",
     "cvt.rn.satfinite.e4m3x2.f32": "sm_89+",
     "cvt.rn.satfinite.e2m3x2.f32": "sm_100f sm_110f sm_120f",
+    "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0": "sm_120f",
     "max.NaN.f32": "sm_80+",
     "max.f16": "sm_80+",
     "fma.rn.bf16": "sm_80+",

@@ -26,6 +26,8 @@ BITS = {
     "u8": 8,
     "e4m3": 8,
     "e5m2": 8,
+    "e3m2": 8,
+    "e2m3": 8,
     "s4": 4,
     "u4": 4,
     "b1": 1,
@@ -96,6 +98,18 @@ class MmaAtom:
     def targets(self) -> tuple[str, ...]:
         """Names of the targets that have the instruction, oldest first."""
         return targets_with(self.requires)
+
+    @property
+    def scaling(self) -> str:
+        """The type of scale factors and how many elements share one, such as `ue8m0x32`; empty
+        without.
+        """
+        return ""
+
+    @property
+    def in_bytes(self) -> MmaAtom:
+        """The atom of operands in which bytes are elements, where two elements have one."""
+        return self
 
     @property
     def threads(self) -> int:
@@ -192,6 +206,11 @@ _FRAGMENTS = {
     ((16, 8, 8), 64): _Fragments("((4,8),(2,2)):((16,1),(8,64))", "((4,8),2):((8,1),32)", _C_16),
     ((16, 8, 16), 64): _Fragments("((4,8),(2,4)):((16,1),(8,64))", "((4,8),4):((8,1),32)", _C_16),
 }
+
+
+def fragments_of(shape: tuple[int, int, int], bits: int) -> tuple[str, str, str]:
+    """The layouts of A, B and C of a shape with elements of so many bits in registers."""
+    return _FRAGMENTS[shape, bits]
 
 
 class _Row(NamedTuple):
@@ -329,8 +348,8 @@ def mma_sync() -> tuple[MmaAtom, ...]:
 
 
 def mma() -> list[MmaAtom]:
-    """Every MMA instruction of the registry: `mma.sync`, oldest target first within a type, then
-    `wgmma`, then `tcgen05`."""
+    """Every MMA instruction of the registry: `mma.sync`, oldest target first within a type, with
+    scales of blocks behind those without, then `wgmma`, then `tcgen05`."""
     from cutedialect.atoms.tcgen05_atoms import tcgen05
 
     return [*_spelled(), *tcgen05()]
@@ -338,9 +357,10 @@ def mma() -> list[MmaAtom]:
 
 def _spelled() -> list[MmaAtom]:
     """Those whose PTX spelling says everything."""
+    from cutedialect.atoms.block_scaled_atoms import block_scaled
     from cutedialect.atoms.wgmma_atoms import wgmma
 
-    return [*_all(), *wgmma()]
+    return [*_all(), *block_scaled(), *wgmma()]
 
 
 @cache

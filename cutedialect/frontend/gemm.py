@@ -53,6 +53,7 @@ from .gemm_scales import (
     panel_constants,
     panel_facts,
     panel_tile,
+    scales_on,
     view_of,
 )
 from .gemm_tile import default_tile
@@ -276,13 +277,12 @@ class GemmCall(Checked, Product):
         check_arch(arch)
         check_types(self.a, self.b, arch)
         chosen = schedule_of(self, given, arch)
+        if self.has_panels:
+            self.scales = scales_on(self.scales, arch)
         self.swapped = chosen is not None and chosen.swap_ab == "yes"
         ready = self.ready(None)
-        options = self.constants(chosen, arch) | {
-            "arch": arch,
-            "schedule": chosen,
-            "backend": backend,
-        }
+        options = self.constants(chosen, arch)
+        options |= {"arch": arch, "schedule": chosen, "backend": backend}
         kernel = compile_kernel(self.program(), self.arguments(ready), options)
         return replace(ready, kernel=kernel)
 
@@ -495,7 +495,7 @@ class GemmCall(Checked, Product):
         has_tensor_memory = chip.tmem_columns > 0
         m, n = extents
         if self.has_panels:
-            return panel_tile(self.a.dtype)
+            return panel_tile(self.a.dtype, arch)
         tile = default_tile(self.a.dtype, m, n, chip.smem_per_cta, align, adds, has_tensor_memory)
         if not (self.promotes or self.splits):
             if self.packing_text is None:

@@ -7,14 +7,14 @@ whole mode, one for each index, or one for each block of 128: its spans say whic
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
 from cutedialect.atoms import target
 
 from .block_formats import PANEL, PANEL_WORDS, panels
-from .dtypes import DType, e2m1, f32, i64, ue4m3, ue8m0
+from .dtypes import DType, e2m1, f32, i32, i64, ue4m3, ue8m0
 from .gemm_operands import EIGHT_BIT_FLOATS, expanded, transposed, viewable
 from .kernel import TensorSpec
 from .rules import Operand, as_operand, differ, shown
@@ -23,6 +23,8 @@ BLOCK = 128
 # Rows of weights that may share a scale.
 GROUPS = (128, 64, 32)
 _WHOLE, _EACH = 0, 1
+# What multiplies blocks by scales that threads read.
+_BY_THREADS = "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0"
 # Modes of one panel.
 _INSIDE = 3
 # By the type of scales in panels: types of elements, how many share one, and the name in quantize.
@@ -71,14 +73,18 @@ class Panels(Scale):
     """
 
     scaling: str = ""
+    is_read_by_threads: bool = False
 
     def view(self, value: Any, swapped: bool) -> Any:
-        """Words of 64 bits: (batch..., panels of rows, 64 for each panel of blocks)."""
+        """Words of 64 bits: (batch..., panels of rows, 64 for each panel of blocks); where threads
+        read them, twice as many of 32 bits.
+        """
         from .quantize_operands import as_words_of
 
         *leading, columns = value.shape[: self.rank - _INSIDE]
-        words = None if columns is None else columns * PANEL_WORDS
-        return as_words_of(value, i64, (*leading, words))
+        dtype, each = (i32, PANEL[0]) if self.is_read_by_threads else (i64, PANEL_WORDS)
+        words = None if columns is None else columns * each
+        return as_words_of(value, dtype, (*leading, words))
 
     def argument(self, value: Any, swapped: bool) -> Any:
         """What the kernel is compiled for."""
@@ -156,12 +162,13 @@ def _bits(element: DType) -> int:
     return 4 if element == e2m1 else element.bits
 
 
-def panel_tile(element: DType) -> tuple[int, int, int]:
+def panel_tile(element: DType, arch: str) -> tuple[int, int, int]:
     """The tile of a product with scales of blocks where no space of schedules is asked: a panel of
-    either operand.
+    either operand. Threads that bring operands have four stages of rows of 64 bytes, or two.
     """
     rows, _ = PANEL
-    return rows, rows, _DEPTH_BITS // _bits(element)
+    by_threads = target(arch).has_instruction(_BY_THREADS)
+    return rows, rows, rows if by_threads else _DEPTH_BITS // _bits(element)
 
 
 def panel_constants(
@@ -178,10 +185,11 @@ def panel_constants(
             "scale_a, scale_b: expected scales in panels of one type for both operands, got "
             f"{' and '.join(sorted(x or 'none' for x in found))}; cute.quantize gives both"
         )
-    if not target(arch).tmem_columns:
+    chip = target(arch)
+    if not (chip.tmem_columns or chip.has_instruction(_BY_THREADS)):
         raise ValueError(
-            f"scale_a: expected f32 on {arch}, got scales in panels, whose products sm_100a and "
-            "its family have; cute.quantize(x, 'fp8_block') gives scales of f32"
+            f"scale_a: expected f32 on {arch}, got scales in panels, whose products sm_100a, "
+            "sm_120a and their families have; cute.quantize(x, 'fp8_block') gives scales of f32"
         )
     (scaling,) = found
     rows, blocks = PANEL
@@ -192,6 +200,18 @@ def panel_constants(
             f"{tuple(tile)}"
         )
     return {"scaling": scaling}
+
+
+def scales_on(
+    scales: tuple[Scale | None, Scale | None], arch: str
+) -> tuple[Scale | None, Scale | None]:
+    """The scales of both operands as a target reads them."""
+    by_threads = target(arch).has_instruction(_BY_THREADS)
+    a, b = (
+        replace(each, is_read_by_threads=by_threads) if isinstance(each, Panels) else each
+        for each in scales
+    )
+    return a, b
 
 
 def view_of(scale: Scale, value: Any, swapped: bool) -> Any:

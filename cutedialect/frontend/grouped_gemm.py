@@ -28,7 +28,7 @@ from .doors import Door
 from .dtypes import DType
 from .gemm import ARRAYS, GemmCall, Product, ReadyCall, normalized
 from .gemm_operands import as_number, check_types
-from .gemm_scales import fold_numbers, number_of
+from .gemm_scales import fold_numbers, number_of, scales_on
 from .kernel import GroupSpec, ScalarSpec, TensorSpec
 from .launch import check_arch, compile_kernel, spec_of
 from .packed import unpacked
@@ -143,6 +143,7 @@ class GroupCall(Product):
         check_types(first.a, first.b, arch)
         for call in calls:
             call.swapped = given is not None and given.swap_ab == "yes"
+            call.scales = scales_on(call.scales, arch) if call.has_panels else call.scales
         rows = [call.arguments(call.ready(None)) for call in taking]
         columns = [
             column[0] if column[0] is None or isinstance(column[0], ScalarSpec) else list(column)

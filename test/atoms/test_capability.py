@@ -81,6 +81,10 @@ def test_what_kernels_do_without_is_what_legal_says(name: str) -> None:
         "fma.rn.bf16": "%rs0, %rs1, %rs2, %rs3",
         "cvt.rn.bf16.f32": "%rs0, %f0",
         "tcgen05.ld.red.sync.aligned.32x32b.x2.max.NaN.f32": "{%f0, %f1}, %f2, [%r0]",
+        "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0": (
+            "{%f0, %f1, %f2, %f3}, {%r0, %r1, %r2, %r3}, {%r0, %r1}, {%f0, %f1, %f2, %f3}, "
+            "%r0, {0, 0}, %r0, {0, 0}"
+        ),
     }.get(name, "%r0, %f0, %f1")
     here = [each for each in atoms.targets() if atoms.legal(f"{name} {operands};", each)]
     assert here == [each for each in atoms.targets() if atoms.target(each).has_instruction(name)]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cutedialect import atoms
+from cutedialect.atoms.block_scaled_atoms import block_scaled
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom, find_wgmma, wgmma, wgmma_atom
 
 ATOMS = wgmma()
@@ -91,7 +92,8 @@ def test_entry_is_consistent(atom: WgmmaAtom) -> None:
 def test_names_and_spellings_are_unique_in_the_whole_registry() -> None:
     every = atoms.mma()
     assert set(ATOMS) < set(every)
-    assert set(atoms.mma_sync()) | set(ATOMS) | set(atoms.tcgen05()) == set(every)
+    known = set(atoms.mma_sync()) | set(block_scaled()) | set(ATOMS) | set(atoms.tcgen05())
+    assert known == set(every)
     assert len({atom.name for atom in every}) == len(every)
     spelled = [atom for atom in every if not isinstance(atom, atoms.Tcgen05Atom)]
     assert len({atom.ptx for atom in spelled}) == len(spelled)

@@ -38,8 +38,6 @@ _COMBINE: dict[str, Combine] = {
 _CUT_BY_TF32, _HALF_TF32 = np.uint32(0x1FFF), np.uint32(0x1000)
 # Types of the scales of blocks.
 _SCALES = {"ue8m0": ml_dtypes.float8_e8m0fnu, "ue4m3": ml_dtypes.float8_e4m3fn}
-# Lanes of tensor memory that a panel of scales fills: rows of 16 bytes.
-_PANEL_LANES = 32
 # Multiplications that BLAS does in one thread.
 _ONE_THREAD = 1 << 18
 
@@ -254,7 +252,7 @@ def _gemm(op: cute.GemmOp) -> Step:
     rows = None if is_whole else _rows_at_a_time(cute.shape_of(op.a.type), cute.shape_of(op.b.type))
     sums, slices = op.columns_of_sums, op.slices
     factors = [] if op.scales is None else slots(op.factors[:2])
-    scaled = partial(_scaled, wide, op.scales or "", op.has_pairs)
+    scaled = partial(_scaled, wide, op.scales or "", op.has_pairs, op.first_factor)
 
     def plain(cta: Cta) -> None:
         values = cta.values
@@ -296,11 +294,20 @@ def _gemm(op: cute.GemmOp) -> Step:
 
 
 def _scaled(
-    dtype: np.dtype, scaling: str, has_pairs: bool, tile: np.ndarray, words: np.ndarray
+    dtype: np.dtype,
+    scaling: str,
+    has_pairs: bool,
+    first: int,
+    tile: np.ndarray,
+    words: np.ndarray,
 ) -> np.ndarray:
-    """A tile of elements, or of bytes of two of them, times its scales in panels."""
+    """A tile of elements, or of bytes of two of them, times its scales in panels, from the `first`
+    one of each row on.
+    """
     elements = _halves(tile, dtype) if has_pairs else tile.astype(dtype)
-    return elements * _spread(words, scaling).astype(dtype)
+    start = first * cute.SCALINGS[scaling]
+    scales = _spread(words, scaling)[:, start : start + elements.shape[1]]
+    return elements * scales.astype(dtype)
 
 
 def _halves(pairs: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -310,12 +317,12 @@ def _halves(pairs: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _spread(words: np.ndarray, scaling: str) -> np.ndarray:
-    """Scales in panels (panels of rows, 64 words for each panel of columns), as one number for each
-    element: (rows, depth).
+    """Scales in panels (panels of rows, 64 words for each panel of columns, or 128 of 32 bits), as
+    one number for each element: (rows, depth).
     """
     kind, _, block = scaling.partition("x")
-    panels, columns = (words.shape[0], words.shape[1] // cute.PANEL_WORDS), cute.PANEL_COLUMNS
-    shape = *panels, _PANEL_LANES, cute.PANEL_ROWS // _PANEL_LANES, columns
+    panels = len(words), words[0].nbytes // (cute.PANEL_ROWS * cute.PANEL_COLUMNS)
+    shape = *panels, cute.PANEL_LANES, cute.PANEL_GROUPS, cute.PANEL_COLUMNS
     codes = np.ascontiguousarray(words).view(np.uint8).reshape(shape)
     # Row r is in lane r % 32 and word r / 32 of its panel.
     rows = codes.transpose(0, 3, 2, 1, 4).reshape(panels[0] * cute.PANEL_ROWS, -1)

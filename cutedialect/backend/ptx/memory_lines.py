@@ -82,12 +82,27 @@ def _mma(body: Body, op: MmaOp) -> None:
     acc, lhs, rhs = (body.arrays[value] for value in (op.acc, op.lhs, op.rhs))
     nc, na, nb = entries(op.counts)
     mnemonic = f"mma.{op.modifiers.data}"
-    for c, a, b in zip(entries(op.c), entries(op.a), entries(op.b), strict=True):
+    endings = _scales(body, op) if op.scales else [""] * len(entries(op.c))
+    tables = zip(entries(op.c), entries(op.a), entries(op.b), endings, strict=True)
+    for c, a, b, ending in tables:
         d = ", ".join(acc[c : c + nc])
         body.lines.append(
             f"\t{mnemonic} {{{d}}}, {{{', '.join(lhs[a : a + na])}}}, "
-            f"{{{', '.join(rhs[b : b + nb])}}}, {{{d}}};"
+            f"{{{', '.join(rhs[b : b + nb])}}}, {{{d}}}{ending};"
         )
+
+
+def _scales(body: Body, op: MmaOp) -> list[str]:
+    """The words of scales of each instruction, with the byte and the thread of a quad."""
+    found = [""] * len(entries(op.c))
+    pairs = (op.words_a, op.threads_a), (op.words_b, op.threads_b)
+    for value, (words, threads) in zip(op.scales, pairs, strict=True):
+        assert words is not None
+        assert threads is not None
+        names = body.arrays[value]
+        for at, (word, thread) in enumerate(zip(entries(words), entries(threads), strict=True)):
+            found[at] += f", {names[word]}, {{{op.first_byte}, {thread}}}"
+    return found
 
 
 def _ld_scalar(body: Body, op: LdScalarOp) -> None:

@@ -63,6 +63,8 @@ from .storage import AllocFragmentOp, AllocSmemOp, AllocTmemOp, StageOp
 from .tensor_layouts import GetLayoutOp, MakeViewOp, view_type
 from .tile_ops import (
     PANEL_COLUMNS,
+    PANEL_GROUPS,
+    PANEL_LANES,
     PANEL_ROWS,
     PANEL_WORDS,
     SCALINGS,
@@ -209,6 +211,8 @@ __all__ = [
     "LINE_OPS",
     "ORDERS",
     "PANEL_COLUMNS",
+    "PANEL_GROUPS",
+    "PANEL_LANES",
     "PANEL_ROWS",
     "PANEL_WORDS",
     "SCALINGS",

@@ -12,12 +12,12 @@ from functools import lru_cache
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     Float4E2M1FNType,
+    IntegerAttr,
     IntegerType,
     StringAttr,
     UnitAttr,
     i1,
     i32,
-    i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
@@ -70,6 +70,10 @@ SCALINGS = {"ue8m0x32": 32, "ue4m3x16": 16}
 """The scales of blocks that a multiply takes, and how many elements share one."""
 PANEL_ROWS, PANEL_COLUMNS, PANEL_WORDS = 128, 4, 64
 """Rows, columns and words of a panel of scales: 512 bytes, which `tcgen05.cp` copies at once."""
+PANEL_LANES, PANEL_GROUPS = 32, 4
+"""Rows of a panel as (lanes, groups): row r is row r % 32 of group r / 32. The four scales of a row
+are a word of 32 bits; those of the groups lie beside each other.
+"""
 
 
 @irdl_op_definition
@@ -270,7 +274,10 @@ class GemmOp(IRDLOperation):
     With `factors %sa, %sb` and `scaling = "ue8m0x32"` each 32 elements of a row of A and of B count
     times a scale of type ue8m0. Scales lie in panels of 128 rows and 4 columns (PTX ISA 9.7.16.10.7
     and `tcgen05.cp`), as words of 64 bits: (panels of rows, 64 words for each panel of columns). Once bound, these are in shared memory, and a third factor has the columns of tensor
-    memory to which the thread that multiplies copies them, and which nothing else reads. Operands
+    memory to which the thread that multiplies copies them, and which nothing else reads. Words
+    of 32 bits, the scales of a row each (panels of rows, 128 words for each panel of columns),
+    stand for the same where threads bring them to registers, a panel of columns at a time: a
+    multiply of `mma.sync` takes the scales of a row from `first_scale` of its word on. Operands
     of 8-bit integers are pairs of e2m1, the first in the low half, and have half of the columns.
 
     Example:
@@ -308,11 +315,12 @@ class GemmOp(IRDLOperation):
     b = operand_def()
     acc = operand_def()
     keeps = opt_operand_def(i1)
-    factors = var_operand_def(MemRefType)
+    factors = var_operand_def()
     atom = opt_prop_def()
     negate = opt_prop_def(StringAttr)
     sums = opt_prop_def(UnitAttr)
     scaling = opt_prop_def(StringAttr)
+    first_scale = opt_prop_def(IntegerAttr)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
@@ -331,6 +339,7 @@ class GemmOp(IRDLOperation):
         sums: bool = False,
         factors: Sequence[SSAValue] = (),
         scaling: str | None = None,
+        first_scale: int = 0,
     ) -> None:
         super().__init__(
             operands=[a, b, acc, keeps, list(factors)],
@@ -339,6 +348,7 @@ class GemmOp(IRDLOperation):
                 "negate": None if negate is None else StringAttr(negate),
                 "sums": UnitAttr() if sums else None,
                 "scaling": None if scaling is None else StringAttr(scaling),
+                "first_scale": IntegerAttr(first_scale, i32) if first_scale else None,
             },
         )
 
@@ -350,10 +360,17 @@ class GemmOp(IRDLOperation):
         atom: Attribute | None,
         keeps: SSAValue | None = None,
         factors: Sequence[SSAValue] | None = None,
+        first_scale: int = 0,
     ) -> GemmOp:
         """The multiply of other operands with the same scaling; factors that are left out stay."""
         factors = self.factors if factors is None else factors
-        return GemmOp(a, b, acc, atom, keeps=keeps, factors=factors, scaling=self.scales)
+        given = {"keeps": keeps, "factors": factors, "first_scale": first_scale}
+        return GemmOp(a, b, acc, atom, scaling=self.scales, **given)
+
+    @property
+    def first_factor(self) -> int:
+        """Which scale of a word in registers is the first one of a row."""
+        return 0 if self.first_scale is None else self.first_scale.value.data
 
     @property
     def has_pairs(self) -> bool:
@@ -428,43 +445,11 @@ class GemmOp(IRDLOperation):
             self.keeps is None or space_of(self.acc) == "tmem",
             f"expected an accumulator in tensor memory with keeps, got {self.acc.type}",
         )
-        self._verify_scaling()
-        self._verify_atom()
+        if self.scaling is not None or self.factors:
+            from .block_scales import verify_scaling
 
-    def _verify_scaling(self) -> None:
-        """Scales of blocks are panels of words, and their columns of tensor memory hold them."""
-        check(
-            len(self.factors) in ((0,) if self.scaling is None else (2, 3)),
-            "expected two factors (and columns of tensor memory) with scaling, none without, got "
-            f"{len(self.factors)}",
-        )
-        if self.scaling is None:
-            return
-        check(
-            self.scales in SCALINGS,
-            f"expected a scaling ({', '.join(SCALINGS)}), got {self.scales}",
-        )
-        check(
-            self.negate is None and self.sums is None and self.slices == 1,
-            "expected scales of blocks without negate, sums and slices",
-        )
-        columns = PANEL_COLUMNS * SCALINGS[self.scales or ""] // (2 if self.has_pairs else 1)
-        depth = shape_of(self.a.type)[1]
-        # A CTA of a pair has half of B, and the scales of all of it.
-        for name, rows, factor in zip("AB", shape_of(self.acc.type), self.factors, strict=False):
-            if not (isinstance(rows, int) and isinstance(depth, int)):
-                continue
-            wanted = rows // PANEL_ROWS, PANEL_WORDS * (depth // columns)
-            check(
-                rows % PANEL_ROWS == 0 and depth % columns == 0,
-                f"expected {name} of multiples of ({PANEL_ROWS}, {columns}), whose scales are a "
-                f"panel, got {(rows, depth)}",
-            )
-            check(
-                shape_of(factor.type) == wanted and element_of(factor.type) == i64,
-                f"expected the scales of {name} as words (i64) of shape {wanted}, got "
-                f"{factor.type}",
-            )
+            verify_scaling(self)
+        self._verify_atom()
 
     def _verify_shapes(self) -> None:
         a, b, c = (shape_of(value.type) for value in (self.a, self.b, self.acc))
@@ -500,12 +485,10 @@ class GemmOp(IRDLOperation):
                 f"{self.negate.data}",
             )
         if isinstance(self.atom, MmaType):
-            scaling = self.atom.scaling if isinstance(self.atom, Sm100MmaType) else ""
-            check(
-                scaling == (self.scales or "") and len(self.factors) == (3 if scaling else 0),
-                f"expected the scales of the atom ({scaling or 'none'}), and columns of tensor "
-                f"memory for them, got {self.scales or 'none'} and {len(self.factors)} factors",
-            )
+            if self.scaling is not None or self.atom.scaling or self.first_factor:
+                from .block_scales import verify_scaled_atom
+
+                verify_scaled_atom(self)
             elements = tuple(element_of(value.type) for value in (self.a, self.b, self.acc))
             if self.has_pairs:
                 elements = Float4E2M1FNType(), Float4E2M1FNType(), elements[2]

@@ -36,6 +36,8 @@ from .syntax import parse_key
 
 # The majors of operands that every family has, which are not written.
 ROW_COL = "TN"
+# What the kinds of `mma.sync` with scales of blocks begin with.
+_SCALED = "mx"
 
 
 class MmaType(Data[tuple], TypeAttribute):
@@ -82,6 +84,11 @@ class MmaType(Data[tuple], TypeAttribute):
         """The letters of A and B that the instruction takes: `TN` is `row.col`."""
         return ROW_COL
 
+    @property
+    def scaling(self) -> str:
+        """The scales of blocks, such as `ue8m0x32`; empty without."""
+        return ""
+
     def _print_shape(self, printer: Printer) -> None:
         printer.print_string("x".join(map(str, self.shape)) + ", elem_type = (")
         printer.print_list((self.a, self.b, self.c), printer.print_attribute)
@@ -102,8 +109,7 @@ class MmaType(Data[tuple], TypeAttribute):
         """
         return _entry(self, target)
 
-    @staticmethod
-    def _registry(a: str, b: str) -> Sequence[MmaAtom]:
+    def _registry(self, a: str, b: str) -> Sequence[MmaAtom]:
         """The atoms of the family, at least those for operands of two element types."""
         raise NotImplementedError
 
@@ -156,7 +162,8 @@ class Sm80MmaType(MmaType):
     """`mma.sync`: `!cute_nvgpu.sm80.mma<16x8x16, elem_type = (f16, f16, f32)>`.
 
     `kind` tells atoms apart that agree in shape and types: `kind = satfinite` clamps sums of
-    integers, `kind = xor` and `kind = and` say how single bits are multiplied. `majors = NT` (`TT`,
+    integers, `kind = xor` and `kind = and` say how single bits are multiplied, and `kind =
+    mxf8f6f4`, `mxf4` and `mxf4nvf4` multiply blocks by their scales. `majors = NT` (`TT`,
     `NN`), which 8x8x4 of f16 alone has, says that A has its columns in registers of a thread, and B
     its rows: `col.row` of the instruction.
     """
@@ -205,9 +212,16 @@ class Sm80MmaType(MmaType):
             if self.kind:
                 printer.print_string(f", kind = {self.kind}")
 
-    @staticmethod
-    def _registry(a: str, b: str) -> Sequence[MmaAtom]:
-        return mma_sync()
+    @property
+    def scaling(self) -> str:
+        return self.entry().scaling if self.kind.startswith(_SCALED) else ""
+
+    def _registry(self, a: str, b: str) -> Sequence[MmaAtom]:
+        if not self.kind.startswith(_SCALED):
+            return mma_sync()
+        from cutedialect.atoms.block_scaled_atoms import block_scaled
+
+        return block_scaled()
 
 
 A_SOURCES = ("smem", "rmem")
@@ -324,8 +338,7 @@ class Sm90MmaType(MmaType):
             negate_b="b" in negate,
         )
 
-    @staticmethod
-    def _registry(a: str, b: str) -> Sequence[MmaAtom]:
+    def _registry(self, a: str, b: str) -> Sequence[MmaAtom]:
         return wgmma_of(a, b)
 
 

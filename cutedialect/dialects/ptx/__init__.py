@@ -23,7 +23,7 @@ from .mbarrier import (
     MbarrierWaitOp,
 )
 from .memory import CpAsyncOp, LdMatrixOp, LdOp, RedOp, StMatrixOp, StOp, TableOp
-from .mma import MmaOp
+from .mma import MmaOp, MmaScales
 from .mnemonics import operand_classes, result_class
 from .registers import (
     B16,
@@ -232,6 +232,7 @@ __all__ = [
     "MbarrierInvalOp",
     "MbarrierWaitOp",
     "MmaOp",
+    "MmaScales",
     "PackOp",
     "PrefetchTensorMapOp",
     "PrintfOp",

@@ -175,6 +175,9 @@ def memory_classes(mnemonic: str) -> Classes:
 
 _ELEMENT_BITS = {"f32": 32, "s32": 32, "f64": 64, "tf32": 32, "f16": 16, "bf16": 16, "b1": 1}
 _ELEMENT_BITS |= {"s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "s4": 4, "u4": 4}
+# Floats of 6 bits stand in bytes. So do those of 4, but in products of this depth.
+_ELEMENT_BITS |= {"e3m2": 8, "e2m3": 8, "e2m1": 8}
+_PAIRED, _PAIRED_DEPTH = "e2m1", 64
 
 
 @lru_cache(maxsize=64)
@@ -193,13 +196,10 @@ def mma_counts(mnemonic: str) -> tuple[int, int, int] | None:
     m, n, k = map(int, shape.groups())
     if (m, n, k) == (8, 8, 4) and types[1] == "f16":
         return None
+    bits = [4 if (x, k) == (_PAIRED, _PAIRED_DEPTH) else _ELEMENT_BITS[x] for x in types[:3]]
     registers = [
-        max(1, rows * columns * bits // (32 * max(32, bits)))
-        for rows, columns, bits in (
-            (m, n, _ELEMENT_BITS[types[0]]),
-            (m, k, _ELEMENT_BITS[types[1]]),
-            (n, k, _ELEMENT_BITS[types[2]]),
-        )
+        max(1, rows * columns * each // (32 * max(32, each)))
+        for (rows, columns), each in zip(((m, n), (m, k), (n, k)), bits, strict=True)
     ]
     return registers[0], registers[1], registers[2]
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from cutedialect.frontend.block_formats import PANEL, PANEL_WORDS
-from cutedialect.frontend.dtypes import DType, f32, u8
+from cutedialect.frontend.dtypes import DType, f32, i32, u8
 from cutedialect.frontend.kernel import KernelFunction, kernel
 
 if TYPE_CHECKING:
@@ -128,13 +128,15 @@ def panel_tiles(
     place: Sequence[Scalar],
 ) -> list[Any]:
     """The scales of blocks of the rows of both operands at a place (batch..., row, column), by
-    steps of the depth: words of 64 bits (panels of 128 rows, 64 for each panel of four columns).
+    steps of the depth: words (panels of 128 rows, 64 or 128 for each panel of four columns).
     """
     from cutedialect.frontend.local_tiles import local_tile
 
     rows, columns = PANEL
-    words = PANEL_WORDS * (tile[2] // (columns * int(scaling.partition("x")[2])))
+    across = tile[2] // (columns * int(scaling.partition("x")[2]))
     *batch, m, n = place
+    # Where threads read scales, words have those of a row.
+    words = across * (rows if scale_a.dtype == i32 else PANEL_WORDS)
     return [
         local_tile(scale, (extent // rows, words), (*batch[: scale.rank - 2], at, None))
         for scale, extent, at in zip((scale_a, scale_b), tile, (m, n), strict=False)

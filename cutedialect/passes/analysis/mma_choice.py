@@ -100,8 +100,8 @@ class BoundMma:
 
     @property
     def depth(self) -> int:
-        """The part of K that warps multiply at a time."""
-        return self.atom.shape_mnk[2] if self.named is None else self.named.depth
+        """The part of K that warps multiply at a time, in elements of tiles, which may have two."""
+        return self.atom.in_bytes.shape_mnk[2] if self.named is None else self.named.depth
 
     def accumulator(self, shape: tuple[int, ...]) -> Layout:
         """Which thread holds what of an accumulator that the multiply makes."""
@@ -117,7 +117,7 @@ class BoundMma:
         """The same of an operand in registers: "a" (M,K) or "b" (N,K)."""
         if self.named is not None:
             return named_layout(self.named, which.upper(), shape)
-        return mma_operand(self.atom, which, shape, self.units)  # pyright: ignore[reportArgumentType]
+        return mma_operand(self.atom.in_bytes, which, shape, self.units)  # pyright: ignore[reportArgumentType]
 
     def makes(self, tile: FragmentType) -> bool:
         """Whether a register tile lies in threads as an accumulator of the multiply does, whatever
@@ -261,7 +261,7 @@ class MmaChoice:
     def declined(self, bound: BoundMma) -> str:
         """Why the fastest tensor cores of the target do not multiply; empty where they do."""
         chip, taken = target(self.arch), bound.atom
-        if isinstance(taken, FAST_ATOMS):
+        if isinstance(taken, FAST_ATOMS) or taken.scaling:
             return ""
         if _has_wgmma(self.arch):
             return f"wgmma not taken, but {taken.name}: {self._not_wgmma(bound.warps)}"
@@ -336,22 +336,34 @@ class MmaChoice:
             )
         return found[0] if warps[1] == 1 and self._divides(found[0], warps) else None
 
-    def _with_scales(self, warps: tuple[int, int]) -> Tcgen05Atom | None:
-        """The atom of a multiply with scales of blocks, which tcgen05 alone has here."""
+    def _with_scales(self, warps: tuple[int, int]) -> MmaAtom | None:
+        """The atom of a multiply with scales of blocks: of tcgen05, or of `mma.sync`, which reads
+        words of 32 bits.
+        """
         asked = self.op.asked or self.asked
         if asked is not None:
             raise ValueError(f"expected no atom or TiledMMA with scales of blocks, got {asked}")
-        found = self._tcgen05(warps)
-        if not found and (why := self._not_tcgen05(warps)):
+        in_words = any(element_bits(element_of(x.type)) == _WORD_BITS for x in self.op.factors)
+        found: Sequence[MmaAtom] = self._of_words() if in_words else self._tcgen05(warps)
+        of_others = "words of 32 bits, which sm_120a and its family read" if in_words else ""
+        if not found and (why := of_others or self._not_tcgen05(warps)):
             raise ValueError(
                 f"scales of blocks ({self.op.scales}): expected a multiply of tcgen05 (sm_100a and "
                 f"its family, tiles of 128 rows and columns or multiples), got {why}"
             )
         return next((atom for atom in found if self._divides(atom, warps)), None)
 
+    def _of_words(self) -> Sequence[MmaAtom]:
+        """The atoms of `mma.sync` that multiply blocks by their scales."""
+        from cutedialect.atoms.block_scaled_atoms import find_block_scaled
+
+        return find_block_scaled(*self._names[:2], self.arch, self.op.scales or "")
+
     def _named(self, atom: MmaAtom) -> MmaAtom:
         """An atom that was asked for by name; ValueError that says why it does not do here."""
         names, arch = self._names, self.arch
+        if atom.scaling and not isinstance(atom, Tcgen05Atom):
+            raise ValueError(f"{atom.name}: expected one without scales of blocks")
         if tuple(atom.types[:3]) != names:
             a, b, c, _ = atom.types
             raise ValueError(
@@ -408,6 +420,8 @@ class MmaChoice:
     def _warp_wide(self) -> Sequence[MmaAtom]:
         """The `mma.sync` atoms of a target in which the lanes of a warp multiply one tile."""
         names = self._names
+        if self.op.scales is not None:
+            return self._of_words()
         found = [atom for atom in find_mma(*names, self.arch) if atom.thr_id.size() == WARP_SIZE]
         if not found:
             raise ValueError(

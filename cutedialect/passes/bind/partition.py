@@ -434,6 +434,11 @@ class _Partition(StagedOperands):
         atom = bound.atom
         type_ = Sm80MmaType.get(atom.shape_mnk, *multiplied_elements(op), atom.kind, atom.majors)
         depth, step = shape_of(op.a.type)[1], bound.depth
+        words = None
+        if op.scales is not None:
+            from .scale_words import ScaleWords
+
+            words = ScaleWords(self, op, bound)
         operands = [("a", a), ("b", b)]
         for at, (which, value) in enumerate(operands):
             if isinstance(value.type, FragmentType):
@@ -444,7 +449,11 @@ class _Partition(StagedOperands):
             if op.negate is not None and len(op.negate.data) == 1:
                 # No form of mma.sync changes signs; both of them at once change nothing.
                 a = self.insert(MapOp.of(arith.NegfOp, [a], fragment_of(a)), op).result
-            self.insert(GemmOp(a, b, op.acc, type_), op)
+            factors, first = [], 0
+            if words is not None:
+                taken = words.atom.factors
+                factors, first = words.at(k // step * taken, k + step == depth)
+            self.insert(op.like(a, b, op.acc, type_, factors=factors, first_scale=first), op)
 
     def _fragment(
         self, op: GemmOp, bound: BoundMma, which: str, value: SSAValue, k: int, step: int

@@ -152,7 +152,7 @@ class StagedOperands(KernelBinding):
             buffer = self.smem_buffer(type_.element, rows, op, f"scales_{name}")
             self._reads_stored(op, value)
             # Each CTA of a pair brings its own rows' scales of A, and all of B.
-            if not self.load_by_tma(value, buffer, _once(value, op), is_shared=not in_pairs):
+            if not self.load_by_tma(value, buffer, brought_once(value, op), is_shared=not in_pairs):
                 why = self.unmapped or f"loads = {self.schedule.loads}"
                 raise PassFailedException(
                     op,
@@ -202,7 +202,7 @@ class StagedOperands(KernelBinding):
             tvs = self._readers(tile, is_turned)
             buffer = self.new_buffer(type_, major, op, name, tvs=tvs)
         # What the kernel has stored is brought where it is read.
-        place = op if is_stored else _once(value, op)
+        place = op if is_stored else brought_once(value, op)
         self.copy_to_smem(value, buffer, place)
         if not is_stored:
             assert place.prev_op is not None
@@ -333,7 +333,7 @@ class StagedOperands(KernelBinding):
                 tiled = coalesced_for(cute.memref_of(staged), self._preparing_threads())
                 atom = WidenCopyType.get(type_.element, element)
                 copy = cute.CopyOp(staged, buffer, atom=atom, tiled=cute.TiledCopyAttr(tiled))
-            self.insert(copy, _once(value, op))
+            self.insert(copy, brought_once(value, op))
             self.prepared[key] = buffer
         return self.prepared[key]
 
@@ -345,7 +345,7 @@ class StagedOperands(KernelBinding):
         key = (tile, cute.element_of(value.type), None)
         if key not in self.prepared:
             type_, name = cute.memref_of(tile), value.name_hint or ""
-            place = _once(value, op)
+            place = brought_once(value, op)
             raw = around_layout(type_), None, 128
             came = self.smem_buffer(type_.element, raw, op, f"w{name}")
             atom = SimtAsyncCopyType.get(type_.element, "global", 128, around=True)
@@ -374,7 +374,7 @@ class StagedOperands(KernelBinding):
         tiled = cute.TiledCopyAttr(self._tiled_copy(value, op, self.threads))
         atom = WidenCopyType.get(type_.element, element)
         copy = cute.CopyOp(value, buffer, atom=atom, tiled=tiled)
-        self.insert(copy, op if is_stored else _once(value, op))
+        self.insert(copy, op if is_stored else brought_once(value, op))
         if not is_stored:
             self.prepared[key] = buffer
         return buffer
@@ -561,7 +561,7 @@ def _run(copy: TiledCopy, contiguous: int | None) -> int:
     return run & -run
 
 
-def _once(tile: SSAValue, reader: Operation) -> Operation:
+def brought_once(tile: SSAValue, reader: Operation) -> Operation:
     """The op around `reader` before which a tile is copied once for all trips of the loops between:
     the reader itself, or what holds it in the block that makes the tile.
     """

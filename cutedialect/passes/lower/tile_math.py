@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects import scf
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -30,6 +32,9 @@ from .places import shared_by_copies
 from .reductions import lower_reduce
 from .scalar_builder import Scalar
 from .wgmma import fresh_accumulator, lower_wgmma
+
+# Instructions that find scales of their rows of A, and of their columns of B, in a word of a warp.
+_INSTRUCTIONS_OF_A_WORD = 2, 4
 
 
 def _fill(self: KernelLowering, op: cute.FillOp) -> None:
@@ -71,7 +76,8 @@ def _gemm(self: KernelLowering, op: cute.GemmOp) -> None:
             keeps = self.builder.pure("setp.gt.s32", counter, self.scalars[fresh.loop.lb])
         lower_wgmma(self.context, op, a, self.view(op, op.b), acc, keeps)
         return
-    _lower_mma(self.context, op, self.fragment(op, op.a), self.fragment(op, op.b), acc)
+    words = [self.fragment(op, each) for each in op.factors]
+    _lower_mma(self.context, op, self.fragment(op, op.a), self.fragment(op, op.b), acc, words)
 
 
 def _round_to_tf32(self: KernelLowering, op: RoundToTf32Op) -> None:
@@ -79,13 +85,22 @@ def _round_to_tf32(self: KernelLowering, op: RoundToTf32Op) -> None:
     self.fragments[op.result] = Fragment(tile.type, as_operand(self.context, tile))
 
 
-def _lower_mma(context: Context, op: cute.GemmOp, a: Fragment, b: Fragment, acc: Fragment) -> None:
+def _lower_mma(
+    context: Context,
+    op: cute.GemmOp,
+    a: Fragment,
+    b: Fragment,
+    acc: Fragment,
+    words: Sequence[Fragment] = (),
+) -> None:
     """acc += a b^T by `mma.sync`: one op for all instructions, their registers in tables; k
-    outermost, so that an accumulator rests between two of its updates.
+    outermost, so that an accumulator rests between two of its updates. `words` are the scales of
+    blocks of both operands.
     """
     atom = _mma_atom(op.atom, context.arch)
     counts = (atom.registers_c, atom.registers_a, atom.registers_b)
-    rests = [each.repetitions(n) for each, n in zip((a, b, acc), atom.values, strict=True)]
+    values = atom.in_bytes.values
+    rests = [each.repetitions(n) for each, n in zip((a, b, acc), values, strict=True)]
     (rows, depth), (columns, depth_b), of_acc = rests
     if of_acc != (rows, columns) or depth != depth_b:
         raise ValueError(
@@ -109,7 +124,25 @@ def _lower_mma(context: Context, op: cute.GemmOp, a: Fragment, b: Fragment, acc:
             [(m + rows * n) * counts[0] for m, n, _ in order],
             [(m + rows * k) * counts[1] for m, _, k in order],
             [(n + columns * k) * counts[2] for _, n, k in order],
+            _scales(op, words, order) if words else None,
         )
+    )
+
+
+def _scales(
+    op: cute.GemmOp, words: Sequence[Fragment], order: Sequence[tuple[int, int, int]]
+) -> ptx.MmaScales:
+    """Where each instruction finds its scales: a word has those of the rows of two, or of the
+    columns of four, in the threads of a quad.
+    """
+    of_a, of_b = words
+    rows, columns = _INSTRUCTIONS_OF_A_WORD
+    return ptx.MmaScales(
+        of_a.array,
+        of_b.array,
+        [divmod(m, rows) for m, _, _ in order],
+        [divmod(n, columns) for _, n, _ in order],
+        op.first_factor,
     )
 
 

@@ -376,14 +376,29 @@ def _k_blocks(
             return None
         copies[copy.destination] = copy
         readers += 1
-    blocks: list[tuple[GemmOp, list[CopyOp]]] = []
-    for op in loop.body.block.ops:
-        if isinstance(op, GemmOp) and (mine := [copies[v] for v in (op.a, op.b) if v in copies]):
-            blocks.append((op, mine))
+    blocks = _blocks(loop, copies)
     filled = sum(len(mine) for _, mine in blocks)
-    # A fragment with a further reader could be overwritten under it.
-    single = all(len(list(value.uses)) == 2 for value in copies)
-    return blocks if len(blocks) >= 2 and filled == readers and single else None
+    # A fragment with a further reader could be overwritten under it. Scales serve several blocks,
+    # those of the first one not the last one.
+    shared = {value for op, _ in blocks for value in op.factors}
+    single = all(len(list(value.uses)) == 2 for value in copies if value not in shared)
+    if not (single and len(blocks) >= 2 and filled == readers):
+        return None
+    first = {copy.destination for copy in blocks[0][1]}
+    return blocks if first.isdisjoint(blocks[-1][0].factors) else None
+
+
+def _blocks(loop: scf.ForOp, copies: dict[SSAValue, CopyOp]) -> list[tuple[GemmOp, list[CopyOp]]]:
+    """The multiplies of a trip with the copies that fill what each is the first one to read."""
+    blocks: list[tuple[GemmOp, list[CopyOp]]] = []
+    taken: set[SSAValue] = set()
+    for op in loop.body.block.ops:
+        if isinstance(op, GemmOp):
+            new = [value for value in (op.a, op.b, *op.factors) if value in copies.keys() - taken]
+            taken.update(new)
+            if new:
+                blocks.append((op, [copies[value] for value in new]))
+    return blocks
 
 
 def _view(copy: CopyOp) -> SubviewOp:

@@ -28,3 +28,23 @@ cute.kernel @bound(%p: i1) {
     scaling = "ue8m0x32"
   } : !staged, !staged, !sums, !words, !words, !columns
 }
+
+!part = !cute.fragment<i8, "(128,32)", "((4,8,2,2),((4,2,2),4,1)):((512,1,64,0),((128,8,2048),16,0))">
+!other = !cute.fragment<i8, "(128,32)", "((4,8,2,2),((4,2),8,1)):((512,1,0,64),((128,2048),8,0))">
+!rows = !cute.fragment<i32, "(1,128)", "((4,8,2,2),2):((32,4,2,0),1)">
+!columns_of_b = !cute.fragment<i32, "(1,128)", "((4,8,2,2),2):((32,4,0,2),1)">
+!registers = !cute.fragment<f32, "(128,128)", "((4,8,2,2),((2,2),4,8)):((256,1,64,8192),((128,8),16,1024))">
+
+// CHECK: cute.kernel @warps
+// CHECK: cute.gemm %a, %b, %acc factors %s, %t {atom = !cute_nvgpu.sm80.mma<16x8x64, elem_type = (f4E2M1FN, f4E2M1FN, f32), kind = mxf4>, scaling = "ue8m0x32", first_scale = 2 : i32}
+cute.kernel @warps() {
+  %a = cute.alloc_fragment : !part
+  %b = cute.alloc_fragment : !other
+  %s = cute.alloc_fragment : !rows
+  %t = cute.alloc_fragment : !columns_of_b
+  %acc = cute.alloc_fragment : !registers
+  cute.gemm %a, %b, %acc factors %s, %t {
+    atom = !cute_nvgpu.sm80.mma<16x8x64, elem_type = (f4E2M1FN, f4E2M1FN, f32), kind = mxf4>,
+    scaling = "ue8m0x32", first_scale = 2 : i32
+  } : !part, !other, !registers, !rows, !columns_of_b
+}

@@ -252,6 +252,51 @@ ptx.mma "sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", %c, %a, %b {counts = ar
 
 // -----
 
+%c = ptx.regs : !ptx.regs<f32 x 4>
+%a = ptx.regs : !ptx.regs<b32 x 4>
+%b = ptx.regs : !ptx.regs<b32 x 2>
+%s = ptx.regs : !ptx.regs<b32 x 1>
+// expected-error @+1 {{expected scales of A and B with their words and threads for a form with block_scale, none for another one}}
+ptx.mma "sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0", %c, %a, %b {counts = array<i64: 4, 4, 2>, c = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>} : !ptx.regs<f32 x 4>, !ptx.regs<b32 x 4>, !ptx.regs<b32 x 2>
+
+// -----
+
+%c = ptx.regs : !ptx.regs<f32 x 4>
+%a = ptx.regs : !ptx.regs<b32 x 4>
+%b = ptx.regs : !ptx.regs<b32 x 2>
+%s = ptx.regs : !ptx.regs<b32 x 1>
+// expected-error @+1 {{expected tables of words and threads as long as those of registers}}
+ptx.mma "sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0", %c, %a, %b scales %s, %s {counts = array<i64: 4, 4, 2>, c = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>, words_a = array<i64: 0, 0>, threads_a = array<i64: 0>, words_b = array<i64: 0>, threads_b = array<i64: 0>} : !ptx.regs<f32 x 4>, !ptx.regs<b32 x 4>, !ptx.regs<b32 x 2>, !ptx.regs<b32 x 1>, !ptx.regs<b32 x 1>
+
+// -----
+
+%c = ptx.regs : !ptx.regs<f32 x 4>
+%a = ptx.regs : !ptx.regs<b32 x 4>
+%b = ptx.regs : !ptx.regs<b32 x 2>
+%s = ptx.regs : !ptx.regs<b32 x 1>
+// expected-error @+1 {{expected word indices in 0..0, got [1]}}
+ptx.mma "sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0", %c, %a, %b scales %s, %s {counts = array<i64: 4, 4, 2>, c = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>, words_a = array<i64: 1>, threads_a = array<i64: 0>, words_b = array<i64: 0>, threads_b = array<i64: 0>} : !ptx.regs<f32 x 4>, !ptx.regs<b32 x 4>, !ptx.regs<b32 x 2>, !ptx.regs<b32 x 1>, !ptx.regs<b32 x 1>
+
+// -----
+
+%c = ptx.regs : !ptx.regs<f32 x 4>
+%a = ptx.regs : !ptx.regs<b32 x 4>
+%b = ptx.regs : !ptx.regs<b32 x 2>
+%s = ptx.regs : !ptx.regs<b32 x 1>
+// expected-error @+1 {{expected thread of a quad indices in 0..1, got [2]}}
+ptx.mma "sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0", %c, %a, %b scales %s, %s {counts = array<i64: 4, 4, 2>, c = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>, words_a = array<i64: 0>, threads_a = array<i64: 2>, words_b = array<i64: 0>, threads_b = array<i64: 0>} : !ptx.regs<f32 x 4>, !ptx.regs<b32 x 4>, !ptx.regs<b32 x 2>, !ptx.regs<b32 x 1>, !ptx.regs<b32 x 1>
+
+// -----
+
+%c = ptx.regs : !ptx.regs<f32 x 4>
+%a = ptx.regs : !ptx.regs<b32 x 4>
+%b = ptx.regs : !ptx.regs<b32 x 2>
+%s = ptx.regs : !ptx.regs<b32 x 1>
+// expected-error @+1 {{expected a byte of a word, got 4}}
+ptx.mma "sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0", %c, %a, %b scales %s, %s {counts = array<i64: 4, 4, 2>, c = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>, words_a = array<i64: 0>, threads_a = array<i64: 1>, words_b = array<i64: 0>, threads_b = array<i64: 3>, byte = 4 : i32} : !ptx.regs<f32 x 4>, !ptx.regs<b32 x 4>, !ptx.regs<b32 x 2>, !ptx.regs<b32 x 1>, !ptx.regs<b32 x 1>
+
+// -----
+
 ptx.kernel @scalar_vector(%a: b64) attributes {target = "sm_80", threads = 32 : i32} {
   // expected-error @+1 {{expected one register, got the vector instruction ld.global.v2.b32}}
   %x = ptx.ld.scalar "global.v2.b32", %a {offset = 0 : i64} : !ptx.reg<b64> -> !ptx.reg<b32>

@@ -764,6 +764,21 @@ ptx.kernel @k() attributes {target = "sm_80", threads = 32 : i32} {
 
 // -----
 
+// CHECK: ptx.kernel @scaled()
+// CHECK: ptx.mma "sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0", %c, %a, %b scales %s, %s {counts = array<i64: 4, 4, 2>, c = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>, words_a = array<i64: 1>, threads_a = array<i64: 1>, words_b = array<i64: 0>, threads_b = array<i64: 3>, byte = 2 : i32} : !ptx.regs<f32 x 4>, !ptx.regs<b32 x 4>, !ptx.regs<b32 x 2>, !ptx.regs<b32 x 2>, !ptx.regs<b32 x 2>
+ptx.kernel @scaled() attributes {target = "sm_120a", threads = 32 : i32} {
+  %c = ptx.regs : !ptx.regs<f32 x 4>
+  %a = ptx.regs : !ptx.regs<b32 x 4>
+  %b = ptx.regs : !ptx.regs<b32 x 2>
+  %s = ptx.regs : !ptx.regs<b32 x 2>
+  ptx.mma "sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0", %c, %a, %b scales %s, %s {
+    counts = array<i64: 4, 4, 2>, c = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>,
+    words_a = array<i64: 1>, threads_a = array<i64: 1>, words_b = array<i64: 0>, threads_b = array<i64: 3>, byte = 2 : i32
+  } : !ptx.regs<f32 x 4>, !ptx.regs<b32 x 4>, !ptx.regs<b32 x 2>, !ptx.regs<b32 x 2>, !ptx.regs<b32 x 2>
+}
+
+// -----
+
 // ptx.ld.scalar
 // CHECK: ptx.kernel @k(%a: b64) attributes{target = "sm_80", threads = 32 : i32} {
 // CHECK-NEXT:   %x = ptx.ld.scalar "global.b32", %a {offset = 16 : i64} : !ptx.reg<b64> -> !ptx.reg<b32>

@@ -5,8 +5,9 @@ wrap, or saturate with ``.satfinite``. tf32 operands lose their low 13 bits, as 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import ml_dtypes
 import numpy as np
@@ -143,7 +144,53 @@ class Fragment:
         return None
 
 
-def _parse(ins: Instruction) -> tuple[str, str, str, str, bool, str | None, str]:
+@dataclass(frozen=True)
+class Form:
+    """What an opcode says: the shape, types, bits of an operand's element in a register, and how
+    words of operands are read.
+    """
+
+    shape: str
+    d: str
+    a: str
+    b: str
+    bits: int
+    kind: str = ""
+    saturate: bool = False
+    combine: str | None = None
+    mode: str = "rn"
+    decode: Callable[[Array, str], Array] = decode
+
+    @property
+    def extents(self) -> tuple[int, int, int]:
+        """M, N and K."""
+        m, rest = self.shape[1:].split("n")
+        n, k = rest.split("k")
+        return int(m), int(n), int(k)
+
+
+class Scales(Protocol):
+    """Scale factors of the rows of A and B along K, which registers hold."""
+
+    @property
+    def sources(self) -> Sequence[Register]:
+        """The registers."""
+        ...
+
+    def scaled(self, lanes: Lanes, left: Array, right: Array) -> tuple[Array, Array]:
+        """``[w, m, k]`` and ``[w, n, k]`` times their factors."""
+        ...
+
+    def poison(self, lanes: Lanes) -> tuple[Array, Array]:
+        """Rows ``[w, m]`` and columns ``[w, n]`` with factors that are poison."""
+        ...
+
+    def origin(self, lanes: Lanes) -> tuple[str, str] | None:
+        """Where poison of a factor comes from."""
+        ...
+
+
+def _parse(ins: Instruction) -> Form:
     mods = ins.modifiers("mma.sync")
     aligned = mods.has("aligned")
     shape = mods.take(*{s for shapes, _ in _SHAPES.values() for s in shapes})
@@ -165,7 +212,7 @@ def _parse(ins: Instruction) -> tuple[str, str, str, str, bool, str | None, str]
         raise ins.unsupported("unknown combination")
     if saturate and kind not in ("int8", "int4"):
         raise ins.unsupported(".satfinite of this type")
-    return shape, d, a, b, saturate, combine, mode
+    return Form(shape, d, a, b, _BITS[kind], kind, saturate, combine, mode)
 
 
 def _class_of(ins: Instruction, a: str, b: str) -> str:
@@ -182,12 +229,18 @@ def _mma(ins: Instruction, machine: Machine) -> Step:
         from .volta_mma import build
 
         return build(ins, machine)
-    shape, d_type, a_type, b_type, saturate, combine, mode = _parse(ins)
-    m, rest = shape[1:].split("n")
-    m, (n, k) = int(m), map(int, rest.split("k"))
-    kind = _CLASS[a_type]
-    bits = _BITS[kind]
+    if ".kind::" in ins.opcode:
+        from . import narrow_mma
+
+        return narrow_mma.build(ins, machine)
     ins.expect(4)
+    return product(ins, machine, _parse(ins))
+
+
+def product(ins: Instruction, machine: Machine, form: Form, scales: Scales | None = None) -> Step:
+    """D = A B + C of the first four operands, A and B times scale factors where there are some."""
+    d_type, kind, bits = form.d, form.kind, form.bits
+    m, n, k = form.extents
     storage = 64 if kind == "f64" else 32
     count_a, at_a = operand_a(m, k, bits)
     count_b, at_b = operand_b(n, k, bits)
@@ -195,7 +248,7 @@ def _mma(ins: Instruction, machine: Machine) -> Step:
     at_d = invert(at_c)
     values = m * n // 32
     count_d = values // 2 if d_type == "f16" else values
-    d, a, b, c = ins.operands
+    d, a, b, c = ins.operands[:4]
     fragment_a = Fragment(ins, machine, a, count_a, storage)
     fragment_b = Fragment(ins, machine, b, count_b, storage)
     fragment_c = Fragment(ins, machine, c, count_d, storage)
@@ -207,6 +260,7 @@ def _mma(ins: Instruction, machine: Machine) -> Step:
     everything = [
         r for f in (fragment_a, fragment_b, fragment_c) for found in f.sources for r in found
     ]
+    everything += [] if scales is None else scales.sources
     read_c = _accumulator_reader(d_type)
 
     def run(lanes: Lanes) -> None:
@@ -216,11 +270,13 @@ def _mma(ins: Instruction, machine: Machine) -> Step:
             if register.poison is not None:
                 poison, origin = _poison(lanes)
                 break
-        left = decode(fragment_a.words(lanes), a_type)[:, at_a]
-        right = decode(fragment_b.words(lanes), b_type)[:, at_b]
+        left = form.decode(fragment_a.words(lanes), form.a)[:, at_a]
+        right = form.decode(fragment_b.words(lanes), form.b)[:, at_b]
+        if scales is not None:
+            left, right = scales.scaled(lanes, left, right)
         start = read_c(fragment_c.words(lanes))[:, at_c]
-        exact = multiply(left, right, start, kind, combine, mode)
-        result = round_result(exact, d_type, saturate).reshape(len(exact), -1)[:, at_d]
+        exact = multiply(left, right, start, kind, form.combine, form.mode)
+        result = round_result(exact, d_type, form.saturate).reshape(len(exact), -1)[:, at_d]
         _write(lanes, result)
         for i, target in enumerate(targets):
             if target is None:
@@ -264,7 +320,11 @@ def _mma(ins: Instruction, machine: Machine) -> Step:
                 found = np.repeat(found.reshape(len(found), -1, 32), 2, axis=1)
                 found = found.reshape(len(found), -1)
             bad |= found[:, at_c]
-        origins = (f.origin(lanes) for f in (fragment_a, fragment_b, fragment_c))
+        if scales is not None:
+            rows, columns = scales.poison(lanes)
+            bad |= rows[:, :, None] | columns[:, None, :]
+        holders = (fragment_a, fragment_b, fragment_c, *([] if scales is None else [scales]))
+        origins = (f.origin(lanes) for f in holders)
         return (bad, next((o for o in origins if o), None)) if bad.any() else (None, None)
 
     return whole_warps(ins, machine, run)
