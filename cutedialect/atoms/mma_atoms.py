@@ -223,9 +223,12 @@ class _Row(NamedTuple):
     requires: str
     ptx_version: tuple[int, int]
     kinds: str = ""
+    infix: str = ""
 
 
 _SATURATING = "- satfinite"
+# Floats of 6 bits stand in bytes, beside others of 6 or 8 bits.
+_OF_SIX, _OF_BYTES, _NARROW = "e3m2 e2m3", "e4m3 e5m2 e3m2 e2m3", ".kind::f8f6f4"
 # PTX ISA 9.1, "Multiply-and-Accumulate Instruction: mma", shapes, target notes and versions.
 _ROWS = (
     _Row((16, 8, 8), "f16", "f16", "f32 f16", "sm_75+", (6, 5)),
@@ -253,6 +256,8 @@ _ROWS = (
     _Row((16, 8, 32), "e4m3 e5m2", "e4m3 e5m2", "f32", "sm_89+", (8, 4)),
     _Row((16, 8, 32), "e4m3 e5m2", "e4m3 e5m2", "f16", "sm_89+", (8, 7)),
     _Row((16, 8, 16), "e4m3 e5m2", "e4m3 e5m2", "f32 f16", "sm_89+", (8, 7)),
+    _Row((16, 8, 32), _OF_SIX, _OF_BYTES, "f32 f16", "sm_120f", (8, 7), infix=_NARROW),
+    _Row((16, 8, 32), "e4m3 e5m2", _OF_SIX, "f32 f16", "sm_120f", (8, 7), infix=_NARROW),
 )
 
 # Four independent 8x8x4 products, each by a pair of quads: lanes 4p..4p+3 and 16+4p..19+4p.
@@ -269,13 +274,17 @@ def _name(shape: tuple[int, int, int], types: MmaTypes, majors: str = "TN", kind
 
 
 def _spell(
-    shape: tuple[int, int, int], types: MmaTypes, order: str = "row.col", kind: str = ""
+    shape: tuple[int, int, int],
+    types: MmaTypes,
+    order: str = "row.col",
+    kind: str = "",
+    infix: str = "",
 ) -> str:
     m, n, k = shape
     clamps = ".satfinite" if kind == "satfinite" else ""
     bits = f".{kind}.popc" if kind in ("xor", "and") else ""
     return (
-        f"mma.sync.aligned.m{m}n{n}k{k}.{order}{clamps}.{types.d}.{types.a}.{types.b}.{types.c}"
+        f"mma.sync.aligned.m{m}n{n}k{k}.{order}{infix}{clamps}.{types.d}.{types.a}.{types.b}.{types.c}"
         f"{bits}"
     )
 
@@ -291,7 +300,7 @@ def _entries(row: _Row) -> list[MmaAtom]:
         result.append(
             MmaAtom(
                 _name(row.shape, types, kind=kind),
-                _spell(row.shape, types, kind=kind),
+                _spell(row.shape, types, kind=kind, infix=row.infix),
                 row.shape,
                 types,
                 row.requires,

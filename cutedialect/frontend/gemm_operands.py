@@ -15,7 +15,24 @@ from cutedialect.backend.runtime.arrays import tensor_argument
 from cutedialect.backend.runtime.tracebacks import explained
 from cutedialect.choices import Activation
 
-from .dtypes import DType, as_dtype, bf16, e2m1, e4m3, e5m2, f16, f32, f64, i4, i8, i32, u4, u8
+from .dtypes import (
+    DType,
+    as_dtype,
+    bf16,
+    e2m1,
+    e2m3,
+    e3m2,
+    e4m3,
+    e5m2,
+    f16,
+    f32,
+    f64,
+    i4,
+    i8,
+    i32,
+    u4,
+    u8,
+)
 from .instead import ARGUMENTS
 from .kernel import TensorSpec
 from .rules import (
@@ -39,17 +56,23 @@ ACCUMULATORS = {
     "f64": (f64,),
     "e4m3": (f32,),
     "e5m2": (f32,),
+    "e3m2": (f32,),
+    "e2m3": (f32,),
     "e2m1": (f32,),
 }
 INTEGERS = (i8, u8)
 # Types of weights, which become floats of 16 bits on their way to a multiply.
 WEIGHTS = (i8, u8, i4, u4)
 EIGHT_BIT_FLOATS = (e4m3, e5m2)
+# Those of 6 bits stand in bytes, too. All numbers of theirs are numbers of e4m3.
+BYTE_FLOATS = (*EIGHT_BIT_FLOATS, e3m2, e2m3)
 # Elements of the largest block of an order in which weights are packed.
 MOST_BLOCK = 64
 _WIDE = (f16, bf16)
 # Modes of an operand without batches, and of one panel of scales.
 _ROWS_AND_DEPTH, _INSIDE_PANELS = 2, 3
+# Where warps multiply floats of 6 bits, of a byte each.
+_SIX_BITS = "sm_120f"
 # Types of 16 bits, the ones to take where a target does not multiply another.
 _FLOATS = ("f16", "bf16")
 # Bytes of a line of the cache, and to which rows are aligned where no less is said of them.
@@ -61,7 +84,7 @@ def result_dtype(a: DType, is_scaled: bool) -> DType:
     """The element type of a result for which none is asked, where a has elements of a type."""
     if a in INTEGERS and not is_scaled:
         return i32
-    return bf16 if a in INTEGERS or a in (*EIGHT_BIT_FLOATS, e2m1) else a
+    return bf16 if a in INTEGERS or a in (*BYTE_FLOATS, e2m1) else a
 
 
 def is_widened(a: DType, b: DType) -> bool:
@@ -97,6 +120,14 @@ def has_tcgen05(a: DType, b: DType, acc: DType, arch: str) -> bool:
 
 def check_types(a: Operand, b: Operand, arch: str) -> None:
     """Refuse operands of types that the tensor cores of a target do not multiply."""
+    chip = target(arch)
+    for each in (a, b):
+        if each.dtype in (e3m2, e2m3) and chip.has("sm_89+") and not chip.has(_SIX_BITS):
+            raise ValueError(
+                f"{each.name}: expected e4m3 on {arch}, which has all numbers of {each.dtype.name} "
+                f"(float8_e4m3fn of NumPy) and is as fast, got {each.dtype.name}, a byte each, "
+                "which sm_120a and its family multiply"
+            )
     first = first_target(*multiplied_names(a.dtype, b.dtype, f32)[:2])
     if first is None or target(arch).number >= first.number:
         return
@@ -255,7 +286,7 @@ def _differs(call: Any) -> bool:
     types = {call.a.dtype, call.b.dtype}
     if is_widened(call.a.dtype, call.b.dtype):
         return False
-    return len(types) > 1 and not (types <= {*INTEGERS} or types <= {*EIGHT_BIT_FLOATS})
+    return len(types) > 1 and not (types <= {*INTEGERS} or types <= {*BYTE_FLOATS})
 
 
 def _acc_dtype(call: Any) -> DType:

@@ -14,8 +14,8 @@ from typing import Any
 from cutedialect.atoms import target
 
 from .block_formats import PANEL, PANEL_WORDS, panels
-from .dtypes import DType, e2m1, f32, i32, i64, ue4m3, ue8m0
-from .gemm_operands import EIGHT_BIT_FLOATS, expanded, transposed, viewable
+from .dtypes import DType, e2m1, e2m3, e3m2, f32, i32, i64, ue4m3, ue8m0
+from .gemm_operands import BYTE_FLOATS, expanded, transposed, viewable
 from .kernel import TensorSpec
 from .rules import Operand, as_operand, differ, shown
 
@@ -29,7 +29,7 @@ _BY_THREADS = "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1
 _INSIDE = 3
 # By the type of scales in panels: types of elements, how many share one, and the name in quantize.
 _FORMATS = {
-    "ue8m0": ((*EIGHT_BIT_FLOATS, e2m1), 32, "mxfp8"),
+    "ue8m0": ((*BYTE_FLOATS, e2m1), 32, "mxfp8"),
     "e4m3": ((e2m1,), 16, "nvfp4"),
 }
 # What a swizzle of shared memory spans.
@@ -109,8 +109,9 @@ def panels_of(
             f"{name}: expected {operand.name} of {listed} with scales of {given.dtype.name} in "
             f"panels, got {operand.dtype.name}"
         )
-    if operand.dtype == e2m1:
-        format = "mxfp4" if given.dtype == ue8m0 else format
+    if given.dtype == ue8m0:
+        format = {"e2m1": "mxfp4"}.get(operand.dtype.name, format)
+        format = f"mxfp6_{operand.dtype.name}" if operand.dtype in (e2m3, e3m2) else format
     *leading, _, _ = operand.shape
     if leading and any(map(differ, leading, batch)):
         raise ValueError(

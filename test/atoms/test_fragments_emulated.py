@@ -29,6 +29,8 @@ DTYPES: dict[str, Any] = {
     "u8": np.uint8,
     "e4m3": ml_dtypes.float8_e4m3fn,
     "e5m2": ml_dtypes.float8_e5m2,
+    "e3m2": ml_dtypes.float6_e3m2fn,
+    "e2m3": ml_dtypes.float6_e2m3fn,
     "s32": np.int32,
     "s4": np.int8,
     "u4": np.uint8,
@@ -77,7 +79,7 @@ def kernel(name: str) -> str:
     body += [f"st.global.{classes[3]} [%base+{size * r}], %d{r};" for r in range(counts[3])]
     lines = [
         ".version 8.8",
-        ".target sm_90a",
+        f".target {'sm_120a' if '.kind::' in atom.ptx else 'sm_90a'}",
         ".address_size 64",
         ".visible .entry probe(.param .u64 p0, .param .u64 p1, .param .u64 p2, .param .u64 p3)",
         "{",

@@ -15,7 +15,7 @@ NAMES = [atom.name for atom in ATOMS]
 WARP = [atom for atom in ATOMS if atom.threads == 32]
 VOLTA = [atom for atom in ATOMS if atom.threads == 8]
 BITS = {"f64": 64, "tf32": 32, "f16": 16, "bf16": 16, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8}
-BITS |= {"s4": 4, "u4": 4, "b1": 1}
+BITS |= {"s4": 4, "u4": 4, "b1": 1, "e3m2": 8, "e2m3": 8}
 
 Coordinate = Callable[[int, int], tuple[int, int]]
 

@@ -1,5 +1,5 @@
 """`cute.gemm` with scales of blocks on sm_120a and its family, whose warps multiply them by
-`mma.sync`: mxfp8, mxfp4 and nvfp4 against NumPy, exact on small integers.
+`mma.sync`: mxfp8, mxfp6, mxfp4 and nvfp4 against NumPy, exact on small integers.
 """
 
 from __future__ import annotations
@@ -23,6 +23,14 @@ FORMATS: dict[str, tuple[Any, Any, int, int, str]] = {
     "mxfp8_e5m2": (
         *(ml_dtypes.float8_e5m2, ml_dtypes.float8_e8m0fnu, 32, 1),
         "m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e5m2.e5m2.f32.ue8m0",
+    ),
+    "mxfp6_e2m3": (
+        *(ml_dtypes.float6_e2m3fn, ml_dtypes.float8_e8m0fnu, 32, 1),
+        "m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e2m3.e2m3.f32.ue8m0",
+    ),
+    "mxfp6_e3m2": (
+        *(ml_dtypes.float6_e3m2fn, ml_dtypes.float8_e8m0fnu, 32, 1),
+        "m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e3m2.e3m2.f32.ue8m0",
     ),
     "mxfp4": (
         *(ml_dtypes.float4_e2m1fn, ml_dtypes.float8_e8m0fnu, 32, 2),
@@ -128,9 +136,15 @@ def test_several_products():
         assert np.array_equal(result, (left @ right.T).astype(np.float32))
 
 
-def test_mixed_elements():
-    a, scale_a, left = drawn("mxfp8", (130, 160), 0)
-    b, scale_b, right = drawn("mxfp8_e5m2", (140, 160), 1)
+@pytest.mark.some(2)
+@pytest.mark.parametrize(
+    "formats",
+    [("mxfp8", "mxfp8_e5m2"), ("mxfp8", "mxfp6_e2m3"), ("mxfp6_e3m2", "mxfp8_e5m2")],
+)
+def test_mixed_elements(formats):
+    one, other = formats
+    a, scale_a, left = drawn(one, (130, 160), 0)
+    b, scale_b, right = drawn(other, (140, 160), 1)
     got = cute.gemm(a, b.T, scale_a=scale_a, scale_b=scale_b, **OPTIONS)
     assert np.array_equal(got, (left @ right.T).astype(np.float32))
 
@@ -198,7 +212,7 @@ def test_assembly(arch, format):
     _, _, block, packed, name = FORMATS[format]
     shape = 4, 512 // (4 * block), 32, 4, 4
     panels = cute.TensorSpec(shape, "ue8m0" if block == 32 else "e4m3")
-    kind = "u8" if packed == 2 else "e5m2" if "e5m2" in format else "e4m3"
+    kind = "u8" if packed == 2 else "e4m3" if format == "mxfp8" else format.partition("_")[2]
     held = 512 // packed
     kernel = cute.compile(
         *(
