@@ -228,7 +228,7 @@ def _corrected_keys(problem: AttentionProblem, halves: int) -> tuple[int, ...]:
     of twice as many. Threads have a row of scores each, beside which registers hold no masks, and
     those of one role that computes alone none of so many.
     """
-    is_masked = problem.is_uneven or problem.has_window or problem.is_packed
+    is_masked = problem.has_window or problem.is_packed
     is_full = halves == 1 or is_masked or problem.bits_q != _WIDE_BLOCK_BITS or problem.keeps_more
     return (_CORRECTED_KEYS,) if is_full else (2 * _CORRECTED_KEYS, _CORRECTED_KEYS)
 

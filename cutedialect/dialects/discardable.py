@@ -31,6 +31,7 @@ _HOLDERS = {
     "guard": ("cute.local_tile", "cute.indexed_tile", "cute.slice"),
     "in_bounds": ("cute.kernel",),
     "in_place": ("cute.kernel",),
+    "one_stage": ("cute.alloc_smem",),
     "operand": ("cute.alloc_smem",),
     "order": _SCHEDULED,
     "pair": ("cute.alloc_smem",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -16,12 +17,12 @@ import cutedialect as cute
 from cutedialect.dialects import all_dialects
 
 BF16 = ml_dtypes.bfloat16
-EMULATED = {"arch": "sm_100a", "backend": "emulator"}
+EMULATED: Any = {"arch": "sm_100a", "backend": "emulator"}
 LENGTHS = np.full(2, 900, np.int32)
 OFFSETS = np.array([0, 100, 2048], np.int32)
 SHORT = tuple(np.array([0, count], np.int32) for count in (54, 2048))
 # (head dimensions, rows, what else is given, the plan that is chosen)
-FORMS = {
+FORMS: dict[str, Any] = {
     "wide heads": ((128, 128), 2048, {}, "split"),
     "causal": ((128, 128), 2048, {"causal": True}, "split"),
     "a window": ((64, 64), 2048, {"causal": True, "window": (300, 0)}, "split"),
@@ -55,8 +56,8 @@ def test_the_plan_that_fits_is_chosen(form):
     assert re.findall(r"roles = (\w+)", text)[0] == FORMS[form][3]
 
 
-@pytest.mark.parametrize(("form", "keys"), [("wide heads", 128), ("causal", 64)])
-def test_blocks_are_long_where_no_mask_takes_registers(form, keys):
+@pytest.mark.parametrize(("form", "keys"), [("wide heads", 128), ("causal", 128), ("a window", 64)])
+def test_blocks_are_long_where_one_mask_at_most_takes_registers(form, keys):
     """Two stages of K and V beside the rows are all of shared memory."""
     schedule = cute.Schedule.parse(compiled(form, BF16).schedule)
     assert schedule.tile == (256, keys)

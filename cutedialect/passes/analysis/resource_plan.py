@@ -47,6 +47,8 @@ from cutedialect.passes.analysis.role_plan import ROLES, role_of
 
 Buffer = AllocSmemOp | AllocTmemOp
 """What makes a tile in memory of a CTA."""
+ONE_STAGE = "one_stage"
+"""On a buffer from which TMA stores: it has one stage, whatever else it would have."""
 # Bytes to which what an exchange takes is rounded.
 _CHUNK = 16
 # Where a role's numbers say how many teams it has, if several.
@@ -145,6 +147,9 @@ def stages_of_results(kernel: KernelOp) -> dict[AllocSmemOp, int]:
     at_once = kernel.choices.overlaps_multiplies
     stages: dict[AllocSmemOp, int] = {}
     for alloc, stores in found.items():
+        if ONE_STAGE in alloc.attributes:
+            stages[alloc] = 1
+            continue
         in_a_row = len(stores) > 1 and len({op.parent for op in stores}) == 1
         takes_turns = in_a_row and not at_once and _fills_itself(alloc, stores[0])
         stages[alloc] = 2 if takes_turns or len(stores) % 2 == 0 else 1

@@ -157,13 +157,21 @@ def _if(self: KernelLowering, op: scf.IfOp) -> None:
             builder.set(kept, number, scalar)
 
     otherwise = (lambda: run(op.false_region)) if op.false_region.blocks else None
-    # What some element of a tile may be is an exception.
-    is_rare = isinstance(op.cond.owner, cute.AnyOp)
+    is_rare = _is_exception(op.cond)
     self.context.when(self.scalars[op.cond], lambda: run(op.true_region), otherwise, is_rare)
     for number, result in enumerate(op.results):
         self.scalars[result] = value = builder.get(kept, number)
         if counts[number]:
             builder.assume_nonnegative(value)
+
+
+def _is_exception(condition: SSAValue) -> bool:
+    """Whether a condition is what some element of a tile may be, in the role that knows it or in
+    one that is told.
+    """
+    op = condition.owner
+    is_told = isinstance(op, arith.CmpiOp) and isinstance(op.lhs.owner, pipeline.ReceiveOp)
+    return is_told or isinstance(op, cute.AnyOp)
 
 
 def _printf(self: KernelLowering, op: cute.PrintfOp) -> None:

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import DenseArrayBase, i32, i64
+from xdsl.dialects.builtin import DenseArrayBase, UnitAttr, i32, i64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
@@ -61,6 +61,7 @@ from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.analysis.memory_views import constant_of, root_of
 from cutedialect.passes.analysis.resource_plan import (
+    ONE_STAGE,
     shared_use,
     stages_of_results,
 )
@@ -94,7 +95,8 @@ class ScheduleLoopsPass(KernelPass):
             _set_stages(kernel, self.stages)
         asked = self.stages or kernel.choices.stages
         if roles_of(kernel):
-            stages = self._allocate(kernel, _ring_use(kernel), asked, MOST_RING_STAGES)
+            use = _leave_room(kernel, _ring_use(kernel), asked or MOST_RING_STAGES)
+            stages = self._allocate(kernel, use, asked, MOST_RING_STAGES)
             if kernel.choices.overlaps_multiplies:
                 schedule_chains(kernel, stages)
             written = [op for op in ops_of(kernel, AllocSmemOp) if OPERAND in op.attributes]
@@ -160,6 +162,25 @@ def _ring_use(kernel: KernelOp) -> SharedUse | None:
             alloc for edge, at in depths.items() if 0 < at < deepest for alloc in edge.buffers
         ],
     )
+
+
+def _leave_room(kernel: KernelOp, use: SharedUse | None, most: int) -> SharedUse | None:
+    """What a kernel takes where results have one stage, if that alone leaves room for a second one
+    of what a loop loads: its trips are many, and a result is stored once.
+    """
+    results = [alloc for alloc, stages in stages_of_results(kernel).items() if stages > 1]
+    if use is None or not (results and use.rings):
+        return use
+    if most == 1 or stages_that_fit(use, most, is_asked=True) > 1:
+        return use
+    for alloc in results:
+        alloc.attributes[ONE_STAGE] = UnitAttr()
+    found = _ring_use(kernel)
+    if found is not None and stages_that_fit(found, most, is_asked=True) > 1:
+        return found
+    for alloc in results:
+        del alloc.attributes[ONE_STAGE]
+    return use
 
 
 def _set_stages(kernel: KernelOp, stages: int) -> None:
