@@ -117,8 +117,8 @@ class Schedule:
     split_loads: "no" lets one thread load what TMA loads in a loop, in the order of the program;
         else each operand with a ring of its own has a loading warp of its own.
     maxima: what the exponentials of an online softmax count from: "exact", the largest score of the
-        row so far, "lazy", one that is less by up to 2^8 (2^64 in bf16), or "guessed", that of the
-        blocks before, unless they are too large.
+        row so far, "lazy", one that is less by up to 2^8 (2^64 in bf16), or what the row
+        has added up, or "guessed", that of the blocks before, unless they are too large.
     polynomials: (share, degree): of each 16 exponentials of a tile that a thread computes, so many
         (0 to 16) are polynomials of degree 3 (relative error 2^-13), 4 (2^-18) or 5 (2^-22.5) on
         the units that multiply and add, beside the one for special functions.

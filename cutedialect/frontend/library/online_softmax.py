@@ -40,10 +40,11 @@ _TOO_MUCH = 2.0
 # By how much a row's largest score may exceed the one that its exponentials count from. These go
 # up to 2^8 in f16 then, and up to 2^64 in bf16, as exact as those up to 1.
 _SLACK = {"f16": 8.0, "bf16": 64.0}
-# The same where sums are of exponentials before rounding: the rounding of a large one, which the
-# one that counts from itself has not, is then in what is divided alone. With more, errors of few
-# keys that have almost all of the weight would be twice those of exact maxima.
-_SLACK_UNROUNDED = 8.0
+# The largest exponential of a row whose sums are of exponentials before rounding. It is also no
+# larger than the sum of those before it: its rounding, which the one that counts from itself has
+# not, is in what is divided alone, and would be twice the error of exact maxima in a row where one
+# key has almost all of the weight.
+_MOST_UNROUNDED = 256.0
 # What guessed exponentials of a row may add up to in one thread: e4m3 goes up to 448, bf16 as far
 # as f32, in which their products with the values of V need room too.
 _MOST = {"bf16": 2.0**80}
@@ -312,9 +313,12 @@ class LazyRows(Lazy):
     def weigh(self, s: Tile, trip: Scalar, first: Block, is_cut: Scalar) -> Tile:
         o, m = self.o, self.m
         new = self.largest(s)
-        above = m - new
-        grown = ~(above >= (0.0 if self.weights.dtype.bits == 8 else -_SLACK_UNROUNDED))
-        r = cute.where(grown, cute.exp2(above), 1.0)
+        r = cute.exp2(m - new)
+        if self.weights.dtype.bits == 8:
+            grown = ~(r >= 1.0)
+        else:
+            grown = ~(r * cute.minimum(self.total, _MOST_UNROUNDED) >= 1.0)
+        r = cute.where(grown, r, 1.0)
         m.assign(cute.where(grown, new, m))
         p = self.exponentials(s, m)
         self.add_up(p, None, is_cut, r)
