@@ -181,6 +181,8 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.reductions import sum_ as sum
     from cutedialect.frontend.routed_gemm import routed_gemm as routed_gemm
     from cutedialect.frontend.scalar import Scalar as Scalar
+    from cutedialect.frontend.scaled_tiles import scale_words as scale_words
+    from cutedialect.frontend.scaled_tiles import scaled_gemm as scaled_gemm
     from cutedialect.frontend.scans import cummax as cummax
     from cutedialect.frontend.scans import cummin as cummin
     from cutedialect.frontend.scans import cumprod as cumprod
@@ -383,6 +385,8 @@ __all__ = [
     "row_sum",
     "row_vector",
     "rsqrt",
+    "scale_words",
+    "scaled_gemm",
     "scan",
     "search",
     "sigmoid",
@@ -504,6 +508,7 @@ _PUBLIC = {
         "row_sum",
         "sum",
     ),
+    "cutedialect.frontend.scaled_tiles": ("scale_words", "scaled_gemm"),
     "cutedialect.frontend.scans": ("cummax", "cummin", "cumprod", "cumsum", "scan"),
     "cutedialect.frontend.places": (
         "concatenate",

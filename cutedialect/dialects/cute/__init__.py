@@ -74,6 +74,7 @@ from .tile_ops import (
     MapOp,
     YieldOp,
     broadcasts,
+    panels_of,
 )
 from .types import (
     FragmentType,
@@ -303,6 +304,7 @@ __all__ = [
     "memref_of",
     "mode_of",
     "named_copy",
+    "panels_of",
     "shape_of",
     "slice_type",
     "threads_along",

@@ -61,7 +61,7 @@ from cutedialect.dialects.effects import Effects, space_of, team_of, unit_of
 from cutedialect.layout import LayoutError, coalesce
 
 from .attributes import TiledCopyAttr, with_attributes
-from .types import FragmentType, MemRefType, fragment_of
+from .types import FragmentType, MemRefType, element_bits, fragment_of
 from .views import arch_of, element_of, names_of, same_element, same_tile, shape_of
 
 SUM_COLUMNS = 8
@@ -74,6 +74,12 @@ PANEL_LANES, PANEL_GROUPS = 32, 4
 """Rows of a panel as (lanes, groups): row r is row r % 32 of group r / 32. The four scales of a row
 are a word of 32 bits; those of the groups lie beside each other.
 """
+
+
+def panels_of(factor: SSAValue) -> tuple[int, int]:
+    """Panels of rows and of columns of a tile of words of scales."""
+    rows, words = shape_of(factor.type)
+    return rows, words * element_bits(element_of(factor.type)) // (8 * PANEL_ROWS * PANEL_COLUMNS)
 
 
 @irdl_op_definition

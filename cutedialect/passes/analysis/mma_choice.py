@@ -294,6 +294,9 @@ class MmaChoice:
         """The tcgen05 atoms for the types of the operands, pairs of 4 bits among them. Raises
         `ValueError` for none.
         """
+        if narrow := [name for name in self._names if name in ("e2m3", "e3m2")]:
+            why = "packed, where memory has a byte of each; e4m3 has all of its numbers"
+            raise ValueError(f"tcgen05 reads {narrow[0]} {why}")
         found = find_tcgen05(*self._names, self.arch, scaling=self.op.scales or "")
         return [atom for atom in found if atom.kind != "mxf8f6f4"] if self.op.has_pairs else found
 
@@ -337,16 +340,14 @@ class MmaChoice:
         return found[0] if warps[1] == 1 and self._divides(found[0], warps) else None
 
     def _with_scales(self, warps: tuple[int, int]) -> MmaAtom | None:
-        """The atom of a multiply with scales of blocks: of tcgen05, or of `mma.sync`, which reads
-        words of 32 bits.
-        """
+        """The atom of a multiply with scales of blocks: of tcgen05, or of `mma.sync`."""
         asked = self.op.asked or self.asked
         if asked is not None:
             raise ValueError(f"expected no atom or TiledMMA with scales of blocks, got {asked}")
-        in_words = any(element_bits(element_of(x.type)) == _WORD_BITS for x in self.op.factors)
-        found: Sequence[MmaAtom] = self._of_words() if in_words else self._tcgen05(warps)
-        of_others = "words of 32 bits, which sm_120a and its family read" if in_words else ""
-        if not found and (why := of_others or self._not_tcgen05(warps)):
+        in_words = all(element_bits(element_of(x.type)) == _WORD_BITS for x in self.op.factors)
+        found: Sequence[MmaAtom] = self._tcgen05(warps) or (self._of_words() if in_words else ())
+        words = "words of 64 bits where threads read those of 32" if self._of_words() else ""
+        if not found and (why := words or self._not_tcgen05(warps)):
             raise ValueError(
                 f"scales of blocks ({self.op.scales}): expected a multiply of tcgen05 (sm_100a and "
                 f"its family, tiles of 128 rows and columns or multiples), got {why}"

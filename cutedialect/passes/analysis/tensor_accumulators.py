@@ -201,8 +201,8 @@ def factor_columns(op: cute.GemmOp) -> int:
     """The columns of tensor memory that the scales of blocks of a multiply take, four a panel; 0
     without scales.
     """
-    words = sum(prod(cute.shape_of(each.type)) for each in op.factors[:2])
-    return words // cute.PANEL_WORDS * cute.PANEL_COLUMNS
+    panels = sum(prod(cute.panels_of(each)) for each in op.factors[:2])
+    return panels * cute.PANEL_COLUMNS
 
 
 def tensor_plan(op: cute.GemmOp) -> TensorPlan:

@@ -157,7 +157,7 @@ class StagedOperands(KernelBinding):
                 raise PassFailedException(
                     op,
                     f"expected scales of blocks that TMA brings, got {why}; leave loads out of the "
-                    "schedule, and align scales to 16 bytes",
+                    "schedule, align scales to 16 bytes, and take words of 64 bits for deep tiles",
                 )
             staged.append(buffer)
         layout = Layout((LANES, factor_columns(op)), (LANE, 1))

@@ -200,8 +200,7 @@ def copy_factors(self: KernelLowering, op: cute.GemmOp, ctas: int) -> None:
     builder, columns = self.builder, _address(self, op.factors[2])
     first = 0
     for value in op.factors[:2]:
-        panels, words = cute.shape_of(value.type)
-        across = words // cute.PANEL_WORDS
+        panels, across = cute.panels_of(value)
         with builder.near():
             address, immediate = tile_address(builder, self.view(op, value))
             chunk = builder.pure("shr.u32", builder.add(address, immediate), 4)
@@ -231,10 +230,10 @@ def factors_of(
     first = 0
     extents = atom.shape_mnk[0] // atom.cta_group, atom.shape_mnk[1]
     for value, block, extent in zip(op.factors[:2], blocks, extents, strict=True):
-        panels, words = cute.shape_of(value.type)
+        panels, across = cute.panels_of(value)
         at = first + column * panels * cute.PANEL_COLUMNS + block * extent // WARP_LANES
         found.append(builder.value(builder.add(columns, at), "b32"))
-        first += panels * words // cute.PANEL_WORDS * cute.PANEL_COLUMNS
+        first += panels * across * cute.PANEL_COLUMNS
     return byte, found
 
 
