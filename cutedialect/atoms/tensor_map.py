@@ -1,4 +1,5 @@
-"""The TMA descriptor as data, with every rule of `cuTensorMapEncodeTiled`, checked without CUDA.
+"""The TMA descriptor as data, with every rule of `cuTensorMapEncodeTiled` and
+`cuTensorMapEncodeIm2col`, checked without CUDA.
 Everything is in the driver's order: the contiguous dimension first, strides in bytes of the others.
 Sources: CUDA driver API 13.1, "Tensor Map Object Management"; PTX ISA 9.1, "Tensors"; what an H100
 does with coordinates and reductions.
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cutedialect.atoms import smem_layouts
 from cutedialect.atoms.smem_layouts import ATOM_32B, SWIZZLE_32B
@@ -53,6 +54,9 @@ _INTERLEAVES = {"none": 0, "16B": 1, "32B": 2}
 _PROMOTIONS = {"none": 0, "64B": 1, "128B": 2, "256B": 3}
 _FILLS = {"zero": 0, "nan": 1}
 REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
+# Bits of a corner of the pixels' bounding box by rank, signed; offsets have as many, unsigned (CUDA
+# driver API, cuTensorMapEncodeIm2col).
+_CORNER_BITS = {3: 16, 4: 8, 5: 5}
 # The reductions that an H100 carries out; others encode and assemble, and then are an illegal
 # instruction. Types by the driver's code.
 _REDUCIBLE = {
@@ -67,16 +71,66 @@ _REDUCIBLE = {
 }
 
 
+class Window(NamedTuple):
+    """How copies walk over the pixels of images: along each dimension of an image, in any one order
+    of these, from its first pixel plus `lower` to its last one plus `upper`, `steps` at a time.
+
+    >>> Window((-1, -1), (-1, -1), (1, 1)).counts((56, 56))
+    (56, 56)
+    """
+
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    steps: tuple[int, ...]
+
+    def counts(self, extents: Sequence[int]) -> tuple[int, ...]:
+        """Places of the walk along each dimension of an image of such extents."""
+        return tuple(
+            (extent - 1 + upper - lower) // step + 1
+            for extent, lower, upper, step in zip(extents, *self, strict=True)
+        )
+
+    def reversed(self) -> Window:
+        """The same with the dimensions in the other order."""
+        return Window(self.lower[::-1], self.upper[::-1], self.steps[::-1])
+
+    def check(self, offsets: Sequence[int] = ()) -> None:
+        """`ValueError` where a tensor map has no such walk, or a copy of it no such largest offsets
+        (PTX ISA 5.5.4, "Im2col mode").
+        """
+        rank = len(self.lower) + 2
+        if rank not in _CORNER_BITS or not len(self.upper) == len(self.steps) == rank - 2:
+            raise ValueError(f"expected corners and steps along 1 to 3 dimensions, got {self}")
+        most = 1 << (_CORNER_BITS[rank] - 1)
+        for corner in (*self.lower, *self.upper):
+            if not -most <= corner < most:
+                raise ValueError(
+                    f"expected corners of pixels in {-most}..{most - 1} with {rank} dimensions, "
+                    f"got {corner}"
+                )
+        for step in self.steps:
+            if not 1 <= step <= 8:
+                raise ValueError(f"expected steps of pixels of 1 to 8, got {step}")
+        for offset in offsets:
+            if not 0 <= offset < 2 * most:
+                raise ValueError(
+                    f"expected offsets of pixels in 0..{2 * most - 1} with {rank} dimensions, got "
+                    f"{offset}"
+                )
+
+
 @dataclass(frozen=True)
 class TensorMap:
-    """One tiled tensor map of `len(dims)` dimensions, innermost first.
+    """One tensor map of `len(dims)` dimensions, innermost first.
 
     `dims` are extents in elements, `strides` bytes from one index to the next of dims 1 and up,
     `box` the extents of what one copy moves, `element_strides` the steps inside the box (a copy
     loads ceil(box / step) elements; without interleave that of dimension 0 is ignored). `swizzle`
     is `none`, `32B`, `64B`, `128B` or, from sm_100 on, `128B_32B`, `interleave` `none`, `16B` or
-    `32B`, `oob_fill` `zero` or `nan`, `l2_promotion` `none`, `64B`, `128B` or `256B`. Nothing is
-    checked before `check`.
+    `32B`, `oob_fill` `zero` or `nan`, `l2_promotion` `none`, `64B`, `128B` or `256B`. With the
+    corners `lower` and `upper` (of the dimensions between the first and the last one) a copy moves
+    `box[0]` channels of `box[1]` pixels in a row of a `Window`, whose steps are element strides
+    (PTX ISA 5.5.4, im2col mode). Nothing is checked before `check`.
     """
 
     dtype: str
@@ -88,6 +142,8 @@ class TensorMap:
     interleave: str = "none"
     oob_fill: str = "zero"
     l2_promotion: str = "128B"
+    lower: tuple[int, ...] = ()
+    upper: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.element_strides:
@@ -114,7 +170,10 @@ class TensorMap:
 
     @property
     def loaded(self) -> tuple[int, ...]:
-        """Elements that one copy moves along each dimension: ceil(box / element stride)."""
+        """Elements that one copy moves along each dimension: ceil(box / element stride), or the
+        channels and the pixels."""
+        if self.lower:
+            return self.box
         steps = self.element_strides
         if self.interleave == "none":
             steps = (1, *steps[1:])
@@ -187,6 +246,13 @@ class TensorMap:
         for i, step in enumerate(self.element_strides):
             if not 1 <= step <= 8:
                 raise ValueError(f"expected element stride {i} of 1 to 8, got {step}")
+        if self.lower or self.upper:
+            Window(self.lower, self.upper, self.element_strides[1:-1]).check()
+            if self.rank != len(self.lower) + 2 or any(extent != 1 for extent in self.box[2:]):
+                raise ValueError(
+                    f"expected corners of {self.rank - 2} dimensions, and a box of channels and "
+                    f"pixels, got {self.lower} and {self.box}"
+                )
         self._check_inner(kind)
         if self.oob_fill == "nan" and not kind.is_float:
             raise ValueError(
@@ -383,9 +449,11 @@ def tensor_map_of(
     *,
     oob_fill: str = "zero",
     l2_promotion: str = "128B",
+    window: Window | None = None,
 ) -> TensorMap:
     """The map of a tensor given mode by mode: extents, strides and box in elements, in the order of
-    `dim_order(strides)`; `swizzle` acts on byte addresses. Not yet checked.
+    `dim_order(strides)`; `swizzle` acts on byte addresses. With a `window` of the modes between the
+    first and the last one, copies move the pixels that it walks over. Not yet checked.
 
     A mode of no element is encoded as one of a single element (such a tensor is never read), and
     the stride of a mode of one element, which moves nothing, as the next multiple of 16 bytes.
@@ -413,4 +481,13 @@ def tensor_map_of(
         swizzle=swizzle_mode(swizzle),
         oob_fill=oob_fill,
         l2_promotion=l2_promotion,
+        **_corners(window),
     )
+
+
+def _corners(window: Window | None) -> dict[str, Any]:
+    """The fields of a tensor map that say how copies walk over pixels."""
+    if window is None:
+        return {}
+    lower, upper, steps = window.reversed()
+    return {"lower": lower, "upper": upper, "element_strides": (1, *steps, 1)}

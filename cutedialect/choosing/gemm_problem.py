@@ -50,7 +50,8 @@ class Problem:
     do nothing but shift operands. weight_bits: those of B's elements in memory, where they become
     as wide as A's in registers, as the first operand of the transposed product, if there is one; 0
     where B is multiplied as it is. scaled: elements along the depth that share a scale, which
-    tensor cores multiply from panels of 128 rows; 0 without. device: that it is computed on.
+    tensor cores multiply from panels of 128 rows; 0 without. may_swap: whether the transposed
+    product can be computed. device: that it is computed on.
     """
 
     m: int
@@ -72,6 +73,7 @@ class Problem:
     weight_bits: int = 0
     promotes: bool = False
     scaled: int = 0
+    may_swap: bool = True
     device: Device = H100
 
     def takes(self, tiling: Tiling, registers: float = 0.0) -> Counts:

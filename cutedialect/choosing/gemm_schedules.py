@@ -312,7 +312,8 @@ def _may_swap(problem: Problem) -> bool:
     along either mode, and would be along the wrong one.
     """
     is_wide = problem.m <= _MOST_SWAPPED and problem.m < problem.n
-    return (is_wide or problem.turns or problem.widens) and problem.k >= 2
+    is_right = is_wide or problem.turns or problem.widens
+    return problem.may_swap and is_right and problem.k >= 2
 
 
 def _in_parts(tilings: Tiling, problem: Problem, price: GemmPrice) -> Tiling:
@@ -410,7 +411,7 @@ def _may_swap_fitted(problem: Problem) -> bool:
     operands as they are, and scales of blocks take more registers: wide problems alone.
     """
     is_square = problem.m == problem.n and not (problem.turns or problem.widens)
-    if min(problem.n, problem.k) <= 1 or is_square:
+    if min(problem.n, problem.k) <= 1 or is_square or not problem.may_swap:
         return False
     return not any(problem.blocks) or problem.m < problem.n
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cutedialect.atoms import usual_device
+from cutedialect.choosing.choose import choose
+from cutedialect.choosing.conv2d_space import CONV_SPACE, ConvProblem
+from cutedialect.choosing.gemm_problem import Problem
 from cutedialect.schedule import Schedule
 
 from .captured import exact
@@ -16,8 +20,10 @@ from .conv2d_operands import is_depthwise
 from .declarations import CONV2D, CONV2D_DGRAD, CONV2D_WGRAD
 from .doors import Door
 from .dtypes import f32, i32
+from .fitting import Memory, fitted
 from .gemm_operands import check_types, has_tcgen05, has_wgmma, viewable
 from .kernel import TensorSpec
+from .launch import as_schedule, device_for
 from .plain_calls import PlainCall, PlainReady, arrays_of
 from .signature import Call
 
@@ -27,6 +33,10 @@ _TILES = ((128, 256), (128, 128), (128, 64), (64, 64))
 _DEPTH_BYTES, _SHORT_BYTES = 128, 64
 # Trips of the depth that each part of it has at least, and parts at most.
 _LEAST_TRIPS, _MOST_PARTS = 16, 16
+# Of tiles of pixels that TMA brings: bits of an element, of what rows are multiples, and elements
+# of the depth of a tap that tiles have; what a run-time extent counts as.
+_PIXEL_BITS, _VECTOR_BITS, _TAP_DEPTH = 16, 128, 64
+_LARGE = 4096
 
 
 @dataclass
@@ -80,6 +90,8 @@ class ConvCall(PlainCall):
     ready_type: ClassVar[type[PlainReady]] = ReadyConv
     # Of the program's pixels, and of the image in which taps find others: the modes of the height.
     modes: ClassVar[tuple[str, str]] = ("PQ", "HW")
+    # Whether the operands of the products are contiguous along another mode than the depth.
+    across: ClassVar[tuple[bool, bool]] = (False, False)
     images: ClassVar[tuple[str, ...]] = ("x", "out")
     filters: ClassVar[tuple[str, ...]] = ("w",)
     pairs: dict[str, tuple[int, int]]
@@ -89,22 +101,81 @@ class ConvCall(PlainCall):
         return ReadyConv(
             None, self.out_shape, self.out_dtype, names=arrays_of(self.call), images=self.images,
             filters=self.filters, extents=extents, takes_bias=type(self) is not FilterGradients,
-            is_depthwise=type(self) is Convolution and is_depthwise(self),
+            is_depthwise=self.is_by_channels,
         )  # fmt: skip
+
+    @property
+    def is_by_channels(self) -> bool:
+        """Whether each channel has a filter of its own, which multiplies nothing."""
+        return type(self) is Convolution and is_depthwise(self)
 
     def taps(self) -> Any:
         """Which pixels taps find."""
-        from .library.conv2d import Taps
+        from .taps import Taps
 
         stride, padding, spread = (self.pairs[name] for name in ("stride", "padding", "dilation"))
         counts = self.extents["R"], self.extents["S"]
-        return Taps(counts, stride, spread, (-padding[0], -padding[1]))  # pyright: ignore
+        starts = -padding[0], -padding[1]
+        ends = tuple(a - b * (c - 1) for a, b, c in zip(padding, spread, counts, strict=True))  # pyright: ignore
+        return Taps(counts, stride, spread, starts, ends=ends)  # pyright: ignore
+
+    def prepare(self) -> PlainReady:
+        """Compile (or find) the kernel; what a schedule leaves open is chosen where TMA brings the
+        pixels.
+        """
+        given, arch = self.given, self.target()
+
+        def prepared(asked: Schedule | None, chosen: Schedule | None) -> PlainReady:
+            return self.prepared_with(chosen or self.scheduled(asked, arch), arch)
+
+        def choice(asked: Schedule | None) -> Any:
+            problem = self.problem(asked, arch)
+            return None if problem is None else partial(choose, CONV_SPACE, problem, asked)
+
+        memory = Memory(lambda: f"{self.call.name} {self.operands()[0].dtype.name}", arch)
+        return fitted(prepared, choice, as_schedule(given.schedule), given.backend, memory)
+
+    def problem(self, asked: Schedule | None, arch: str) -> ConvProblem | None:
+        """What a schedule is chosen for, where TMA brings the pixels; None where it brings none, or
+        a tile is given.
+        """
+        (a, b), taps = self.operands(), self.taps()
+        is_open = asked is None or (asked.tile is None and not asked.is_uniform)
+        if not is_open or 0 in self.out_shape or taps.window is None or self.is_by_channels:
+            return None
+        if a.dtype.bits != _PIXEL_BITS or not has_wgmma(a.dtype, b.dtype, f32, arch):
+            return None
+        m, n, k = (_LARGE if extent is None else extent for extent in self.products())
+        known = [self.extents[mode] or 0 for mode in "CF"]
+        if any(extent * a.dtype.bits % _VECTOR_BITS for extent in known[: 1 + any(self.across)]):
+            return None
+        row = n * self.out_dtype.bits // 8
+        product = Problem(
+            m, n, k, self.product_count(), a.dtype.bits, self.out_dtype.bits, across=self.across,
+            out_align=min(_VECTOR_BITS // 8, row & -row),
+            takes_clusters=False, may_swap=False,
+            is_plain=getattr(self, "bias", None) is None, device=device_for(arch),
+        )  # fmt: skip
+        return ConvProblem(product, self.depth_of_tap())
+
+    def product_count(self) -> int:
+        """Products that are computed."""
+        return 1
+
+    def depth_of_tap(self) -> int | None:
+        """The depth of the products that a tap has; None where depth is pixels."""
+        return self.extents["C"]
 
     def products(self) -> tuple[int | None, int | None, int | None]:
         """Rows, columns and depth of the products."""
-        count, depth = self.extents["R"] or 1, self.extents["C"]
+        count, depth = self.tap_count, self.extents["C"]
         rows = _product(self.extents[mode] for mode in "NPQ")
-        return rows, self.extents["F"], None if depth is None else count * depth
+        return rows, self.extents["F"], None if depth is None else count * _filled(depth)
+
+    @property
+    def tap_count(self) -> int:
+        """Taps of the filter."""
+        return (self.extents["R"] or 1) * (self.extents["S"] or 1)
 
     def operands(self) -> tuple[Any, Any]:
         return self.x, self.w  # pyright: ignore[reportAttributeAccessIssue]
@@ -160,6 +231,7 @@ class ImageGradients(ConvCall):
     """The checked arguments of `cute.conv2d_dgrad`."""
 
     modes = ("HW", "PQ")
+    across = (False, True)
     images = ("dy", "out")
 
     def __init__(self, given: SimpleNamespace) -> None:
@@ -171,11 +243,18 @@ class ImageGradients(ConvCall):
     def taps(self) -> Any:
         of = super().taps()
         starts, spreads = ((-a, -b) for a, b in (of.starts, of.spreads))
-        return replace(of, steps=(1, 1), spreads=spreads, starts=starts, divisors=of.steps)
+        # What a stride leaves over of the other image says nothing of this one's extents.
+        ends = of.starts if of.steps == (1, 1) else None
+        return replace(
+            of, steps=(1, 1), spreads=spreads, starts=starts, divisors=of.steps, ends=ends
+        )
 
     def products(self) -> tuple[int | None, int | None, int | None]:
-        rows = _product(self.extents[mode] for mode in "NHW")
-        return rows, self.extents["C"], None
+        rows, depth = _product(self.extents[mode] for mode in "NHW"), self.extents["F"]
+        return rows, self.extents["C"], None if depth is None else self.tap_count * _filled(depth)
+
+    def depth_of_tap(self) -> int | None:
+        return self.extents["F"]
 
     def operands(self) -> tuple[Any, Any]:
         return self.dy, self.w  # pyright: ignore[reportAttributeAccessIssue]
@@ -187,6 +266,7 @@ class ImageGradients(ConvCall):
 class FilterGradients(ConvCall):
     """The checked arguments of `cute.conv2d_wgrad`."""
 
+    across = (True, True)
     images = ("x", "dy")
     filters = ("out",)
 
@@ -199,6 +279,12 @@ class FilterGradients(ConvCall):
     def products(self) -> tuple[int | None, int | None, int | None]:
         return self.extents["F"], self.extents["C"], _product(self.extents[x] for x in "NPQ")
 
+    def product_count(self) -> int:
+        return self.tap_count
+
+    def depth_of_tap(self) -> int | None:
+        return None
+
     def operands(self) -> tuple[Any, Any]:
         return self.dy, self.x  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -208,11 +294,15 @@ class FilterGradients(ConvCall):
         if schedule is not None or rows is None or columns is None or depth is None:
             return schedule
         bm, bn, bk = self.tile(arch, None)
-        taps = (self.extents["R"] or 1) * (self.extents["S"] or 1)
-        tiles = -(-rows // bm) * -(-columns // bn) * taps
+        tiles = -(-rows // bm) * -(-columns // bn) * self.tap_count
         wanted = usual_device(arch).processors // max(1, tiles)
         parts = min(wanted, depth // (bk * _LEAST_TRIPS), _MOST_PARTS)
         return Schedule(split_k=parts) if parts > 1 else None
+
+
+def _filled(depth: int) -> int:
+    """The depth of a tap as tiles have it."""
+    return -(-depth // _TAP_DEPTH) * _TAP_DEPTH
 
 
 def _product(extents: Any) -> int | None:

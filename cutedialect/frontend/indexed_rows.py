@@ -9,10 +9,11 @@ from typing import ClassVar
 
 from xdsl.ir import SSAValue
 
-from cutedialect.dialects.cute import IndexedTileOp, LocalTileOp
+from cutedialect.dialects.cute import IndexedTileOp, LocalTileOp, PixelTileOp
 
 from .dtypes import i32, i64
 from .functions import coord, where
+from .pixels import FoundPixels, pixel_operands
 from .tile import Tensor, Tile, View, Views, as_matrix, as_matrix_extents, tile_origins
 from .trace import current, error
 
@@ -62,7 +63,7 @@ def indexed_view(
     tile: Sequence[int],
     coords: Sequence[SSAValue | None],
     mode: int,
-    rows: Tile | View,
+    rows: Tile | View | FoundPixels,
 ) -> IndexedView | IndexedViews:
     """The tile at tile coordinates, that of `mode` being `rows`; a coordinate of None leaves the
     run of tiles along its mode.
@@ -82,16 +83,30 @@ def indexed_view(
             f"{tuple(extent for extent in tile if extent != 0)}",
             code="CD-P2",
         )
-    numbers = _row_numbers(rows, extents[mode])
+    found = rows if isinstance(rows, FoundPixels) else None
+    numbers = _row_numbers(rows.rows if isinstance(rows, FoundPixels) else rows, extents[mode])
     if None in coords:
         return IndexedViews(tensor, extents, coords, coords.index(None), numbers)
-    return _view(tensor, extents, [each for each in coords if each is not None], numbers)
+    return _view(tensor, extents, [each for each in coords if each is not None], numbers, found)
 
 
 def _view(
-    tensor: Tensor, tile: Sequence[int], coords: Sequence[SSAValue], rows: Tile
+    tensor: Tensor,
+    tile: Sequence[int],
+    coords: Sequence[SSAValue],
+    rows: Tile,
+    found: FoundPixels | None = None,
 ) -> IndexedView:
-    made = current().insert(IndexedTileOp(tensor.value, tile, coords, rows.use()), tensor.name)
+    pixels = None
+    if found is not None and found.images is not None and found.window is not None:
+        place, offsets = pixel_operands(found)
+        kept = [extent for extent in tile if extent != 0]
+        if len(kept) == 2 and kept[1] > 0:
+            images = found.images.value
+            op = PixelTileOp(images, kept, [*place, coords[-1]], offsets, found.window)
+            pixels = current().insert(op, tensor.name).results[0]
+    op = IndexedTileOp(tensor.value, tile, coords, rows.use(), pixels=pixels)
+    made = current().insert(op, tensor.name)
     origins = tile_origins(tile, coords)
     # Where rows begin has no answer.
     origins.pop(0)

@@ -11,6 +11,7 @@ from xdsl.ir import SSAValue
 
 from cutedialect.layout import LayoutError, TiledCopy
 
+from .pixels import FoundPixels
 from .scalar import Scalar, as_i32
 from .tile import Tensor, Tile, View, Views
 from .trace import current, error
@@ -22,7 +23,7 @@ _Made = TypeVar("_Made", View, Views)
 def local_tile(
     tensor: Tensor,
     tile: Sequence[int | None],
-    coord: Sequence[int | Scalar | Tile | View],
+    coord: Sequence[int | Scalar | Tile | View | FoundPixels],
     copy: TiledCopy | None = None,
 ) -> View: ...
 
@@ -31,7 +32,7 @@ def local_tile(
 def local_tile(
     tensor: Tensor,
     tile: Sequence[int | None],
-    coord: Sequence[int | Scalar | Tile | View | None],
+    coord: Sequence[int | Scalar | Tile | View | FoundPixels | None],
     copy: TiledCopy | None = None,
 ) -> Views: ...
 
@@ -52,7 +53,7 @@ def local_tile(
     many row numbers, i32 or i64: loads then gather these rows of the tensor, and `cute.copy` and
     `cute.atomic_add` scatter to them. Rows that the tensor does not have, and what a view has
     behind the end of its own tensor, read 0 and are not written; of equal numbers any may be
-    written last.
+    written last. It may also be what `cute.Pixels` finds.
 
     `copy` is the tiled copy by which threads load and store the tile, or bring it to a multiply:
     its threads are those of the kernel, and its tiler divides the tile. Default: chosen for it.
@@ -83,7 +84,7 @@ def local_tile(
         )
     values: list[SSAValue | None] = []
     open_mode: int | None = None
-    rows: tuple[int, Tile | View] | None = None
+    rows: tuple[int, Tile | View | FoundPixels] | None = None
     given = iter(coord)
     for mode, extent in enumerate(extents):
         at = 0 if extent < 0 else next(given)
@@ -92,7 +93,7 @@ def local_tile(
                 raise error("expected at most one coordinate of None", code="CD-P4")
             open_mode = mode
             values.append(None)
-        elif isinstance(at, Tile | View):
+        elif isinstance(at, Tile | View | FoundPixels):
             if rows is not None:
                 raise error("expected at most one tile of row numbers", code="CD-P4")
             rows = mode, at

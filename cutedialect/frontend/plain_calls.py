@@ -79,9 +79,18 @@ class PlainCall(Checked):
 
     def prepare(self) -> PlainReady:
         """Compile (or find) the kernel; an empty output has none."""
+        arch = self.target()
+        return self.prepared_with(self.scheduled(as_schedule(self.given.schedule), arch), arch)
+
+    def target(self) -> str:
+        """The architecture that is asked for, or that of the device."""
+        arch = self.given.arch or default_arch(self.given.backend)
+        check_arch(arch)
+        return arch
+
+    def prepared_with(self, schedule: Schedule | None, target: str) -> PlainReady:
+        """The same with a schedule."""
         given, names = self.given, arrays_of(self.call)
-        target = given.arch or default_arch(given.backend)
-        check_arch(target)
         ready = self.ready()
         if 0 in self.out_shape:
             return ready
@@ -92,7 +101,6 @@ class PlainCall(Checked):
         numbers = [
             as_number(each.name, getattr(given, each.name)) for each in numbers_of(self.call)
         ]
-        schedule = self.scheduled(as_schedule(given.schedule), target)
         options = {"arch": target, "schedule": schedule, "backend": given.backend}
         options |= self.constants(target, schedule)
         args = ready.arguments(arrays, tuple(numbers))

@@ -21,7 +21,7 @@ from .lanes import Array, where
 SIZE = 128
 ALIGN = 64
 _MAGIC = 0x50414D_524F534E45
-_FORMAT = struct.Struct("<QQ5Q4Q5H5B5B")
+_FORMAT = struct.Struct("<QQ5Q4Q5H5B6B6h")
 
 # name -> (bytes, NumPy type of the numbers for reductions, is a float)
 _TYPES: dict[str, tuple[int, Any, bool]] = {
@@ -68,7 +68,9 @@ ATTRIBUTES = ("array", "dtype", "dims", "strides", "box")
 @dataclass(frozen=True)
 class TensorMap:
     """``strides`` are bytes of dimensions 1 and up, ``span`` the swizzle's bytes (0: none), and
-    ``unit`` those of them that stay together.
+    ``unit`` those of them that stay together. With corners ``lower`` and ``upper`` it is one of
+    im2col mode (PTX ISA 5.5.4): copies walk over the pixels of a bounding box, ``box[1]`` of them,
+    ``box[0]`` channels each, by the element strides.
     """
 
     address: int
@@ -80,6 +82,8 @@ class TensorMap:
     span: int
     nan_fill: bool
     unit: int = 16
+    lower: tuple[int, ...] = ()
+    upper: tuple[int, ...] = ()
 
     @property
     def rank(self) -> int:
@@ -97,6 +101,8 @@ class TensorMap:
     @functools.cached_property
     def counts(self) -> tuple[int, ...]:
         """Elements of a copy along each dimension (the stride of dimension 0 is ignored)."""
+        if self.lower:
+            return self.box
         steps = (1, *self.element_strides[1:])
         return tuple(-(-extent // step) for extent, step in zip(self.box, steps, strict=True))
 
@@ -150,6 +156,47 @@ class TensorMap:
         else:
             data = np.full(shape, self._fill, tensor.dtype)
             data[inside[1]] = part
+        return data.view(np.uint8).reshape(self.rows, self.row_bytes)
+
+    def pixels(
+        self, tensor: Array, start: tuple[int, ...], offsets: tuple[int, ...]
+    ) -> Array | str:
+        """The pixels from ``start`` on as ``[pixels, row bytes]`` uint8, those of the bounding box
+        in order, each moved by ``offsets``; or what is wrong with the start. Behind a row comes the
+        next one, behind an image the next one, and what lies outside of the tensor is filled.
+        """
+        first, *middle, image = start
+        steps = self.element_strides[1:-1]
+        number = image
+        place: list[int] = []
+        counts: list[int] = []
+        for at, low, high, extent, step in zip(
+            middle, self.lower, self.upper, self.dims[1:-1], steps, strict=True
+        ):
+            last = extent - 1 + high
+            if not low <= at <= last or (at - low) % step:
+                return f"a pixel of the bounding box {low}..{last} in steps of {step}, got {at}"
+            place.append((at - low) // step)
+            counts.append((last - low) // step + 1)
+        for at, count in zip(reversed(place), reversed(counts), strict=True):
+            number = number * count + at
+        walk: Array = number + np.arange(self.box[1])
+        index: list[Array] = []
+        inside: Array = np.ones(len(walk), bool)
+        facts = zip(counts, self.lower, offsets, steps, self.dims[1:-1], strict=True)
+        for count, low, offset, step, extent in facts:
+            at = walk % count * step + low + offset
+            inside &= (at >= 0) & (at < extent)
+            index.append(at)
+            walk = walk // count
+        inside &= (walk >= 0) & (walk < self.dims[-1])
+        index.append(walk)
+        data = np.full((self.box[1], self.box[0]), self._fill, tensor.dtype)
+        low, high = max(0, -first), min(self.box[0], self.dims[0] - first)
+        if high > low and inside.any():
+            pixels = tensor[tuple(at[inside] for at in reversed(index))]
+            part = pixels[:, first + low : first + high]
+            data[inside, low:high] = _to_tf32(part) if self.dtype.startswith("tf32") else part
         return data.view(np.uint8).reshape(self.rows, self.row_bytes)
 
     @property
@@ -209,6 +256,7 @@ class TensorMap:
             _MAGIC, self.address, *pad(self.dims, 5), *pad(self.strides, 4),
             *pad(self.box, 5), *pad(self.element_strides, 5),
             self.rank, _NAMES.index(self.dtype), self.span, int(self.nan_fill), self.unit,
+            len(self.lower), *pad(self.lower, 3), *pad(self.upper, 3),
         ).ljust(SIZE, b"\0")  # fmt: skip
 
 
@@ -220,10 +268,10 @@ def decode(raw: bytes) -> TensorMap | None:
     if magic != _MAGIC:
         return None
     dims, strides, box, steps = rest[:5], rest[5:9], rest[9:14], rest[14:19]
-    rank, kind, span, fill, unit = rest[19:]
+    rank, kind, span, fill, unit, walked = rest[19:25]
     return TensorMap(
         address, _NAMES[kind], dims[:rank], strides[: rank - 1], box[:rank], steps[:rank],
-        span, bool(fill), unit,
+        span, bool(fill), unit, rest[25 : 25 + walked], rest[28 : 28 + walked],
     )  # fmt: skip
 
 
@@ -282,6 +330,9 @@ def from_argument(what: str, value: Any, address: int, size: int) -> TensorMap:
     _expect(what, swizzle in _SPANS, f"swizzle {', '.join(_SPANS)}, got {swizzle!r}")
     _expect(what, interleave == "none", f"interleave none, got {interleave!r}")
     _expect(what, fill in ("zero", "nan"), f"oob_fill zero or nan, got {fill!r}")
+    lower, upper = (_numbers(what, name, field(value, name) or ()) for name in ("lower", "upper"))
+    if lower or upper:
+        _expect_walk(what, rank, (lower, upper), box)
     width, _, is_float = _TYPES[kind]
     _expect(what, is_float or fill == "zero", f"a floating-point type to fill with NaN, got {kind}")
     for i, extent in enumerate(dims):
@@ -299,11 +350,27 @@ def from_argument(what: str, value: Any, address: int, size: int) -> TensorMap:
     _expect(what, not span or row <= span, f"box[0] of at most {span} bytes (swizzle {swizzle}), "
             f"got {row}")  # fmt: skip
     _expect(what, address % 16 == 0, f"an array at a multiple of 16 bytes, got {address:#x}")
-    found = TensorMap(address, kind, dims, strides, box, steps, span, fill == "nan", unit)
+    found = TensorMap(
+        address, kind, dims, strides, box, steps, span, fill == "nan", unit, lower, upper
+    )
     inside = found.goes_around or found.reach <= size
     _expect(what, inside, f"a tensor within the array's {size} bytes, "
             f"got one that reaches to byte {found.reach}")  # fmt: skip
     return found
+
+
+def _expect_walk(
+    what: str, rank: int, corners: tuple[tuple[int, ...], ...], box: tuple[int, ...]
+) -> None:
+    """The rules of cuTensorMapEncodeIm2col."""
+    _expect(what, 3 <= rank <= 5, f"3 to 5 dimensions with corners of pixels, got {rank}")
+    bits = {3: 16, 4: 8, 5: 5}[rank]
+    most = 1 << (bits - 1)
+    for corner in corners:
+        _expect(what, len(corner) == rank - 2, f"corners of {rank - 2} dimensions, got {corner}")
+        fine = all(-most <= at < most for at in corner)
+        _expect(what, fine, f"corners in {-most}..{most - 1}, got {corner}")
+    _expect(what, set(box[2:]) <= {1}, f"a box of channels and pixels, got {box}")
 
 
 def _expect(what: str, condition: bool, wanted: str) -> None:

@@ -1,8 +1,11 @@
-"""Tiles of rows that a register tile numbers: each row is a tile of one row of the tensor."""
+"""Tiles of rows that a register tile numbers, and of pixels of images: each row is a tile of one
+row of the tensor.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -55,3 +58,60 @@ class IndexedRows:
         part.rows = self.rows[origin[0] : origin[0] + shape[0]]
         part.shape = shape[0], shape[1]
         return part
+
+    def transpose(self) -> TurnedRows:
+        """The tile with its rows as columns."""
+        return TurnedRows(self)
+
+
+class TurnedRows:
+    """The transpose of such a tile, which is only read."""
+
+    def __init__(self, tile: IndexedRows) -> None:
+        self.tile = tile
+        self.shape = tile.shape[::-1]
+
+    def read(self) -> np.ndarray:
+        """The elements of all rows."""
+        return self.tile.read().T
+
+    def transpose(self) -> IndexedRows:
+        """The tile itself."""
+        return self.tile
+
+
+class PixelRows(IndexedRows):
+    """The rows of a tile are the pixels of images (N, H, W, C) that a walk finds from a place on:
+    the place is counted as a digit of W, then of H, then of N. A walk has lower and upper corners
+    and steps of H and W. Each pixel is moved by `offsets`.
+    """
+
+    def __init__(
+        self,
+        images: View,
+        tile: tuple[int, int],
+        coords: tuple[int, ...],
+        offsets: tuple[int, ...],
+        walk: tuple[tuple[int, ...], ...],
+    ) -> None:
+        lower, upper, steps = walk
+        counts = tuple(
+            (int(extent) - 1 + high - low) // step + 1
+            for extent, low, high, step in zip(images.shape[1:-1], lower, upper, steps, strict=True)
+        )
+        places = tuple(
+            (at - low) // step for at, low, step in zip(coords[1:-1], lower, steps, strict=True)
+        )
+        number = int(np.ravel_multi_index(places, counts)) + coords[0] * prod(counts)
+        dropped = (0,) * (len(coords) - 1)
+        self.rows = []
+        for at in range(number, number + tile[0]):
+            image, inside = divmod(at, prod(counts))
+            digits = np.unravel_index(inside, counts)
+            pixel = (
+                int(digit) * step + low + offset
+                for digit, step, low, offset in zip(digits, steps, lower, offsets, strict=True)
+            )
+            place = (image, *pixel, coords[-1])
+            self.rows.append(images.local_tile((*dropped, tile[1]), place, (*dropped, tile[1])))
+        self.shape = tile

@@ -20,7 +20,7 @@ from cutedialect.dialects.cute_nvgpu import BulkStoreType, RoundToTf32Op, TmaSto
 
 from .cta import Cta, Fragment, slot, slots
 from .elements import dtype_of, held_as, rounded, to_float, undefined
-from .indexed_rows import IndexedRows
+from .indexed_rows import IndexedRows, PixelRows
 from .memory import Combine, Joined, View, view_of_buffer
 from .rules import Code, Step, function, rule
 
@@ -66,12 +66,23 @@ def _local_tile(op: cute.LocalTileOp) -> Step:
 def _indexed_tile(op: cute.IndexedTileOp) -> Any:
     tile, of, mode = tuple(op.tile.get_values()), op.counted, op.mode
 
-    count, last = len(tile), op.last
+    count, last, is_moved = len(tile), op.last, op.places is not None
 
     def made(view: View, *rest: Any) -> IndexedRows:
         coords, numbers = tuple(map(int, rest[:count])), rest[count]
-        places = (last, rest[count + 1]) if len(rest) > count + 1 else None
+        places = (last, rest[count + 1]) if is_moved else None
         return IndexedRows(view, tile, coords, mode, numbers, of, places)
+
+    return made
+
+
+@function(cute.PixelTileOp)
+def _pixel_tile(op: cute.PixelTileOp) -> Any:
+    tile, walk, rank = tuple(op.tile.get_values()), op.walked, len(op.coords)
+
+    def made(images: View, *rest: Any) -> PixelRows:
+        numbers = tuple(map(int, rest))
+        return PixelRows(images, tile, numbers[:rank], numbers[rank:], walk)  # pyright: ignore
 
     return made
 

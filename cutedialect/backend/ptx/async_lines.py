@@ -219,10 +219,14 @@ def _tma_load(body: Body, op: TmaLoadOp) -> None:
     dst = address(body.register(op.dst), op.dst_offset.value.data)
     barrier = address(body.register(op.barrier), op.barrier_offset.value.data)
     modifiers, operands = _endings(body, op.multicast, op.policy, op.pair is not None)
+    mode, moved = "tile", ""
+    if op.offsets:
+        mode = "im2col"
+        moved = f", {{{', '.join(body.register(offset) for offset in op.offsets)}}}"
     body.lines.append(
-        f"\t{body.guard(op.pred)}cp.async.bulk.tensor.{len(op.coords)}d.shared::cluster.global.tile"
-        f".mbarrier::complete_tx::bytes{modifiers} {dst}, {_box(body, op.map, op.coords)}, "
-        f"{barrier}{operands};"
+        f"\t{body.guard(op.pred)}cp.async.bulk.tensor.{len(op.coords)}d.shared::cluster.global."
+        f"{mode}.mbarrier::complete_tx::bytes{modifiers} {dst}, "
+        f"{_box(body, op.map, op.coords)}, {barrier}{moved}{operands};"
     )
 
 

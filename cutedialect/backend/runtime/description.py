@@ -66,7 +66,9 @@ CONVENTIONS = (
     "bf16, f32 and f64 a number of that type, else an integer in two's complement; one narrower "
     "than 'size' is extended with zeros.",
     "A tensor_map parameter is the 128 bytes that cuTensorMapEncodeTiled makes of 'tensor_map', "
-    "whose keys are the arguments of that function in its order. For a tensor without elements, "
+    "whose keys are the arguments of that function in its order. One with 'lower' and 'upper' is "
+    "made by cuTensorMapEncodeIm2col: these are the corners of its pixel box, and the first "
+    "extents of 'box' its channels per pixel and pixels per column. For a tensor without elements, "
     "any address that is a multiple of 16 will do.",
     "cluster is compiled into the kernel: a plain launch is a launch in clusters. Where "
     "'programmatic_stream_serialization_allowed', the launch may have that attribute, and then "
@@ -432,16 +434,19 @@ class _Host:
 
 
 def _tensor_map(call: ast.expr) -> dict[str, Any]:
-    """The arguments of cuTensorMapEncodeTiled, in its order."""
+    """The arguments of cuTensorMapEncodeTiled, in its order; with the corners of
+    cuTensorMapEncodeIm2col, whose channels and pixels are the first extents of the box.
+    """
     assert isinstance(call, ast.Call)
     name, element, box, swizzle = (ast.literal_eval(node) for node in call.args[:4])
     shape, strides, pointer = call.args[4:]
-    sliced = ast.literal_eval(call.keywords[0].value) if call.keywords else None
+    options = {word.arg: ast.literal_eval(word.value) for word in call.keywords}
+    sliced, window = options.get("sliced"), options.get("window")
     assert isinstance(shape, ast.Tuple)
     assert isinstance(strides, ast.Tuple)
     # What does not depend on the extents, read off the map of a tensor as large as the box.
     steps = tuple(16 * prod(box[mode + 1 :]) for mode in range(len(box) - 1))
-    like = TensorMapArgument(name, element, box, swizzle, box, (*steps, 1), 0, sliced)
+    like = TensorMapArgument(name, element, box, swizzle, box, (*steps, 1), 0, sliced, window)
     found = checked_map(like, 0)
     dtype, interleave, kind, promotion, fill = found.codes
     size = found.element_bytes
@@ -462,6 +467,7 @@ def _tensor_map(call: ast.expr) -> dict[str, Any]:
         "strides": bytes_,
         "box": found.box,
         "element_strides": found.element_strides,
+        **({"lower": found.lower, "upper": found.upper} if window is not None else {}),
         "interleave": interleave,
         "swizzle": kind,
         "l2_promotion": promotion,

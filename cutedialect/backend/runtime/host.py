@@ -317,9 +317,9 @@ class _Writer:
         return " * ".join(parts)
 
     def _tensor_map(self, op: Any) -> str:
-        """`TensorMap(name, element, box, swizzle, shape, strides, pointer, sliced=...)` in the
-        order that `tensor_map_of` keeps: the contiguous mode last. What is contiguous is read off
-        the type, as the kernel does, and never off the strides that arrive.
+        """`TensorMap(name, element, box, swizzle, shape, strides, pointer, sliced=..., window=...)`
+        in the order that `tensor_map_of` keeps: the contiguous mode last. What is contiguous is
+        read off the type, as the kernel does, and never off the strides that arrive.
         """
         from cutedialect.atoms.tensor_map import dim_order
 
@@ -355,6 +355,8 @@ class _Writer:
         )
         if made.sliced is not None:
             parts += (f"sliced={order.index(made.sliced)}",)
+        if made.window is not None:
+            parts += (f"window={tuple(made.window)!r}",)
         if is_group:
             group = self.groups[memref]
             return f"tuple([TensorMap({', '.join(parts)}) for p, h, s in {group}])"

@@ -30,6 +30,8 @@ _SUCCESS = 0
 _FIELDS = (
     "dtype", "dims", "strides", "box", "element_strides", "swizzle", "interleave", "oob_fill",
 )  # fmt: skip
+# Those of a map by which copies walk over pixels, beside them.
+_CORNERS = ("lower", "upper")
 
 # Element type as MLIR spells it, to PTX's name. Those of 8 bits that PTX does not name are bytes.
 _DTYPES = {
@@ -48,7 +50,8 @@ class TensorMapArgument(NamedTuple):
     `box`, `shape` and `strides` (elements) go by mode, the contiguous one last, so `strides` ends
     in 1; `swizzle` is (bits, base, shift) on byte addresses or None; `element` is MLIR's name.
     `pointer` is an address, or in the emulator the NumPy array. `name` is the tensor's, for errors.
-    `sliced` is the mode along which copies are of slices.
+    `sliced` is the mode along which copies are of slices; `window` has (lower corners, upper
+    corners, steps) of the modes between the first and the last one where copies walk over pixels.
     """
 
     name: str
@@ -59,20 +62,22 @@ class TensorMapArgument(NamedTuple):
     strides: tuple[int, ...]
     pointer: Any
     sliced: int | None = None
+    window: tuple[tuple[int, ...], ...] | None = None
 
 
 def checked_map(argument: TensorMapArgument, address: int) -> TensorMap:
     """The map as data; raises ValueError that names the tensor for a rule that it breaks."""
-    from cutedialect.atoms.tensor_map import slice_map_of, tensor_map_of
+    from cutedialect.atoms.tensor_map import Window, slice_map_of, tensor_map_of
     from cutedialect.layout import Swizzle
 
-    name, element, box, bits, shape, strides, _, sliced = argument
+    name, element, box, bits, shape, strides, _, sliced, walk = argument
     try:
         if element not in _DTYPES:
             raise ValueError(f"expected an element type of a tensor map, got {element}")
         dtype, swizzle = _DTYPES[element], None if bits is None else Swizzle(*bits)
         if sliced is None:
-            found = tensor_map_of(dtype, shape, strides, box, swizzle)
+            window = None if walk is None else Window(*walk)
+            found = tensor_map_of(dtype, shape, strides, box, swizzle, window=window)
         else:
             found = slice_map_of(dtype, shape, strides, box, swizzle, sliced=sliced)
         found.check(address)
@@ -88,7 +93,8 @@ def emulated(argument: TensorMapArgument) -> dict[str, Any]:
     if not array.size:
         array = np.zeros((1,) * array.ndim, array.dtype)
         found = replace(found, dims=(1,) * found.rank)
-    return {"array": array} | {field: getattr(found, field) for field in _FIELDS}
+    fields = (*_FIELDS, *_CORNERS) if found.lower else _FIELDS
+    return {"array": array} | {field: getattr(found, field) for field in fields}
 
 
 _encoded: Kept[TensorMapArgument, np.ndarray] = Kept(_REMEMBERED)
@@ -109,12 +115,19 @@ def encoded(argument: TensorMapArgument) -> np.ndarray:
 
 
 def encode(map_: TensorMap, address: int) -> np.ndarray:
-    """Call `cuTensorMapEncodeTiled` for the tensor at `address`; raises RuntimeError as above."""
-    function = _encoder()
+    """Call `cuTensorMapEncodeTiled` for the tensor at `address`, or `cuTensorMapEncodeIm2col` where
+    copies walk over pixels; raises RuntimeError as above."""
     rank = map_.rank
     dtype, interleave, swizzle, promotion, fill = map_.codes
     memory = np.zeros(BYTES + _ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
+    if map_.lower:
+        function, corners = _encoder("cuTensorMapEncodeIm2col"), ctypes.c_int * (rank - 2)
+        box: tuple[Any, ...] = corners(*map_.lower), corners(*map_.upper)
+        box += tuple(ctypes.c_uint32(extent) for extent in map_.box[:2])
+    else:
+        function = _encoder("cuTensorMapEncodeTiled")
+        box = ((ctypes.c_uint32 * rank)(*map_.box),)
     status = function(
         ctypes.c_void_p(memory.ctypes.data + start),
         ctypes.c_uint32(dtype),
@@ -122,7 +135,7 @@ def encode(map_: TensorMap, address: int) -> np.ndarray:
         ctypes.c_void_p(address),
         (ctypes.c_uint64 * rank)(*map_.dims),
         (ctypes.c_uint64 * max(1, rank - 1))(*map_.strides),
-        (ctypes.c_uint32 * rank)(*map_.box),
+        *box,
         (ctypes.c_uint32 * rank)(*map_.element_strides),
         ctypes.c_uint32(interleave),
         ctypes.c_uint32(swizzle),
@@ -146,9 +159,9 @@ _ERRORS = {
 }
 
 
-def _encoder() -> Any:
-    """`cuTensorMapEncodeTiled` of the CUDA driver."""
-    return _found(lambda: driver().function("cuTensorMapEncodeTiled"))
+def _encoder(name: str) -> Any:
+    """A function of the CUDA driver that encodes tensor maps."""
+    return _found(lambda: driver().function(name))
 
 
 def replacer() -> Any:

@@ -2,7 +2,7 @@
 
 `attributes.py`, `layout_types.py` and `types.py` hold what is written in types, `kernel_ops.py` the
 kernel, `host_ops.py` its host part, `groups.py` tables of tensors, `slices.py` parts of tensors,
-`joins.py` tiles of several parts, `exits.py` what ends a loop or a work item early, `tensor_layouts.py` layouts of tensors as values, `indexed_tiles.py` tiles of numbered rows, `views.py` tiles,
+`joins.py` tiles of several parts, `exits.py` what ends a loop or a work item early, `tensor_layouts.py` layouts of tensors as values, `indexed_tiles.py` tiles of numbered rows, `pixel_tiles.py` tiles of pixels, `views.py` tiles,
 `storage.py` where they lie, `scalar_ops.py` numbers, `inline_ptx.py` instructions of a program's
 own, `fragment_ops.py` register tiles, `packed_tiles.py` those of packed elements, `tile_ops.py` what computes, `atomics.py` what is combined
 with memory, `reductions.py` what combines the elements of a tile. `algebra/` is the layout algebra
@@ -56,6 +56,7 @@ from .kernel_ops import (
 from .layout_types import ComposedLayoutType, LayoutType, SwizzleType
 from .lines import LINE_OPS, LineOp, PutOp, ScanOp, SortOp, TakeOp
 from .packed_tiles import UnpackOp
+from .pixel_tiles import PixelTileOp
 from .reductions import ReduceOp
 from .scalar_ops import BrevOp
 from .slices import ReadOp, SearchOp, SliceOp, slice_type
@@ -147,6 +148,7 @@ Cute = CuteDialect(
             SearchOp,
             LocalTileOp,
             IndexedTileOp,
+            PixelTileOp,
             ConcatOp,
             GetLayoutOp,
             MakeViewOp,
@@ -269,6 +271,7 @@ __all__ = [
     "MapOp",
     "MemRefType",
     "MemberOp",
+    "PixelTileOp",
     "PrintfOp",
     "PutOp",
     "ReadOp",

@@ -39,7 +39,8 @@ class IndexedTileOp(IRDLOperation):
     mode is not looked at. A row whose number is not one of the tensor's reads 0 and is not stored;
     of rows with one number, any may be stored last. A tile of one mode is a column. `of` is what
     coordinates count where columns are padded, as with `cute.local_tile`. With a second tile of
-    numbers each row has a coordinate of its own along the second mode, too, in tiles.
+    numbers each row has a coordinate of its own along the second mode, too, in tiles. `pixels` is
+    the same tile said in another way (`cute.pixel_tile`), by which TMA can copy it.
 
     Example:
 
@@ -57,6 +58,7 @@ class IndexedTileOp(IRDLOperation):
     coords = var_operand_def(i32)
     rows = operand_def(FragmentType)
     places = opt_operand_def(FragmentType)
+    pixels = opt_operand_def(MemRefType)
     tile = prop_def(DenseArrayBase)
     of = opt_prop_def(DenseArrayBase)
     result = result_def(MemRefType)
@@ -71,11 +73,12 @@ class IndexedTileOp(IRDLOperation):
         rows: SSAValue,
         of: Sequence[int] | None = None,
         places: SSAValue | None = None,
+        pixels: SSAValue | None = None,
     ) -> None:
         type_ = memref.type
         assert isinstance(type_, MemRefType)
         super().__init__(
-            operands=[memref, list(coords), rows, places],
+            operands=[memref, list(coords), rows, places, pixels],
             properties={
                 "tile": DenseArrayBase.from_list(i64, list(tile)),
                 "of": None if of is None else DenseArrayBase.from_list(i64, list(of)),
@@ -116,17 +119,24 @@ class IndexedTileOp(IRDLOperation):
         places = None
         if parser.parse_optional_keyword("at"):
             places = parser.parse_unresolved_operand()
+        pixels = None
+        if parser.parse_optional_keyword("or"):
+            pixels = parser.parse_unresolved_operand()
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         source = parser.parse_type()
         parser.parse_punctuation(",")
         numbers = parser.parse_type()
+        others: list[SSAValue] = []
+        if pixels is not None:
+            parser.parse_punctuation(",")
+            others.append(parser.resolve_operand(pixels, parser.parse_type()))
         parser.parse_punctuation("->")
         result = parser.parse_type()
         pos = parser.pos
         moved = [] if places is None else [parser.resolve_operand(places, numbers)]
         properties["operandSegmentSizes"] = DenseArrayBase.from_list(
-            i32, [1, len(coords), 1, len(moved)]
+            i32, [1, len(coords), 1, len(moved), len(others)]
         )
         return cls.create(
             operands=[
@@ -134,6 +144,7 @@ class IndexedTileOp(IRDLOperation):
                 *parser.resolve_operands(coords, [i32] * len(coords), pos),
                 parser.resolve_operand(rows, numbers),
                 *moved,
+                *others,
             ],
             properties=properties,
             attributes=attributes,
@@ -156,11 +167,17 @@ class IndexedTileOp(IRDLOperation):
         if self.places is not None:
             printer.print_string(" at ")
             printer.print_ssa_value(self.places)
+        if self.pixels is not None:
+            printer.print_string(" or ")
+            printer.print_ssa_value(self.pixels)
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.memref.type)
         printer.print_string(", ")
         printer.print_attribute(self.rows.type)
+        if self.pixels is not None:
+            printer.print_string(", ")
+            printer.print_attribute(self.pixels.type)
         printer.print_string(" -> ")
         printer.print_attribute(self.result.type)
 
@@ -205,11 +222,22 @@ class IndexedTileOp(IRDLOperation):
             f"expected 'of' to list extents from 1 up to those of the tile {tile}, and all of its "
             f"rows, got {of}",
         )
+        if self.pixels is not None:
+            _check_pixels(self.pixels.type, type_.element, tuple(kept))
         expected = indexed_tile_type(type_, tile, None if self.of is None else of, self.coords)
         check(
             self.result.type == expected,
             f"expected the tile's type {expected}, got {self.result.type}",
         )
+
+
+def _check_pixels(type_: Attribute, element: Attribute, tile: tuple[int, ...]) -> None:
+    """Refuse pixels that are another tile than the rows."""
+    assert isinstance(type_, MemRefType)
+    check(
+        type_.shape == tile and type_.element == element,
+        f"expected pixels as a tile {tile} of {element}, got {type_}",
+    )
 
 
 def indexed_tile_type(

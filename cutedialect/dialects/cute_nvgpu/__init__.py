@@ -55,6 +55,9 @@ from .tma import (
     TmaStoreCommitOp,
     TmaStoreType,
     TmaStoreWaitOp,
+    check_window,
+    parse_window,
+    window_text,
 )
 
 CuteNvgpu = Dialect(
@@ -145,4 +148,7 @@ __all__ = [
     "WgmmaWaitOp",
     "WidenCopyType",
     "WriteOnesOp",
+    "check_window",
+    "parse_window",
+    "window_text",
 ]

@@ -27,7 +27,13 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.atoms.smem_layouts import SWIZZLE_32B
-from cutedialect.atoms.tensor_map import REDUCTIONS, check_reduction, span_of, swizzle_mode
+from cutedialect.atoms.tensor_map import (
+    REDUCTIONS,
+    Window,
+    check_reduction,
+    span_of,
+    swizzle_mode,
+)
 from cutedialect.dialects.checks import check
 from cutedialect.dialects.effects import ALL, ORDERS, Effects, Unit
 from cutedialect.dialects.element_names import element_name
@@ -47,7 +53,10 @@ class TmaDescriptorType(Data[tuple], TypeAttribute):
     Element, the box's extent in each mode of the tensor, and the swizzle of byte addresses in
     shared memory (left out: none). PTX ISA 5.5. A map of `tf32` of a tensor of `f32` rounds to
     nearest as it loads. With `slice 0` at the end it is one for tiles of slices along mode 0: what
-    lies behind a slice's end is out of bounds.
+    lies behind a slice's end is out of bounds. With `pixels (-1,-1) (-1,-1) (1,1)` it is one for
+    images (PTX ISA 5.5.4, im2col mode): copies walk over their pixels, between the lower and the
+    upper corner and by the steps of the modes between the first and the last one, and a box has
+    its pixels along the last of these.
     """
 
     name = "cute_nvgpu.tma_descriptor"
@@ -59,8 +68,9 @@ class TmaDescriptorType(Data[tuple], TypeAttribute):
         box: tuple[int, ...],
         swizzle: Swizzle | None = None,
         sliced: int | None = None,
+        window: Window | None = None,
     ) -> TmaDescriptorType:
-        return cls((element, tuple(box), swizzle, sliced))
+        return cls((element, tuple(box), swizzle, sliced, window))
 
     @property
     def element(self) -> Attribute:
@@ -80,6 +90,11 @@ class TmaDescriptorType(Data[tuple], TypeAttribute):
         """The mode along which tiles are those of slices."""
         return self.data[3]
 
+    @property
+    def window(self) -> Window | None:
+        """How copies walk over the pixels of images."""
+        return self.data[4]
+
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple:
         with parser.in_angle_brackets():
@@ -89,23 +104,15 @@ class TmaDescriptorType(Data[tuple], TypeAttribute):
                 parser.Delimiter.PAREN,
                 lambda: parser.parse_integer(allow_boolean=False, allow_negative=False),
             )
-            swizzle = sliced = None
-            more = parser.parse_optional_punctuation(",") is not None
-            if more and parser.parse_optional_keyword("slice") is None:
-                parser.parse_keyword("S")
-                with parser.in_angle_brackets():
-                    numbers = parser.parse_comma_separated_list(
-                        parser.Delimiter.NONE, lambda: parser.parse_integer(allow_boolean=False)
-                    )
-                if len(numbers) != 3:
-                    parser.raise_error(f"expected S<bits,base,shift>, got {len(numbers)} numbers")
-                swizzle = Swizzle(*numbers)
-                more = parser.parse_optional_punctuation(",") is not None
-                if more:
-                    parser.parse_keyword("slice")
-            if more:
-                sliced = parser.parse_integer(allow_boolean=False, allow_negative=False)
-            return element, tuple(box), swizzle, sliced
+            swizzle = sliced = window = None
+            while parser.parse_optional_punctuation(",") is not None:
+                if parser.parse_optional_keyword("slice") is not None:
+                    sliced = parser.parse_integer(allow_boolean=False, allow_negative=False)
+                elif parser.parse_optional_keyword("pixels") is not None:
+                    window = parse_window(parser)
+                else:
+                    swizzle = _parse_swizzle(parser)
+            return element, tuple(box), swizzle, sliced, window
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
@@ -115,6 +122,8 @@ class TmaDescriptorType(Data[tuple], TypeAttribute):
                 printer.print_string(f", {self.swizzle}")
             if self.sliced is not None:
                 printer.print_string(f", slice {self.sliced}")
+            if self.window is not None:
+                printer.print_string(f", pixels {window_text(self.window)}")
 
     def verify(self) -> None:
         check(1 <= len(self.box) <= 5, f"expected a box of rank 1 to 5, got {len(self.box)}")
@@ -130,6 +139,50 @@ class TmaDescriptorType(Data[tuple], TypeAttribute):
             "expected the swizzle S<1,4,3>, S<2,4,3> or S<3,4,3> of byte addresses (on sm_100 also "
             f"S<2,5,2>), got {swizzle}",
         )
+        if self.window is not None:
+            check_window(self.window, len(self.box))
+            check(
+                self.sliced is None and set(self.box[:-2]) == {1},
+                f"expected boxes of pixels along the last mode but one, of no slice, got {self.box}",
+            )
+
+
+def _parse_swizzle(parser: AttrParser) -> Swizzle:
+    parser.parse_keyword("S")
+    with parser.in_angle_brackets():
+        numbers = parser.parse_comma_separated_list(
+            parser.Delimiter.NONE, lambda: parser.parse_integer(allow_boolean=False)
+        )
+    if len(numbers) != 3:
+        parser.raise_error(f"expected S<bits,base,shift>, got {len(numbers)} numbers")
+    return Swizzle(*numbers)
+
+
+def parse_window(parser: AttrParser) -> Window:
+    """A walk over pixels: `(-1,-1) (-1,-1) (1,1)`, its lower corner, upper corner and steps."""
+    parts = [
+        tuple(parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_integer))
+        for _ in range(3)
+    ]
+    return Window(*parts)
+
+
+def window_text(window: Window) -> str:
+    """The text that `parse_window` reads."""
+    return " ".join("(" + ",".join(map(str, part)) + ")" for part in window)
+
+
+def check_window(window: Window, rank: int) -> None:
+    """Refuse a walk that a tensor map of a rank has not."""
+    check(
+        len(window.lower) == rank - 2,
+        f"expected corners of the {rank - 2} modes between the first and the last one, got "
+        f"{window_text(window)}",
+    )
+    try:
+        window.check()
+    except ValueError as error:
+        raise VerifyException(str(error)) from error
 
 
 def _check_reduction(operation: str, element: Attribute) -> None:

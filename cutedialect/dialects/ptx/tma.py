@@ -52,7 +52,9 @@ class TmaLoadOp(IRDLOperation):
     `multicast` is a mask of the cluster's CTAs: each gets the box and the signal at the same
     offsets as the issuing one. `policy` is an L2 policy, as `ptx.createpolicy` makes. With `pair`
     the barrier is in the CTA itself or in the other one of its pair, as the address says
-    (`.cta_group::2`).
+    (`.cta_group::2`). With offsets the map walks over pixels of images: those from the coordinates
+    on, each moved by the offsets (PTX ISA 5.5.4, `.im2col`); there is one for each dimension but
+    the first and the last.
 
     Example:
 
@@ -63,6 +65,7 @@ class TmaLoadOp(IRDLOperation):
           %mask = ptx.imm 3 : b16
           ptx.tma.load [%s + 1024], %A[%x, %x], [%s] if %p : !ptx.tensor_map
           ptx.tma.load [%s], %A[%x], [%s + 8] multicast %mask if %p : !ptx.tensor_map
+          ptx.tma.load [%s], %A[%x, %x, %x, %x], [%s] offsets [%mask, %mask] : !ptx.tensor_map
         }
     """
 
@@ -71,6 +74,7 @@ class TmaLoadOp(IRDLOperation):
     dst = operand_def(B32)
     barrier = operand_def(B32)
     coords = var_operand_def(B32)
+    offsets = var_operand_def(B16)
     multicast = opt_operand_def(B16)
     policy = opt_operand_def(B64)
     pred = opt_operand_def(PRED)
@@ -81,8 +85,8 @@ class TmaLoadOp(IRDLOperation):
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
         "` ` `[` $dst (`+` $dst_offset^)? `]` `,` $map `[` $coords `]` `,` "
-        "`[` $barrier (`+` $barrier_offset^)? `]` (`multicast` $multicast^)? (`policy` $policy^)? "
-        "(`if` $pred^)? attr-dict `:` type($map)"
+        "`[` $barrier (`+` $barrier_offset^)? `]` (`offsets` `[` $offsets^ `]`)? "
+        "(`multicast` $multicast^)? (`policy` $policy^)? (`if` $pred^)? attr-dict `:` type($map)"
     )
 
     def __init__(
@@ -97,9 +101,10 @@ class TmaLoadOp(IRDLOperation):
         policy: SSAValue | None = None,
         pred: SSAValue | None = None,
         pair: bool = False,
+        offsets: Sequence[SSAValue] = (),
     ) -> None:
         super().__init__(
-            operands=[map, dst, barrier, list(coords), multicast, policy, pred],
+            operands=[map, dst, barrier, list(coords), list(offsets), multicast, policy, pred],
             properties={
                 "dst_offset": integer(dst_offset),
                 "barrier_offset": integer(barrier_offset),
@@ -110,6 +115,11 @@ class TmaLoadOp(IRDLOperation):
     def verify_(self) -> None:
         _check_map(self.map)
         _check_coords(self.coords)
+        check(
+            not self.offsets or len(self.offsets) == len(self.coords) - 2,
+            f"expected an offset for each coordinate but the first and the last, got "
+            f"{len(self.offsets)} for {len(self.coords)} coordinates",
+        )
 
 
 @irdl_op_definition

@@ -172,11 +172,11 @@ def loads_boxes(gemms: Sequence[cute.GemmOp], schedule: Schedule) -> bool:
     """Whether TMA brings all operands in global memory."""
     tiles = [tile for op in gemms for tile in (op.a, op.b)]
     return schedule.loads != "threads" and all(
-        _comes_by_tma(tile) for tile in tiles if isinstance(tile.type, cute.MemRefType)
+        comes_by_tma(tile) for tile in tiles if isinstance(tile.type, cute.MemRefType)
     )
 
 
-def _comes_by_tma(tile: SSAValue) -> bool:
+def comes_by_tma(tile: SSAValue) -> bool:
     """Whether a tile of rank 2 can be loaded as boxes."""
     type_ = part_of(tile)
     if type_.rank != 2:

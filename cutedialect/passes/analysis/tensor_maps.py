@@ -13,6 +13,7 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, UnitAttr
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from cutedialect.atoms.tensor_map import Window
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute.views import GUARD
 from cutedialect.dialects.walks import ops_around
@@ -39,12 +40,13 @@ class TensorTile:
 
     `tensor` is an argument of the kernel, a member of one that is a group, or a view of an argument
     through a layout that the host part can compute; `sliced` the mode of it along which the tile is
-    one of a slice.
+    one of a slice; `window` how its rows follow each other where they are pixels of images.
     """
 
     tensor: SSAValue
     modes: tuple[int, ...]
     sliced: int | None = None
+    window: Window | None = None
 
 
 def tile_of_tensor(value: SSAValue) -> TensorTile | None:
@@ -56,6 +58,13 @@ def tile_of_tensor(value: SSAValue) -> TensorTile | None:
         return None
     if isinstance(value, BlockArgument) or isinstance(op, cute.MemberOp | cute.MakeViewOp):
         return TensorTile(value, tuple(range(type_.rank))) if _has_map(value) else None
+    if isinstance(op, cute.IndexedTileOp):
+        return None if op.pixels is None else tile_of_tensor(op.pixels)
+    if isinstance(op, cute.PixelTileOp):
+        rank = op.memref.type.rank
+        images = tile_of_tensor(op.memref)
+        known = images is not None and images.sliced is None and images.tensor is op.memref
+        return TensorTile(op.memref, (rank - 2, rank - 1), window=op.walked) if known else None
     if isinstance(op, cute.ConcatOp):
         tiles = {tile_of_tensor(part) for part in op.parts}
         return tiles.pop() if len(tiles) == 1 else None
@@ -200,6 +209,8 @@ def boxes_of(
     box = _box(shape, layout, contiguous, share)
     if box is None or box[contiguous] * type_.bits % (8 * _WIDTH):
         return f"no box with lines of 16 bytes divides the tile {type_.shape}"
+    if why := _why_no_walk(found, contiguous, type_.shape, box):
+        return why
     # Those of a slice are rows along it.
     along = {found.modes[mode] for mode, extent in enumerate(box) if extent > 1}
     line = found.modes[contiguous]
@@ -210,6 +221,21 @@ def boxes_of(
     if any(step * type_.bits // 8 % _LINE for step in steps):
         return f"boxes start at lines of {_LINE} bytes in shared memory"
     return found, box
+
+
+def _why_no_walk(
+    tile: TensorTile, contiguous: int, shape: tuple[object, ...], box: tuple[int, ...]
+) -> str:
+    """Why a copy brings no box of pixels: it walks over all of a tile, from the first one on."""
+    if tile.window is None:
+        return ""
+    rank = cute.memref_of(tile.tensor).rank
+    if tile.modes[contiguous] != rank - 1:
+        return "the channels of its pixels are not contiguous"
+    pixels = tile.modes.index(rank - 2)
+    if box[pixels] != shape[pixels]:
+        return f"a copy moves {box[pixels]} of {shape[pixels]} pixels in a row"
+    return ""
 
 
 def _step_of_tiles(tile: SSAValue, mode: int) -> int:

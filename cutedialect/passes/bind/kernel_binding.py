@@ -284,7 +284,7 @@ class TensorMaps:
             if mode >= 0:
                 extents[mode] = extent
         described = TmaDescriptorType.get(
-            element or type_.element, tuple(extents), swizzle, tile.sliced
+            element or type_.element, tuple(extents), swizzle, tile.sliced, tile.window
         )
         found = self.known.get((tensor, described))
         if found is None:

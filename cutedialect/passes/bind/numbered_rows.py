@@ -6,7 +6,8 @@ numbers chooses, or a load that is computed with on its way to one.
 Who copies needs the numbers of the rows that it copies. They get ops of their own, in the layout of
 the copy, wherever those of the program stand: row numbers that a loop does not change are loaded in
 front of it. That goes for numbers that are loaded, and computed element by element; rows that are
-numbered in another way are loaded by the threads that multiply.
+numbered in another way are loaded by the threads that multiply. Rows that are pixels of images,
+too, need no numbers where TMA copies them.
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ from xdsl.ir import Operation, SSAValue
 from cutedialect.dialects import cute
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.analysis.mma_choice import untransposed
-from cutedialect.passes.analysis.role_plan import NUMBERS_ROWS
+from cutedialect.passes.analysis.role_plan import NUMBERS_ROWS, comes_by_tma
 from cutedialect.passes.rewriting import cloned, erase, insert_after, insert_before
 
 
 def number_operands(
-    kernel: cute.KernelOp, uses: Sequence[tuple[Operation, int]]
+    kernel: cute.KernelOp, uses: Sequence[tuple[Operation, int]], by_tma: bool = False
 ) -> list[cute.IndexedTileOp]:
     """Give operands whose rows are numbered, in a kernel whose tiles are not bound, numbers of
-    their own; the tiles that are to be copied.
+    their own; the tiles that are to be copied. Tiles of pixels take their place where operands come
+    `by_tma`.
     """
     order = list(walk(kernel.body.block))
     made: dict[cute.IndexedTileOp, cute.IndexedTileOp] = {}
@@ -35,6 +37,9 @@ def number_operands(
         tile, is_turned = untransposed(user.operands[index])
         whole = tile.owner
         assert isinstance(whole, cute.IndexedTileOp)
+        if by_tma and whole.pixels is not None and comes_by_tma(whole.pixels):
+            user.operands[index] = _turned(whole.pixels, is_turned, user)
+            continue
         chain = _chain(whole)
         if chain is None:
             if isinstance(user, cute.GemmOp):
@@ -42,12 +47,7 @@ def number_operands(
             continue
         if whole not in made:
             made[whole] = _with_own_numbers(whole, [op for op in order if op in chain])
-        source = made[whole].result
-        if is_turned:
-            turned = cute.TransposeOp(source)
-            insert_before(user, turned)
-            source = turned.result
-        user.operands[index] = source
+        user.operands[index] = _turned(made[whole].result, is_turned, user)
     for op in reversed(order):
         if isinstance(op, _DROPPED) and op.parent is not None:
             _drop(op)
@@ -56,6 +56,7 @@ def number_operands(
 
 _DROPPED = (
     cute.IndexedTileOp,
+    cute.PixelTileOp,
     cute.TransposeOp,
     cute.LoadOp,
     cute.MapOp,
@@ -95,8 +96,11 @@ def _with_own_numbers(tile: cute.IndexedTileOp, chain: list[Operation]) -> cute.
         copy = cloned(op, values)
         copy.attributes[NUMBERS_ROWS] = UnitAttr()
         insert_after(op, copy)
-    again = cloned(tile, values)
+    extents, of = tile.tile.get_values(), None if tile.of is None else tile.counted
+    again = cute.IndexedTileOp(tile.memref, extents, tile.coords, values[tile.rows], of)  # pyright: ignore[reportArgumentType]
+    again.attributes |= tile.attributes
     again.attributes[NUMBERS_ROWS] = UnitAttr()
+    again.location, again.result.name_hint = tile.location, tile.result.name_hint
     insert_after(tile, again)
     return again
 
@@ -108,12 +112,16 @@ def _load(user: Operation, index: int, is_turned: bool) -> None:
     load = cute.LoadOp(tile, cute.FragmentType.get(type_.element, type_.shape))  # pyright: ignore
     insert_before(user, load)
     load.location = user.location
-    value = load.result
-    if is_turned:
-        turned = cute.TransposeOp(value)
-        insert_before(user, turned)
-        value = turned.result
-    user.operands[index] = value
+    user.operands[index] = _turned(load.result, is_turned, user)
+
+
+def _turned(value: SSAValue, is_turned: bool, user: Operation) -> SSAValue:
+    """A tile, or its transpose in front of who takes it."""
+    if not is_turned:
+        return value
+    turned = cute.TransposeOp(value)
+    insert_before(user, turned)
+    return turned.result
 
 
 def _drop(op: Operation) -> None:

@@ -192,7 +192,7 @@ class _Partition(StagedOperands):
 
     def _number_rows(self) -> list[IndexedTileOp]:
         """The operands of multiplies, and of loads on their way to one, whose rows a tile numbers,
-        with numbers for who copies them.
+        with numbers for who copies them; TMA brings those that are pixels of images.
         """
         uses: list[tuple[Operation, int]] = []
         for op in ops_of(self.kernel.body.block, GemmOp, LoadOp):
@@ -205,7 +205,8 @@ class _Partition(StagedOperands):
             return []
         from .numbered_rows import number_operands
 
-        return number_operands(self.kernel, uses)
+        by_tma = self.is_specialized and self.schedule.loads != "threads"
+        return number_operands(self.kernel, uses, by_tma)
 
     def _choose_atoms(
         self, gemms: Sequence[GemmOp], inference: LayoutInference, has_tensor_memory: bool

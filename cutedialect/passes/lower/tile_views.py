@@ -27,6 +27,7 @@ from .views import (
     extent_of,
     local_tile,
     memref_view,
+    pixel_tile,
     slice_,
     stage,
     subview,
@@ -68,6 +69,15 @@ def _local_tile(self: KernelLowering, op: cute.LocalTileOp) -> None:
         tuple(self.scalars[each] for each in op.coords),
         integers(guard) if isinstance(guard, DenseArrayBase) else (),
         op.counted,
+    )
+
+
+def _pixel_tile(self: KernelLowering, op: cute.PixelTileOp) -> None:
+    self.views[op.result] = pixel_tile(
+        self.view(op, op.memref),
+        integers(op.tile),
+        [self.scalars[each] for each in op.coords],
+        tuple(self.scalars[each] for each in op.offsets),
     )
 
 
@@ -258,6 +268,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     cute.GridDimOp: _grid_dim,
     cute.TileIndexOp: _tile_index,
     cute.LocalTileOp: _local_tile,
+    cute.PixelTileOp: _pixel_tile,
     cute.SliceOp: _slice,
     cute.MakeViewOp: _make_view,
     cute.ReadOp: _read,

@@ -106,6 +106,9 @@ def _load_boxes(
     length = counts[sliced] * box[sliced]
     first = builder.pure("mul.lo.s32", place, length)
     shift = builder.pure("mul.lo.s32", place, _offset(target, sliced, length))
+    moved = [
+        builder.value(builder.pure("cvt.u16.u32", offset), "b16") for offset in source.moved[::-1]
+    ]
     for at, coords in _boxes(builder, source, counts, box, sliced, first, half):
         builder.emit(
             ptx.TmaLoadOp(
@@ -118,6 +121,7 @@ def _load_boxes(
                 multicast=mask,
                 policy=policy,
                 pair=is_paired,
+                offsets=moved,
             )
         )
 

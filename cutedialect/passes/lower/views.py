@@ -107,6 +107,8 @@ class View:
     # The leaves of the tensor's modes, and (mode, first element, extent) of the slice of it.
     root_leaves: tuple[tuple[Leaf, ...], ...] = ()
     sliced: tuple[int, Scalar, Scalar] | None = None
+    # Of a tile of pixels: how far each is moved, along the modes between the first and the last.
+    moved: tuple[Scalar, ...] = ()
     # Whether any of the tile lies in the tensor, as far as `bounds` do not say; the same for all
     # threads.
     guard: Scalar = True
@@ -283,6 +285,24 @@ def local_tile(
         origin=tuple(origin),
         root_modes=tuple(mode for mode, extent in kept if extent != 0),
         guard=builder.both(*guards),
+    )
+
+
+def pixel_tile(
+    images: View, tile: Sequence[int], coords: Sequence[Scalar], moved: tuple[Scalar, ...]
+) -> View:
+    """A tile of pixels of images from coordinates on, of which the channels' counts tiles."""
+    rank = len(images.modes)
+    steps = [1] * (rank - 1) + [tile[1]]
+    starts = zip(images.root_modes, coords, steps, strict=True)
+    strides = [leaves[0][1] for leaves in images.modes[-2:]]
+    return replace(
+        images,
+        modes=tuple(((extent, stride),) for extent, stride in zip(tile, strides, strict=True)),
+        bounds=(None, None),
+        origin=(*images.origin, *starts),
+        root_modes=images.root_modes[-2:],
+        moved=moved,
     )
 
 

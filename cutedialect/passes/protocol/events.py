@@ -130,6 +130,7 @@ ROWS: dict[type[Operation], Row] = {
     cute.ClusterRankOp: _GIVES,
     cute.LocalTileOp: _GIVES,
     cute.IndexedTileOp: _GIVES,
+    cute.PixelTileOp: _GIVES,
     cute.TransposeOp: _GIVES,
     cute.SubviewOp: _GIVES,
     cute.StageOp: _GIVES,

@@ -76,13 +76,18 @@ def resize_view(
     again = (
         cute.LocalTileOp(memref, tile, coords, of)
         if isinstance(op, cute.LocalTileOp)
-        else cute.IndexedTileOp(memref, tile, coords, op.rows, of, op.places)
+        else cute.IndexedTileOp(memref, tile, coords, op.rows, of, op.places, _same(op, tile))
     )
     again.attributes |= op.attributes
     again.location = op.location
     again.result.name_hint = op.result.name_hint
     Rewriter.replace_op(op, again)
     return again
+
+
+def _same(op: cute.IndexedTileOp, tile: Sequence[int]) -> SSAValue | None:
+    """What says in another way which rows a tile has, of a tile of the same extents."""
+    return op.pixels if list(tile) == list(op.tile.get_values()) else None
 
 
 def resize_fragment(value: SSAValue, extents: Mapping[int, int]) -> None:

@@ -55,6 +55,7 @@ from cutedialect.schedule import Schedule, replace_set
 _VIEWS = (
     cute.LocalTileOp,
     cute.IndexedTileOp,
+    cute.PixelTileOp,
     cute.SliceOp,
     cute.TransposeOp,
     cute.MakeViewOp,

@@ -251,7 +251,7 @@ def test_the_host_part_describes_the_map(
     (launch,) = plan.run((("pointer", shape, strides),), 132)
     (found,) = launch.arguments
     element = memref.partition(",")[0]
-    assert found == ("A", element, *expected, "pointer", None)
+    assert found == ("A", element, *expected, "pointer", None, None)
     assert launch.grid == (132, 1, 1)
 
 

@@ -1,5 +1,6 @@
 """Copies of boxes by tensor map: cp.async.bulk.tensor, cp.reduce.async.bulk.tensor, prefetches of
-them (PTX ISA 9.7.9.27), in tile mode. What an H100 refuses although it assembles is an error here.
+them (PTX ISA 9.7.9.27), in tile mode, and loads in im2col mode. What an H100 refuses although it
+assembles is an error here.
 """
 
 from __future__ import annotations
@@ -25,16 +26,20 @@ if TYPE_CHECKING:
 
 _RANKS = ("1d", "2d", "3d", "4d", "5d")
 _OTHER_MODES = (
-    "im2col", "im2col::w", "im2col::w::128", "im2col_no_offs", "tile::gather4", "tile::scatter4",
+    "im2col::w", "im2col::w::128", "im2col_no_offs", "tile::gather4", "tile::scatter4",
 )  # fmt: skip
+# Bits of an offset of im2col mode by dimensions (PTX ISA 5.5.4).
+_OFFSET_BITS = {3: 16, 4: 8, 5: 5}
 _OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 
 
 class _Boxes:
     """The ``[map, {coordinates}]`` operand: maps and coordinates by lane."""
 
-    def __init__(self, ins: Instruction, machine: Machine, operand: Operand, rank: int) -> None:
-        self.ins, self.machine, self.rank = ins, machine, rank
+    def __init__(
+        self, ins: Instruction, machine: Machine, operand: Operand, rank: int, walks: bool = False
+    ) -> None:
+        self.ins, self.machine, self.rank, self.walks = ins, machine, rank, walks
         if not isinstance(operand, Bracket) or len(operand.items) != 2:
             raise ins.malformed(f"expected [map, {{coordinates}}], got {operand}")
         address, coordinates = operand.items
@@ -90,6 +95,9 @@ class _Boxes:
             raise self.ins.error(
                 "CD-E1", f"a copy of {self.rank} dimensions with a tensor map of {tensor.rank}"
             )
+        if bool(tensor.lower) != self.walks:
+            made, used = ("im2col", "tile") if tensor.lower else ("tile", "im2col")
+            raise self.ins.error("CD-E1", f"a copy in {used} mode with a tensor map of {made} mode")
         if memory is self.machine.image.param_memory:
             self._known[address] = tensor
         return tensor
@@ -164,15 +172,44 @@ def _chunks(ins: Instruction, machine: Machine, tensor: TensorMap, at: int) -> A
     return tensor.chunks(offset + shared.start) + at // CHUNK
 
 
-def _take_rank(ins: Instruction, mods: Modifiers) -> int:
+def _take_rank(ins: Instruction, mods: Modifiers, may_walk: bool = False) -> tuple[int, bool]:
+    """Dimensions of a copy, and whether it walks over pixels."""
     rank = mods.take(*_RANKS)
     if rank is None:
         raise ins.unsupported("expected .1d to .5d")
     mode = mods.take(*_OTHER_MODES)
     if mode is not None:
         raise ins.unsupported(f".{mode}")
-    mods.has("tile")
-    return int(rank[0])
+    walks = mods.has("im2col")
+    if walks and not may_walk:
+        raise ins.unsupported(".im2col")
+    if walks and int(rank[0]) < 3:
+        raise ins.malformed(f"expected .3d to .5d with .im2col, got .{rank}")
+    if not walks:
+        mods.has("tile")
+    return int(rank[0]), walks
+
+
+class _Offsets:
+    """The offsets operand of im2col mode, 16 bits each; none in tile mode."""
+
+    def __init__(self, ins: Instruction, machine: Machine, operand: Operand, rank: int) -> None:
+        items = operand.items if isinstance(operand, Vector) else (operand,)
+        if len(items) != rank - 2:
+            raise ins.malformed(f"expected {rank - 2} offsets, got {operand}")
+        self.ins, self.machine, self.rank = ins, machine, rank
+        self._read = [machine.read(ins, item, TYPES["u16"]) for item in items]
+        self._sources = machine.sources(*items)
+
+    def at(self, lanes: Lanes) -> list[tuple[int, ...]]:
+        """Those of each lane; CD-E6 for one that is too large."""
+        self.machine.demand(self._sources, lanes, "an offset of pixels")
+        columns = [np.broadcast_to(read(lanes), (lanes.count,)).tolist() for read in self._read]
+        most = (1 << _OFFSET_BITS[self.rank]) - 1
+        for column in columns:
+            if max(column) > most:
+                raise self.ins.error("CD-E6", f"expected offsets up to {most}, got {max(column)}")
+        return list(zip(*columns, strict=True))
 
 
 @instruction("cp.async.bulk.tensor")
@@ -180,7 +217,7 @@ def _copy(ins: Instruction, machine: Machine) -> Step:
     if ".global.shared::cta" in ins.opcode:
         return _store(ins, machine, "cp.async.bulk.tensor", None)
     mods = ins.modifiers("cp.async.bulk.tensor")
-    rank = _take_rank(ins, mods)
+    rank, walks = _take_rank(ins, mods, may_walk=True)
     space = mods.take("shared::cluster", "shared::cta")
     source = mods.has("global")
     counted = mods.has("mbarrier::complete_tx::bytes")
@@ -192,37 +229,49 @@ def _copy(ins: Instruction, machine: Machine) -> Step:
         raise ins.unsupported("expected .shared::cluster.global.mbarrier::complete_tx::bytes")
     if multicast and space != "shared::cluster":
         raise ins.unsupported(".multicast::cluster needs .shared::cluster")
-    ins.expect(3 + multicast + hint)
-    boxes = _Boxes(ins, machine, ins.operands[1], rank)
+    ins.expect(3 + walks + multicast + hint)
+    boxes = _Boxes(ins, machine, ins.operands[1], rank, walks)
+    offsets_of = _Offsets(ins, machine, ins.operands[3], rank) if walks else None
     where = "cluster" if space == "shared::cluster" else "shared"
     locate, sources = shared_place(ins, machine, ins.operands[0], where, 16, "box load", True)
     targets = destinations(
-        ins, machine, ins.operands[2], ins.operands[3] if multicast else None, where,
+        ins, machine, ins.operands[2], ins.operands[3 + walks] if multicast else None, where,
         2 if group == "cta_group::2" else 1,
     )  # fmt: skip
 
     def step(lanes: Lanes) -> None:
         machine.demand(sources, lanes, "a shared address")
         starts = boxes.at(lanes)
+        moves = None if offsets_of is None else offsets_of.at(lanes)
         offsets = locate(lanes)
         for i, at, slot in targets(lanes, offsets):
             tensor, start = starts[i]
             view = boxes.elements(tensor, writes=False)
+            moved = None if moves is None else moves[i]
             machine.transfers.load(
                 Load(ins, int(lanes.index[i]), at // machine.shared.pitch, slot,
                      tensor.copy_bytes, _chunks(ins, machine, tensor, at),
-                     _fetch(machine, tensor, view, start))
+                     _fetch(ins, machine, tensor, view, start, moved))
             )  # fmt: skip
 
     return step
 
 
 def _fetch(
-    machine: Machine, tensor: TensorMap, view: Array | _Around, start: tuple[int, ...]
-) -> Callable[[], Array]:
+    ins: Instruction, machine: Machine, tensor: TensorMap, view: Array | _Around,
+    start: tuple[int, ...], moved: tuple[int, ...] | None,
+) -> Callable[[], Array]:  # fmt: skip
     def fetch() -> Array:
         machine.global_memory.read_bytes += tensor.copy_bytes
-        return tensor.fetch(view, start)
+        if moved is None:
+            return tensor.fetch(view, start)
+        found = tensor.pixels(view, start, moved)  # pyright: ignore[reportArgumentType]
+        if isinstance(found, str):
+            # Seen on an H100, which stops with an illegal instruction.
+            raise ins.error(
+                "CD-E6", f"the coordinates {start} of a load in im2col mode: expected {found}"
+            )
+        return found
 
     return fetch
 
@@ -238,7 +287,7 @@ def _reduce(ins: Instruction, machine: Machine) -> Step:
 
 def _store(ins: Instruction, machine: Machine, head: str, operation: str | None) -> Step:
     mods = ins.modifiers(head)
-    rank = _take_rank(ins, mods)
+    rank, _ = _take_rank(ins, mods)
     fine = mods.has("global") and mods.has("shared::cta") and mods.has("bulk_group")
     hint = mods.has("L2::cache_hint")
     if operation is not None:
@@ -344,7 +393,7 @@ def _write_tail(
 @instruction("cp.async.bulk.prefetch.tensor")
 def _prefetch(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("cp.async.bulk.prefetch.tensor")
-    rank = _take_rank(ins, mods)
+    rank, _ = _take_rank(ins, mods)
     fine = mods.has("L2") and mods.has("global")
     hint = mods.has("L2::cache_hint")
     mods.done()

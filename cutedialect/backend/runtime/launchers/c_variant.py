@@ -297,6 +297,8 @@ class Variant:
         strides = ", ".join(f"(cuuint64_t){in_c(text, names)}" for text in map_["strides"])
         box = ", ".join(f"{extent}" for extent in map_["box"])
         steps = ", ".join(f"{extent}" for extent in map_["element_strides"])
+        corners = (*map_.get("lower", ()), *map_.get("upper", ()))
+        shown = ", ".join(map(str, corners))
         empty = " || ".join(
             f"{tensor}.shape[{mode}] == 0" for mode in range(len(argument["shape"]))
         )
@@ -305,12 +307,14 @@ class Variant:
             f"  const cuuint64_t dims[{rank}] = {{{dims}}};",
             f"  const cuuint64_t strides[{max(1, rank - 1)}] = {{{strides or 0}}};",
             f"  const cuuint32_t box[{rank}] = {{{box}}}, steps[{rank}] = {{{steps}}};",
+            *([f"  const int corners[{len(corners)}] = {{{shown}}};"] if corners else ()),
             "  /* A tensor without elements has no address; nothing is read there. */",
             f"  const CUdeviceptr address = {empty} ? (CUdeviceptr)4096",
             f"                                      : {in_c(map_['address'], names)};",
             f"  status = {called}",
             f"                       (CUtensorMapDataType){map_['data_type']}, {rank}, address,",
             "                       dims, strides, box, steps,",
+            f"                       {'corners' if corners else 'NULL'},",
             f"                       (CUtensorMapInterleave){map_['interleave']}, "
             f"(CUtensorMapSwizzle){map_['swizzle']},",
             f"                       (CUtensorMapL2promotion){map_['l2_promotion']},",

@@ -255,11 +255,13 @@ static CUTE_UNUSED cute_status cute_check(const cute_expected *e, cute_tensor *t
   return CUTE_OK;
 }
 
-/* The tensor map for an address and extents. The driver wants its 128 bytes at a multiple of 64. */
+/* The tensor map for an address and extents; with corners, the lower ones first, one by which copies
+   walk over pixels. The driver wants its 128 bytes at a multiple of 64. */
 static CUTE_UNUSED cute_status cute_encode_tiled(unsigned char *made, CUtensorMapDataType type,
                                                  cuuint32_t rank, CUdeviceptr address,
                                                  const cuuint64_t *dims, const cuuint64_t *strides,
                                                  const cuuint32_t *box, const cuuint32_t *steps,
+                                                 const int *corners,
                                                  CUtensorMapInterleave interleave,
                                                  CUtensorMapSwizzle swizzle,
                                                  CUtensorMapL2promotion promotion,
@@ -269,9 +271,15 @@ static CUTE_UNUSED cute_status cute_encode_tiled(unsigned char *made, CUtensorMa
   CUresult result;
   aligned = memory + (CUTE_MAP_ALIGNMENT - (uintptr_t)memory % CUTE_MAP_ALIGNMENT) %
                          CUTE_MAP_ALIGNMENT;
-  result = cuTensorMapEncodeTiled((CUtensorMap *)(void *)aligned, type, rank,
-                                  (void *)(uintptr_t)address, dims, strides, box, steps,
-                                  interleave, swizzle, promotion, fill);
+  if (corners == NULL)
+    result = cuTensorMapEncodeTiled((CUtensorMap *)(void *)aligned, type, rank,
+                                    (void *)(uintptr_t)address, dims, strides, box, steps,
+                                    interleave, swizzle, promotion, fill);
+  else
+    result = cuTensorMapEncodeIm2col((CUtensorMap *)(void *)aligned, type, rank,
+                                     (void *)(uintptr_t)address, dims, strides, corners,
+                                     corners + rank - 2, box[0], box[1], steps, interleave,
+                                     swizzle, promotion, fill);
   if (result != CUDA_SUCCESS) return cute_driver(error, result, name);
   memcpy(made, aligned, CUTE_MAP_BYTES);
   return CUTE_OK;
@@ -282,7 +290,7 @@ static CUTE_UNUSED cute_status cute_encode(cute_maps *maps, int slot, unsigned c
                                            CUtensorMapDataType type, cuuint32_t rank,
                                            CUdeviceptr address, const cuuint64_t *dims,
                                            const cuuint64_t *strides, const cuuint32_t *box,
-                                           const cuuint32_t *steps,
+                                           const cuuint32_t *steps, const int *corners,
                                            CUtensorMapInterleave interleave,
                                            CUtensorMapSwizzle swizzle,
                                            CUtensorMapL2promotion promotion,
@@ -300,8 +308,8 @@ static CUTE_UNUSED cute_status cute_encode(cute_maps *maps, int slot, unsigned c
       return CUTE_OK;
     }
   }
-  status = cute_encode_tiled(made, type, rank, address, dims, strides, box, steps, interleave,
-                             swizzle, promotion, fill, name, error);
+  status = cute_encode_tiled(made, type, rank, address, dims, strides, box, steps, corners,
+                             interleave, swizzle, promotion, fill, name, error);
   if (status != CUTE_OK) return status;
   entry = &maps->entries[maps->next];
   maps->next = (maps->next + 1) % CUTE_MAPS;

@@ -96,6 +96,27 @@ CUresult CUDAAPI cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType ty
   return CUDA_SUCCESS;
 }
 
+CUresult CUDAAPI cuTensorMapEncodeIm2col(CUtensorMap *map, CUtensorMapDataType type,
+                                         cuuint32_t rank, void *address, const cuuint64_t *dims,
+                                         const cuuint64_t *strides, const int *lower,
+                                         const int *upper, cuuint32_t channels, cuuint32_t pixels,
+                                         const cuuint32_t *steps, CUtensorMapInterleave interleave,
+                                         CUtensorMapSwizzle swizzle,
+                                         CUtensorMapL2promotion promotion,
+                                         CUtensorMapFloatOOBfill fill) {
+  cuuint32_t box[5] = {1, 1, 1, 1, 1}, i;
+  CUresult status;
+  box[0] = channels;
+  box[1] = pixels;
+  status = cuTensorMapEncodeTiled(map, type, rank, address, dims, strides, box, steps, interleave,
+                                  swizzle, promotion, fill);
+  printf("pixels");
+  for (i = 0; i + 2 < rank; ++i) printf(" %d", lower[i]);
+  for (i = 0; i + 2 < rank; ++i) printf(" %d", upper[i]);
+  printf("\n");
+  return status;
+}
+
 CUresult CUDAAPI cuMemsetD8Async(CUdeviceptr address, unsigned char value, size_t count,
                                  CUstream stream) {
   printf("memset %" PRIu64 " %d %" PRIu64 " stream %" PRIuPTR "\n", (uint64_t)address, value,

@@ -29,6 +29,8 @@ from cutedialect.backend.runtime.launchers.c_header import call_arguments
 from cutedialect.backend.runtime.tensor_maps import TensorMapArgument, checked_map
 from cutedialect.backend.runtime.workspaces import Workspace
 from cutedialect.frontend.described_calls import described_call
+from cutedialect.frontend.library.conv2d import filter_gradients
+from cutedialect.frontend.taps import Taps
 
 HERE = Path(__file__).parent
 CUDA = Path(sysconfig.get_paths()["purelib"]) / "nvidia" / "cu13" / "include"
@@ -280,12 +282,24 @@ def kernel_case(rng: np.random.Generator) -> list[Any]:
     return [x, y, float(np.float32(rng.standard_normal())), int(rng.integers(-(1 << 31), 1 << 31))]
 
 
+def pixel_case(rng: np.random.Generator) -> list[Any]:
+    """Images and slopes as matrices of pixels, and the gradient of a filter of 3 x 3."""
+    images, height, width, channels, filters = (
+        int(rng.choice(each)) for each in ((0, 1, 3), (4, 9), (5, 8), (8, 72), (8, 136))
+    )
+    count = images * height * width
+    x, slopes = np.zeros((count, channels), np.float16), np.zeros((count, filters), np.float16)
+    out = np.zeros((9, filters, channels), np.float16)
+    return [x, slopes, out, height, width, height, width]
+
+
 def spec(text: str, dtype: Any = cute.f16) -> Any:
     from cutedialect.tools.kernel_arguments import argument
 
     return argument(text)
 
 
+TAPS = Taps((3, 3), (1, 1), (1, 1), (-1, -1), ends=(-1, -1))
 GEMM = (cute.gemm, ("?x?:f16", "?x?:f16:1,?"))
 CASES = {
     "a product": (*GEMM, gemm_case, {"arch": "sm_90a", "schedule": "tile = (64,64,64)"}, 50),
@@ -305,6 +319,10 @@ CASES = {
     ),
     "a kernel of a user": (
         scaled, ("?x?:f32", "?x?:f32", "1.0:f32", "1:i32"), kernel_case, {"arch": "sm_80"}, 20,
+    ),
+    "pixels": (
+        filter_gradients, ("?x?:f16", "?x?:f16", "9x?x?:f16", *("1:i32",) * 4), pixel_case,
+        {"arch": "sm_90a", "schedule": "split_k = 2", "tile": (64, 64, 64), "taps": TAPS}, 20,
     ),
 }  # fmt: skip
 
@@ -345,6 +363,7 @@ def test_drawn_problems_are_launched_as_python_does(
     assert "status" not in told
     assert c_lines(told) == wanted
     assert len(wanted) >= count // 3
+    assert ("pixels -1 -1 -1 -1\n" in told) == (case == "pixels")
 
 
 @pytest.fixture(scope="module")
