@@ -153,7 +153,7 @@ class ConvCall(PlainCall):
         product = Problem(
             m, n, k, self.product_count(), a.dtype.bits, self.out_dtype.bits, across=self.across,
             out_align=min(_VECTOR_BITS // 8, row & -row),
-            takes_clusters=False, may_swap=False,
+            may_swap=False,
             is_plain=getattr(self, "bias", None) is None, device=device_for(arch),
         )  # fmt: skip
         return ConvProblem(product, self.depth_of_tap())
