@@ -150,6 +150,7 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.packed import packed as packed
     from cutedialect.frontend.parts import broadcast_to as broadcast_to
     from cutedialect.frontend.parts import permute as permute
+    from cutedialect.frontend.pixels import Pixels as Pixels
     from cutedialect.frontend.places import concatenate as concatenate
     from cutedialect.frontend.places import flip as flip
     from cutedialect.frontend.places import histogram as histogram
@@ -197,6 +198,7 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.statistics import mean as mean
     from cutedialect.frontend.statistics import softmax as softmax
     from cutedialect.frontend.statistics import var as var
+    from cutedialect.frontend.taps import Taps as Taps
     from cutedialect.frontend.tensor_layouts import LayoutValue as LayoutValue
     from cutedialect.frontend.tensor_layouts import composition as composition
     from cutedialect.frontend.tensor_layouts import make_layout as make_layout
@@ -233,6 +235,7 @@ __all__ = [
     "Layout",
     "LayoutError",
     "LayoutValue",
+    "Pixels",
     "Remark",
     "Report",
     "Roles",
@@ -240,6 +243,7 @@ __all__ = [
     "Schedule",
     "ScheduleError",
     "Swizzle",
+    "Taps",
     "Tensor",
     "TensorSpec",
     "Tile",
@@ -522,6 +526,8 @@ _PUBLIC = {
     ),
     "cutedialect.frontend.sorting": ("argsort", "sort"),
     "cutedialect.frontend.local_tiles": ("local_tile",),
+    "cutedialect.frontend.pixels": ("Pixels",),
+    "cutedialect.frontend.taps": ("Taps",),
     "cutedialect.frontend.pack": ("pack",),
     "cutedialect.frontend.packed": ("packed",),
     "cutedialect.frontend.quantized_weights": ("from_awq", "from_compressed_tensors", "from_gptq"),

@@ -53,6 +53,8 @@ SECTIONS = {
     ),
     "Tiles of a program": (
         "frontend.local_tiles",
+        "frontend.pixels",
+        "frontend.taps",
         "frontend.packed",
         "frontend.pack",
         "frontend.quantized_weights",

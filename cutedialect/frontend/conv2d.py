@@ -114,10 +114,8 @@ class ConvCall(PlainCall):
         from .taps import Taps
 
         stride, padding, spread = (self.pairs[name] for name in ("stride", "padding", "dilation"))
-        counts = self.extents["R"], self.extents["S"]
-        starts = -padding[0], -padding[1]
-        ends = tuple(a - b * (c - 1) for a, b, c in zip(padding, spread, counts, strict=True))  # pyright: ignore
-        return Taps(counts, stride, spread, starts, ends=ends)  # pyright: ignore
+        counts = self.extents["R"] or 1, self.extents["S"] or 1
+        return Taps.of(counts, stride, padding, spread)
 
     def prepare(self) -> PlainReady:
         """Compile (or find) the kernel; what a schedule leaves open is chosen where TMA brings the

@@ -1,4 +1,6 @@
-"""Which pixels the taps of a filter find: numbers alone, known when a kernel is traced."""
+"""Which pixels the taps of a filter find: numbers alone, known when a kernel is traced. See "Pixels
+of images" in `docs/cookbook.md`.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +25,23 @@ class Taps:
     starts: tuple[int, int]
     divisors: tuple[int, int] = (1, 1)
     ends: tuple[int, int] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        counts: tuple[int, int],
+        stride: tuple[int, int] = (1, 1),
+        padding: tuple[int, int] = (0, 0),
+        dilation: tuple[int, int] = (1, 1),
+    ) -> Taps:
+        """Those of a convolution with so many taps along the height and the width.
+
+        >>> Taps.of((3, 3), padding=(1, 1)).window
+        Window(lower=(-1, -1), upper=(-1, -1), steps=(1, 1))
+        """
+        reach = (step * (count - 1) for step, count in zip(dilation, counts, strict=True))
+        (top, left), (down, right) = padding, reach
+        return cls(counts, stride, dilation, (-top, -left), ends=(top - down, left - right))
 
     @property
     def window(self) -> Window | None:
