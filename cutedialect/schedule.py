@@ -42,6 +42,7 @@ class Choices(TypedDict, total=False):
     warps: tuple[int, int] | tuple[int, int, int] | None
     cluster: tuple[int, int] | None
     stages: int | None
+    ring_stages: tuple[int, ...] | None
     atom: str | None
     mma: TiledMma | str | None
     roles: Roles | str | None
@@ -74,6 +75,8 @@ class Schedule:
         a third number so many share the depth, by the `mma` that it and `atom` make.
     cluster: CTAs per cluster (M, N).
     stages: buffers in the ring that hides the latency of global memory.
+    ring_stages: those of each ring of its own, in the order in which the program loads them first,
+        with 0 for what is left to `stages`: of attention those of Q, K and V.
     atom: name of the MMA atom.
     mma: a `TiledMma` or its text: atom, warps and the tile over which they repeat, with the
         interleaving that it names. It says `warps` too, where those along K count along N, and what
@@ -141,6 +144,7 @@ class Schedule:
     warps: tuple[int, int] | None = None
     cluster: tuple[int, int] | None = None
     stages: int | None = None
+    ring_stages: tuple[int, ...] | None = None
     atom: str | None = None
     mma: str | None = None
     roles: Roles | str | None = None
@@ -279,7 +283,7 @@ class Schedule:
             value = getattr(self, field.name)
             if value is None:
                 continue
-            shown = "(" + ",".join(map(str, value)) + ")" if isinstance(value, tuple) else value
+            shown = str(value).replace(" ", "") if isinstance(value, tuple) else value
             parts.append(f"{field.name} = {shown}")
         return ", ".join(parts)
 
@@ -368,6 +372,14 @@ def _tuple(name: str, value: object) -> object:
     return value
 
 
+def _counts(name: str, value: object) -> object:
+    most = _COUNTS["stages"]
+    ok = isinstance(value, tuple) and value and all(map(_is_count, value))
+    if not ok or not all(0 <= each <= most for each in value):  # type: ignore[union-attr]
+        raise ScheduleError(f"expected {name} to be a tuple of ints in 0..{most}, got {value!r}")
+    return value
+
+
 def _tiled_mma(name: str, value: object) -> object:
     from cutedialect.atoms.tiled_mma import TiledMma
 
@@ -428,6 +440,7 @@ _CHECKS: dict[str, Callable[[str, object], object]] = {
     "roles": _roles,
     "mma": _tiled_mma,
     "polynomials": _share,
+    "ring_stages": _counts,
 }
 
 

@@ -18,7 +18,7 @@ from math import prod
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import DenseArrayBase, i64
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute import (
@@ -33,7 +33,7 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.cute.storage import is_paired
 from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of
 from cutedialect.dialects.walks import ops_around, ops_of, walk
-from cutedialect.passes.analysis.memory_views import uses_of
+from cutedialect.passes.analysis.memory_views import root_of, uses_of
 from cutedialect.passes.analysis.resource_plan import Buffer, room, stage_bytes, stages_of_results
 from cutedialect.passes.analysis.role_plan import is_corrected, role_of
 from cutedialect.passes.analysis.tensor_accumulators import corrects
@@ -78,6 +78,11 @@ class Edge:
     def crosses(self) -> bool:
         """Whether what one role has computed goes to another one."""
         return all(space_of(writer.source) == RMEM for writer in self.writers)
+
+    @property
+    def loads(self) -> bool:
+        """Whether what comes from global memory goes to another role."""
+        return space_of(self.writers[0].source) == "gmem"
 
     def may_join(self, other: Edge) -> bool:
         """Whether one barrier serves both: they are filled by one role for an op that reads both,
@@ -237,19 +242,56 @@ def planned_stages(depths: Mapping[Edge, int], stages: int) -> dict[Edge, int]:
     return {e: stages_of(e, stages if at == deepest else 1) for e, at in depths.items()}
 
 
+def own_stages(kernel: KernelOp, edges: Sequence[Edge]) -> dict[Edge, int]:
+    """The stages that the schedule gives rings of their own: of edges that load the same tensor the
+    same.
+
+    Raises PassFailedException where it has another number of them than there are tensors.
+    """
+    given = kernel.choices.ring_stages
+    if given is None:
+        return {}
+    loads: dict[SSAValue, list[Edge]] = {}
+    for edge in edges:
+        if edge.loads:
+            loads.setdefault(root_of(edge.writers[0].source), []).append(edge)
+    if len(loads) != len(given):
+        names = ", ".join(value.name_hint or "?" for value in loads)
+        raise PassFailedException(
+            kernel,
+            f"expected ring_stages of {len(loads)} rings ({names}), got {len(given)}; give "
+            "each one a number, or 0 for that of stages",
+        )
+    numbers = zip(loads.values(), given, strict=True)
+    return {edge: count for of_tensor, count in numbers for edge in of_tensor if count}
+
+
+def own_stages_of_loops(kernel: KernelOp) -> tuple[list[int], bool]:
+    """Those of them that rings of the innermost loops have, and whether all that load there do."""
+    if kernel.choices.ring_stages is None:
+        return [], False
+    edges = edges_of(kernel)
+    deepest = max((depth(edge.block) for edge in edges), default=0)
+    own = own_stages(kernel, edges)
+    loads = [edge for edge in edges if depth(edge.block) == deepest and edge.loads]
+    return [own[edge] for edge in loads if edge in own], own.keys() >= {*loads}
+
+
 def plan_rings(kernel: KernelOp, stages: int) -> list[Ring]:
     """The rings of a kernel that is not split yet; the ops at their ends are marked."""
     edges = edges_of(kernel)
     depths = {edge: depth(edge.block) for edge in edges}
     deepest = max(depths.values(), default=0)
-    given = planned_stages(depths, stages)
-    waiting = [edge for edge, at in depths.items() if 0 < at < deepest]
+    own = own_stages(kernel, edges)
+    given = planned_stages(depths, stages) | own
+    waiting = [edge for edge, at in depths.items() if 0 < at < deepest and edge not in own]
     more = sum(stage_bytes(alloc) for edge in waiting for alloc in edge.buffers)
     staged = [(alloc, given[edge]) for edge in edges for alloc in edge.buffers]
     results = list(stages_of_results(kernel).items())
     left = room(kernel, [*results, *staged])
-    turns, shared = _take_turns(kernel, edges, staged, results) if left < 0 else ([], 0)
-    if left < 0 and not turns:
+    lacks = left < 0 and not own
+    turns, shared = _take_turns(kernel, edges, staged, results) if lacks else ([], 0)
+    if lacks and not turns:
         turns, shared = _share_over_loops(kernel, edges, staged, results)
     if left >= more:
         given |= {edge: stages_of(edge, 2) for edge in waiting}

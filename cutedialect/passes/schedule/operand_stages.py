@@ -26,7 +26,7 @@ from cutedialect.passes.analysis.resource_plan import (
     shared_use,
     stages_of_results,
 )
-from cutedialect.passes.analysis.ring_edges import depth, edges_of, planned_stages
+from cutedialect.passes.analysis.ring_edges import depth, edges_of, own_stages, planned_stages
 from cutedialect.passes.analysis.smem_layouts import OPERAND
 from cutedialect.passes.analysis.trips import order_of
 from cutedialect.passes.rewriting import ScalarBuilder, erase, ring_of
@@ -43,7 +43,7 @@ def stage_operands(kernel: KernelOp, written: Sequence[AllocSmemOp], stages: int
         if writer is None:
             continue
         depths = {edge: depth(edge.block) for edge in edges_of(kernel)}
-        rings = planned_stages(depths, stages)
+        rings = planned_stages(depths, stages) | own_stages(kernel, [*depths])
         filled = [(buffer, count) for edge, count in rings.items() for buffer in edge.buffers]
         staged = [*stages_of_results(kernel).items(), *filled]
         use = shared_use(kernel, staged, signaled=len(rings))

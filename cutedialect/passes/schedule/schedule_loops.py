@@ -33,6 +33,7 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseArrayBase, UnitAttr, i32, i64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
+from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.allocation import (
     MOST_RING_STAGES,
@@ -65,7 +66,13 @@ from cutedialect.passes.analysis.resource_plan import (
     shared_use,
     stages_of_results,
 )
-from cutedialect.passes.analysis.ring_edges import depth, edges_of, stages_of
+from cutedialect.passes.analysis.ring_edges import (
+    depth,
+    edges_of,
+    own_stages,
+    own_stages_of_loops,
+    stages_of,
+)
 from cutedialect.passes.analysis.smem_layouts import OPERAND
 from cutedialect.passes.anchors import KernelPass
 from cutedialect.passes.remarks import remark
@@ -95,21 +102,14 @@ class ScheduleLoopsPass(KernelPass):
             _set_stages(kernel, self.stages)
         asked = self.stages or kernel.choices.stages
         if roles_of(kernel):
-            use = _leave_room(kernel, _ring_use(kernel), asked or MOST_RING_STAGES)
-            stages = self._allocate(kernel, use, asked, MOST_RING_STAGES)
-            if kernel.choices.overlaps_multiplies:
-                schedule_chains(kernel, stages)
-            written = [op for op in ops_of(kernel, AllocSmemOp) if OPERAND in op.attributes]
-            if written:
-                stage_operands(kernel, written, stages)
-            if kernel.choices.overlaps_multiplies:
-                schedule_multiplies_ahead(kernel, stages)
-                schedule_operands_ahead(kernel, stages)
-                if (kernel.choices.unroll or 1) > 1:
-                    schedule_products_ahead(kernel, stages)
-            if kernel.choices.overlap != "no":
-                schedule_tensor_chains(kernel, stages)
+            self._schedule_roles(kernel, asked)
             return
+        if kernel.choices.ring_stages is not None:
+            raise PassFailedException(
+                kernel,
+                "expected a role that loads with ring_stages, got a plan in which every warp does; "
+                "take stages, or roles = specialized",
+            )
         loops = _filled_loops(kernel)
         rings = [(_buffer(writer), MOST_RING_STAGES) for _, writers in loops for writer in writers]
         use = shared_use(kernel, stages_of_results(kernel).items(), rings)
@@ -118,6 +118,25 @@ class ScheduleLoopsPass(KernelPass):
         for loop, writers in loops:
             if stages > 1:
                 _run_ahead(kernel, loop, writers, stages)
+
+    def _schedule_roles(self, kernel: KernelOp, asked: int | None) -> None:
+        """Of a kernel in which some roles load for others."""
+        own, is_all = own_stages_of_loops(kernel)
+        most = min(own) if own and is_all else MOST_RING_STAGES
+        use = _leave_room(kernel, _ring_use(kernel), asked or most)
+        stages = min([self._allocate(kernel, use, asked, most), *own])
+        if kernel.choices.overlaps_multiplies:
+            schedule_chains(kernel, stages)
+        written = [op for op in ops_of(kernel, AllocSmemOp) if OPERAND in op.attributes]
+        if written:
+            stage_operands(kernel, written, stages)
+        if kernel.choices.overlaps_multiplies:
+            schedule_multiplies_ahead(kernel, stages)
+            schedule_operands_ahead(kernel, stages)
+            if (kernel.choices.unroll or 1) > 1:
+                schedule_products_ahead(kernel, stages)
+        if kernel.choices.overlap != "no":
+            schedule_tensor_chains(kernel, stages)
 
     def _allocate(
         self, kernel: KernelOp, use: SharedUse | None, asked: int | None, most: int
@@ -152,14 +171,26 @@ def _ring_use(kernel: KernelOp) -> SharedUse | None:
     edges = edges_of(kernel)
     depths = {edge: depth(edge.block) for edge in edges}
     deepest = max(depths.values(), default=0)
+    own = own_stages(kernel, edges)
     filled = [edge for edge, at in depths.items() if at == deepest]
     return shared_use(
         kernel,
-        stages_of_results(kernel).items(),
-        [(alloc, stages_of(e, MOST_RING_STAGES)) for e in filled for alloc in e.buffers],
+        [
+            *stages_of_results(kernel).items(),
+            *((alloc, count) for edge, count in own.items() for alloc in edge.buffers),
+        ],
+        [
+            (alloc, stages_of(edge, MOST_RING_STAGES))
+            for edge in filled
+            if edge not in own
+            for alloc in edge.buffers
+        ],
         signaled=len(filled),
         waiting=[
-            alloc for edge, at in depths.items() if 0 < at < deepest for alloc in edge.buffers
+            alloc
+            for edge, at in depths.items()
+            if 0 < at < deepest and edge not in own
+            for alloc in edge.buffers
         ],
     )
 
