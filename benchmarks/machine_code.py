@@ -141,7 +141,7 @@ def columns_of(lines: Sequence[Line]) -> int:
         words = line.text.replace(",", "").split()
         if words[0] == "UMOV" and words[2].startswith("0x"):
             known[words[1]] = int(words[2], 16)
-        elif words[0].startswith("UTCATOMSWS.FIND_AND_SET"):
+        elif words[0].startswith("UTCATOMSWS") and ".FIND_AND_SET" in words[0]:
             return known.get(words[-1], 0) * _COLUMNS_OF_A_UNIT
     return 0
 

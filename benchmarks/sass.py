@@ -132,7 +132,7 @@ def roles_of(kernels: Sequence[MachineCode], scores: int = 0) -> list[Role]:
     found: list[Role] = []
     for kernel in kernels:
         for loop in kernel.loops():
-            if sum(loop.always.values()) < _LEAST:
+            if (loop.always + loop.sometimes).total() < _LEAST:
                 continue
             packs = loop.always["F2FP"] if loop.always["MUFU.EX2"] else 0
             mine = (scores or packs * _SCORES_OF_A_PACK) if packs else 0
