@@ -3,12 +3,15 @@ schedules; run in the emulator, compared with NumPy, and assembled.
 
     python -m benchmarks.random_gemms [--count N] [--seed S] [--only NUMBER] [--target NAME]
                                       [--assemble] [--ptxas PATH] [--dry] [--budget SECONDS]
+                                      [--scaled] [--start NUMBER]
 
 Operands are small integers, so that a result is right bit by bit or wrong. `--assemble` also asks
 the newest ptxas of each CUDA from 12.9 on that is found, and those that `--ptxas` names: a warning
 or a loss of speed (C75xx) is wrong; a kernel that spills, which `cute.compile` refuses, is counted
 by itself, with the nearest schedule that fits. A table in the end has a row for each release.
-`--dry` compiles and assembles, and runs nothing. For the ptxas of CUDA 12.9 beside another one:
+`--dry` compiles and assembles, and runs nothing. `--scaled` draws products with scales of blocks
+(`scaled_draws.py`), on sm_100a, sm_103a, sm_120a and sm_121a. For the ptxas of CUDA 12.9 beside
+another one:
 
     pip install --target build/cuda-12.9 nvidia-cuda-nvcc-cu12==12.9.86
     python -m benchmarks.random_gemms --ptxas build/cuda-12.9/nvidia/cuda_nvcc/bin/ptxas
@@ -38,6 +41,7 @@ from cutedialect.backend.runtime import ptxas
 from cutedialect.backend.runtime.errors import SPILL
 from cutedialect.backend.runtime.program import assembled
 
+from . import scaled_draws
 from .random_programs import Outcome
 
 KINDS = ("right", "refused", "spills", "wrong", "broken")
@@ -70,11 +74,12 @@ class Problem:
     shares_b: bool = False
     padding: tuple[int, int] = (0, 0)
     options: dict[str, Any] = field(default_factory=dict)
+    formats: tuple[str, str] | None = None
 
     @property
     def text(self) -> str:
         """The problem in one line."""
-        a, b = (np.dtype(each).name for each in self.types)
+        a, b = self.formats or (np.dtype(each).name for each in self.types)
         sizes = " ".join("x".join(map(str, size)) for size in self.sizes)
         batch = f" batch {self.batch}{' of one B' if self.shares_b else ''}" if self.batch else ""
         padded = f" padded {self.padding}" if any(self.padding) else ""
@@ -133,6 +138,59 @@ def draw(seed: int, number: int, targets: Sequence[str] = TARGETS) -> Problem:
     )
 
 
+def draw_scaled(seed: int, number: int, targets: Sequence[str]) -> Problem:
+    """The product with scales of blocks of this number of a seed."""
+    rng = np.random.default_rng((seed, number, 1))
+
+    def one(choices: Sequence[Any]) -> Any:
+        return choices[int(rng.integers(len(choices)))]
+
+    def chance(share: float) -> bool:
+        return bool(rng.random() < share)
+
+    target = one(targets)
+    formats = scaled_draws.formats_of(one, chance, target)
+    packed = scaled_draws.FORMATS[formats[0]][3]
+    is_grouped, step = chance(0.15), one((8, 16, 32))
+
+    def size() -> tuple[int, int, int]:
+        m, n = (max(1, int(rng.integers(1, 400))) for _ in range(2))
+        # Rows of operands begin at whole vectors.
+        return m, n, 16 * packed * int(rng.integers(0 if chance(0.1) else 1, 600 // 16 // packed))
+
+    sizes = tuple(size() for _ in range(int(rng.integers(2, 5)) if is_grouped else 1))
+    options: dict[str, Any] = {}
+    for name, share, values in (
+        ("alpha", 0.4, (2.0, -1.0)),
+        ("bias", 0.3, (True,)),
+        ("beta", 0.0 if is_grouped else 0.3, (1.0, -2.0)),
+        ("activation", 0.3, ("relu",)),
+        ("aux", 0.0 if is_grouped else 0.2, (True,)),
+    ):
+        if chance(share):
+            options[name] = one(values)
+    majors = "TN" if packed > 1 else one("TTTN") + one("TNNN")
+    if majors[0] == "N" or majors[1] == "T":
+        # What lies beside each other begins at whole vectors, too.
+        sizes = tuple((-(-m // step) * step, -(-n // step) * step, k) for m, n, k in sizes)
+    schedule = None if chance(0.4) else scaled_draws.schedule_of(one, chance, target, packed)
+    elements = tuple(scaled_draws.FORMATS[each][0] for each in formats)
+    return Problem(
+        number,
+        target,
+        elements,  # pyright: ignore[reportArgumentType]
+        one(("f16", "bf16", "f32")),
+        sizes,
+        majors,
+        schedule,
+        () if is_grouped or chance(0.6) else (int(rng.integers(1, 4)),),
+        chance(0.3),
+        (0, 0),
+        options,
+        formats,
+    )
+
+
 def _schedule(one: Any, chance: Any, depth: int) -> str:
     choices = {"tile": f"({one(_ROWS)},{one(_COLUMNS)},{depth * one((1, 2, 4, 4))})"}
     for name, share, values in (
@@ -163,13 +221,18 @@ def outcome(
     """What became of a problem, and with which instruction it multiplies."""
     rng = np.random.default_rng(problem.number)
     operands = [_operands(problem, size, rng) for size in problem.sizes]
+    scaled = problem.formats is not None
     given = {k: v for k, v in problem.options.items() if k in ("alpha", "beta", "activation")}
     given |= {"arch": problem.target, "backend": "emulator", "out_dtype": problem.out}
     if problem.schedule is not None:
         given["schedule"] = problem.schedule
     extra = _extra(problem, operands, rng)
     is_grouped = len(problem.sizes) > 1
-    left, right = [a for a, _ in operands], [b for _, b in operands]
+    left, right = [each.a for each in operands], [each.b for each in operands]
+    if scaled:
+        scales = [each.scale_a for each in operands], [each.scale_b for each in operands]
+        names = "scale_a", "scale_b"
+        extra |= dict(zip(names, scales if is_grouped else (x[0] for x in scales), strict=True))
     where = (left, right) if is_grouped else (left[0], right[0])
     try:
         function = cute.grouped_gemm if is_grouped else cute.gemm
@@ -182,11 +245,12 @@ def outcome(
     except Exception as error:
         return Outcome("broken", f"{type(error).__name__}: {error}"), ""
     unit = "tcgen05" if "tcgen05.mma" in kernel.ptx else "mma.sync"
+    unit += " block_scale" if scaled and "block_scale" in kernel.ptx else ""
     unit += " pair" if "cta_group::2" in kernel.ptx else ""
     if got is not None:
         results = got if is_grouped else [got]
-        for result, (a, b), bias in zip(results, operands, _each(problem, extra), strict=True):
-            if why := _difference(problem, result, a, b, bias, extra):
+        for result, each, bias in zip(results, operands, _each(problem, extra), strict=True):
+            if why := _difference(problem, result, each, bias, extra):
                 return Outcome("wrong", why), unit
     said = [(release, *assembled_by(kernel, release)) for release in releases]
     for kind in ("wrong", "spills"):
@@ -201,9 +265,31 @@ def _each(problem: Problem, extra: dict[str, Any]) -> list[Any]:
     return bias if isinstance(bias, list) else [bias] * len(problem.sizes)
 
 
-def _operands(problem: Problem, size: tuple[int, int, int], rng: Any) -> tuple[Any, Any]:
+@dataclass(frozen=True)
+class _Operands:
+    """A and B as arrays, what they stand for, and their scales."""
+
+    a: Any
+    b: Any
+    wide_a: Any
+    wide_b: Any
+    scale_a: Any = None
+    scale_b: Any = None
+
+
+def _operands(problem: Problem, size: tuple[int, int, int], rng: Any) -> _Operands:
     m, n, k = size
     batch_b = () if problem.shares_b else problem.batch
+    if problem.formats is not None:
+        # Rows of B^T have scales: B is contiguous along K where it is column-major.
+        majors = problem.majors[0], "T" if problem.majors[1] == "N" else "N"
+        shapes = (*problem.batch, m, k), (*batch_b, n, k)
+        one, other = (
+            scaled_draws.drawn(*each, rng)
+            for each in zip(problem.formats, shapes, majors, strict=True)
+        )
+        turned = [x.swapaxes(-1, -2) for x in (other.elements, other.wide)]
+        return _Operands(one.elements, turned[0], one.wide, turned[1], one.scales, other.scales)
     shapes = ((*problem.batch, m, k), problem.types[0]), ((*batch_b, k, n), problem.types[1])
     found = []
     for (shape, dtype), major, pad in zip(shapes, problem.majors, problem.padding, strict=True):
@@ -215,7 +301,7 @@ def _operands(problem: Problem, size: tuple[int, int, int], rng: Any) -> tuple[A
         view = memory.swapaxes(-1, -2) if is_turned else memory
         view[...] = values
         found.append(view)
-    return found[0], found[1]
+    return _Operands(*found, *(each.astype(np.float64) for each in found))
 
 
 def _extra(problem: Problem, operands: Any, rng: Any) -> dict[str, Any]:
@@ -223,10 +309,9 @@ def _extra(problem: Problem, operands: Any, rng: Any) -> dict[str, Any]:
     number = _NUMBERS[problem.out]
     extra: dict[str, Any] = {}
     if "bias" in problem.options:
-        biases = [rng.integers(-3, 4, b.shape[-1]).astype(number) for _, b in operands]
+        biases = [rng.integers(-3, 4, each.b.shape[-1]).astype(number) for each in operands]
         extra["bias"] = biases if len(problem.sizes) > 1 else biases[0]
-    a, b = operands[0]
-    shape = (*problem.batch, a.shape[-2], b.shape[-1])
+    shape = (*problem.batch, operands[0].a.shape[-2], operands[0].b.shape[-1])
     if "beta" in problem.options:
         extra["c"] = rng.integers(-3, 4, shape).astype(number)
     if "aux" in problem.options and len(problem.sizes) == 1:
@@ -235,9 +320,9 @@ def _extra(problem: Problem, operands: Any, rng: Any) -> dict[str, Any]:
 
 
 def _difference(
-    problem: Problem, got: Any, a: Any, b: Any, bias: Any, extra: dict[str, Any]
+    problem: Problem, got: Any, each: _Operands, bias: Any, extra: dict[str, Any]
 ) -> str:
-    want = a.astype(np.float64) @ b.astype(np.float64) * problem.options.get("alpha", 1.0)
+    want = each.wide_a @ each.wide_b * problem.options.get("alpha", 1.0)
     if "c" in extra:
         want = want + problem.options["beta"] * extra["c"].astype(np.float64)
     if bias is not None:
@@ -320,14 +405,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_options(parser, 100, TARGETS)
+    parser.add_argument("--scaled", action="store_true", help="products with scales of blocks")
+    parser.add_argument("--start", metavar="N", type=int, default=0, help="the first one's number")
     options = parser.parse_args(arguments)
     tools = releases(options.ptxas or ()) if options.assemble or options.ptxas else []
+    drawing, known = (
+        (draw_scaled, scaled_draws.SCALED_TARGETS) if options.scaled else (draw, TARGETS)
+    )
     began, kinds = time.perf_counter(), Counter[str]()
     units, reasons = Counter[str](), Counter[str]()
-    for number in range(options.count) if options.only is None else [options.only]:
+    numbers = range(options.start, options.start + options.count)
+    for number in numbers if options.only is None else [options.only]:
         if options.budget is not None and time.perf_counter() - began > options.budget:
             break
-        problem = draw(options.seed, number, options.target or TARGETS)
+        problem = drawing(options.seed, number, options.target or known)
         found, unit = outcome(problem, tools, not options.dry)
         kinds[found.kind] += 1
         units[unit] += found.kind == "right"

@@ -46,7 +46,10 @@ _UNITS = {
 }  # fmt: skip
 _PACKED = ("FFMA2", "FMUL2", "FADD2")
 _SFU = "MUFU"
-_MULTIPLIES = ("UTCHMMA", "UTCQMMA", "UTCIMMA", "HGMMA", "QGMMA", "IGMMA")
+_MULTIPLIES = (
+    "UTCHMMA", "UTCQMMA", "UTCOMMA", "UTCIMMA", "HGMMA", "QGMMA", "IGMMA", "HMMA", "QMMA", "OMMA",
+    "IMMA",
+)  # fmt: skip
 _SHAPE = re.compile(r"(\d+)x(\d+)x(\d+)")
 
 

@@ -66,6 +66,7 @@ SECTIONS = {
     "Loops and conditions": ("frontend.loops", "frontend.scalar"),
     "Functions of tiles": (
         "frontend.functions",
+        "frontend.scaled_tiles",
         "frontend.elementwise",
         "frontend.elementary",
         "frontend.atomics",

@@ -137,13 +137,14 @@ GEMM = Call(
     the transposed view of DeepGEMM's (N / 128, K / 128). In all of them strides are free, 128 rows
     of a or single columns of b may have blocks too, and batch dimensions broadcast.
 
-    On sm_100a and its family scales of ue8m0 make a product of mxfp8: each 32 elements along K of a
-    row of a and of a column of b, of e4m3 or e5m2, count times a power of two, which the tensor
-    cores multiply with (`tcgen05.mma` with block scaling). `cute.quantize(x, "mxfp8",
-    swizzled=True)` gives elements and scales of a, and of the rows of b.T; what fills the panels up
-    has to be numbers, as it is there. Both operands have them, and no batches. "mxfp4" and "nvfp4"
-    (scales of e4m3 for 16 elements each; global scales are factors of alpha) have a and b.T of u8,
-    pairs of e2m1 along K.
+    On sm_100a, sm_120a and their families scales of ue8m0 make a product of mxfp8: each 32 elements
+    along K of a row of a and of a column of b, of e4m3 or e5m2, count times a power of two, which
+    the tensor cores multiply with (`tcgen05.mma` and `mma.sync` with block scaling).
+    `cute.quantize(x, "mxfp8", swizzled=True)` gives elements and scales of a, and of the rows of
+    b.T; what fills the panels up has to be numbers, as it is there. Both operands have them;
+    batches of an operand stand in front of its panels. "mxfp4" and "nvfp4" (scales of e4m3 for 16
+    elements each; global scales are factors of alpha) have a and b.T of u8, pairs of e2m1 along K.
+    sm_120a multiplies e2m3 and e3m2 of a byte, too, with such scales ("mxfp6_e2m3") and without.
 
     Weights b beside f16 or bf16 may have 8 bits, or 4: `cute.packed(w, "u4", axis, order)` of an
     array of integers, or those integers with `packed_b` "u4 axis order". What is multiplied is (b -

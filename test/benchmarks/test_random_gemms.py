@@ -1,9 +1,11 @@
 """Matrix multiplies drawn by lot: some of them here, the same ones each time."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from benchmarks import random_gemms
+from benchmarks import random_gemms, scaled_draws
 from cutedialect.backend import emulator
 
 
@@ -13,6 +15,33 @@ def test_blackwell(number):
     problem = random_gemms.draw(5, number)
     found, _ = random_gemms.outcome(problem)
     assert found.kind in ("right", "refused"), (problem.text, found)
+
+
+@pytest.mark.parametrize("number", [*range(2), *(pytest.param(n, marks=pytest.mark.long)
+                                                  for n in range(2, 100))])  # fmt: skip
+def test_scales_of_blocks(number):
+    problem = random_gemms.draw_scaled(5, number, scaled_draws.SCALED_TARGETS)
+    found, unit = random_gemms.outcome(problem)
+    assert found.kind in ("right", "refused"), (problem.text, found)
+    assert found.kind == "refused" or "block_scale" in unit
+
+
+def test_drawn_scales_differ_and_their_places_are_found():
+    """A product whose scales lie elsewhere is wrong."""
+    problem = random_gemms.Problem(
+        *(0, "sm_120a", (np.uint8, np.uint8), "f32", ((60, 50, 256),), "TN"),
+        formats=("nvfp4", "nvfp4"),
+    )
+    assert random_gemms.outcome(problem)[0].kind == "right"
+    drawn = scaled_draws.drawn
+
+    def moved(*arguments):
+        found = drawn(*arguments)
+        return replace(found, scales=np.ascontiguousarray(found.scales[..., ::-1]))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scaled_draws, "drawn", moved)
+        assert random_gemms.outcome(problem)[0].kind == "wrong"
 
 
 def test_the_command_tells_what_it_drew(capsys):
