@@ -134,10 +134,10 @@ class ScanOp(_WholeLinesOp):
         )
 
     def takes_padding(self, extents: Container[int]) -> bool:
-        """Whether modes of some extents may get longer: what comes behind a line is in front of it
-        in reverse.
+        """Whether modes of some extents may get longer: all, where what comes behind a line is hidden
+        from a scan in reverse.
         """
-        return self.reverse is None or self.length not in extents
+        return True
 
     def verify_(self) -> None:
         check(len(self.tiles) > 0, "expected a register tile to scan, got none")

@@ -38,9 +38,10 @@ _BYTES = 16
 _WORDS = 4
 _WORD = 4
 _ONES = 0xFFFFFFFF
-# Registers of a thread beside the words on their way, of which a vector has eight, and how many
-# vectors are on their way at one time where the role's registers are not known, and at most.
-_OTHER_REGISTERS = 60
+# Registers of a thread that are never for words on their way, of which a vector has eight, and the
+# share of all that is: what else a role keeps grows with what it has.
+_OTHER_REGISTERS, _SHARE_OF_WORDS = 40, 0.5
+# Vectors on their way at one time where the role's registers are not known, and at most.
 _VECTORS, _MOST_VECTORS = 4, 8
 # Vectors of a thread whose asynchronous copies start together.
 _MOST_STARTED = 8
@@ -132,7 +133,8 @@ def _vectors(context: Context) -> int:
     """Vectors of a thread that are loaded before they are stored."""
     if context.team.registers is None:
         return _VECTORS
-    free = context.team.registers - _OTHER_REGISTERS
+    registers = context.team.registers
+    free = min(registers - _OTHER_REGISTERS, int(_SHARE_OF_WORDS * registers))
     return max(1, min(_MOST_VECTORS, free // (2 * _WORDS)))
 
 

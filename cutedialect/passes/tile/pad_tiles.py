@@ -8,9 +8,9 @@
 The lanes of a warp take vectors of neighboring elements, as many for each, so that a tile of 264
 columns (33 vectors) would leave one lane with all of a row. It is padded to what some power of two
 of lanes shares with the least waste: 8 lanes with 5 vectors, 4 rows at a time. What is padded is as
-if outside of the tensor, and reductions do not see it; a fold by a function says how many elements
-there are. Extents that lanes share already stay. Beside multiplies tiles are padded that have no
-extent of theirs, and of which a thread would hold far more than its share.
+if outside of the tensor; reductions and scans do not see it, and a fold by a function says how many
+elements there are. Extents that lanes share already stay. Beside multiplies tiles are padded that
+have no extent of theirs, and of which a thread would hold far more than its share.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from cutedialect.dialects import cute
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.layout import Dyn
 from cutedialect.passes.rewriting import ScalarBuilder, insert_before
+from cutedialect.passes.tile.padded_scans import hide_from_scan
 from cutedialect.passes.tile.resized_tiles import (
     RESIZABLE,
     View,
@@ -69,8 +70,12 @@ def pad_tiles(kernel: cute.KernelOp) -> None:
             resize_view(op, wide, of=tile)
 
     resize_tiles(walk(kernel.body.block), extents, resize)
-    there = {more: extent for extent, more in padded.items()}
-    for op in ops_of(kernel.body.block, cute.ReduceOp, cute.AnyOp):
+    _hide(kernel.body.block, {more: extent for extent, more in padded.items()})
+
+
+def _hide(block: Block, there: Mapping[int, int]) -> None:
+    """Let ops on whole rows see the elements alone that are `there`, by padded extents."""
+    for op in ops_of(block, cute.ReduceOp, cute.AnyOp):
         shape = fragment_shape(op.source)
         modes = (op.mode.value.data,) if isinstance(op, cute.ReduceOp) else range(len(shape))
         limits = {mode: there[shape[mode]] for mode in modes if shape[mode] in there}
@@ -78,10 +83,13 @@ def pad_tiles(kernel: cute.KernelOp) -> None:
             op.properties["extent"] = IntegerAttr(limits[op.mode.value.data], i64)
         elif limits:
             hide(op, limits)
-    for op in ops_of(kernel.body.block, cute.TakeOp):
+    for op in ops_of(block, cute.ScanOp):
+        if op.reverse is not None and op.length in there:
+            hide_from_scan(op, there[op.length])
+    for op in ops_of(block, cute.TakeOp):
         if op.mode is not None and op.places in there:
             op.properties["extent"] = IntegerAttr(there[op.places], i64)
-    for op in ops_of(kernel.body.block, cute.PutOp):
+    for op in ops_of(block, cute.PutOp):
         shape = enumerate(fragment_shape(op.indices))
         _leave_out(op, {mode: there[extent] for mode, extent in shape if extent in there})
 

@@ -15,7 +15,6 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     Signedness,
-    i1,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -184,15 +183,17 @@ def is_added_to(coordinate: cute.CoordOp, origins: Sequence[SSAValue]) -> bool:
 
 
 def hide(
-    op: cute.ReduceOp | cute.AnyOp, limits: Mapping[int, int], start: SSAValue | None = None
+    op: cute.ReduceOp | cute.AnyOp | cute.ScanOp,
+    limits: Mapping[int, int],
+    start: SSAValue | None = None,
+    kind: str = "add",
 ) -> None:
-    """Let a reduction find what changes nothing where coordinates, counted from `start` on, reach
-    their limits. A map that nothing else reads does it itself.
+    """Let a reduction, or a scan of a kind, find what changes nothing where coordinates, counted
+    from `start` on, reach their limits. A map that nothing else reads does it itself.
     """
     type_ = cute.fragment_of(op.source)
-    kind, element = "add", i1
     if isinstance(op, cute.ReduceOp):
-        kind, element = op.kind.data, type_.element
+        kind = op.kind.data
     made = op.source.owner
     if not (isinstance(made, cute.MapOp) and len(list(op.source.uses)) == 1):
         block = Block(arg_types=[type_.element])
@@ -207,7 +208,7 @@ def hide(
         at, limit = build.value(cute.CoordOp(mode)), build.constant(extent)
         at = at if start is None else build.add(at, start)
         is_there = build.compare("slt", at, limit)
-        none = neutral_value(build, kind, element)
+        none = neutral_value(build, kind, type_.element)
         end.operands[0] = build.select(is_there, end.value, none)
 
 
