@@ -10,7 +10,7 @@ from math import gcd
 from typing import Any, NoReturn, overload
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i64
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i32, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -32,6 +32,7 @@ from .scalar import Scalar, as_i32
 from .tile import Tensor
 from .trace import Scope, current, error
 
+_EXACT = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
 Numbers = int | Scalar | Sequence[Any]
 """A number, or a nested tuple of them; each is an int or a scalar."""
 
@@ -122,7 +123,9 @@ def make_layout(shape: Numbers, stride: Numbers | None = None) -> Layout | Layou
     """The layout of a shape and strides, nested alike: ints, and scalars for run-time numbers.
     Without strides it is compact, the first mode contiguous.
 
-    A `Layout` where all numbers are ints; strides may have 64 bits, extents have 32.
+    A `Layout` where all numbers are ints. Strides have 64 bits, also those that are sums or
+    products of extents, such as the compact ones; extents have 32, and one that is a product of
+    others is your promise to be below 2^31.
     """
     strides = _compact(shape) if stride is None else stride
     if not _has_scalars(shape) and not _has_scalars(strides):
@@ -141,7 +144,7 @@ def make_tensor(tensor: Tensor, layout: Layout | LayoutValue, offset: int | Scal
     of it where layout and tensor follow from arguments, and there is no offset.
 
     A static layout of a static tensor is checked to stay in it; run-time numbers are your promise,
-    which the emulator checks.
+    which the emulator checks. An offset that is a sum or a product is computed in 64 bits.
     """
     if not isinstance(tensor, Tensor):
         raise error(f"expected a tensor to view, got {type(tensor).__name__}", code="CD-P1")
@@ -149,6 +152,8 @@ def make_tensor(tensor: Tensor, layout: Layout | LayoutValue, offset: int | Scal
     if isinstance(offset, Scalar) or offset != 0:
         is_wide = isinstance(offset, Scalar) and offset.type == i64
         at = offset.use() if is_wide else as_i32(offset, "an offset")
+        if not is_wide and isinstance(at.owner, _EXACT):
+            at = exact(at)
         div = known_divisor(at) if isinstance(offset, Scalar) else None
     if isinstance(layout, LayoutValue):
         view = _made(MakeViewOp, tensor.value, layout.use(), None, at, div)
@@ -278,12 +283,27 @@ def _value(kind: str, numbers: Any) -> SSAValue:
             return number
         is_wide = kind == "stride" and number.dtype.kind == "i" and number.dtype.bits == 64
         value = number.use() if is_wide else as_i32(number, f"a number of a {kind}")
+        if kind == "stride" and not is_wide and isinstance(value.owner, _EXACT):
+            value, is_wide = exact(value), True
         operands.append(value)
         return Dyn(known_divisor(value), 64 if is_wide else 32)
 
     type_ = _made(KINDS[kind], leaf(numbers))
     name = f"make_{kind}" if operands else "static"
     made = OPS[name].create(operands=operands, result_types=[type_])
+    return current().insert(made).results[0]
+
+
+def exact(value: SSAValue) -> SSAValue:
+    """An i32 number in i64: sums and products, such as an extent times another one for a stride,
+    are computed there, since a tensor has more elements than an i32 counts.
+    """
+    op = value.owner
+    if isinstance(op, _EXACT) and value.type == i32:
+        sides = [exact(operand) for operand in op.operands]
+        made = type(op).create(operands=sides, result_types=[i64])
+    else:
+        made = arith.ExtSIOp(value, i64)
     return current().insert(made).results[0]
 
 
