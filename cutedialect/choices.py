@@ -22,7 +22,9 @@ Rounding = Literal["up", "down", "nearest"]
 Spills = Literal["refuse", "warn", "allow"]
 Unproved = Literal["refuse", "warn"]
 
-Roles = Literal["uniform", "specialized", "alternate", "shifting", "corrected", "split"]
+Roles = Literal[
+    "uniform", "specialized", "alternate", "pipelined", "shifting", "corrected", "split",
+]  # fmt: skip
 # The roles of each plan; plans.py says how they read.
 _BUILT_IN = "load 1+: loads; prepare 2: prepares; mma 1: tensor_multiplies; main *: rest"
 PLANS = {
@@ -34,6 +36,9 @@ PLANS = {
     "specialized": _BUILT_IN,
     # The same with teams of warps that take work items in turns.
     "alternate": _BUILT_IN.replace("main *", "main 2x*"),
+    # Two warpgroups, of which the second goes on with what the first computes: each has an
+    # accumulator of many columns, and one multiplies while the other computes.
+    "pipelined": "load 1 @24: loads; main 2>* @240: rest",
     # A warpgroup that copies and one that shifts what it brings, beside those that compute: where
     # these hold few accumulators, since every thread starts with fewer registers.
     "shifting": "load 4 @56: loads; prepare 4 @144: prepares; main * @152: rest",

@@ -5,7 +5,8 @@ text, a row for each role:
 
 that is its name, how many warps it has (`*`: those of the schedule; `1+`: more, up to a warpgroup,
 where threads have to do what it takes; `2x*`: two teams of them, which take work items in turns;
-`2/*`: two roles of them, `main` and `main_1`, which share the rows of a tile),
+`2/*`: two roles of them, `main` and `main_1`, which share the rows of a tile; `2>*`: two, of which
+the second goes on with what the first computes),
 the registers of its threads (`@`, else those of the schedule), and the kinds of ops that it takes.
 An op has the role of the first row that takes it. Adding a plan is adding a row to `PLANS`
 (`choices.py`); a schedule may bring its own, in parentheses. Who decides by a plan asks what it
@@ -34,8 +35,8 @@ _SERVING = {"loads", "prepares", "tensor_multiplies", "nothing"}
 WARPS_OF_GROUP = 4
 """Warps of a warpgroup."""
 _ROW = re.compile(
-    r"(?P<name>\w+) (?:(?P<teams>\d+)x)?(?:(?P<parts>\d+)/)?(?P<warps>\*|\d+)(?P<more>\+)?"
-    r"(?: @(?P<registers>\d+))? ?: ?(?P<kinds>\w+(?: \w+)*)"
+    r"(?P<name>\w+) (?:(?P<teams>\d+)x)?(?:(?P<parts>\d+)/)?(?:(?P<slices>\d+)>)?"
+    r"(?P<warps>\*|\d+)(?P<more>\+)?(?: @(?P<registers>\d+))? ?: ?(?P<kinds>\w+(?: \w+)*)"
 )
 
 
@@ -50,6 +51,7 @@ class RoleRow:
     teams: int = 1
     may_grow: bool = False
     parts: int = 1
+    slices: int = 1
 
     @property
     def fills(self) -> bool:
@@ -171,7 +173,7 @@ def _parsed(text: str) -> Plan:
             f"expected roles of different names, of which the last, '{MAIN}', takes the rest, got "
             f"'{text}'"
         )
-    if any(row.parts > 1 and not row.takes_rest for row in rows):
+    if any(row.parts * row.slices > 1 and not row.takes_rest for row in rows):
         raise ValueError(f"expected the last role alone to be split by rows, got '{text}'")
     if len(rows) > 1 and not any("loads" in row.takes for row in rows):
         raise ValueError(f"expected a role that takes loads, got '{text}'")
@@ -196,4 +198,5 @@ def _row(text: str) -> RoleRow:
         teams=int(match["teams"] or 1),
         may_grow=match["more"] is not None,
         parts=int(match["parts"] or 1),
+        slices=int(match["slices"] or 1),
     )

@@ -83,7 +83,9 @@ class Schedule:
         else names them has to agree.
     roles: role plan of `cute-assign-warp-roles`: "uniform", every warp does everything;
         "specialized", a warp that loads and `warps` that compute; "alternate", a warp that loads
-        and `instances` teams of `warps` that take work items in turns (ping-pong); "shifting", a
+        and `instances` teams of `warps` that take work items in turns (ping-pong); "pipelined",
+        two teams of `warps`, each with what follows from a multiply of operands from memory, of
+        which the second goes on with what the first computes; "shifting", a
         warpgroup that copies operands whose rows begin at any element, and one that shifts them
         into place; "corrected", a warpgroup beside those that compute corrects accumulators in
         tensor memory; "split", the same with two roles that compute, each half of a tile's rows;

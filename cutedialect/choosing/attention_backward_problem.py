@@ -32,6 +32,11 @@ class AttentionBackwardProblem(AttentionFacts):
         return self.has_window or self.is_sliced or self.is_capped or self.shares
 
     @property
+    def lacks_boxes(self) -> bool:
+        """Whether threads copy operands that TMA cannot load."""
+        return not self.loads_boxes
+
+    @property
     def is_narrow(self) -> bool:
         """Whether shared memory has three stages of rows beside results."""
         return self.widest <= 96
@@ -40,6 +45,11 @@ class AttentionBackwardProblem(AttentionFacts):
     def caps_shared(self) -> bool:
         """Whether scores are capped and heads share keys."""
         return self.is_capped and self.shares
+
+    @property
+    def slices_shared(self) -> bool:
+        """Whether heads share the keys of a slice, of which a mask hides some."""
+        return self.is_sliced and self.shares and self.is_masked
 
     @property
     def orders_more(self) -> bool:

@@ -29,6 +29,8 @@ _FILLING_WARPS = 160
 # Heads of more dimensions fill the registers of a warpgroup.
 _FILLING = 128
 _THREADS_OF_GROUP = 128
+# Rows, or keys, of a warpgroup.
+_GROUP_ROWS_EACH = 64
 # Heads that begin with their longest blocks together, where blocks see unequal numbers of rows.
 _HEADS_OF_SECTION = 32
 # Heads of more dimensions leave L2 for fewer.
@@ -82,6 +84,7 @@ class _Row:
             overlap="no" if is_apart else self.overlap,
             epilogue=self.epilogue,
             stages=self.stages,
+            roles=self.roles,
             order="sections" if in_sections else None,
             raster=_HEADS_OF_SECTION if in_sections else None,
         )
@@ -92,7 +95,8 @@ class _Row:
 # sums heads of 64 take 6 % longer; with two stages their slopes have two buffers. Heads of 256 have
 # a second stage where results take no memory, those of 128 a third one, with which the gradient of
 # keys comes a trip later: 1.4 to 2.2 % faster with 16,384 rows, 1 % slower with 4,096 (H200), since
-# results stored from registers take longer.
+# results stored from registers take longer. Wide heads have a role for each gradient, unless scores
+# are capped: the tangents would go from one to the other.
 _GROUP_ROWS = (
     _Row(64, (128, 128), (8, 1), without=("has_window", "orders_more"), overlap="no", stages=2),
     _Row(
@@ -106,14 +110,43 @@ _GROUP_ROWS = (
     ),
     _Row(128, (128, 64), (8, 1)),
     _Row(128, (64, 64), (4, 1), apart=("is_sliced", "shares", "is_capped")),
+    _Row(
+        256,
+        (64, 64),
+        (4, 1),
+        without=("is_capped", "lacks_boxes"),
+        epilogue="direct",
+        roles="pipelined",
+    ),
     _Row(192, (64, 64), (4, 2)),
     _Row(256, (64, 64), (4, 2), without=("caps_shared",), epilogue="direct"),
     _Row(256, (64, 32), (4, 2)),
 )
+
+
+@dataclass(frozen=True)
+class _StreamedRow:
+    """Keys of a block and rows of a tile that stays, for heads of up to so many dimensions."""
+
+    widest: int
+    keys: int
+    rows: int
+    overlap: Overlap | None = None
+
+
+# Two warpgroups take what they load once; one alone took 1.15 to 1.9 times as long (H200). A
+# CTA for each tile leaves the registers for what is added up. Of the widest heads a block of 32 has
+# three stages, and took 0.7 of the time with each multiply in its own trip.
+_STREAMED_ROWS = (
+    _StreamedRow(128, 64, 128),
+    _StreamedRow(192, 48, 128),
+    _StreamedRow(256, 32, 128, overlap="no"),
+)
 # Of warps alone, whose operands pass through registers: more stages would take some for addresses.
 # Where a loop keeps more, and of wide heads, two warps share the columns of 16 keys; beside a role
 # that loads those would have too few registers. Of 64 rows the bounds of a mask spill (sm_80, 12
-# bytes), and so do heads of 112 with two stages (8 bytes), not with three.
+# bytes), and so do heads of 112 with two stages (8 bytes), not with three; of 64 keys of wide heads
+# the bounds of a mask, of a slice, and of heads that share keys (24 bytes).
 _WARP_ROWS = (
     _Row(64, (64, 64), (4, 1), without=("keeps_more", "is_masked"), stages=2),
     _Row(96, (64, 32), (4, 1), without=("keeps_more",), stages=2),
@@ -121,7 +154,8 @@ _WARP_ROWS = (
     _Row(96, (64, 64), (4, 2), stages=2),
     _Row(128, (64, 32), (4, 2), without=("is_odd",), stages=2),
     _Row(128, (32, 32), (2, 2), stages=2),
-    _Row(256, (64, 16), (4, 2), roles="uniform"),
+    _Row(256, (64, 16), (4, 2), without=("slices_shared",), roles="uniform"),
+    _Row(256, (32, 32), (2, 4), roles="uniform"),
     _Row(256, (32, 16), (2, 2)),
 )
 
@@ -154,7 +188,8 @@ class AttentionBackwardSpace:
         assert schedule.tile is not None
         keys, rows = schedule.tile
         warps = schedule.warps or (keys // _KEYS_OF_WARP, 1)
-        threads = WARP_SIZE * warps[0] * warps[1]
+        slices = schedule.plan.main.slices
+        threads = WARP_SIZE * warps[0] * warps[1] * slices
         depth, width = problem.dims
         # Both gradients, and scores with their slopes.
         values = (2 + _CAPPED * problem.is_capped) * rows * keys
@@ -165,7 +200,7 @@ class AttentionBackwardSpace:
         stages = schedule.stages or 2
         size = _ELEMENT_BYTES * (depth + width)
         # Warpgroups keep weights in registers, and add up through shared memory.
-        exchanged = 1 if problem.on_groups else 2
+        exchanged = 1 if problem.on_groups and slices == 1 else 2
         smem = size * (keys + stages * rows) + exchanged * _ELEMENT_BYTES * rows * keys
         smem += _BESIDE_BYTES
         if problem.adds and problem.on_groups:
@@ -184,6 +219,32 @@ def tuned_tiles(problem: AttentionBackwardProblem) -> list[Schedule]:
     return [
         each for each in listed if ATTENTION_BACKWARD.need(problem, each).fits(problem.target, NONE)
     ]
+
+
+def streamed(problem: AttentionBackwardProblem, schedule: Schedule) -> Schedule:
+    """The schedule of the pass over the keys beside one of the kernel that has the gradients of
+    these: two warpgroups with 64 rows each where that kernel's tile is one of many, else its rows.
+    """
+    assert schedule.tile is not None
+    if not problem.on_groups or not _has_many(schedule) or problem.lacks_boxes:
+        rows = schedule.tile[1]
+        split_loops = "no" if rows > _GROUP_ROWS_EACH else None
+        keys = streamed_keys(problem, schedule)
+        return Schedule(tile=(keys, rows), split_loops=split_loops)
+    row = next(row for row in _STREAMED_ROWS if problem.widest <= row.widest)
+    rows = row.rows
+    if problem.rows is not None and problem.sequences is not None:
+        tiles = -(-problem.rows // _GROUP_ROWS_EACH) * problem.sequences * max(1, problem.group)
+        if tiles <= problem.processors:
+            rows = _GROUP_ROWS_EACH
+    rows = max(rows, schedule.tile[1])
+    return Schedule(tile=(row.keys, rows), scheduler="single", overlap=row.overlap)
+
+
+def _has_many(schedule: Schedule) -> bool:
+    """Whether two warpgroups share what a tile has of gradients, each with all registers."""
+    assert schedule.tile is not None
+    return schedule.plan.main.slices > 1 or schedule.tile[0] > _GROUP_ROWS_EACH
 
 
 def streamed_keys(problem: AttentionBackwardProblem, schedule: Schedule) -> int:

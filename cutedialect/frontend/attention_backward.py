@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cutedialect.choosing.attention_backward_problem import AttentionBackwardProblem
 from cutedialect.choosing.attention_backward_space import ATTENTION_BACKWARD as SPACE
-from cutedialect.choosing.attention_backward_space import streamed_keys
+from cutedialect.choosing.attention_backward_space import streamed
 from cutedialect.choosing.attention_problem import WARPGROUP_TARGETS
 from cutedialect.choosing.attention_space import tile_columns
 from cutedialect.choosing.choose import choose
@@ -159,7 +159,7 @@ class AttentionBackwardCall(AttentionCall):
             return ready
 
         def options(of: Schedule) -> dict[str, Any]:
-            return {"schedule": of, "tile": of.tile, "streamed": streamed_keys(problem, of)}
+            return {"schedule": of, "tile": of.tile, "streamed": streamed(problem, of).text()}
 
         def near(other: Schedule) -> dict[str, Any]:
             return options(choose(SPACE, problem, other))
@@ -173,6 +173,9 @@ class AttentionBackwardCall(AttentionCall):
     def _made(self, problem: AttentionBackwardProblem, chosen: Schedule) -> ReadyAttentionBackward:
         """What runs the call, without a kernel."""
         keys, rows = chosen.tile[:2] if chosen.tile else (1, 1)
+        over_keys = streamed(problem, chosen).tile
+        if over_keys is not None and "dq" in self.gradients and not self._adds:
+            rows = over_keys[1]
         items = None
         if self.packing is not None:
             total, count = self.k.shape[2], self.packing.k_offsets.shape[0]

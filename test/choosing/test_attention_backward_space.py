@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from cutedialect.choosing.attention_backward_problem import AttentionBackwardProblem
-from cutedialect.choosing.attention_backward_space import ATTENTION_BACKWARD, streamed_keys
+from cutedialect.choosing.attention_backward_space import (
+    ATTENTION_BACKWARD,
+    streamed,
+    streamed_keys,
+)
 from cutedialect.choosing.choose import choose
 from cutedialect.schedule import Schedule
 
@@ -27,7 +31,8 @@ def chosen(**facts):
         ({"has_window": True}, (128, 64), (8, 1)),
         ({"is_sliced": True, "group": 8}, (128, 64), (8, 1)),
         ({"is_capped": True}, (64, 64), (4, 1)),
-        ({"d": 192, "adds": False}, (64, 64), (4, 2)),
+        ({"d": 192, "adds": False}, (64, 64), (4, 1)),
+        ({"d": 192, "adds": False, "is_capped": True}, (64, 64), (4, 2)),
         ({"d": 64, "adds": False, "is_sliced": True}, (128, 64), (8, 1)),
         ({"d": 256, "adds": False, "is_capped": True, "group": 2}, (64, 32), (4, 2)),
     ],
@@ -76,6 +81,27 @@ def test_keys_of_a_block_of_the_pass_over_them(facts, keys):
         (depth, depth), adds=False, **{name: fact for name, fact in facts.items() if name != "d"}
     )
     assert streamed_keys(problem, choose(ATTENTION_BACKWARD, problem)) == keys
+
+
+@pytest.mark.parametrize(
+    ("facts", "tile"),
+    [
+        ({"d": 256}, (32, 128)),
+        ({"d": 192, "rows": 4096, "sequences": 32}, (48, 128)),
+        ({"d": 192, "rows": 512, "sequences": 16}, (48, 64)),
+        ({"d": 128}, (64, 128)),
+        ({"d": 128, "is_capped": True}, (64, 64)),
+        ({"d": 160, "loads_boxes": False}, (64, 64)),
+        ({"d": 128, "arch": "sm_80"}, (64, 32)),
+    ],
+)
+def test_tiles_of_the_pass_over_the_keys(facts, tile):
+    """Two warpgroups, unless registers lack, or one each leaves processors idle."""
+    facts = dict(facts)
+    depth = facts.pop("d")
+    problem = AttentionBackwardProblem((depth, depth), adds=False, **facts)
+    schedule = streamed(problem, choose(ATTENTION_BACKWARD, problem))
+    assert schedule.tile == tile
 
 
 def test_fields_of_a_schedule_are_kept():

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cutedialect.frontend.host import host
-from cutedialect.schedule import Schedule
+from cutedialect.schedule import Schedule, replace_set
 
 from .backward_rows import finish_rows, prepare_rows
 from .key_gradients import key_gradients
@@ -50,13 +50,13 @@ def attention_backward(
     *,
     tile: tuple[int, int] = (64, 64),
     dims: tuple[int, int] = (64, 64),
-    streamed: int = 64,
+    streamed: str = "tile = (64,64)",
 ) -> None:
     """The gradients dQ, dK and dV that are asked for, of softmax(scores) V and its logarithms lse,
     where the loss has the slopes dO and dlse along these; arguments are those of `key_gradients`,
     `scale` that of scores in units of log2(e) and `factor` in natural ones. `tile` is (keys, rows),
-    `dims` are the head dimensions, rounded up, and `streamed` the keys of a block of the pass over
-    the keys.
+    `dims` are the head dimensions, rounded up, and `streamed` is the schedule of the pass over the
+    keys, whose tile (keys, rows) has whole tiles of rows.
 
     Memory of the call: `logarithms` and `delta` (batch, heads..., rows of whole tiles); `sums`
     (..., D) of dQ, added up in the order in which CTAs come, without which a pass over the keys has
@@ -64,11 +64,16 @@ def attention_backward(
     """
     from cutedialect.frontend.host import launch
 
+    over_keys = Schedule.parse(streamed)
+    assert over_keys.tile is not None
+    is_streamed = sums is None and dQ is not None
+    # Of each sequence, which begins at a tile of what lies by rows.
+    unit = over_keys.tile[1] if is_streamed else tile[1]
     # What is computed again pair by pair needs registers that several CTAs would not leave it.
     plan = Schedule(roles="uniform", scheduler="single", epilogue="direct", ctas=1)
     launch(
         prepare_rows, dO, out, lse, dlse, logarithms, delta, sums, copied, q_offsets,
-        schedule=plan, rows=tile[1], dims=dims,
+        schedule=plan, rows=unit, dims=dims,
     )  # fmt: skip
     g = dO if copied is None else copied
     about = scale, factor, cap, left, right, factor_v, scale_q, scale_k, scale_v, lengths
@@ -76,7 +81,7 @@ def attention_backward(
     if dK is not None or dV is not None:
         launch(
             key_gradients, g, Q, K, V, logarithms, delta, sums, dK, dV, *about, items, *offsets,
-            tile=tile, dims=dims,
+            tile=tile, unit=unit, dims=dims,
         )  # fmt: skip
     if sums is not None:
         launch(
@@ -84,9 +89,7 @@ def attention_backward(
             schedule=plan, rows=tile[1], dims=dims,
         )  # fmt: skip
     elif dQ is not None:
-        # Threads of two warpgroups have no registers for the bounds of several loops.
-        split_loops = "no" if tile[1] > 64 else None
         launch(
             query_gradients, dQ, g, Q, K, V, logarithms, delta, *about, *offsets,
-            schedule=Schedule(split_loops=split_loops), tile=(streamed, tile[1]), dims=dims,
+            schedule=replace_set(over_keys, {"tile": None}), tile=over_keys.tile, dims=dims,
         )  # fmt: skip

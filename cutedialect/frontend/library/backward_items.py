@@ -77,8 +77,9 @@ class KeyItem:
         tensors: tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | None],
         tile: tuple[int, int],
         packing: tuple[Tensor | None, Tensor | None, Tensor | None],
+        unit: int,
     ) -> KeyItem:
-        """That of this CTA. `packing` is that of `key_gradients`."""
+        """That of this CTA. `packing` and `unit` are those of `key_gradients`."""
         do, Q, K, V, dk, dv = tensors
         bk, bq = tile
         items, q_offsets, k_offsets = packing
@@ -95,7 +96,9 @@ class KeyItem:
         K, V = K.slice(2, *keys), V.slice(2, *keys)
         dk = None if dk is None else dk.slice(2, *keys)
         dv = None if dv is None else dv.slice(2, *keys)
-        return KeyItem(do, Q, K, V, dk, dv, bq, (0, head), n, rows[0] // bq + sequence)
+        return KeyItem(
+            do, Q, K, V, dk, dv, bq, (0, head), n, (rows[0] // unit + sequence) * (unit // bq)
+        )
 
     def up_to(self, lengths: Tensor | None) -> KeyItem:
         """As many keys as `lengths`, if given, says of the batch entry."""

@@ -40,6 +40,7 @@ def key_gradients(
     k_offsets: Tensor | None,
     *,
     tile: tuple[int, int] = (64, 64),
+    unit: int = 64,
     dims: tuple[int, int] = (64, 64),
 ) -> None:
     """dK = factor dS^T Q and dV = P^T dO, where P = exp2(scale Q K^T - logarithms) and
@@ -47,9 +48,10 @@ def key_gradients(
 
     Scores are transposed, and `tile` is (keys, rows). Q, dO are (batch, heads, [heads that share
     keys,] rows, D), K, V, dK, dV (batch, heads, keys, D). `logarithms` and `delta` (batch,
-    heads..., rows) and `sums` (..., D) hold each sequence from a tile on, with rows behind its end,
-    up to whole tiles, whose logarithm is inf. Rows see keys as in `attention`, which has the same
-    arguments; `items` (work items, heads) are enough for all blocks of keys of packed sequences.
+    heads..., rows) and `sums` (..., D) hold each sequence from a multiple of `unit` rows on, with
+    rows behind its end, up to such a multiple, whose logarithm is inf. Rows see keys as in
+    `attention`, which has the same arguments; `items` (work items, heads) are enough for all blocks
+    of keys of packed sequences.
     """
     # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
     from cutedialect.frontend import functions as cute
@@ -63,7 +65,8 @@ def key_gradients(
     from .slopes import Slopes
 
     bk, bq = tile
-    work = KeyItem.of((dO, Q, K, V, dK, dV), tile, (items, q_offsets, k_offsets)).up_to(lengths)
+    packing = items, q_offsets, k_offsets
+    work = KeyItem.of((dO, Q, K, V, dK, dV), tile, packing, unit).up_to(lengths)
     heads, n = work.heads, work.n
     k = local_tile(work.K, (bk, dims[0]), (*heads, n, 0))
     v = local_tile(work.V, (bk, dims[1]), (*heads, n, 0))

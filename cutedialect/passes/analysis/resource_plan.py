@@ -165,14 +165,14 @@ def _fills_itself(alloc: AllocSmemOp, store: CopyOp) -> bool:
     )
 
 
-def most_accumulators(kernel: KernelOp) -> tuple[int, Operation | None]:
-    """Registers of a thread for the accumulators of multiplies that live at one time, at most, and
-    the multiply at which that many do.
+def most_accumulators(kernel: KernelOp, gemms: Sequence[GemmOp]) -> tuple[int, Operation | None]:
+    """Registers of a thread for the accumulators of some multiplies of a kernel, those of a role,
+    that live at one time, at most, and the multiply at which that many do.
 
     An accumulator lives from its first use to its last one; one that a loop's trips share lives as
     long as the loop. Those in tensor memory take none.
     """
-    return _most_at_once(kernel, _registers)
+    return _most_at_once(kernel, gemms, _registers)
 
 
 def registers_of_accumulators(kernel: KernelOp) -> int:
@@ -183,15 +183,15 @@ def registers_of_accumulators(kernel: KernelOp) -> int:
         assert isinstance(type_, FragmentType)
         return prod(type_.shape) * type_.bits // 32  # pyright: ignore[reportArgumentType]
 
-    return _most_at_once(kernel, registers)[0]
+    return _most_at_once(kernel, ops_of(kernel, GemmOp), registers)[0]
 
 
 def _most_at_once(
-    kernel: KernelOp, size: Callable[[SSAValue], int]
+    kernel: KernelOp, multiplies: Sequence[GemmOp], size: Callable[[SSAValue], int]
 ) -> tuple[int, Operation | None]:
+    gemms = [op for op in multiplies if isinstance(op.acc.type, FragmentType)]
     places = {op: at for at, op in enumerate(walk(kernel.body.block))}
     lives: dict[SSAValue, tuple[int, int]] = {}
-    gemms = [op for op in places if type(op) is GemmOp and isinstance(op.acc.type, FragmentType)]
     for acc in dict.fromkeys(op.acc for op in gemms):
         ends = [span for use in acc.uses for span in _span(use.operation, acc, places)]
         lives[acc] = min(ends), max(ends)

@@ -1,4 +1,4 @@
-"""The edges between roles, which buffers one role fills and another one reads, and the plan of the
+"""The edges between roles, which buffers one role fills and others read, and the plan of the
 rings that they become. Buffers that one op reads together are one edge, and share a ring.
 
 Where shared memory does not hold a ring for each, edges that follow each other take turns in the
@@ -60,19 +60,27 @@ Staged = Sequence[tuple[Buffer, int]]
 
 @dataclass(eq=False)
 class Edge:
-    """Buffers that one role, the producer, fills and another, the consumer, reads together."""
+    """Buffers that one role, the producer, fills and others, the consumers, read together."""
 
     buffers: list[Buffer]
     writers: list[CopyOp]
     readers: list[Operation]
     block: Block
     producer: str
-    consumer: str
+    consumers: tuple[str, ...]
 
     @property
-    def ends(self) -> tuple[Block, str, str]:
+    def ends(self) -> tuple[Block, str, tuple[str, ...]]:
         """Where it is filled and read, and by whom."""
-        return self.block, self.producer, self.consumer
+        return self.block, self.producer, self.consumers
+
+    def readers_of(self, consumer: str) -> list[Operation]:
+        """The ops in the block that read it in a role, or hold who does."""
+        return [
+            reader
+            for reader in self.readers
+            if any((role_of(op) or MAIN) == consumer for op in walk(reader))
+        ]
 
     @property
     def crosses(self) -> bool:
@@ -103,7 +111,9 @@ class Edge:
     def with_other(self, other: Edge) -> Edge:
         """One edge in the place of two of a block."""
         readers = sorted({*self.readers, *other.readers}, key=self.block.get_operation_index)
-        return Edge(self.buffers + other.buffers, self.writers + other.writers, readers, *self.ends)
+        consumers = tuple(dict.fromkeys((*self.consumers, *other.consumers)))
+        buffers, writers = self.buffers + other.buffers, self.writers + other.writers
+        return Edge(buffers, writers, readers, self.block, self.producer, consumers)
 
 
 @dataclass
@@ -137,17 +147,17 @@ def edges_of(kernel: KernelOp) -> list[Edge]:
         consumers = {role_of(op) or MAIN for op in users}
         if consumers == {producer}:
             continue
-        if len(consumers) != 1:
+        if not consumers or producer in consumers:
             raise PassFailedException(
                 writer,
-                "expected one role to read a tile that another one writes, got "
+                f"expected roles other than '{producer}' to read a tile that it writes, got "
                 f"{', '.join(sorted(consumers)) or 'none'}",
             )
         block = block_of(writer)
         readers = places_in(
             block, users, "expected a staged tile to be read in the block that loads it"
         )
-        edge = Edge([alloc], [writer], readers, block, producer, consumers.pop())
+        edge = Edge([alloc], [writer], readers, block, producer, tuple(sorted(consumers)))
         for other in [each for each in edges if each.block is block]:
             if other.may_join(edge):
                 edges.remove(other)
@@ -286,9 +296,14 @@ def plan_rings(kernel: KernelOp, stages: int) -> list[Ring]:
     given = planned_stages(depths, stages) | own
     waiting = [edge for edge, at in depths.items() if 0 < at < deepest and edge not in own]
     more = sum(stage_bytes(alloc) for edge in waiting for alloc in edge.buffers)
-    staged = [(alloc, given[edge]) for edge in edges for alloc in edge.buffers]
     results = list(stages_of_results(kernel).items())
+    staged = _staged(given)
     left = room(kernel, [*results, *staged])
+    if left < 0:
+        # Who computes what crosses waits until the other role has read it.
+        given |= {edge: 1 for edge in edges if edge.crosses}
+        staged = _staged(given)
+        left = room(kernel, [*results, *staged])
     lacks = left < 0 and not own
     turns, shared = _take_turns(kernel, edges, staged, results) if lacks else ([], 0)
     if lacks and not turns:
@@ -303,6 +318,11 @@ def plan_rings(kernel: KernelOp, stages: int) -> list[Ring]:
             f"one takes {more} bytes of shared memory, got {max(left, 0)}",
         )
     return _rings(edges, turns, shared, given, depths)
+
+
+def _staged(stages: Mapping[Edge, int]) -> Staged:
+    """The buffers of edges with their stages."""
+    return [(alloc, count) for edge, count in stages.items() for alloc in edge.buffers]
 
 
 def _rings(

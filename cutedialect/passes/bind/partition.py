@@ -64,7 +64,7 @@ from cutedialect.dialects.cute_nvgpu import (
 )
 from cutedialect.dialects.effects import written_by
 from cutedialect.dialects.pipeline import CompleteOp
-from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.dialects.walks import holds, ops_around, ops_of, walk
 from cutedialect.layout import Layout
 from cutedialect.passes.analysis.layout_inference import (
     LayoutInference,
@@ -601,11 +601,23 @@ class _Partition(StagedOperands):
                 self.stage_load(load, is_multiplied=False)
 
 
+def _is_beside_multiplies(op: Operation) -> bool:
+    """Whether an op is in a loop without a multiply: a ring of what it loads would leave fewer
+    stages to the loops that multiply.
+    """
+    loop = next((each for each in ops_around(op) if isinstance(each, scf.ForOp)), None)
+    return loop is not None and not holds(loop, GemmOp)
+
+
 def _first_user(value: SSAValue) -> Operation | None:
-    """The first op that takes a value, if all are in the block that makes it."""
+    """The first op that takes a value, if all are in the block that makes it, unless that is beside
+    the loops that multiply.
+    """
     block = value.owner.parent  # pyright: ignore[reportAttributeAccessIssue]
     users = [use.operation for use in value.uses]
     if block is None or any(user.parent is not block for user in users):
+        return None
+    if users and _is_beside_multiplies(users[0]):
         return None
     return min(users, key=block.get_operation_index, default=None)
 

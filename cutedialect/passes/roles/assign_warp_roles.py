@@ -49,6 +49,7 @@ from cutedialect.dialects.effects import (
     is_in_memory,
     space_of,
     touches_tiles,
+    written,
 )
 from cutedialect.dialects.walks import holds, ops_of, walk
 from cutedialect.passes.analysis.memory_views import ordering_atomic, root_of
@@ -66,7 +67,7 @@ from cutedialect.passes.analysis.role_plan import (
 )
 from cutedialect.passes.roles.crossings import cross_numbers, cross_tiles, settle_owners
 from cutedialect.passes.roles.exchanges import join_exchanges, part_exchanges
-from cutedialect.plans import MAIN, UNIFORM, Plan, RoleRow, plan_of
+from cutedialect.plans import UNIFORM, Plan, RoleRow, plan_of
 from cutedialect.schedule import Schedule, replace_set
 
 _GROUP = 4
@@ -170,7 +171,7 @@ def _split(kernel: KernelOp, rows: tuple[RoleRow, ...], has_tensor_memory: bool)
     tile, shared out by how much they touch. The first one keeps the name.
     """
     row = rows[-1]
-    if row.parts == 1:
+    if row.parts * row.slices == 1:
         return [row]
     # A tile belongs to who writes it (`settle_owners`).
     ops = [
@@ -178,6 +179,8 @@ def _split(kernel: KernelOp, rows: tuple[RoleRow, ...], has_tensor_memory: bool)
         for op in walk(kernel.body.block)
         if role_of(op) == row.name and not isinstance(op, AllocFragmentOp)
     ]
+    if row.slices > 1:
+        return _in_slices(row, ops)
     parts = parts_of(ops)
     if len(parts) < row.parts:
         raise PassFailedException(
@@ -193,6 +196,19 @@ def _split(kernel: KernelOp, rows: tuple[RoleRow, ...], has_tensor_memory: bool)
         loads[name] += _work_of(part)
         give(name, *part)
     return [replace(row, name=name, parts=1) for name in names]
+
+
+def _in_slices(row: RoleRow, ops: Sequence[Operation]) -> list[RoleRow]:
+    """The rows of the roles that have a slice of what a row takes, the last one all that is left;
+    with fewer slices there are fewer roles, and a lone one has the registers that others leave.
+    """
+    slices = slices_of(ops)
+    count = max(1, min(row.slices, len(slices)))
+    names = [row.name, *(f"{row.name}_{number}" for number in range(1, count))]
+    for number, slice_ in enumerate(slices):
+        give(names[min(number, count - 1)], *slice_)
+    registers = row.registers if count > 1 else None
+    return [replace(row, name=name, slices=1, registers=registers) for name in names]
 
 
 def parts_of(ops: Sequence[Operation]) -> list[list[Operation]]:
@@ -213,6 +229,43 @@ def parts_of(ops: Sequence[Operation]) -> list[list[Operation]]:
         parts.insert(at, (joined, [*(one for _, ops in shared for one in ops), op]))
     found = [ops for _, ops in parts]
     return [found[0] + rest, *found[1:]] if found else [rest]
+
+
+def slices_of(ops: Sequence[Operation]) -> list[list[Operation]]:
+    """Ops by the last multiply of operands from memory that they depend on, in the order of these
+    multiplies: the forward slice of each, which reads tiles of those before and writes none. An op
+    that depends on none is with the first one of which something takes what it makes.
+    """
+    made = {tile for op in ops for tile in _written(op)}
+    heads = [
+        op
+        for op in ops
+        if isinstance(op, GemmOp) and made.isdisjoint(root_of(each) for each in (op.a, op.b))
+    ]
+    # Numbers from 1 on; 0 is none.
+    of_ops = dict.fromkeys(ops, 0) | {op: number for number, op in enumerate(heads, 1)}
+    of_tiles: dict[SSAValue, int] = {}
+    before: dict[SSAValue, int] | None = None
+    while of_tiles != before:
+        before = dict(of_tiles)
+        for op in ops:
+            of_ops[op] = max(of_ops[op], *(of_tiles.get(tile, 0) for tile in _tiles(op)), 0)
+            of_tiles.update(dict.fromkeys(_written(op), of_ops[op]))
+    takers: dict[SSAValue, int] = {}
+    for op in reversed(ops):
+        of_ops[op] = of_ops[op] or min((takers.get(each, 1) for each in _written(op)), default=1)
+        for tile in _tiles(op):
+            takers[tile] = min(of_ops[op], takers.get(tile, len(heads)))
+    return [[op for op in ops if of_ops[op] == number] for number in range(1, len(heads) + 1)]
+
+
+def _written(op: Operation) -> set[SSAValue]:
+    """The tiles in registers or on the SM that an op makes or writes."""
+    return {
+        root_of(value) if is_in_memory(value) else value
+        for value in (*op.results, *written(op))
+        if space_of(value) in (RMEM, "smem", "tmem")
+    }
 
 
 def _tiles(op: Operation) -> set[SSAValue]:
@@ -481,13 +534,12 @@ def _check_accumulators(kernel: KernelOp, threads: int, roles: Mapping[str, Role
                 f"starts, got {needed} for {atom.name}; take a narrower tile or fewer warps"
                 + (" or ctas = 1" if (kernel.choices.ctas or 1) > 1 else ""),
             )
-    held, where = most_accumulators(kernel)
-    if where is None:
-        return
-    budget = roles[role_of(where) or MAIN].registers or entry
-    if held > budget:
-        raise PassFailedException(
-            where,
-            f"expected accumulators that live at one time in at most {budget} registers of a "
-            f"thread, got {held}; take a smaller tile or more warps",
-        )
+    for name, ops in _ops_by_role(kernel).items():
+        held, where = most_accumulators(kernel, [op for op in ops if isinstance(op, GemmOp)])
+        budget = roles[name].registers or entry
+        if where is not None and held > budget:
+            raise PassFailedException(
+                where,
+                f"expected accumulators that live at one time in at most {budget} registers of a "
+                f"thread, got {held}; take a smaller tile or more warps",
+            )

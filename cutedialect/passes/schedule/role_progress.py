@@ -70,12 +70,13 @@ def passings_of(kernel: KernelOp, stages: int) -> list[Passing]:
         Passing(
             edge.buffers[0],
             edge.block,
-            (edge.producer, edge.consumer),
+            (edge.producer, consumer),
             edge.writers,
-            edge.readers,
+            edge.readers_of(consumer),
             stages_of(edge, stages if depth(edge.block) == deepest else 1),
         )
         for edge in edges
+        for consumer in edge.consumers
     ]
     overlays, most = tensor_overlays(kernel), tensor_stages(kernel)
     for alloc in [op for op in kernel.body.block.ops if isinstance(op, AllocTmemOp)]:

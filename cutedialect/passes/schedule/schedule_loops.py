@@ -73,6 +73,7 @@ from cutedialect.passes.analysis.ring_edges import (
     own_stages_of_loops,
     stages_of,
 )
+from cutedialect.passes.analysis.role_plan import role_of
 from cutedialect.passes.analysis.smem_layouts import OPERAND
 from cutedialect.passes.anchors import KernelPass
 from cutedialect.passes.remarks import remark
@@ -125,12 +126,13 @@ class ScheduleLoopsPass(KernelPass):
         most = min(own) if own and is_all else MOST_RING_STAGES
         use = _leave_room(kernel, _ring_use(kernel), asked or most)
         stages = min([self._allocate(kernel, use, asked, most), *own])
-        if kernel.choices.overlaps_multiplies:
+        overlaps = kernel.choices.overlaps_multiplies and not _is_shared_out(kernel)
+        if overlaps:
             schedule_chains(kernel, stages)
         written = [op for op in ops_of(kernel, AllocSmemOp) if OPERAND in op.attributes]
         if written:
             stage_operands(kernel, written, stages)
-        if kernel.choices.overlaps_multiplies:
+        if overlaps:
             schedule_multiplies_ahead(kernel, stages)
             schedule_operands_ahead(kernel, stages)
             if (kernel.choices.unroll or 1) > 1:
@@ -164,6 +166,11 @@ class ScheduleLoopsPass(KernelPass):
 
 # Stages where nothing says how many there may be.
 _UNASKED = 2
+
+
+def _is_shared_out(kernel: KernelOp) -> bool:
+    """Whether roles share out the multiplies, so that one's work beside what the other computes."""
+    return len({role_of(op) for op in ops_of(kernel, GemmOp)}) > 1
 
 
 def _ring_use(kernel: KernelOp) -> SharedUse | None:

@@ -122,16 +122,16 @@ def insert_rings(
 
 @dataclass(frozen=True)
 class _Insertion:
-    """A ring on its way into the roles that fill and read it. What its barriers count follows from
-    its first edge, whose `number` this is; other edges take turns in its stages.
+    """A ring on its way into the role that fills it and those that read it. What its barriers count
+    follows from its first edge, whose `number` this is; other edges take turns in its stages.
     """
 
     ring: Ring
     number: int
     loader: Role
-    reader: Role
+    readers: Sequence[Role]
     filling: Block
-    reading: Block
+    readings: Sequence[Block]
     groups: MultiplyGroups
 
     @classmethod
@@ -144,9 +144,9 @@ class _Insertion:
     ) -> _Insertion:
         """A ring between the parts of a kernel that its roles play."""
         number, edge = next(iter(ring.edges.items()))
-        loader, reader = roles[edge.producer], roles[edge.consumer]
-        filling, reading = (parts[role.name].body.block for role in (loader, reader))
-        return cls(ring, number, loader, reader, filling, reading, groups)
+        loader, *readers = (roles[name] for name in (edge.producer, *edge.consumers))
+        filling, *readings = (parts[role.name].body.block for role in (loader, *readers))
+        return cls(ring, number, loader, readers, filling, readings, groups)
 
     @cached_property
     def writers(self) -> list[CopyOp]:
@@ -156,7 +156,7 @@ class _Insertion:
     @cached_property
     def sites(self) -> Sequence[Sequence[Operation]]:
         """Where readers of a stage stand, those of one block together."""
-        return sites_of(self.reading, self.number)
+        return [site for reading in self.readings for site in sites_of(reading, self.number)]
 
     @cached_property
     def multiplies(self) -> list[GemmOp]:
@@ -190,8 +190,9 @@ class _Insertion:
             if isinstance(writer.atom, TmaLoadType)
         ) * (2 if pairs else 1)
         # Of instances that take turns with work items, one reads a stage.
-        instances = self.reader.instances if self.ring.depth else 1
-        consumers = self.reader.warps // instances * sharing_ctas(peers)
+        consumers = sharing_ctas(peers) * sum(
+            reader.warps // (reader.instances if self.ring.depth else 1) for reader in self.readers
+        )
         kinds, producers = "+".join(self.arrivals), sum(self.arrivals.values())
         return CreateOp(kinds, self.ring.stages, producers, consumers, total or None, peers, pairs)
 
@@ -212,17 +213,20 @@ class _Insertion:
         create, stored = self.created(), self.buffers()
         insert_ring(kernel, create, self.writers[0])
         producer = RingEnd.at_start(self.filling, create, "producer")
-        consumer = RingEnd.at_start(self.reading, create, "consumer")
         is_async = any(map(is_read_by_multiplies, self.sites))
         for number, buffers in stored.items():
             _load(_writers(self.filling, number), producer, buffers, is_async)
-        self.read(consumer, stored)
-        self.read_early(create, consumer, stored[self.number])
+        for reading in self.readings:
+            consumer = RingEnd.at_start(reading, create, "consumer")
+            self.read(reading, consumer, stored)
+            self.read_early(reading, create, consumer, stored[self.number])
         erase(*(alloc for edge in self.ring.edges.values() for alloc in edge.buffers))
 
-    def read(self, end: RingEnd, stored: Mapping[int, Mapping[SSAValue, SSAValue]]) -> None:
-        """Let readers wait for their stages and release them."""
-        reading, groups, commits = self.reading, self.groups, self.commits
+    def read(
+        self, reading: Block, end: RingEnd, stored: Mapping[int, Mapping[SSAValue, SSAValue]]
+    ) -> None:
+        """Let the readers of a role wait for their stages and release them."""
+        groups, commits = self.groups, self.commits
         if _takes_turns(self.ring):
             turns = [(sites_of(reading, n)[0], buffers) for n, buffers in stored.items()]
             _use_in_turns(turns, end, groups, commits)
@@ -236,11 +240,15 @@ class _Insertion:
                 _use_in_turns([use], end, groups, commits)
 
     def read_early(
-        self, create: CreateOp, end: RingEnd, buffers: Mapping[SSAValue, SSAValue]
+        self,
+        reading: Block,
+        create: CreateOp,
+        end: RingEnd,
+        buffers: Mapping[SSAValue, SSAValue],
     ) -> None:
         """Let readers that go ahead of those that release wait at a place of their own."""
         for name in READS_EARLY:
-            sites = sites_of(self.reading, self.number, name)
+            sites = sites_of(reading, self.number, name)
             if sites:
                 ahead = RingEnd(create, StateOp("consumer", create.ring))
                 insert_after(end.state, ahead.state)
