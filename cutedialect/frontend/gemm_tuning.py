@@ -28,6 +28,7 @@ from cutedialect.schedule import Schedule
 
 from .declarations import GEMM
 from .gemm import GemmCall, ReadyCall, normalized
+from .gemm_scales import panel_facts
 from .tunable import held, rough, tensor_class
 from .tuned_options import Candidate, Options
 
@@ -54,6 +55,15 @@ _DEPTHS = (1, 2)
 _STAGES = (2, 3, 4)
 _DEPTH_BYTES = 64
 _MOST_ACCUMULATORS = 128 * 256
+# The same where warps multiply blocks by scales in panels of 128 rows: grids of warps that leave a
+# thread 64 or 128 accumulators, and depths of whole panels.
+_OF_PANELS = (
+    ((128, 128), (2, 2)),
+    ((128, 128), (4, 2)),
+    ((128, 256), (2, 4)),
+    ((256, 128), (4, 2)),
+)
+_PANEL_DEPTHS = (128, 256)
 
 
 class TunableGemm:
@@ -89,6 +99,7 @@ class TunableGemm:
         if self._call.takes_tcgen05(self._arch):
             return None, *tensor_schedules(self._call.problem(arch=self._arch))
         listed = _specialized if self._call.takes_wgmma(self._arch) else _uniform
+        listed = _in_panels if self._call.has_panels else listed
         return None, *listed(self._call, self._arch)
 
     def compiled(self, schedule: Candidate) -> Kernel:
@@ -202,6 +213,20 @@ def _tiles(problem: Problem, schedule: Schedule) -> int:
         m, n = n, m
     rows, columns = schedule.tile[:2]
     return problem.batch * -(-m // rows) * -(-n // columns)
+
+
+def _in_panels(call: GemmCall, arch: str) -> list[Schedule]:
+    """Tiles of whole panels of scales, and rings that shared memory holds."""
+    from cutedialect.atoms import target
+
+    facts = panel_facts(call.a.dtype, call.scales)
+    # A row of a tile has so many bytes for each element of the depth, its scales among them.
+    each = facts["bits"] / 8 + 1 / facts["scaled"]
+    return [
+        Schedule(tile=(*tile, depth), warps=warps, stages=stages)
+        for (tile, warps), depth, stages in product(_OF_PANELS, _PANEL_DEPTHS, _STAGES)
+        if stages * sum(tile) * depth * each <= target(arch).smem_per_cta
+    ]
 
 
 def _uniform(call: GemmCall, arch: str) -> list[Schedule]:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
+from benchmarks.schedule_worker import NoMemory
 from cutedialect.atoms import usual_device
 from cutedialect.choosing.choose import choose
 from cutedialect.choosing.gemm_problem import Problem
@@ -34,20 +35,21 @@ def problem(format, m, n, k):
     return Problem(m, n, k, 1, 8 // packed, 16, scaled=block, device=device)
 
 
-def compiled(format, m, n, k, **options):
-    """The kernel of operands and scales without memory."""
+def arguments(format, m, n, k):
+    """Operands and scales without memory."""
     element, scale, block, packed = FORMATS[format]
     columns = -(-k // (4 * block))
     scales = [cute.TensorSpec((-(-rows // 128), columns, 32, 4, 4), scale) for rows in (m, n)]
-    given: dict[str, Any] = {"arch": "sm_100a", "backend": "emulator"} | options
-    return cute.compile(
-        cute.gemm,
-        cute.TensorSpec((m, k // packed), element),
-        cute.TensorSpec((k // packed, n), element, (1, k // packed)),
-        scale_a=scales[0],
-        scale_b=scales[1],
-        **given,
-    )
+    a = cute.TensorSpec((m, k // packed), element)
+    b = cute.TensorSpec((k // packed, n), element, (1, k // packed))
+    return (a, b), {"scale_a": scales[0], "scale_b": scales[1]}
+
+
+def compiled(format, m, n, k, **options):
+    """The kernel of such a product."""
+    specs, scales = arguments(format, m, n, k)
+    given: dict[str, Any] = {"arch": "sm_100a", "backend": "emulator"} | scales | options
+    return cute.compile(cute.gemm, *specs, **given)
 
 
 CHOSEN = {
@@ -100,6 +102,19 @@ def test_choice_by_the_static_model(format, sizes):
         module = parsed(kernel.stages["convert-to-ptx"])
         found.append(predict(module, _arguments(kernel, format, m, n, k)).cycles)
     assert found[0] <= 1.1 * min(found)
+
+
+@pytest.mark.some(1)
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_tuning_compares_on_sm_120a(format):
+    """Tiles of whole panels whose stages fit, all of which compile."""
+    specs, options = arguments(format, 512, 512, 512)
+    tuned = cute.gemm.tunable(specs, options | {"arch": "sm_120a"}, NoMemory())
+    default, *others = tuned.candidates()
+    assert default is None
+    assert 6 <= len(others) == len(set(others))
+    for schedule in others[:: len(others) - 1]:
+        assert "block_scale" in tuned.compiled(schedule).ptx
 
 
 def _arguments(kernel, format, m, n, k):
