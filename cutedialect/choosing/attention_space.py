@@ -5,6 +5,7 @@ multiply alone, by warpgroups, or in tensor memory, and what goes with each of t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from cutedialect.choices import Overlap, Scheduler
 from cutedialect.schedule import Schedule
@@ -33,6 +34,9 @@ _SHIFTING_WARPS, _MOST_WARPS, _ATOM_COLUMNS = 4, 8, 8
 # Lanes of tensor memory, keys of a block there, and the rows of a tile of each plan with a role
 # that corrects what is accumulated there; columns of results that half of the lanes hold.
 _LANES, _CORRECTED_KEYS, _CORRECTING = 128, 64, {"split": 256, "corrected": 128}
+# Keys of a block of wide heads of which shared memory holds two stages beside little more: numbers
+# of rows and mbarriers.
+_LONGER_KEYS, _BESIDE_LONGER_BYTES = 80, 3072
 # Elements whose exponentials tensor memory holds in the place of scores.
 _WIDE_BLOCK_BITS = 16
 _HALF_COLUMNS = 224
@@ -205,8 +209,8 @@ def _corrected(problem: AttentionProblem, given: Schedule) -> list[Schedule]:
         is_idle = halves > 1 and (rows <= _LANES or problem.fills_one_wave(_LANES))
         blocks = [
             keys
-            for keys in _corrected_keys(problem, halves)
-            if halves * (problem.dims[1] + keys) <= tmem and _fits(problem, height, keys)
+            for keys in _corrected_keys(problem, given, halves)
+            if halves * (problem.dims[1] + keys) <= tmem
         ]
         if is_idle or _CORRECTED_KEYS not in blocks:
             continue
@@ -215,22 +219,47 @@ def _corrected(problem: AttentionProblem, given: Schedule) -> list[Schedule]:
         scheduler = "cancel" if waits else None
         order = _order(problem, height)
         return [
-            Schedule(tile=(height, keys), warps=(4, 1), roles=roles, scheduler=scheduler).merged(
-                order
-            )
+            Schedule(
+                tile=(height, keys),
+                warps=(4, 1),
+                roles=roles,
+                scheduler=scheduler,
+                # Stages of longer blocks leave no shared memory for results.
+                epilogue="direct" if keys == _LONGER_KEYS else None,
+            ).merged(order)
             for keys in blocks
         ]
     return []
 
 
-def _corrected_keys(problem: AttentionProblem, halves: int) -> tuple[int, ...]:
-    """Keys of a block of these plans: what a block takes beside its scores is half as much for each
-    of twice as many. Threads have a row of scores each, beside which registers hold no masks, and
-    those of one role that computes alone none of so many.
+def _takes_longer_blocks(problem: AttentionProblem, given: Schedule) -> bool:
+    """Whether blocks of wide heads have more keys, for each of which the rows are read less often:
+    shared memory is what bounds these. Masks beside shared heads take too many registers, and
+    pages have a power of two of keys.
     """
+    is_open = _leaves(given, "epilogue", "stages", "ring_stages", "cluster")
+    is_cut = problem.has_window or problem.is_packed or problem.is_paged
+    is_masked = problem.is_uneven and problem.group > 1
+    is_wide = problem.widest > _HALF_COLUMNS and problem.bits_q == _WIDE_BLOCK_BITS
+    fits = (
+        _tile_bytes(problem, _LANES, _LONGER_KEYS, stages=2)
+        <= problem.target.smem_per_cta - _BESIDE_LONGER_BYTES
+    )
+    return is_open and is_wide and fits and problem.has_many_keys and not (is_cut or is_masked)
+
+
+def _corrected_keys(problem: AttentionProblem, given: Schedule, halves: int) -> tuple[int, ...]:
+    """Keys of a block of these plans: what a block takes beside its scores is half as much for each
+    of twice as many. Threads have a row of scores each, beside which registers hold a causal mask
+    at most, and those of one role that computes alone none of so many.
+    """
+    fits = partial(_fits, problem, halves * _LANES)
+    if halves == 1 and _takes_longer_blocks(problem, given):
+        return (_LONGER_KEYS, *filter(fits, (_CORRECTED_KEYS,)))
     is_masked = problem.has_window or problem.is_packed
     is_full = halves == 1 or is_masked or problem.bits_q != _WIDE_BLOCK_BITS or problem.keeps_more
-    return (_CORRECTED_KEYS,) if is_full else (2 * _CORRECTED_KEYS, _CORRECTED_KEYS)
+    most = (_CORRECTED_KEYS,) if is_full else (2 * _CORRECTED_KEYS, _CORRECTED_KEYS)
+    return tuple(filter(fits, most))
 
 
 # -- Warpgroups

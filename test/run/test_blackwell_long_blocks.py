@@ -25,6 +25,7 @@ def attended(q, k, v, causal):
     return np.einsum("bhrk,bhkd->bhrd", p, np.nan_to_num(v))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("rows", "keys", "broken"),
     [(130, 257, False), (24, 24, True),
@@ -44,6 +45,29 @@ def test_causal_rows_see_what_they_may(rows, keys, broken):
     assert not np.isnan(error[:, :, max(0, rows - keys) :]).any()
     if broken:
         assert np.isnan(found[:, :, first:]).all()
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize(
+    ("masks", "group", "keys", "chosen"),
+    [({}, 1, 4096, 80), ({"causal": True}, 1, 4096, 80), ({"causal": True}, 4, 4096, 64),
+     ({}, 1, 1024, 64), ({"window": (300, 0)}, 1, 4096, 64)],
+)  # fmt: skip
+def test_wide_heads_have_longer_blocks_where_two_stages_fit(masks: Any, group, keys, chosen):
+    q = cute.TensorSpec((1, 16, keys, 256), "bf16")
+    k = cute.TensorSpec((1, 16 // group, keys, 256), "bf16")
+    kernel = cute.compile(cute.attention, q, k, k, arch="sm_100a", **masks)
+    schedule = cute.Schedule.parse(kernel.schedule)
+    assert (schedule.tile, schedule.stages) == ((128, chosen), 2)
+
+
+@pytest.mark.parametrize("causal", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_wide_heads_of_longer_blocks(causal):
+    rng = np.random.default_rng(5)
+    q, k, v = (rng.standard_normal((1, 1, n, 256)).astype(BF16) for n in (130, 170, 170))
+    schedule = "tile = (128,80), roles = corrected, epilogue = direct"
+    found = cute.attention(q, k, v, causal=causal, schedule=schedule, **GIVEN)
+    assert np.abs(found.astype(np.float64) - attended(q, k, v, causal)).max() < 0.02
 
 
 @pytest.mark.parametrize(
