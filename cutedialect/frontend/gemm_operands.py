@@ -125,8 +125,8 @@ def check_types(a: Operand, b: Operand, arch: str) -> None:
         if each.dtype in (e3m2, e2m3) and chip.has("sm_89+") and not chip.has(_SIX_BITS):
             raise ValueError(
                 f"{each.name}: expected e4m3 on {arch}, which has all numbers of {each.dtype.name} "
-                f"(float8_e4m3fn of NumPy) and is as fast, got {each.dtype.name}, a byte each, "
-                "which sm_120a and its family multiply"
+                f"(float8_e4m3fn of NumPy) in as many bytes, got {each.dtype.name}, which sm_120a "
+                "and its family multiply"
             )
     first = first_target(*multiplied_names(a.dtype, b.dtype, f32)[:2])
     if first is None or target(arch).number >= first.number:

@@ -4,6 +4,8 @@ family, beside each other and beside floats of 8 bits; refused elsewhere with wh
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -61,6 +63,18 @@ def test_e4m3_has_all_of_their_numbers():
     for name in ("e3m2", "e2m3"):
         numbers = np.arange(64, dtype=np.uint8).view(TYPES[name]).astype(np.float32)
         assert np.array_equal(numbers.astype(TYPES["e4m3"]).astype(np.float32), numbers)
+
+
+@pytest.mark.parametrize("format", ["mxfp6_e2m3", "mxfp6_e3m2"])
+def test_e4m3_takes_their_scales_elsewhere(format):
+    """What is named on sm_100a gives the product of sm_120a, bit by bit."""
+    x = np.random.default_rng(0).integers(-50, 50, (128, 128)).astype(np.float32)
+    elements, scales = cute.quantize(x, format, swizzled=True, backend="emulator")
+    found: list[np.ndarray] = []
+    for arch, held in (("sm_120a", elements), ("sm_100a", elements.astype(TYPES["e4m3"]))):
+        given: dict[str, Any] = {"arch": arch, "backend": "emulator", "out_dtype": "f32"}
+        found.append(cute.gemm(held, held.T, scale_a=scales, scale_b=scales, **given))
+    assert np.array_equal(found[0], found[1])
 
 
 @pytest.mark.some(1)
