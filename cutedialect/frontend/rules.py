@@ -55,11 +55,6 @@ def as_operand(value: Any, name: str) -> Operand:
         raise type(error)(f"{name}: {error}") from None
     if array is None:
         raise TypeError(f"{name}: expected an array, got {type(value).__name__}")
-    if any(stride < 0 for stride in array.strides):
-        raise ValueError(
-            f"{name}: expected strides of zero or more, got {array.strides}; copy the array into a "
-            "contiguous one"
-        )
     return Operand(value, name, array.shape, as_dtype(array.dtype, name), array)
 
 

@@ -5,6 +5,7 @@ argument, what was expected, what came; no output is touched.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,8 +23,6 @@ READ_ONLY.flags.writeable = False
     [
         ({"a": A[0]}, ValueError, r"a: expected 2 or more dimensions, got shape \(32,\)"),
         ({"a": [[1.0]]}, TypeError, "a: expected an array, got list"),
-        ({"a": A[::-1]}, ValueError, "a: expected strides of zero or more"),
-        ({"b": B[:, ::-1]}, ValueError, "b: expected strides of zero or more"),
         ({"a": A.astype(complex)}, TypeError, "expected a to be one of f16, .* got complex128"),
         ({"b": B[:31]}, ValueError, r"b: expected 32 rows \(a is \(64, 32\)\), got 31"),
         ({"b": B.astype(np.float32)}, TypeError, "b: expected f16 as in a, got f32"),
@@ -79,7 +78,8 @@ NO_NUMBERS = ("2", None, 1j, True, np.array([2.0, 3.0]), [2.0], "nan")
 @pytest.mark.parametrize("name", ["alpha", "beta"])
 def test_what_is_no_number(name, value):
     """Also in a call that looks like an earlier one."""
-    for call, operands in ((cute.gemm, (A, B)), (cute.grouped_gemm, ([A], [B]))):
+    calls: Any = ((cute.gemm, (A, B)), (cute.grouped_gemm, ([A], [B])))
+    for call, operands in calls:
         addend = np.ones((64, 48), np.float16)
         given = {"c": addend if call is cute.gemm else [addend], "alpha": 2.0, "beta": 3.0}
         given |= {"arch": "sm_80", "backend": "emulator"}
@@ -96,8 +96,11 @@ def test_what_is_a_number(value):
 
 
 def test_a_function_that_is_not_one_of_tiles_gets_a_note():
+    def wrong(tile):
+        return abs(tile, 1)  # pyright: ignore[reportCallIssue]
+
     with pytest.raises(TypeError) as caught:
-        cute.gemm(A, B, activation=lambda tile: abs(tile, 1), arch="sm_80", backend="emulator")
+        cute.gemm(A, B, activation=wrong, arch="sm_80", backend="emulator")
     assert any("activation: expected a function of a tile" in each for each in notes(caught.value))
 
 
@@ -141,8 +144,9 @@ def test_a_call_with_too_few_arguments_or_an_unknown_option():
 
 
 def test_a_number_for_a_shape_and_a_tile_in_math():
+    sixteen: Any = 16
     cases = (
-        (lambda x: cute.zeros(16), r"expected a shape such as \(16, 16\), got 16"),
+        (lambda x: cute.zeros(sixteen), r"expected a shape such as \(16, 16\), got 16"),
         (lambda x: math.exp(x), "expected a Python number, got a tile; use cute.exp"),
     )
     for body, message in cases:
