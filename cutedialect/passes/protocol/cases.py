@@ -16,8 +16,9 @@ from .bounds import Bounds
 from .findings import Finding
 from .inputs import ITEMS, Inputs, key_of, name_of
 from .machine import Machine
-from .nodes import Body, Skeleton
+from .nodes import Body, Event, Skeleton
 from .scalars import WORK_ITEMS
+from .sketch import nodes_in
 from .steps import CLAIMS, Case, walks_of
 
 _SOME_TILES = 3
@@ -72,6 +73,10 @@ class _Runs:
         # what else comes round too.
         self._period = 2 * lcm(*(ring.stages for ring in skeleton.rings), *skeleton.rests)
         self._ran: list[_Ran] = []
+        # Whether steps tell the way as their sketch does: what all threads do, one team alone does.
+        self._is_told = not any(
+            event.told is not None and event.is_of_cta for event in nodes_in(skeleton.sketch, Event)
+        )
         # The stages of rings that move on in some work items, and those that came round.
         self.rounds = {at: skeleton.rings[at].stages for at in skeleton.some_item_rings}
         self.round: set[int] = set()
@@ -129,15 +134,21 @@ class _Runs:
         most_trips: int = _MOST_TRIPS,
         most_steps: int = _MOST_STEPS,
         is_further: bool = False,
+        is_new: bool = False,
     ) -> _Ran:
         """Run a case: the trips of its loops, none where some loop has too many. One that is
-        further is run if a team enters a body that no case has entered.
+        further is run if a team enters a body that no case has entered. One that surely is new
+        needs no sketch, which tells of others that they are not.
         """
         for ran in self._ran:
             if ran.is_like(inputs):
                 return ran
         case = Case(name, inputs, most_trips, most_steps)
-        sketch = walks_of(self.skeleton, case, is_sketch=True)
+        walks = walks_of(self.skeleton, case) if is_new and self._is_told else None
+        if walks is not None and walks.is_whole:
+            sketch = walks
+        else:
+            walks, sketch = None, walks_of(self.skeleton, case, is_sketch=True)
         trips = sketch.trips if sketch.is_whole else {}
         for body, term in sketch.shut.items():
             cases = self._shut.setdefault(body, [])
@@ -152,7 +163,7 @@ class _Runs:
         if key not in self._went and (is_new or not is_further):
             self._went.add(key)
             self.count += 1
-            walks = walks_of(self.skeleton, case)
+            walks = walks or walks_of(self.skeleton, case)
             if not self.round.issuperset(self.rounds):
                 self.round |= {
                     step.event.ring
@@ -229,9 +240,9 @@ def _cases(runs: _Runs) -> Iterator[None]:
     two = runs.trips(_ONE_TILE, base)
     yield
     for name, inputs in _item_by_item(runs, base, list(two.asked), items):
-        runs.trips(name, inputs)
+        runs.trips(name, inputs, is_new=True)
         yield
-    runs.trips("no tiles", base.but(tiles={"all": 0}))
+    runs.trips("no tiles", base.but(tiles={"all": 0}), is_new=True)
     yield
     stages = sorted({ring.stages for ring in skeleton.rings} | {2, 3})
     # Behind 2 S + 1 trips barriers are in the phase in which they are behind one, and have come
@@ -279,25 +290,25 @@ def _of_extent(
     skeleton = runs.skeleton
     instances = max((role.teams for role in skeleton.roles), default=1)
 
-    def vary(tiles: int, absent: int = 0) -> dict[Operation, frozenset[int]]:
-        name = name_of(skeleton, key, tiles) + " but for an element" * absent
-        inputs = base.but(tiles={key: tiles}, absent=absent)
+    def vary(tiles: int, is_new: bool) -> dict[Operation, frozenset[int]]:
+        name = name_of(skeleton, key, tiles)
+        inputs = base.but(tiles={key: tiles})
         if tiles == counts[-1]:
             # Another item of an instance would begin in a state of the rings in which one does with
             # fewer trips, go on as that one and then as this item does.
             inputs = inputs.but(grid=ITEMS * inputs.grid, claims=instances)
-        return _inner(runs.trips(name, inputs).trips)
+        return _inner(runs.trips(name, inputs, is_new=is_new).trips)
 
     usual = _inner(runs.trips(_ONE_TILE, base).trips)
     # What changes no more with many than with some is done with some and with none.
-    some = many = vary(_SOME_TILES)
+    some = many = vary(_SOME_TILES, is_new=False)
     yield
     if some != usual:
         inner.append(key)
-        many = vary(counts[-1])
+        many = vary(counts[-1], is_new=True)
         yield
     for tiles in counts if many != some else (0,):
-        vary(tiles)
+        vary(tiles, is_new=many != some)
         yield
     if some != usual and skeleton.units.get(key, 1) > 1:
         # The last tile may be a part of one, and its loop another one.
@@ -397,7 +408,7 @@ def _find_smaller_units(runs: _Runs) -> None:
     of them makes many trips, so many less of it are a tile.
     """
     units = runs.skeleton.units
-    most = _most(runs.trips(_ONE_TILE, Inputs(runs.skeleton)).trips)
+    most = _most(runs.trips(_ONE_TILE, Inputs(runs.skeleton), is_new=True).trips)
     for key, unit in list(units.items()):
         if most > _MOST_OF_A_TILE and unit % most == 0:
             units[key] = unit // most
@@ -452,7 +463,7 @@ def _with_two_items(runs: _Runs) -> tuple[Inputs, list[Any], Any]:
     cluster = runs.skeleton.cluster
     instances = max((role.teams for role in runs.skeleton.roles), default=1)
     base = Inputs(runs.skeleton)
-    first = runs.trips(_ONE_TILE, base)
+    first = runs.trips(_ONE_TILE, base, is_new=True)
     asked = list(first.asked)
     count = _items(first.trips)
     if count is None:
@@ -465,7 +476,8 @@ def _with_two_items(runs: _Runs) -> tuple[Inputs, list[Any], Any]:
             # Along one extent a cluster may take that many tiles at once, for each instance.
             tiles = ITEMS * cluster * instances
             other = base.but(tiles={key: tiles})
-            count = _items(runs.trips(name_of(runs.skeleton, key, tiles), other).trips) or 0
+            name = name_of(runs.skeleton, key, tiles)
+            count = _items(runs.trips(name, other, is_new=True).trips) or 0
             if count >= 2:
                 # With two clusters an item is not the one behind the item before.
                 other = base.but(tiles={key: 2 * tiles}, grid=_half(2 * count) * cluster)

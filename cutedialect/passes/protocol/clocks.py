@@ -16,6 +16,7 @@ from typing import Any
 
 from .events import GENERIC, Engine
 from .nodes import Column, Event, TeamPlan
+from .steps import Reach
 from .versions import Versions
 
 Clock = int
@@ -135,44 +136,22 @@ class Team:
 
 @dataclass(slots=True, eq=False)
 class Access:
-    """Granules that a team touches, by warp, at a time and `at` a place of its program; it is done
-    when the team waited for it, or when its barrier knows: a column and a time. One that `moves` is
-    not at the same place each time.
+    """Granules that a team touches at a time, of what it reaches there; it is done when the team
+    waited for it, or when its barrier knows: a column and a time.
     """
 
-    event: Event
+    reach: Reach
     team: Team
-    engine: Engine
-    writes: bool
     mask: int
-    place: int
-    parts: tuple[int, ...] | None
     time: int
     column: int
     is_done: bool = True
-    at: tuple[int, ...] = ()
-    ring: int = -1
-    position: int | None = None
-    is_last: bool = False
-    moves: bool = True
-
-    def of_warp(self, warp: int) -> Access | None:
-        """What a warp does of it; None for nothing."""
-        mask = self.part(warp) if self.parts is not None else self.mask if warp == 0 else 0
-        if not mask:
-            return None
-        return Access(
-            self.event, self.team, self.engine, self.writes, mask, self.place, self.parts,
-            self.time, self.column, self.is_done, self.at, self.ring, self.position, self.is_last,
-            self.moves,
-        )  # fmt: skip
+    # Whether something has read what it wrote.
+    is_read: bool = False
 
     def part(self, warp: int) -> int:
         """The granules of a warp of the team."""
-        if self.parts is None:
-            return self.mask
-        at = warp + self.team.offset
-        return (self.parts[at] << self.place) & self.mask if at < len(self.parts) else 0
+        return self.reach.part(warp + self.team.offset) & self.mask
 
 
 Report = Callable[["Shadow", Access, Access, str], None]
@@ -181,68 +160,69 @@ Report = Callable[["Shadow", Access, Access, str], None]
 
 @dataclass
 class Shadow:
-    """What is known of a buffer: who wrote each granule last, and who has read it since."""
+    """What is known of a buffer: who wrote each granule last, by the granules of each write, of
+    which no two share one; and who has read it since.
+    """
 
     name: str
     is_tensor_memory: bool = False
     written: int = 0
     versions: Versions | None = None
-    writes: list[Access] = field(default_factory=list)
+    writes: dict[int, Access] = field(default_factory=dict)
     reads: dict[Any, Access] = field(default_factory=dict)
 
     def access(self, now: Access, report: Report, keeps: bool = False) -> int:
         """Compare an access with those before it, and report what misses an order or a fence; the
         granules that nobody has written. A write that `keeps` reads what it changes.
         """
-        mask, versions, has_proxies = now.mask, self.versions, not self.is_tensor_memory
-        reads = keeps or not now.writes
-        for before in self.writes:
-            if before.mask & mask:
-                if reads and before.moves and versions is not None:
-                    versions.read(before, now, self.name)
-                if now.writes and self._is_read(before, before.mask & mask):
-                    continue  # Those reads come behind it, and this one behind those.
-                if missing := order(before, now, has_proxies):
-                    report(self, before, now, missing)
-        unwritten = 0
-        if now.writes:
-            for before in self.reads.values():
-                if before.mask & mask and (missing := order(before, now, has_proxies)):
-                    report(self, before, now, missing)
-            self._forget(mask)
-            self.writes.append(now)
-            self.written |= mask
-            if now.moves and versions is not None:
-                versions.wrote(now)
-        else:
-            unwritten = mask & ~self.written
-            self.reads[now.team.column, id(now.event), now.mask] = now
-        return unwritten
-
-    def _is_read(self, write: Access, mask: int) -> bool:
-        """Whether multiplies of the tensor core have read all of a part of what was written."""
-        for read in self.reads.values():
-            if read.engine is Engine.TCGEN05:
-                mask &= ~read.mask
-        return not mask
-
-    def _forget(self, mask: int) -> None:
-        kept = []
-        for before in self.writes:
-            gone = before.mask & mask
-            if gone:
-                before.mask ^= gone
-                if not before.mask:
-                    continue
-            kept.append(before)
-        self.writes = kept
+        reach, mask, versions = now.reach, now.mask, self.versions
+        writes, has_proxies = reach.writes, not self.is_tensor_memory
+        unwritten = mask & ~self.written if keeps or not writes else 0
+        touched = self._writes_of(mask)
+        for before in touched:
+            if (keeps or not writes) and before.reach.event.moves and versions is not None:
+                versions.read(before, now, self.name)
+            if writes and self._is_read(before.mask & mask):
+                continue  # Those reads come behind it, and this one behind those.
+            if missing := order(before, now, has_proxies):
+                report(self, before, now, missing)
+        if not writes:
+            self.reads[now.team.column, reach.event, mask] = now
+            return unwritten
+        for before in touched:
+            del self.writes[before.mask]
+            before.mask &= ~mask
+            if before.mask:
+                self.writes[before.mask] = before
         gone = []
         for key, before in self.reads.items():
-            before.mask &= ~mask
-            if not before.mask:
-                gone.append(key)
+            if before.mask & mask:
+                if missing := order(before, now, has_proxies):
+                    report(self, before, now, missing)
+                before.mask &= ~mask
+                if not before.mask:
+                    gone.append(key)
         for key in gone:
             del self.reads[key]
+        self.writes[mask] = now
+        self.written |= mask
+        if reach.event.moves and versions is not None:
+            versions.wrote(now)
+        return unwritten
+
+    def _writes_of(self, mask: int) -> Sequence[Access]:
+        """Who wrote some granules last."""
+        same = self.writes.get(mask)
+        if same is not None:
+            return (same,)
+        return [before for before in self.writes.values() if before.mask & mask]
+
+    def _is_read(self, mask: int) -> bool:
+        """Whether multiplies of the tensor core have read all of a part of what was written."""
+        for read in self.reads.values():
+            if read.reach.engine is Engine.TCGEN05:
+                mask &= ~read.mask
+        return not mask
 
 
 def order(before: Access, now: Access, has_proxies: bool) -> str:
@@ -250,8 +230,9 @@ def order(before: Access, now: Access, has_proxies: bool) -> str:
     Tensor memory has no proxies.
     """
     team, other = now.team, before.team
-    through_async = has_proxies and before.engine in GENERIC and now.engine not in GENERIC
-    if before.engine is now.engine is Engine.TCGEN05 and other is team:
+    first, second = before.reach.engine, now.reach.engine
+    through_async = has_proxies and first in GENERIC and second not in GENERIC
+    if first is second is Engine.TCGEN05 and other is team:
         return ""  # in the order of their issue (PTX ISA 9.7.16.6)
     if not before.is_done and before.column == other.column:
         return "order"
@@ -313,12 +294,13 @@ _Meetings = Sequence[tuple[tuple[int, ...], Sequence[tuple[int, int]]]]
 def _meetings(before: Access, now: Access, team: Team) -> _Meetings:
     """The pairs of warps whose tiles share granules."""
     warps, sizes, offset = team.warps, tuple(team.met), now.team.offset
-    if before.parts is None or now.parts is None:
+    first, second = before.reach.touch.parts, now.reach.touch.parts
+    if first is None or second is None:
         return _all_pairs(warps, sizes)
     return _pairs(
-        before.parts[offset : offset + warps],
-        now.parts[offset : offset + warps],
-        now.place - before.place,
+        first[offset : offset + warps],
+        second[offset : offset + warps],
+        now.reach.place - before.reach.place,
         sizes,
     )
 

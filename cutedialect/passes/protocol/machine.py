@@ -15,7 +15,7 @@ from .events import Does, Engine
 from .exchanges import Exchange
 from .findings import Finding
 from .mbarriers import Ring
-from .nodes import Body, Column, Event, Skeleton, Touch
+from .nodes import Body, Column, Event, Skeleton
 from .perform import PERFORM
 from .steps import Step, Walks
 from .versions import Versions
@@ -36,17 +36,8 @@ class Machine:
     def __post_init__(self) -> None:
         skeleton = self.skeleton
         # Columns of clocks: of each team, and behind them of rings.
-        number = count()
-        owned = [
-            {
-                column: next(number)
-                for column in Column
-                if column is Column.THREADS
-                or not skeleton.columns.isdisjoint(((plan.role, column), (-1, column)))
-            }
-            for plan in skeleton.teams
-        ]
-        first = sum(map(len, owned))
+        owned = skeleton.owned or columns_of(skeleton)
+        skeleton.owned, first = owned, sum(map(len, owned))
         columns = first + len(skeleton.rings) + 1
         self.teams = [
             Team(plan, own, columns) for plan, own in zip(skeleton.teams, owned, strict=True)
@@ -69,7 +60,8 @@ class Machine:
             Shadow(name, is_tensor_memory, versions=self.versions)
             for name, is_tensor_memory in skeleton.arenas
         ]
-        self.meetings: dict[Any, Clock] = {}
+        # Who has come to a barrier, by whom it is for and how often before, and what all know.
+        self.meetings: dict[Any, tuple[int, Clock]] = {}
         self.tokens: dict[Any, list[Clock]] = {}
         self.blocked: dict[int, Event] = {}
         self.reported: set[Any] = set()
@@ -144,23 +136,23 @@ class Machine:
         if missing == "fence" and shadow.is_tensor_memory:
             self.report(
                 findings.UNFENCED,
-                now.event,
+                now.reach.event,
                 f"{what}: expected tcgen05.fence in front of the signal and behind the wait",
-                before.event,
+                before.reach.event,
             )
         elif missing == "fence":
             self.report(
                 findings.UNFENCED,
-                now.event,
+                now.reach.event,
                 f"{what} through the generic proxy: expected fence.proxy.async behind that",
-                before.event,
+                before.reach.event,
             )
         else:
             self.report(
                 findings.UNORDERED,
-                now.event,
+                now.reach.event,
                 f"{what}: expected {_edge(before)} in between, got no order",
-                before.event,
+                before.reach.event,
             )
 
     def reach_others(self, team: Team, event: Event) -> None:
@@ -204,7 +196,7 @@ class Machine:
                 if left:
                     self.report(
                         findings.PENDING,
-                        left[0].event,
+                        left[0].reach.event,
                         f"role '{team.name}' ends while its {engine.value} is at work: expected a "
                         "wait for its group in front of the end",
                     )
@@ -257,66 +249,44 @@ class Machine:
     def touch(self, team: Team, step: Step, is_done: bool, column: int, time: int) -> list[Access]:
         """The accesses of a step, each compared with those before."""
         made: list[Access] = []
-        for at, touch in enumerate(step.event.touches):
-            access = self.access_of(team, step, at, is_done, column, time)
-            if access.mask:
-                self.meet(access, touch, step)
-                made.append(access)
+        is_of_threads = step.event.engine is Engine.THREADS
+        for reach in step.reaches:
+            shadow = self.shadows[reach.touch.arena]
+            mask = reach.of(team.offset, team.warps)
+            if mask:
+                of = team.tensor if is_of_threads and shadow.is_tensor_memory else column
+                made.append(access := Access(reach, team, mask, time, of, is_done))
+                if shadow.access(access, self.unordered, bool(step.value and reach.touch.keeps)):
+                    self.unwritten(shadow, step)
         return made
 
-    def access_of(
-        self, team: Team, step: Step, at: int, is_done: bool, column: int, time: int
-    ) -> Access:
-        """An access of a step, by its number."""
-        event, place = step.event, step.places[at]
-        touch = event.touches[at]
-        if event.engine is Engine.THREADS and self.shadows[touch.arena].is_tensor_memory:
-            column = team.tensor
-        stage, parts = touch.stage, touch.parts
-        access = Access(
-            event, team, event.engine, touch.writes, touch.mask << place, place, parts, time,
-            column, is_done, step.at, -1 if stage is None else stage.ring, step.stages[at],
-            step.is_last, event.moves,
-        )  # fmt: skip
-        if team.offset or (parts is not None and team.warps < len(parts)):
-            mine = 0
-            for warp in range(team.warps):
-                mine |= access.part(warp)
-            access.mask = mine
-        return access
-
-    def meet(self, access: Access, touch: Touch, step: Step) -> None:
-        """Compare an access with those before it."""
-        shadow = self.shadows[touch.arena]
-        keeps = touch.keeps and bool(step.value)
-        known = shadow.written
-        missing = shadow.access(access, self.unordered, keeps)
-        if keeps:
-            missing = access.mask & ~known
-        if missing:
-            self.report(
-                findings.UNWRITTEN,
-                access.event,
-                f"reads {shadow.name}, of which nothing has written a part: expected a write of "
-                "it, or a wait for one, in front",
-            )
+    def unwritten(self, shadow: Shadow, step: Step) -> None:
+        """A step reads what nothing has written."""
+        self.report(
+            findings.UNWRITTEN,
+            step.event,
+            f"reads {shadow.name}, of which nothing has written a part: expected a write of it, or "
+            "a wait for one, in front",
+        )
 
     def store(self, team: Team, step: Step) -> None:
         """Each thread that issues bulk stores has groups of its own."""
         time = team.step()
-        for at, touch in enumerate(step.event.touches):
-            whole = self.access_of(team, step, at, False, team.column, time)
-            for issuer in range(team.warps):
-                access = whole.of_warp(issuer)
-                if access is not None:
-                    self.meet(access, touch, step)
+        for reach in step.reaches:
+            shadow, is_of_one = self.shadows[reach.touch.arena], reach.touch.parts is None
+            for issuer in range(1 if is_of_one else team.warps):
+                mask = reach.of(team.offset + issuer, 1)
+                if mask:
+                    access = Access(reach, team, mask, time, team.column, False)
+                    if shadow.access(access, self.unordered):
+                        self.unwritten(shadow, step)
                     team.open.setdefault((Engine.BULK_STORE, issuer), []).append(access)
 
     def absent(self, step: Step) -> None:
         """What a copy that does not take place would have written nobody counts on."""
-        for touch, place in zip(step.event.touches, step.places, strict=True):
-            if touch.writes:
-                self.shadows[touch.arena].written |= touch.mask << place
+        for reach in step.reaches:
+            if reach.writes:
+                self.shadows[reach.touch.arena].written |= reach.mask
 
     def registers(self, team: Team, event: Event) -> None:
         """What threads do to registers that multiplies at work use."""
@@ -324,14 +294,28 @@ class Machine:
             team.unfenced[register] = event
         for register in (*event.reads, *event.writes):
             for access in team.busy.get(register, ()):
-                if not access.is_done and (register in event.writes or access.writes):
+                if not access.is_done and (register in event.writes or access.reach.writes):
                     self.report(
                         findings.IN_FLIGHT,
                         event,
                         "uses registers that a wgmma at work still uses: expected wgmma_wait in "
                         "front",
-                        access.event,
+                        access.reach.event,
                     )
+
+
+def columns_of(skeleton: Skeleton) -> list[dict[Column, int]]:
+    """The columns of clocks of each team."""
+    number = count()
+    return [
+        {
+            column: next(number)
+            for column in Column
+            if column is Column.THREADS
+            or not skeleton.columns.isdisjoint(((plan.role, column), (-1, column)))
+        }
+        for plan in skeleton.teams
+    ]
 
 
 def _whose(access: Access) -> str:
@@ -339,16 +323,16 @@ def _whose(access: Access) -> str:
 
 
 def _verb(access: Access, past: bool = False) -> str:
-    verb = "writes" if access.writes else "reads"
+    verb = "writes" if access.reach.writes else "reads"
     if past:
-        verb = "wrote" if access.writes else "read"
-    if access.engine is not Engine.THREADS:
-        verb += f" by {access.engine.value}"
+        verb = "wrote" if access.reach.writes else "read"
+    if access.reach.engine is not Engine.THREADS:
+        verb += f" by {access.reach.engine.value}"
     return verb
 
 
 def _edge(access: Access) -> str:
-    match access.engine:
+    match access.reach.engine:
         case Engine.THREADS:
             return "a barrier or an arrival and a wait"
         case Engine.WGMMA:

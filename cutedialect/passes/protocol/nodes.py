@@ -6,7 +6,7 @@ an arena, a layout, and a place that is a sum of a constant and of slots with fa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
@@ -20,8 +20,8 @@ from .events import Does, Engine
 from .regions import Granules
 from .scalars import Step
 
-# The slot of the instance's number.
-INSTANCE = 0
+# The slots of the instance's number, and of whether the innermost loop is in its last trip.
+INSTANCE, LAST = 0, 1
 
 
 class Stage(NamedTuple):
@@ -70,8 +70,9 @@ class Event:
     What comes in front of the roles `is_of_cta`: all threads of the CTA do it, whatever role they
     have then. What `is_of_cluster` CTAs do together: all of a cluster, or both of a pair. One that
     does not `move` writes the same place each time, of no stage of a ring, so that no other trip's
-    data can be there instead. One of which nothing but the position of a state depends on the case
-    keeps its `steps` by position; else it has None.
+    data can be there instead. One whose steps are what some slots say, and nothing else, keeps its
+    `steps` by what its `key` takes of them; else it has no key.
+    One that decides the way has the slots that are `told` of it, beside its number.
     """
 
     op: Operation
@@ -98,7 +99,9 @@ class Event:
     coordinates: tuple[int, ...] = ()
     names: tuple[int, ...] = ()
     moves: bool = True
-    steps: dict[int, Any] | None = None
+    told: tuple[int, ...] | None = None
+    key: Callable[[Sequence[Any]], Any] | None = None
+    steps: dict[Any, Any] = field(default_factory=dict)
 
 
 class Number(NamedTuple):
@@ -125,6 +128,12 @@ class Place(NamedTuple):
     position: int
     state: int
     stages: int
+
+
+class Advance(NamedTuple):
+    """A state goes on by one stage."""
+
+    state: int
 
 
 class Loop(NamedTuple):
@@ -171,7 +180,7 @@ class Part(NamedTuple):
     body: tuple[Any, ...]
 
 
-Node = Number | Sum | Place | Event | Loop | Branch | While | Part
+Node = Number | Sum | Place | Advance | Event | Loop | Branch | While | Part
 
 
 Body = tuple[int, int]
@@ -234,7 +243,8 @@ class TeamPlan(NamedTuple):
 class Skeleton:
     """A kernel: its nodes, those of them that decide the ways of its teams, the number of slots,
     arenas and registers, its rings and roles, and the bodies of loops and conditions that some case
-    has to enter. `columns` has the columns of clocks of each role, beside those of its threads.
+    has to enter. `columns` has the columns of clocks of each
+    role, beside those of its threads, and `owned` the numbers of those of each team.
     `item_stages` are the most stages of a ring that moves on by one for each work item, or for
     some; `some_item_rings` are those that do for some. `rests` are the numbers by which rests are
     taken. By exchange, `sends` has the bytes that come to a CTA, and `tells` the one who tells.
@@ -260,5 +270,6 @@ class Skeleton:
     sends: dict[int, int] = field(default_factory=dict)
     tells: set[int] = field(default_factory=set)
     columns: set[tuple[int, Column]] = field(default_factory=set)
+    owned: list[dict[Column, int]] = field(default_factory=list)
     item_stages: int = 0
     some_item_rings: set[int] = field(default_factory=set)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from cutedialect.dialects.pipeline import StartWaitOp
 
 from . import findings
-from .clocks import TIMES, Access, Clock, Team, with_time
+from .clocks import TIMES, Access, Clock, Team, joined, with_time
 from .events import Does, Engine
 from .exchanges import await_all, expect_all, leave, report_unmade, send_all, tell
 from .mbarriers import MBarrier
-from .nodes import Event
+from .nodes import Event, Touch
 from .regions import LANES_PER_WARP
-from .steps import Step
+from .steps import Reach, Step
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -64,14 +64,19 @@ def _multiply(machine: Machine, team: Team, step: Step) -> None:
                 "uses registers that threads have written: expected wgmma_fence in front",
                 before,
             )
-    uses = Access(event, team, Engine.WGMMA, True, 0, 0, None, team.time, team.column, False)
+    uses = Access(_of_registers(event, True), team, 0, team.time, team.column, False)
     for register in event.writes:
         team.busy[register] = [uses]
-    reads = Access(event, team, Engine.WGMMA, False, 0, 0, None, team.time, team.column, False)
+    reads = Access(_of_registers(event, False), team, 0, team.time, team.column, False)
     for register in set(event.reads) - set(event.writes):
         at_work = [access for access in team.busy.get(register, ()) if not access.is_done]
         team.busy[register] = [*at_work, reads]
     team.open.setdefault((Engine.WGMMA, -1), []).extend((*made, uses, reads))
+
+
+def _of_registers(event: Event, writes: bool) -> Reach:
+    """What a multiply does to registers: nothing of memory."""
+    return Reach(event, Touch(-1, 0, None, 0, (), writes), Engine.WGMMA, writes, 0, 0)
 
 
 def _load(machine: Machine, team: Team, step: Step) -> None:
@@ -80,8 +85,7 @@ def _load(machine: Machine, team: Team, step: Step) -> None:
     barrier = ring.full[stage]
     ring.loads += 1
     team.step()
-    for access in machine.touch(team, step, True, ring.column, ring.loads):
-        access.column = ring.column
+    machine.touch(team, step, True, ring.column, ring.loads)
     if ring.plan.is_shared:
         machine.reach_others(team, event)
     count = event.count if event.does is not Does.REQUEST else 16
@@ -280,26 +284,30 @@ def _meet(machine: Machine, team: Team, event: Event, key: Any, others: Sequence
     """Teams meet at a barrier, each time anew; where that `shows` it, they see what all wrote."""
     counts = team.counts
     if not counts.get(("meets", key)):
-        _come(machine, team, event, key)
-    places = [(key, counts["met", key], other.column) for other in others]
-    if not all(place in machine.meetings for place in places):
+        _come(machine, team, event, key, others)
+    come, clock = machine.meetings.get((key, counts["met", key]), (0, 0))
+    if come < len(others):
         machine.blocked[team.column] = event
         return False
     counts["meets", key] = 0
     team.step()
-    for place in places if event.shows else ():
-        team.learn(machine.meetings[place])
+    if event.shows:
+        team.learn(clock)
     return True
 
 
-def _come(machine: Machine, team: Team, event: Event, key: Any) -> None:
-    """A team comes to a barrier."""
+def _come(machine: Machine, team: Team, event: Event, key: Any, others: Sequence[Team]) -> None:
+    """A team comes to a barrier of it and others."""
     counts = team.counts
     counts["meets", key] = 1
     counts["met", key] = counts.get(("met", key), 0) + 1
     if event.shows:
         team.meet(0)
-    machine.meetings[key, counts["met", key], team.column] = team.published()
+    published = team.published()
+    if team in others:
+        place = key, counts["met", key]
+        come, clock = machine.meetings.get(place, (0, 0))
+        machine.meetings[place] = come + 1, joined(clock, published, team.carries)
 
 
 def _start(machine: Machine, team: Team, step: Step) -> bool:
@@ -307,7 +315,7 @@ def _start(machine: Machine, team: Team, step: Step) -> bool:
     if not team.has_started:
         # Roles begin in their order, whichever comes last.
         team.has_started = True
-        _come(machine, team, event, "start")
+        _come(machine, team, event, "start", machine.teams)
         machine.blocked[team.column] = event
         return False
     if not _meet(machine, team, event, "start", machine.teams):
@@ -331,7 +339,7 @@ def _give_back(machine: Machine, team: Team, step: Step) -> bool:
     for touch in step.event.touches if step.event.is_of_cluster else ():
         # The other CTA of the pair does to its columns what this one has done.
         shadow = machine.shadows[touch.arena]
-        for before in (*shadow.writes, *shadow.reads.values()):
+        for before in (*shadow.writes.values(), *shadow.reads.values()):
             is_of_threads = before.column == before.team.tensor
             column = before.team.column if is_of_threads else before.column
             if team.of_cluster >> column & TIMES < before.time:
@@ -341,7 +349,7 @@ def _give_back(machine: Machine, team: Team, step: Step) -> bool:
                     f"gives {shadow.name} of both CTAs of a pair back, which role "
                     f"'{before.team.name}' of the other one may still use: expected cute.barrier "
                     "{cluster} in front, got no order",
-                    before.event,
+                    before.reach.event,
                 )
     return perform_accesses(machine, team, step)
 

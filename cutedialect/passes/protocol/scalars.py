@@ -5,7 +5,7 @@ roles compute the same. A term becomes an integer where control asks for one, as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.dialects import arith, scf
@@ -25,6 +25,8 @@ Value = Any
 Numbers = Callable[[Value], int]
 """Makes an integer of a value."""
 Step = Callable[[Sequence[Value], Numbers], Value]
+Ops = dict[type[Operation], list[Any]]
+"""The ops of a kernel by their classes, in order."""
 
 
 def _floor(one: int, other: int) -> int:
@@ -153,14 +155,12 @@ _STEPS_TO_DIVISION = 4
 _DIVISIONS = (arith.CeilDivSIOp, arith.DivSIOp, arith.FloorDivSIOp)
 
 
-def units_of(ops: Iterable[Operation]) -> dict[tuple[int, int], int]:
+def units_of(ops: Ops) -> dict[tuple[int, int], int]:
     """The elements of a tile along a mode of an argument, or of the members of one that is a group:
     by (argument, mode), where something divides the extent.
     """
     units: dict[tuple[int, int], int] = {}
-    for op in ops:
-        if type(op) is not cute.DimOp:
-            continue
+    for op in ops.get(cute.DimOp, ()):
         whole = _whole(op)
         unit = _divisor(op.result, _STEPS_TO_DIVISION)
         if isinstance(whole, BlockArgument) and unit is not None:
@@ -184,15 +184,15 @@ def _divisor(value: SSAValue, steps: int) -> int | None:
     return None
 
 
-def rests_of(ops: Iterable[Operation]) -> set[int]:
+def rests_of(ops: Ops) -> set[int]:
     """The numbers by which rests are taken: what depends on them alone comes round so often."""
     rests: set[int] = set()
-    for op in ops:
-        if type(op) in (arith.RemSIOp, arith.RemUIOp, arith.AndIOp):
+    for kind in (arith.RemSIOp, arith.RemUIOp, arith.AndIOp):
+        for op in ops.get(kind, ()):
             divisor = op.operands[1].owner
             number = constant_of(divisor) if isinstance(divisor, Operation) else None
             if number is not None:
-                rests.add(number + (type(op) is arith.AndIOp))
+                rests.add(number + (kind is arith.AndIOp))
     return {rest for rest in rests if rest > 0}
 
 
@@ -238,26 +238,25 @@ NUMBER_AND_RESULT: dict[type[Operation], tuple[str, str]] = {
 """The number that an op takes, and the one that it gives, by class of op."""
 
 
-def needed_in(ops: Iterable[Operation]) -> set[SSAValue]:
+def needed_in(ops: Ops) -> set[SSAValue]:
     """The values that control and places of accesses of some ops depend on."""
     waiting: list[Any] = []
-    for op in ops:
-        names = _NUMBERS.get(type(op))
-        if names is not None:
+    for kind, names in _NUMBERS.items():
+        for op in ops.get(kind, ()):
             waiting += operands_of(op, names)
     return _behind(waiting)
 
 
-def varied_in(ops: Iterable[Operation]) -> set[tuple[int, int]]:
+def varied_in(ops: Ops) -> set[tuple[int, int]]:
     """The extents, (argument, mode), that conditions and loops depend on, but for those over work
     items: others change nothing but how many work items there are.
     """
     waiting: list[Any] = []
-    for op in ops:
-        names = _CONTROLS.get(type(op))
-        around = op.parent_op() if type(op) is scf.ConditionOp else op
-        if names is not None and around is not None and WORK_ITEMS not in around.attributes:
-            waiting += operands_of(op, names)
+    for kind, names in _CONTROLS.items():
+        for op in ops.get(kind, ()):
+            around = op.parent_op() if kind is scf.ConditionOp else op
+            if around is not None and WORK_ITEMS not in around.attributes:
+                waiting += operands_of(op, names)
     dims = (value.owner for value in _behind(waiting))
     return {
         (whole.index, op.mode.value.data)
@@ -287,7 +286,7 @@ def _behind(waiting: list[SSAValue]) -> set[SSAValue]:
 
 def _sources(value: SSAValue) -> Sequence[SSAValue]:
     """The values that a value is computed from, through loops and branches."""
-    if isinstance(value, OpResult):
+    if type(value) is OpResult:
         sources = _OF_RESULTS.get(type(value.op))
         if sources is not None:
             return sources(value.op, value.index)

@@ -17,6 +17,8 @@ from .nodes import View
 from .regions import Granules
 
 _WARPGROUP = 4
+# Ops of which each warp may touch a part of its own.
+_SHARING = (cute.CopyOp, cute.GemmOp, cute.LoadOp)
 
 
 def _by_warpgroup(parts: tuple[int, ...]) -> tuple[int, ...]:
@@ -69,6 +71,8 @@ def shares_of(
     op: Operation, row: Row, value: SSAValue, view: View, warps: int
 ) -> tuple[int, ...] | None:
     """What each warp touches of a tile; None where each may touch all of it."""
+    if type(op) not in _SHARING:
+        return None
     layout, granules = view.layout, view.granules
     match op:
         case cute.LoadOp():

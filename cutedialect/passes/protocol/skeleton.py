@@ -17,12 +17,15 @@ from cutedialect.dialects.walks import walk
 from cutedialect.layout import Layout
 
 from . import regions
+from .counts import Named, Undecided, note_counts
 from .events import Does, Engine, Row, operands_of, row_of
-from .exchanges import EXCHANGES, IN_A_ROOM, is_in_own_room, note_step
+from .exchanges import IN_A_ROOM, is_in_own_room
 from .mbarriers import AT_A_STATE, plan_of
 from .nodes import (
     INSTANCE,
+    LAST,
     OF_NO_STATE,
+    Advance,
     Branch,
     Column,
     Event,
@@ -42,6 +45,7 @@ from .regions import LANES_PER_WARP, Granules
 from .scalars import (
     NUMBER_AND_RESULT,
     WORK_ITEMS,
+    Ops,
     constant_of,
     function_of,
     needed_in,
@@ -52,7 +56,7 @@ from .scalars import (
 )
 from .shares import memory_type, shares_of
 from .sketch import acts, repeats, shortened, sketched
-from .steps import teams_of
+from .steps import note_key, teams_of
 
 # Bytes of a buffer whose granules are its elements.
 _SMALL_BYTES = 512
@@ -60,14 +64,6 @@ _SMALL_BYTES = 512
 _MESSAGES = (pipeline.SendOp, pipeline.ReceiveOp, pipeline.RequestOp, pipeline.ResponseOp)
 # What takes or gives a number in each step.
 _GIVE_NUMBERS = frozenset((Does.RESPOND, Does.CLAIM, Does.GATHER))
-
-
-class Undecided(Exception):  # noqa: N818 - control flow of this package, never seen outside
-    """An op of which the table says nothing, or whose accesses it cannot place."""
-
-    def __init__(self, op: Operation, reason: str) -> None:
-        super().__init__(reason)
-        self.op = op
 
 
 def skeleton_of(kernel: cute.KernelOp, granule_bytes: int = 0, is_short: bool = True) -> Skeleton:
@@ -91,7 +87,7 @@ class _Extraction:
             -(-threads.value.data // LANES_PER_WARP) if threads is not None else 1,
             cluster.value.data if cluster is not None else 1,  # type: ignore[attr-defined]
         )
-        self.slots: dict[Any, int] = {None: INSTANCE}
+        self.slots: dict[Any, int] = {None: INSTANCE, "last": LAST}
         self.views: dict[SSAValue, View] = {}
         self.rings: dict[SSAValue, int] = {}
         self.states: dict[SSAValue, tuple[int, int]] = {}
@@ -113,16 +109,16 @@ class _Extraction:
         # Arenas that have stages: the rings that say which, where rings do.
         self.staged: dict[int, set[int]] = {}
         self.touching: list[Event] = []
-        # Classes of ops of which no more is said than their rows do.
-        self.uncounted: set[type[Operation]] = set()
         self.role = -1
         self.warps = self.found.warps
 
     def run(self) -> Skeleton:
-        ops = list(walk(self.kernel.body))
+        ops: Ops = {}
+        for op in walk(self.kernel.body):
+            ops.setdefault(type(op), []).append(op)
         self._find_registers(ops)
         self._find_arenas(ops)
-        self.has_roles = any(type(op) is pipeline.RoleOp for op in ops)
+        self.has_roles = pipeline.RoleOp in ops
         self.needed = needed_in(ops)
         self.found.units = units_of(ops)
         self.found.varied = varied_in(ops)
@@ -162,6 +158,7 @@ class _Extraction:
             event.moves = len(written) > 1 or any(
                 touch.terms or touch.stage is not None for touch in written
             )
+            note_key(event)
 
     def _staged(self, touch: Touch) -> Touch:
         """A touch of a stage whose index is of no state is one of the ring that stages its buffer,
@@ -178,51 +175,48 @@ class _Extraction:
 
     # What is asked of the whole kernel first.
 
-    def _find_registers(self, ops: Sequence[Operation]) -> None:
+    def _find_registers(self, ops: Ops) -> None:
         """Number the register tiles that asynchronous multiplies use."""
-        for op in ops:
-            if type(op) is cute.GemmOp and isinstance(op.atom, cute_nvgpu.Sm90MmaType):
+        for op in ops.get(cute.GemmOp, ()):
+            if isinstance(op.atom, cute_nvgpu.Sm90MmaType):
                 for value in (op.a, op.b, op.acc):
                     if isinstance(value.type, FragmentType):
                         self.registers.setdefault(_root(value), len(self.registers))
 
-    def _find_arenas(self, ops: Sequence[Operation]) -> None:
+    def _find_arenas(self, ops: Ops) -> None:
         """Buffers that share storage are one arena, whose granule is their smallest element."""
-        shared = [op for op in ops if type(op) is cute.AllocSmemOp and op.offset is not None]
-        bits = max(
-            self.granule_bits, min((memory_type(op.result).bits for op in shared), default=8)
-        )
+        buffers = ops.get(cute.AllocSmemOp, ())
+        shared = [memory_type(op.result).bits for op in buffers if op.offset is not None]
+        bits = max(self.granule_bits, min(shared, default=8))
         overlay = -1
-        for op in ops:
-            if type(op) is cute.AllocSmemOp:
-                type_ = memory_type(op.result)
-                if op.offset is None:
-                    # Slots of a few bytes lie side by side.
-                    is_small = op.bytes < _SMALL_BYTES
-                    granule = type_.bits if is_small else max(self.granule_bits, type_.bits)
-                    at, start = self._arena(op), 0
-                else:
-                    overlay = self._arena(op) if overlay < 0 else overlay
-                    at, start, granule = overlay, op.offset.value.data * 8 // bits, bits
-                granules = Granules(type_.bits, granule)
-                self.views[op.result] = View(at, type_.layout, granules, start, ())
-            elif type(op) is cute.AllocTmemOp:
-                type_ = memory_type(op.result)
-                under = None if op.over is None else self.views[op.over].arena
-                at = self._arena(op) if under is None else under
-                granules = Granules(type_.bits, type_.bits, True)
-                self.views[op.result] = View(at, type_.layout, granules, 0, ())
-            elif type(op) is cute_nvgpu.TmemAllocOp:
-                self.address = len(self.found.arenas)
-                self.found.arenas.append(("the address of tensor memory", False))
-            elif type(op) is cute_nvgpu.WriteOnesOp and op.tile in self.views:
+        for op in buffers:
+            type_ = memory_type(op.result)
+            if op.offset is None:
+                # Slots of a few bytes lie side by side.
+                is_small = op.bytes < _SMALL_BYTES
+                granule = type_.bits if is_small else max(self.granule_bits, type_.bits)
+                at, start = self._arena(op), 0
+            else:
+                overlay = self._arena(op) if overlay < 0 else overlay
+                at, start, granule = overlay, op.offset.value.data * 8 // bits, bits
+            granules = Granules(type_.bits, granule)
+            self.views[op.result] = View(at, type_.layout, granules, start, ())
+        for op in ops.get(cute.AllocTmemOp, ()):
+            type_ = memory_type(op.result)
+            under = None if op.over is None else self.views[op.over].arena
+            at = self._arena(op) if under is None else under
+            granules = Granules(type_.bits, type_.bits, True)
+            self.views[op.result] = View(at, type_.layout, granules, 0, ())
+        for _ in ops.get(cute_nvgpu.TmemAllocOp, ()):
+            self.address = len(self.found.arenas)
+            self.found.arenas.append(("the address of tensor memory", False))
+        for op in ops.get(cute_nvgpu.WriteOnesOp, ()):
+            if op.tile in self.views:
                 self.ones[memory_type(op.tile).element] = self.views[op.tile]
 
-    def _find_item_stages(self, ops: Sequence[Operation]) -> None:
+    def _find_item_stages(self, ops: Ops) -> None:
         """How many stages the rings have that move on by one for each work item, or for some."""
-        for op in ops:
-            if type(op) is not pipeline.AdvanceOp:
-                continue
+        for op in ops.get(pipeline.AdvanceOp, ()):
             loop = op.parent_op()
             is_in_some = isinstance(loop, scf.IfOp)
             while isinstance(loop, scf.IfOp):
@@ -264,7 +258,7 @@ class _Extraction:
             self.found.bodies[id(op), op.regions.index(region)] = op
         return nodes
 
-    def node(self, op: Operation) -> Node | None:
+    def node(self, op: Any) -> Node | None:
         kind = type(op)
         if kind in _CONTROL:
             return _CONTROL[kind](self, op)
@@ -277,6 +271,8 @@ class _Extraction:
             return self._made(op)
         if row.does is Does.GIVES and not self._is_event(op):
             return self._given(op)
+        if row.does is Does.ADVANCE and op.count is None:
+            return Advance(self.states[op.state][1])
         return self._event(op, row)
 
     def _ends(self, op: Operation) -> None:
@@ -400,7 +396,7 @@ class _Extraction:
         self.states[op.state] = ring, slot
         self.positions.setdefault(ring, []).append(slot)
         # How far the state has gone: stage and phase are its rest and its quotient.
-        return Number(slot, lambda values, number: 0, ())
+        return Number(slot, lambda values, number: 0, ()) if self.loops else None
 
     def _given(self, op: Operation) -> Number | Sum | Place | None:
         kind = type(op)
@@ -483,9 +479,8 @@ class _Extraction:
             event.touches or event.reads or event.writes
         ):
             return None
-        is_of_case = event.touches or event.is_numeric or event.value >= 0 or event.pred >= 0
-        if not is_of_case and event.does not in (Does.ADVANCE, Does.CLAIM):
-            event.steps = {}
+        if not event.touches:
+            note_key(event)
         return event
 
     def _tiles(self, event: Event, row: Row) -> None:
@@ -593,53 +588,7 @@ class _Extraction:
             event.value = -1 if value is None else self.slot(value)
         if result:
             event.result = self.slot(getattr(op, result))
-        if kind not in self.uncounted:
-            self._counts(event)
-
-    def _counts(self, event: Event) -> None:
-        """Fill in how many groups or stages an op means, and the barriers of loads and turns."""
-        op = event.op
-        match op:
-            case pipeline.ConsumerReleaseOp():
-                event.count = 0 if op.back is None else op.back.value.data
-                event.is_read = op.commits is not None
-            case cute_nvgpu.Tcgen05FenceOp():
-                event.is_before = op.is_before
-            case pipeline.StartOp():
-                event.shows, event.is_of_cluster = op.shows, op.cluster is not None
-            case cute.BarrierOp():
-                event.role_names, event.is_of_cluster = op.role_names, op.cluster is not None
-            case cute_nvgpu.TmemDeallocOp():
-                event.is_of_cluster = op.pair is not None
-            case pipeline.ExchangeDrainOp():
-                event.exchange = self.exchanges.get(op.exchange, -1)
-            case _ if isinstance(op, EXCHANGES):
-                note_step(event, op, self.exchanges[op.exchange], self.found)
-            case cute_nvgpu.WgmmaWaitOp() | cute_nvgpu.CpAsyncWaitOp():
-                event.count = op.pending.value.data
-            case cute_nvgpu.TmaStoreWaitOp():
-                event.count, event.is_read = op.pending.value.data, op.read is not None
-            case pipeline.RequestOp():
-                event.ring, event.state = self.barriers[op.barrier]
-            case cute.CopyOp():
-                self._bulk(event, op)
-            case pipeline.TurnWaitOp() | pipeline.TurnPassOp():
-                event.is_read = op.outside is not None
-                self.found.turns[self.role] = event.warps
-            case _:
-                # The cases ask for nothing but the class, which takes a while.
-                self.uncounted.add(type(op))
-
-    def _bulk(self, event: Event, op: cute.CopyOp) -> None:
-        """Fill in the barrier and the bytes of a bulk load, and who issues bulk stores."""
-        if event.engine is Engine.BULK_LOAD:
-            if op.barrier is None or op.barrier not in self.barriers:
-                raise Undecided(op, "the barrier that the load signals is not known")
-            event.ring, event.state = self.barriers[op.barrier]
-            type_ = memory_type(op.destination)
-            event.count = type_.layout.size() * type_.bits // 8
-        elif event.engine is Engine.BULK_STORE:
-            event.warps = getattr(op.atom, "warps", None) or 0
+        note_counts(event, Named(self.found, self.barriers, self.exchanges, self.role))
 
     def _touch(self, op: Operation, row: Row, value: Any, writes: bool) -> Touch | None:
         type_ = value.type

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeVar
 
 from .events import Does, Engine
-from .nodes import Branch, Event, Loop, Node, Number, Part, Place, Sum, While
+from .nodes import Advance, Branch, Event, Loop, Node, Number, Part, Place, Sum, While
 
+_Kind = TypeVar("_Kind")
 # What gives a number, or sends one, or says where those that meet go on.
 _NUMBERS = frozenset((Does.SEND, Does.RECEIVE, Does.RESPOND, Does.CLAIM, Does.GATHER))
+_ACTS = (Event, Advance)
 _MESSAGES = frozenset((Does.SEND, Does.RECEIVE))
 # What a role does by itself, and the same each time.
 _OF_ONE_ROLE = frozenset((Does.NOTHING, Does.BARRIER, Does.PROXY_FENCE, Does.TENSOR_FENCE))
@@ -27,7 +29,9 @@ _GROUPS = frozenset((Does.GROUP_COMMIT, Does.GROUP_WAIT))
 _ENGINES = frozenset((Engine.THREADS, Engine.BULK_STORE))
 # All that a run asks of an event. What is told of it names its op.
 _ASKED = tuple(
-    attribute.name for attribute in fields(Event) if attribute.name not in ("op", "steps")
+    attribute.name
+    for attribute in fields(Event)
+    if attribute.name not in ("op", "told", "key", "steps")
 )
 
 
@@ -46,7 +50,7 @@ def sketched(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
 
 def acts(nodes: Iterable[Node]) -> bool:
     """Whether there are events in some nodes, however deep."""
-    return any(type(node) is Event or any(map(acts, bodies_of(node))) for node in nodes)
+    return any(type(node) in _ACTS or any(map(acts, bodies_of(node))) for node in nodes)
 
 
 def repeats(body: Iterable[Node]) -> bool:
@@ -86,6 +90,11 @@ def _is_repeated(node: Node, made: set[int]) -> bool:
             return not is_of_others and places.isdisjoint(made)
         case _:
             return False
+
+
+def nodes_in(nodes: Iterable[Node], kind: type[_Kind]) -> Iterator[_Kind]:
+    """The nodes of a kind, however deep."""
+    return (node for node in _all(nodes) if isinstance(node, kind))
 
 
 def _all(nodes: Iterable[Node]) -> Iterator[Node]:
@@ -131,17 +140,20 @@ def _read(node: Node, stages: set[int]) -> tuple[int, ...]:
 def _read_by(event: Event, stages: set[int]) -> Iterator[int]:
     yield event.pred
     yield event.value
+    yield from _places_of(event, stages)
+
+
+def _places_of(event: Event, stages: set[int]) -> Iterator[int]:
+    """The slots that say where accesses are, but for stages of rings."""
     for touch in event.touches:
         for slot, _ in touch.terms:
             if slot not in stages or event.does in _MESSAGES:
                 yield slot
 
 
-def _counts(event: Event, stages: set[int], states: set[int]) -> bool:
+def _counts(event: Event, stages: set[int]) -> bool:
     """Whether an event takes or gives a number that the way to it does not say."""
-    if event.does is Does.ADVANCE:
-        return event.state in states or event.value >= 0
-    if event.pred >= 0 or event.value >= 0 or event.does in _NUMBERS:
+    if event.does is Does.ADVANCE or event.pred >= 0 or event.value >= 0 or event.does in _NUMBERS:
         return True
     return any(slot not in stages for touch in event.touches for slot, _ in touch.terms)
 
@@ -158,7 +170,12 @@ def _kept(
     for node in nodes:
         match node:
             case Event():
-                if _counts(node, stages, states):
+                if _counts(node, stages):
+                    # Its steps are taken one by one, so that those who go tell the way.
+                    node.told, node.key = tuple(_places_of(node, stages)), None
+                    result.append(node)
+            case Advance():
+                if node.state in states:
                     result.append(node)
             case Place():
                 if id(node) in places:

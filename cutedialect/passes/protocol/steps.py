@@ -6,14 +6,18 @@ have the same steps, one of them stands for both.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from xdsl.ir import Operation
 
-from .events import Does
+from .events import Does, Engine
 from .nodes import (
     INSTANCE,
+    LAST,
     OF_NO_STATE,
+    Advance,
     Body,
     Branch,
     Event,
@@ -51,20 +55,60 @@ class Case(NamedTuple):
     period: int = 0
 
 
-class Step(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Reach:
+    """What a touch of an event reaches where a team stands: granules of all warps from a place on,
+    the ring and position of its stage, if it has one, the coordinates, and whether the innermost
+    loop around it is in its last trip.
+    """
+
+    event: Event
+    touch: Touch
+    engine: Engine
+    writes: bool
+    place: int
+    mask: int
+    ring: int = -1
+    position: int | None = None
+    at: tuple[int, ...] = ()
+    is_last: bool = False
+    # Those of some warps, by the first one and their number.
+    of_warps: dict[tuple[int, int], int] | None = None
+
+    def part(self, warp: int) -> int:
+        """The granules of a warp of all of its role."""
+        parts = self.touch.parts
+        if parts is None:
+            return self.mask
+        return parts[warp] << self.place if warp < len(parts) else 0
+
+    def of(self, first: int, warps: int) -> int:
+        """The granules of so many warps."""
+        parts = self.touch.parts
+        if parts is None or (not first and warps >= len(parts)):
+            return self.mask
+        if self.of_warps is None:
+            self.of_warps = {}
+        mask = self.of_warps.get((first, warps))
+        if mask is None:
+            mask = 0
+            for warp in range(first, first + warps):
+                mask |= self.part(warp)
+            self.of_warps[first, warps] = mask
+        return mask
+
+
+@dataclass(slots=True, eq=False)
+class Step:
     """An event where a team stands: the position of its state, a number (whether a multiply keeps
-    what it adds to, the CTAs that meet), where each access begins, in granules, and the position of
-    its stage, if it has one; the coordinates; and whether the innermost loop around it is in its
-    last trip. What a copy that `is_absent` would have done does not take place.
+    what it adds to, the CTAs that meet), and what it reaches. What a copy that `is_absent` would
+    have done does not take place.
     """
 
     event: Event
     position: int = 0
     value: int = 1
-    places: tuple[int, ...] = ()
-    stages: tuple[int | None, ...] = ()
-    at: tuple[int, ...] = ()
-    is_last: bool = False
+    reaches: tuple[Reach, ...] = ()
     is_absent: bool = False
 
 
@@ -151,6 +195,8 @@ def walks_of(skeleton: Skeleton, case: Case, is_sketch: bool = False) -> Walks:
 class _Walk:
     """One team on its way through the program."""
 
+    is_sketch = False
+
     def __init__(
         self, number: int, plan: TeamPlan, slots: list[Any], case: Case, sent: _Messages
     ) -> None:
@@ -163,7 +209,6 @@ class _Walk:
         self.shut: dict[Body, Any] = {}
         # Which side of each branch, and how many trips of each loop.
         self.way: list[int] = []
-        self.is_last = False
         self.cut: Operation | None = None
         self.left_out: set[int] = set()
         self.claims = 0
@@ -184,23 +229,24 @@ class _Walk:
     # Control.
 
     def play(self, nodes: Iterable[Any]) -> Way:
-        slots = self.slots
+        slots, steps, waited, is_sketch = self.slots, self.steps, self.waited, self.is_sketch
         number = self.number
         for node in nodes:
             kind = type(node)
             if kind is Event:
-                known = node.steps
-                if known is None:
+                if is_sketch or node.key is None:
                     if self.event(node):
                         yield from self.receive(node)
                     continue
-                position = slots[node.state] if node.state >= 0 else 0
-                step = known.get(position)
+                step = node.steps.get(node.key(slots))
                 if step is None:
-                    step = known[position] = Step(node, position)
-                self.steps.append(step)
+                    self.event(node)
+                    continue
+                steps.append(step)
                 if node.does in _WAITS:
-                    self.waited[node.ring] = position
+                    waited[node.ring] = step.position
+            elif kind is Advance:
+                slots[node.state] += 1
             elif kind is Sum:
                 one, other = slots[node.one], slots[node.other]
                 if type(one) is not int:
@@ -250,17 +296,17 @@ class _Walk:
             self.enter(node.op, 0)
         for argument, first, _, _ in node.carried:
             slots[argument] = slots[first]
-        around, last = self.is_last, trips[-1] if trips else 0
+        around, last = slots[LAST], trips[-1] if trips else 0
         following = [(following, argument) for argument, _, following, _ in node.carried]
         for index in trips if node.body else ():
             if len(self.steps) > self.case.most_steps:
                 raise _TooLong(node.op)
             slots[node.index] = index
             slots[node.trip] += 1
-            self.is_last = index == last
+            slots[LAST] = int(index == last)
             yield from self.play(node.body)
             _move(slots, following)
-        self.is_last = around
+        slots[LAST] = around
         _move(slots, [(argument, result) for argument, _, _, result in node.carried])
 
     def shortened(self, op: Operation, trips: Sequence[int]) -> Sequence[int]:
@@ -280,8 +326,22 @@ class _Walk:
 
     def advance(self, event: Event) -> int:
         """How far a state goes on: as many stages as another role's loop has trips."""
-        count = 1 if event.value < 0 else self.number(self.slots[event.value])
-        return count - self.leave_out(count)
+        count = self.number(self.slots[event.value])
+        count -= self.leave_out(count)
+        self.way.append(count)
+        return count
+
+    def tell(self, event: Event, value: int) -> None:
+        """Tell the number of an event, and what says where its accesses are."""
+        slots, told = self.slots, event.told
+        assert told is not None
+        self.way += [value, *[self.number(slots[slot]) for slot in told]]
+
+    def is_absent(self, event: Event) -> bool:
+        """Whether the condition of an event does not hold."""
+        is_absent = not self.number(self.slots[event.pred])
+        self.way.append(int(is_absent))
+        return is_absent
 
     def rounds(self, node: While) -> Way:
         slots, case = self.slots, self.case
@@ -312,10 +372,9 @@ class _Walk:
     def event(self, event: Event) -> bool:
         """Take the step of an event; whether a message is to be received."""
         slots, does = self.slots, event.does
-        if event.pred >= 0 and not self.number(slots[event.pred]):
+        if event.pred >= 0 and self.is_absent(event):
             if event.touches:
-                places = tuple(self.places(event.touches))
-                self.steps.append(Step(event, places=places, is_absent=True))
+                self.steps.append(Step(event, reaches=self.reaches(event), is_absent=True))
             return False
         if event.is_of_cta and self.team:
             return False  # All threads of the CTA do it, once.
@@ -327,17 +386,38 @@ class _Walk:
         if does in _WAITS:
             self.waited[event.ring] = position
         value = self.value(event) if event.is_numeric else 1
+        if event.told is not None:
+            self.tell(event, value)
         if not event.touches:
             if does is not Does.CLAIM:
-                self.steps.append(Step(event, position, value))
+                self.keep(event, Step(event, position, value))
             return False
-        places = tuple(self.places(event.touches))
-        stages = tuple([touch.stage and self.stage(touch) for touch in event.touches])
-        at = tuple([slots[slot] for slot in event.coordinates])
-        self.steps.append(Step(event, position, value, places, stages, at, self.is_last))
+        self.keep(event, Step(event, position, value, self.reaches(event)))
         if does is Does.SEND:
             self.send(event)
         return does is Does.RECEIVE
+
+    def keep(self, event: Event, step: Step) -> None:
+        """Take a step, which may be one in other cases, and of other teams, too."""
+        self.steps.append(step)
+        if event.key is not None:
+            key = event.key(self.slots)
+            if all(type(number) is int for number in (key if type(key) is tuple else (key,))):
+                event.steps[key] = step
+
+    def reaches(self, event: Event) -> tuple[Reach, ...]:
+        """What the touches of an event reach."""
+        slots, touches = self.slots, event.touches
+        at, is_last = tuple([slots[slot] for slot in event.coordinates]), bool(slots[LAST])
+        return tuple(
+            [
+                Reach(
+                    event, touch, event.engine, touch.writes, place, touch.mask << place,
+                    -1 if touch.stage is None else touch.stage.ring, self.stage(touch), at, is_last,
+                )
+                for touch, place in zip(touches, self.places(touches), strict=True)
+            ]
+        )  # fmt: skip
 
     def value(self, event: Event) -> int:
         """The number of a step; what an op gives of itself is in its slot then."""
@@ -409,24 +489,40 @@ class _Walk:
 class _Sketch(_Walk):
     """One team on its way through the sketch of the program."""
 
+    is_sketch = True
+
     def event(self, event: Event) -> bool:
         slots, does = self.slots, event.does
-        if event.pred >= 0:
-            is_absent = not self.number(slots[event.pred])
-            self.way.append(int(is_absent))
-            if is_absent:
-                return False
-        if does is Does.ADVANCE:
-            count = self.advance(event)
-            self.way.append(count)
-            slots[event.state] += count
+        if event.pred >= 0 and self.is_absent(event):
             return False
-        if event.is_numeric:
-            self.way.append(self.value(event))
-        self.way += self.places(event.touches)
+        if does is Does.ADVANCE:
+            slots[event.state] += self.advance(event)
+            return False
+        self.tell(event, self.value(event) if event.is_numeric else 1)
         if does is Does.SEND:
             self.send(event)
         return does is Does.RECEIVE
+
+
+# What does more than take a step, or gives a number.
+_KEEPS_NO_STEPS = frozenset(
+    (Does.ADVANCE, Does.CLAIM, Does.GATHER, Does.RESPOND, Does.SEND, Does.RECEIVE)
+)
+
+
+def note_key(event: Event) -> None:
+    """Fill in which slots say what the steps of an event are, where slots alone do."""
+    stages = [touch.stage.slot for touch in event.touches if touch.stage is not None]
+    if event.pred >= 0 or event.is_of_cta or event.does in _KEEPS_NO_STEPS:
+        return
+    if OF_NO_STATE in stages:
+        return
+    places = [slot for touch in event.touches for slot, _ in touch.terms]
+    asked = {*event.coordinates, *stages, *places}
+    asked |= {LAST} if event.touches else set()
+    asked |= {event.value} if event.is_numeric else set()
+    asked |= {event.state} if event.state >= 0 else set()
+    event.key = itemgetter(*(asked - {-1} or {INSTANCE}))
 
 
 def _move(slots: list[Any], pairs: Iterable[tuple[int, int]]) -> None:

@@ -10,7 +10,7 @@ read each time. A coordinate that does not tell the writes of one place apart sa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from .nodes import Event
 
 if TYPE_CHECKING:
     from .clocks import Access
+    from .steps import Reach
 
 
 @dataclass
@@ -42,97 +43,116 @@ class _Pair:
     apart: dict[tuple[int, int], int] = field(default_factory=dict)
     strays: bool = False
 
+    def leave_out(self, here: Sequence[int], there: Sequence[int]) -> None:
+        """Leave out the distances that are others now."""
+        self.distances = {
+            (one, other): distance
+            for (one, other), distance in self.distances.items()
+            if here[other] - there[one] == distance
+        }
 
-@dataclass
+
 class _Write:
-    """Where a write was each time, by coordinate: those that do not tell its times at a place
-    apart.
+    """Where a write of an event by a team was each time: its places, and the coordinates that do
+    not tell its times at a place apart.
     """
 
-    places: set[int] = field(default_factory=set)
-    seen: set[tuple[int, int, int]] = field(default_factory=set)
-    coarse: set[int] = field(default_factory=set)
+    def __init__(self) -> None:
+        self.places: set[int] = set()
+        self.coarse: set[int] = set()
+        self._seen: set[tuple[int, int, int]] = set()
+
+    def note(self, reach: Reach) -> None:
+        """Note one time."""
+        place, seen = reach.place, self._seen
+        self.places.add(place)
+        for number, position in enumerate(reach.at):
+            mark = number, position, place
+            if mark in seen:
+                self.coarse.add(number)
+            else:
+                seen.add(mark)
 
 
 class Versions:
     """The writes and reads of one case."""
 
     def __init__(self) -> None:
-        self._writes: dict[tuple[int, int], _Write] = {}
-        self._pairs: dict[tuple[int, int, int, int], _Pair] = {}
-        self._strays: dict[tuple[int, int], Finding] = {}
-        # What was written at a position of a ring (event, team, ring, position), until it is read;
-        # and what was read, of another position, by who had waited for that one (ring, position).
-        self._unread: dict[tuple[int, int, int, int], Event] = {}
+        self._written: list[Access] = []
+        self._pairs: dict[tuple[Event, int, Event, int], _Pair] = {}
+        self._strays: dict[tuple[Event, Event], Finding] = {}
+        # What was read, of another position, by who had waited for that one (ring, position).
         self._instead: dict[tuple[int, int], tuple[Event, int, str]] = {}
 
     def wrote(self, access: Access) -> None:
         """Note a write."""
-        if access.position is not None:
-            self._unread[_place_of(access, access.position)] = access.event
-        key = id(access.event), access.team.column
-        write = self._writes.get(key)
-        if write is None:
-            write = self._writes[key] = _Write()
-        place = access.place
-        write.places.add(place)
-        seen = write.seen
-        for number, position in enumerate(access.at):
-            mark = number, position, place
-            if mark in seen:
-                write.coarse.add(number)
-            else:
-                seen.add(mark)
+        self._written.append(access)
 
     def read(self, write: Access, read: Access, name: str) -> None:
         """Note that a read gets something of a write."""
-        if write.position is not None:
-            self._unread.pop(_place_of(write, write.position), None)
-        if read.is_last and read.engine is Engine.THREADS:
+        write.is_read = True
+        written, got = write.reach, read.reach
+        if got.is_last and got.engine is Engine.THREADS:
             # What threads read ahead for the next trip nobody uses: it may be of any trip.
             return
-        if write.ring == read.ring >= 0:
-            self._compare_positions(write, read, name)
-        key = id(write.event), write.team.column, id(read.event), read.team.column
+        if written.ring == got.ring >= 0:
+            self._compare_positions(written, got, read.team.waited, name)
+        key = written.event, write.team.column, got.event, read.team.column
         pair = self._pairs.get(key)
         if pair is None:
             self._pairs[key] = _paired(write, read, name)
             return
-        here, there = read.at, write.at
-        wrong = [
-            (one, other)
-            for (one, other), distance in pair.distances.items()
-            if here[other] - there[one] != distance
-        ]
-        for coordinate in wrong:
-            del pair.distances[coordinate]
+        here, there = got.at, written.at
+        for (one, other), distance in pair.distances.items():
+            if here[other] - there[one] != distance:
+                pair.leave_out(here, there)
+                break
         if pair.loops:
-            _compare_loops(write, read, pair)
+            _compare_loops(written, got, pair)
 
-    def _compare_positions(self, write: Access, read: Access, name: str) -> None:
+    def _compare_positions(
+        self, written: Reach, got: Reach, waited: Mapping[int, int], name: str
+    ) -> None:
         """What is read at a position of a ring was written at that one."""
-        there, here = write.position, read.position
+        there, here = written.position, got.position
         if there is None or here is None:
             return
-        awaited = read.team.waited.get(read.ring, here)
+        awaited = waited.get(got.ring, here)
         if awaited != here:
-            self._instead[read.ring, awaited] = read.event, here, name
+            self._instead[got.ring, awaited] = got.event, here, name
         if there != here:
-            stray = _stray(read.event, name, here, there, write.event)
-            self._strays.setdefault((id(write.event), id(read.event)), stray)
+            stray = _stray(got.event, name, here, there, written.event)
+            self._strays.setdefault((written.event, got.event), stray)
+
+    def _unread(self) -> Iterator[Reach]:
+        """What was written at a position of a ring, and not read."""
+        last: dict[tuple[Event, int, int, int], Access] = {}
+        for access in self._written:
+            reach = access.reach
+            if reach.position is not None:
+                last[reach.event, access.team.column, reach.ring, reach.position] = access
+        return (access.reach for access in last.values() if not access.is_read)
 
     def findings(self) -> Iterator[Finding]:
         """The reads that get what was written at another position than theirs, and those that get
         now this, now that trip's data.
         """
         yield from self._strays.values()
-        for (_, _, ring, awaited), write in self._unread.items():
-            instead = self._instead.get((ring, awaited))
+        for reach in self._unread() if self._instead else ():
+            assert reach.position is not None
+            instead = self._instead.get((reach.ring, reach.position))
             if instead is not None:
                 read, position, name = instead
-                yield _stray(read, name, awaited, position, write)
+                yield _stray(read, name, reach.position, position, reach.event)
+        writes: dict[tuple[Event, int], _Write] = {}
+        for access in self._written:
+            key = access.reach.event, access.team.column
+            write = writes.get(key)
+            if write is None:
+                write = writes[key] = _Write()
+            write.note(access.reach)
         for (event, team, *_), pair in self._pairs.items():
-            write = self._writes[event, team]
+            write = writes[event, team]
             if len(write.places) < 2:
                 continue
             fine = pair.started - write.coarse
@@ -150,10 +170,11 @@ class Versions:
 
 def _paired(write: Access, read: Access, name: str) -> _Pair:
     """A write and the first read of it."""
-    pair = _Pair(read.event, write.event, name)
-    there, here = write.event.names, read.event.names
+    written, got = write.reach, read.reach
+    pair = _Pair(got.event, written.event, name)
+    there, here = written.event.names, got.event.names
     both, pair.started = _shared(there, here)
-    pair.distances = {(one, other): read.at[other] - write.at[one] for one, other in both}
+    pair.distances = {(one, other): got.at[other] - written.at[one] for one, other in both}
     if write.team.role == read.team.role and all(there[one] < 0 for one in pair.started):
         pair.loops = tuple(
             (one, other)
@@ -164,7 +185,7 @@ def _paired(write: Access, read: Access, name: str) -> _Pair:
         )
         if pair.loops:
             pair.shared = both
-            _compare_loops(write, read, pair)
+            _compare_loops(written, got, pair)
     return pair
 
 
@@ -184,11 +205,11 @@ def _shared(
     return both, frozenset(one for one, _ in both)
 
 
-def _compare_loops(write: Access, read: Access, pair: _Pair) -> None:
+def _compare_loops(written: Reach, got: Reach, pair: _Pair) -> None:
     """What a loop ahead of another one writes, that one reads trip by trip: the first trip what the
     first wrote, or always so many later.
     """
-    there, here = write.at, read.at
+    there, here = written.at, got.at
     around = tuple([trip for one, other in pair.shared for trip in (there[one], here[other])])
     now = {(one, other): here[other] - there[one] for one, other in pair.loops}
     if not pair.apart or pair.around != around:
@@ -196,10 +217,6 @@ def _compare_loops(write: Access, read: Access, pair: _Pair) -> None:
         return
     pair.apart = {at: distance for at, distance in pair.apart.items() if now[at] == distance}
     pair.strays |= not pair.apart
-
-
-def _place_of(write: Access, position: int) -> tuple[int, int, int, int]:
-    return id(write.event), write.team.column, write.ring, position
 
 
 def _stray(read: Event, name: str, here: int, there: int, write: Event) -> Finding:
