@@ -19,7 +19,7 @@ from .machine import Machine
 from .nodes import Body, Event, Skeleton
 from .scalars import WORK_ITEMS
 from .sketch import nodes_in
-from .steps import CLAIMS, Case, walks_of
+from .steps import CLAIMS, Case, Walks, walks_of
 
 _SOME_TILES = 3
 _FEW_ELEMENTS = 2
@@ -54,7 +54,8 @@ class _Ran(NamedTuple):
 
     def is_like(self, inputs: Inputs) -> bool:
         """Whether all that the case asked for is what other inputs say."""
-        return all(inputs.answer(term) == number for term, number in self.asked.items())
+        answer = inputs.answer
+        return all(answer(term) == number for term, number in self.asked.items())
 
 
 class _Runs:
@@ -145,15 +146,10 @@ class _Runs:
                 return ran
         case = Case(name, inputs, most_trips, most_steps)
         walks = walks_of(self.skeleton, case) if is_new and self._is_told else None
-        if walks is not None and walks.is_whole:
-            sketch = walks
-        else:
-            walks, sketch = None, walks_of(self.skeleton, case, is_sketch=True)
-        trips = sketch.trips if sketch.is_whole else {}
-        for body, term in sketch.shut.items():
-            cases = self._shut.setdefault(body, [])
-            if body in self.skeleton.bodies and len(cases) < _MOST_SHUT:
-                cases.append((name, inputs, term))
+        if walks is not None and not walks.is_whole:
+            walks = None
+        sketch = walks or walks_of(self.skeleton, case, is_sketch=True)
+        self._note_shut(name, inputs, sketch)
         short = case._replace(most_trips=_FEW_TRIPS, most_steps=_MOST_STEPS, period=self._period)
         ways = sketch.ways
         if not sketch.is_whole:
@@ -162,25 +158,39 @@ class _Runs:
         is_new = any(body not in self._entered for body in sketch.entered)
         if key not in self._went and (is_new or not is_further):
             self._went.add(key)
-            self.count += 1
-            walks = walks or walks_of(self.skeleton, case)
-            if not self.round.issuperset(self.rounds):
-                self.round |= {
-                    step.event.ring
-                    for steps in walks.steps
-                    for step in steps
-                    if step.position >= self.rounds.get(step.event.ring, step.position + 1)
-                }
-            machine = Machine(self.skeleton, name, walks)
-            # What is found while two work items are looked for stays.
-            self.found = self.found or machine.run()
-            self._entered |= machine.entered()
-            trips = walks.trips if walks.is_whole else {}
-            if not walks.is_whole and not self.found:
-                trips = self._run_short(short, inputs, next(iter(walks.cut.values())))
+            trips = self._run(case, inputs, walks or walks_of(self.skeleton, case), short)
+        else:
+            trips = sketch.trips if sketch.is_whole else {}
         ran = _Ran(inputs.asked, trips)
         self._ran.append(ran)
         return ran
+
+    def _note_shut(self, name: str, inputs: Inputs, sketch: Walks) -> None:
+        """Note what kept teams from bodies in a case."""
+        for body, term in sketch.shut.items():
+            cases = self._shut.setdefault(body, [])
+            if body in self.skeleton.bodies and len(cases) < _MOST_SHUT:
+                cases.append((name, inputs, term))
+
+    def _run(self, case: Case, inputs: Inputs, walks: Walks, short: Case) -> Trips:
+        """Run a case, or, where it is too long, one that is short. Gives the trips of all loops,
+        none where that is too long.
+        """
+        self.count += 1
+        if not self.round.issuperset(self.rounds):
+            self.round |= {
+                step.event.ring
+                for steps in walks.steps
+                for step in steps
+                if step.position >= self.rounds.get(step.event.ring, step.position + 1)
+            }
+        machine = Machine(self.skeleton, case.name, walks)
+        # What is found while two work items are looked for stays.
+        self.found = self.found or machine.run()
+        self._entered |= machine.entered()
+        if not walks.is_whole and not self.found:
+            return self._run_short(short, inputs, next(iter(walks.cut.values())))
+        return walks.trips if walks.is_whole else {}
 
     def _run_short(self, case: Case, inputs: Inputs, loop: Operation) -> Trips:
         """Run a case of which a loop is too long without what repeats of it, and, where that is too

@@ -165,9 +165,9 @@ class Shadow:
     """
 
     name: str
-    is_tensor_memory: bool = False
+    is_tensor_memory: bool
+    versions: Versions
     written: int = 0
-    versions: Versions | None = None
     writes: dict[int, Access] = field(default_factory=dict)
     reads: dict[Any, Access] = field(default_factory=dict)
 
@@ -180,7 +180,7 @@ class Shadow:
         unwritten = mask & ~self.written if keeps or not writes else 0
         touched = self._writes_of(mask)
         for before in touched:
-            if (keeps or not writes) and before.reach.event.moves and versions is not None:
+            if (keeps or not writes) and before.reach.event.moves:
                 versions.read(before, now, self.name)
             if writes and self._is_read(before.mask & mask):
                 continue  # Those reads come behind it, and this one behind those.
@@ -194,21 +194,25 @@ class Shadow:
             before.mask &= ~mask
             if before.mask:
                 self.writes[before.mask] = before
-        gone = []
+        self._compare_reads(now, report)
+        self.writes[mask] = now
+        self.written |= mask
+        if reach.event.moves:
+            versions.wrote(now)
+        return unwritten
+
+    def _compare_reads(self, now: Access, report: Report) -> None:
+        """Compare a write with the reads of what it changes, which are over then."""
+        mask, gone = now.mask, []
         for key, before in self.reads.items():
             if before.mask & mask:
-                if missing := order(before, now, has_proxies):
+                if missing := order(before, now, not self.is_tensor_memory):
                     report(self, before, now, missing)
                 before.mask &= ~mask
                 if not before.mask:
                     gone.append(key)
         for key in gone:
             del self.reads[key]
-        self.writes[mask] = now
-        self.written |= mask
-        if reach.event.moves and versions is not None:
-            versions.wrote(now)
-        return unwritten
 
     def _writes_of(self, mask: int) -> Sequence[Access]:
         """Who wrote some granules last."""

@@ -57,7 +57,7 @@ class Machine:
         self.exchanges: dict[Any, Exchange] = {}
         self.versions = Versions()
         self.shadows = [
-            Shadow(name, is_tensor_memory, versions=self.versions)
+            Shadow(name, is_tensor_memory, self.versions)
             for name, is_tensor_memory in skeleton.arenas
         ]
         # Who has come to a barrier, by whom it is for and how often before, and what all know.

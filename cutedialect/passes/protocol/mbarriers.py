@@ -24,7 +24,7 @@ AT_A_STATE = frozenset(
 """Ops that name the state of a ring that they are at."""
 
 
-@dataclass
+@dataclass(slots=True)
 class MBarrier:
     """One mbarrier: how many phases are complete, and what the last one has passed on."""
 
@@ -39,7 +39,7 @@ class MBarrier:
 
     def gather(self, clock: Clock, carries: Clock) -> None:
         """An arrival of the present phase passes on what a clock says."""
-        self.gathered = joined(self.gathered, clock, carries)
+        self.gathered = joined(self.gathered, clock, carries) if self.gathered else clock
 
     def complete(self) -> None:
         """End the phase where nothing is pending."""

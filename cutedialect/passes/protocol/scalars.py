@@ -6,11 +6,12 @@ roles compute the same. A term becomes an integer where control asks for one, as
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, IntegerType
-from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from cutedialect.dialects import cute, pipeline
 from cutedialect.dialects.cute import FragmentType
@@ -122,13 +123,19 @@ def _extent(op: cute.DimOp) -> Step:
     return lambda values, _: ("dim", mode, values[0])
 
 
+# Printing takes long.
+@lru_cache(maxsize=4096)
+def _text(value: Attribute) -> str:
+    return str(value)
+
+
 def _term(op: Operation) -> Step:
     """A term of what the op is and what it takes; conditions are marked, to have two values."""
     is_condition = bool(op.results) and op.results[0].type == IntegerType(1)
     head = (
         "condition" if is_condition else "number",
         op.name,
-        tuple(str(value) for value in op.properties.values()),
+        tuple([_text(value) for value in op.properties.values()]),
     )
     if type(op) is cute.AnyOp:
         # What registers hold is no number: the line, and how it comes about, tell one question from

@@ -154,6 +154,7 @@ class _Messages:
 
 
 _END = object()
+_INTEGERS = {int}
 # What waits for a stage, to fill or to read it.
 _WAITS = frozenset((Does.ACQUIRE, Does.WAIT))
 
@@ -195,8 +196,6 @@ def walks_of(skeleton: Skeleton, case: Case, is_sketch: bool = False) -> Walks:
 class _Walk:
     """One team on its way through the program."""
 
-    is_sketch = False
-
     def __init__(
         self, number: int, plan: TeamPlan, slots: list[Any], case: Case, sent: _Messages
     ) -> None:
@@ -229,19 +228,22 @@ class _Walk:
     # Control.
 
     def play(self, nodes: Iterable[Any]) -> Way:
-        slots, steps, waited, is_sketch = self.slots, self.steps, self.waited, self.is_sketch
+        slots, steps, waited = self.slots, self.steps, self.waited
         number = self.number
         for node in nodes:
             kind = type(node)
             if kind is Event:
-                if is_sketch or node.key is None:
+                if node.key is None:
                     if self.event(node):
                         yield from self.receive(node)
                     continue
-                step = node.steps.get(node.key(slots))
+                key = node.key(slots)
+                step = node.steps.get(key)
                 if step is None:
-                    self.event(node)
-                    continue
+                    step = self.step(node)
+                    if type(key) is int or {*map(type, key)} == _INTEGERS:
+                        # It is one in other cases, and of other teams, too.
+                        node.steps[key] = step
                 steps.append(step)
                 if node.does in _WAITS:
                     waited[node.ring] = step.position
@@ -378,32 +380,25 @@ class _Walk:
             return False
         if event.is_of_cta and self.team:
             return False  # All threads of the CTA do it, once.
-        state = event.state
         if does is Does.ADVANCE:
-            slots[state] += self.advance(event)
+            slots[event.state] += self.advance(event)
             return False
-        position = slots[state] if state >= 0 else 0
+        step = self.step(event)
         if does in _WAITS:
-            self.waited[event.ring] = position
-        value = self.value(event) if event.is_numeric else 1
+            self.waited[event.ring] = step.position
         if event.told is not None:
-            self.tell(event, value)
-        if not event.touches:
-            if does is not Does.CLAIM:
-                self.keep(event, Step(event, position, value))
-            return False
-        self.keep(event, Step(event, position, value, self.reaches(event)))
+            self.tell(event, step.value)
+        if event.touches or does is not Does.CLAIM:
+            self.steps.append(step)
         if does is Does.SEND:
             self.send(event)
         return does is Does.RECEIVE
 
-    def keep(self, event: Event, step: Step) -> None:
-        """Take a step, which may be one in other cases, and of other teams, too."""
-        self.steps.append(step)
-        if event.key is not None:
-            key = event.key(self.slots)
-            if all(type(number) is int for number in (key if type(key) is tuple else (key,))):
-                event.steps[key] = step
+    def step(self, event: Event) -> Step:
+        """The step of an event where the team stands."""
+        position = self.slots[event.state] if event.state >= 0 else 0
+        value = self.value(event) if event.is_numeric else 1
+        return Step(event, position, value, self.reaches(event) if event.touches else ())
 
     def reaches(self, event: Event) -> tuple[Reach, ...]:
         """What the touches of an event reach."""
@@ -488,8 +483,6 @@ class _Walk:
 
 class _Sketch(_Walk):
     """One team on its way through the sketch of the program."""
-
-    is_sketch = True
 
     def event(self, event: Event) -> bool:
         slots, does = self.slots, event.does
