@@ -240,10 +240,7 @@ class _Walk:
                 key = node.key(slots)
                 step = node.steps.get(key)
                 if step is None:
-                    step = self.step(node)
-                    if type(key) is int or {*map(type, key)} == _INTEGERS:
-                        # It is one in other cases, and of other teams, too.
-                        node.steps[key] = step
+                    step = self.first_step(node, key)
                 steps.append(step)
                 if node.does in _WAITS:
                     waited[node.ring] = step.position
@@ -393,6 +390,15 @@ class _Walk:
         if does is Does.SEND:
             self.send(event)
         return does is Does.RECEIVE
+
+    def first_step(self, event: Event, key: Any) -> Step:
+        """The step of an event, which is one in other cases, and of other teams, too, where slots
+        have integers.
+        """
+        step = self.step(event)
+        if type(key) is int or {*map(type, key)} == _INTEGERS:
+            event.steps[key] = step
+        return step
 
     def step(self, event: Event) -> Step:
         """The step of an event where the team stands."""
