@@ -19,6 +19,14 @@ PHASE = "CD-R9"
 TRIP = "CD-R10"
 
 
+class Undecided(Exception):  # noqa: N818 - control flow of this package, never seen outside
+    """An op of which the table says nothing, or whose accesses it cannot place."""
+
+    def __init__(self, op: Operation, reason: str) -> None:
+        super().__init__(reason)
+        self.op = op
+
+
 @dataclass(frozen=True)
 class Finding:
     """A fault of a program: its code, the op at fault, the other op of the pair, if any, and what

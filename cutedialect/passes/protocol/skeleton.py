@@ -17,10 +17,10 @@ from cutedialect.dialects.walks import walk
 from cutedialect.layout import Layout
 
 from . import regions
-from .counts import Named, Undecided, note_counts
 from .events import Does, Engine, Row, operands_of, row_of
 from .exchanges import IN_A_ROOM, is_in_own_room
-from .mbarriers import AT_A_STATE, plan_of
+from .findings import Undecided
+from .mbarriers import AT_A_STATE, Named, note_counts, plan_of
 from .nodes import (
     INSTANCE,
     LAST,
