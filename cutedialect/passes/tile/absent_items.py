@@ -23,8 +23,9 @@ from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute.views import GUARD
-from cutedialect.dialects.effects import space_of
+from cutedialect.dialects.effects import is_pure, space_of, written_by
 from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.passes.analysis.memory_views import constant_of
 from cutedialect.passes.analysis.tensor_maps import cluster_modes, deciding
 from cutedialect.passes.rewriting import ScalarBuilder, erase
 from cutedialect.passes.tile.coordinate_bounds import IN_BOUNDS
@@ -134,7 +135,20 @@ def _is_outside(
         return False
     extents = [extent for extent in view.tile.get_values() if extent >= 0]
     at = list(zip(view.coords, extents[-len(view.coords) :], strict=False))
-    return all(pair in at for pair in own)
+    return all(any(pair == each or _is_part(*each, *pair) for each in at) for pair in own)
+
+
+def _is_part(coord: SSAValue, extent: int, whole: SSAValue, of: int) -> bool:
+    """Whether a tile at a coordinate is one of the equal parts of the tile of a larger extent at
+    `whole`: number c of n, at n whole + c.
+    """
+    count, number, product = of // max(extent, 1), 0, coord
+    if isinstance(coord.owner, arith.AddiOp):
+        product, number = coord.owner.lhs, constant_of(coord.owner.rhs)
+    if number is None or not isinstance(product.owner, arith.MuliOp) or count * extent != of:
+        return False
+    is_whole = product.owner.lhs is whole and constant_of(product.owner.rhs) == count
+    return is_whole and 0 <= number < count
 
 
 def _group_of(tensor: SSAValue) -> SSAValue:
@@ -159,10 +173,31 @@ def _read_if(op: cute.ReadOp, condition: SSAValue) -> None:
     erase(op)
 
 
+def _made_for(op: Operation) -> list[Operation]:
+    """What stands in front of an op and nothing but that uses, the last first: with it a result is
+    stored some columns at a time, while the next ones are computed.
+    """
+    taken: list[Operation] = [op]
+    before = op.prev_op
+    # Nothing that is passed here writes to what maps read.
+    while before is not None and (is_pure(before) or _only_reads(before)):
+        users = {use.operation for result in before.results for use in result.uses}
+        if users and all(any(each.is_ancestor(user) for each in taken) for user in users):
+            taken.append(before)
+        before = before.prev_op
+    return taken[1:]
+
+
+def _only_reads(op: Operation) -> bool:
+    return isinstance(op, cute.MapOp) and not written_by(op)
+
+
 def _run_if(op: Operation, condition: SSAValue) -> None:
     then = Block()
     build = ScalarBuilder(InsertPoint.before(op), op)
     build.insert(scf.IfOp(condition, [], Region(then)))
-    op.detach()
-    then.add_op(op)
+    made = _made_for(op)
+    for each in [*reversed(made), op]:
+        each.detach()
+        then.add_op(each)
     build.at(InsertPoint.at_end(then)).insert(scf.YieldOp())
