@@ -25,8 +25,10 @@ _SOME_TILES = 3
 _FEW_ELEMENTS = 2
 # Trips that one tile along each extent makes at most, where an extent counts elements.
 _MOST_OF_A_TILE = 8
-# Trips of one loop, or rounds of one `scf.while`, after which a case is not run to its end.
-_MOST_TRIPS, _MOST_TRIPS_THAT_HOLD = 400, 40
+# Trips of one loop, or rounds of one `scf.while`, after which a case is run shortened: usually, and
+# where conditions hold, while which a loop may go on; and trips that are run where that is not
+# conclusive.
+_MOST_TRIPS, _MOST_TRIPS_THAT_HOLD, _MOST_TRIPS_AT_ALL = 100, 40, 400
 # Steps of a team after which a case is not run to its end: of the usual ones, and of those for
 # bodies that these have not entered.
 _MOST_STEPS, _MOST_STEPS_FURTHER = 20_000, 2_000
@@ -189,10 +191,11 @@ class _Runs:
         self.found = self.found or machine.run()
         self._entered |= machine.entered()
         if not walks.is_whole and not self.found:
-            return self._run_short(short, inputs, next(iter(walks.cut.values())))
+            loop = next(iter(walks.cut.values()))
+            return self._run_short(short, inputs, loop, case.most_trips)
         return walks.trips if walks.is_whole else {}
 
-    def _run_short(self, case: Case, inputs: Inputs, loop: Operation) -> Trips:
+    def _run_short(self, case: Case, inputs: Inputs, loop: Operation, most_trips: int) -> Trips:
         """Run a case of which a loop is too long without what repeats of it, and, where that is too
         long, with one work item of a CTA. What is found is of the program where all loops were
         shortened by as much, as they are where an extent is less; where they were not, it proves
@@ -206,11 +209,19 @@ class _Runs:
         machine = Machine(self.skeleton, case.name, walks)
         found = machine.run() if walks.is_whole else []
         is_parted = len(walks.left_out) > 1 or -1 in walks.left_out
-        if not walks.is_whole or (found and is_parted):
-            self.unended.append((loop, case.name))
-        else:
+        if walks.is_whole and not (found and is_parted):
             self.found = found
             self._entered |= machine.entered()
+            return walks.trips
+        if most_trips == _MOST_TRIPS:
+            case = Case(case.name, inputs, _MOST_TRIPS_AT_ALL, _MOST_STEPS)
+            walks = walks_of(self.skeleton, case)
+            if walks.is_whole:
+                machine = Machine(self.skeleton, case.name, walks)
+                self.found = machine.run()
+                self._entered |= machine.entered()
+                return walks.trips
+        self.unended.append((loop, case.name))
         return walks.trips if walks.is_whole else {}
 
 
@@ -388,6 +399,12 @@ def _further(
                 several = base.but(tiles=numbers, absent=absent)
                 name = f"{tiles} tiles along each extent" + " but for an element" * absent
                 yield name + f" and scalars of {number}" * (number > 1), several
+    # Work that all CTAs share goes to several, and who comes last of these adds up what they did.
+    for clusters in range(2, _SOME_TILES + 1):
+        shared = dict.fromkeys(extents, counts[-1])
+        inputs = base.but(tiles=shared, grid=clusters * runs.skeleton.cluster)
+        yield f"{clusters} clusters", inputs
+        yield f"{clusters} clusters, and conditions that hold", inputs.but(holds=True)
     for term in runs.blocks:
         for block in range(1, _SOME_TILES + 1):
             values = {term: block * runs.skeleton.cluster}

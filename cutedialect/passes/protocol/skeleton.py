@@ -62,6 +62,8 @@ from .steps import note_key, teams_of
 _SMALL_BYTES = 512
 
 _MESSAGES = (pipeline.SendOp, pipeline.ReceiveOp, pipeline.RequestOp, pipeline.ResponseOp)
+# Accesses to memory that has no buffer in the IR.
+_IN_NO_BUFFER = frozenset((pipeline.ScratchStoreOp, pipeline.ScratchLoadOp, *IN_A_ROOM))
 # What takes or gives a number in each step.
 _GIVE_NUMBERS = frozenset((Does.RESPOND, Does.CLAIM, Does.GATHER))
 
@@ -273,7 +275,16 @@ class _Extraction:
             return self._given(op)
         if row.does is Does.ADVANCE and op.count is None:
             return Advance(self.states[op.state][1])
+        if row.does is Does.NOTHING and self._is_in_registers(op):
+            return None
         return self._event(op, row)
+
+    def _is_in_registers(self, op: Operation) -> bool:
+        """Whether an op is about register tiles alone, none of which a multiply at work uses."""
+        if self.registers or type(op) in _IN_NO_BUFFER:
+            return False
+        types = [value.type for value in op.operands]
+        return not any(type(type_) is MemRefType and type_.space != "gmem" for type_ in types)
 
     def _ends(self, op: Operation) -> None:
         """What ends a block belongs to the op around it."""
@@ -493,7 +504,7 @@ class _Extraction:
         # A tile that is read and written counts as written; what it held is asked for beside.
         both = set(read) & set(written)
         event.touches = tuple(
-            touch._replace(keeps=value in both)
+            touch._replace(keeps=True) if value in both else touch
             for values, writes in (([v for v in read if v not in both], False), (written, True))
             for value in values
             if (touch := self._touch(op, row, value, writes)) is not None
@@ -501,9 +512,12 @@ class _Extraction:
 
     def _locate(self, event: Event) -> None:
         """Fill in where the role of an event is when it happens."""
-        states = [(ring, at) for ring, slots in self.positions.items() for at in slots]
-        event.coordinates = (*(at for _, at in states), *self.loops)
-        event.names = (*(ring for ring, _ in states), *(-trip for trip in self.loops))
+        slots, names = [], []
+        for ring, states in self.positions.items():
+            slots += states
+            names += [ring] * len(states)
+        event.coordinates = (*slots, *self.loops)
+        event.names = (*names, *[-trip for trip in self.loops])
         event.is_of_cta = self.has_roles and self.role < 0
         self.touching.append(event)
 

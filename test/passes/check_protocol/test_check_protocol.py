@@ -14,6 +14,7 @@ from cutedialect.dialects import all_dialects
 from cutedialect.dialects.cute import KernelOp
 from cutedialect.passes.protocol.cases import check
 from cutedialect.passes.protocol.check_protocol import CheckProtocolPass, verdict_of
+from cutedialect.passes.protocol.machine import Machine
 from cutedialect.passes.protocol.nodes import Loop
 from cutedialect.passes.protocol.skeleton import Undecided, skeleton_of
 from cutedialect.passes.protocol.sketch import bodies_of
@@ -171,15 +172,44 @@ def test_a_loop_of_many_trips_is_run_to_its_end_without_those_that_repeat():
     assert left.code == "CD-R8"
 
 
-def test_a_case_that_does_not_repeat_is_undecided():
-    """One role's trips are half the other's: as many are left out of both, and they part."""
+@pytest.mark.parametrize("trips", [101, 399, 1023])
+def test_a_loop_of_many_trips_takes_as_many_steps_as_one_of_some(trips, monkeypatch):
+    steps, run = [], Machine.run
+
+    def counted(machine):
+        found = run(machine)
+        steps.append(sum(machine.gone))
+        return found
+
+    monkeypatch.setattr(Machine, "run", counted)
+    text = MANY.replace("constant 1023", f"constant {trips}")
+    verdict = verdict_of(kernel_of(text))
+    assert (verdict.findings, verdict.missed, verdict.unended) == ((), (), ())
+    assert 0 < sum(steps) < 400
+
+
+def test_loops_that_part_are_run_with_all_trips_where_these_are_some_hundreds():
+    """Short of as many trips each they do not agree; with all of them they do."""
+    verdict = verdict_of(kernel_of(in_halves(150)))
+    assert (verdict.findings, verdict.missed, verdict.unended) == ((), (), ())
+
+
+def in_halves(trips):
+    """One role's trips are half the other's."""
     both = "scf.for %k = %zero to %many step %one : i32 {\n"
     halves = "scf.for %h = %zero to %half step %one : i32 {\n"
     pair = "scf.for %k = %zero to %two step %one : i32 {\n"
-    numbers = "%two = arith.constant 2 : i32\n    %half = arith.constant 500 : i32\n    %many = "
-    text = MANY.replace(both, halves + pair, 1).replace("constant 1023", "constant 1000")
+    numbers = (
+        f"%two = arith.constant 2 : i32\n    %half = arith.constant {trips} : i32\n    %many = "
+    )
+    text = MANY.replace(both, halves + pair, 1).replace("constant 1023", f"constant {2 * trips}")
     end = "pipeline.advance %to : !pipeline.state<2>\n      }\n"
-    text = text.replace(end, f"{end}      }}\n").replace("%many = ", numbers)
+    return text.replace(end, f"{end}      }}\n").replace("%many = ", numbers)
+
+
+def test_a_case_that_does_not_repeat_is_undecided():
+    """As many trips are left out of both, and they part."""
+    text = in_halves(500)
     verdict = verdict_of(kernel_of(text))
     assert verdict.findings == ()
     assert {op.name for op, _ in verdict.unended} == {"scf.for"}

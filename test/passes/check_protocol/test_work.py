@@ -2,6 +2,7 @@
 
 import pytest
 
+import cutedialect as cute
 from benchmarks.cases import CASES, EXTRAS
 from cutedialect.passes.protocol.machine import Machine
 
@@ -28,3 +29,10 @@ def test_steps_of_a_check(arch, name, monkeypatch):
     (case,) = (case for case in (*CASES, *EXTRAS) if case.name == name)
     case.compiled(None, arch)
     assert 0 < sum(steps) <= MOST_STEPS[arch, name]
+
+
+def test_who_comes_last_of_several_ctas_is_entered():
+    """Of a tile that CTAs share the last one adds up what the others did: no case is left out."""
+    specs = [cute.TensorSpec((4096, 4096), "bf16")] * 2
+    kernel = cute.compile(cute.gemm, *specs, arch="sm_100a", schedule="scheduler = stream")
+    assert not [remark for remark in kernel.remarks if remark.pass_name == "cute-check-protocol"]
