@@ -100,9 +100,14 @@ class ConvCall(PlainCall):
         extents = tuple(self.extents[mode] for modes in self.modes for mode in modes)
         return ReadyConv(
             None, self.out_shape, self.out_dtype, names=arrays_of(self.call), images=self.images,
-            filters=self.filters, extents=extents, takes_bias=type(self) is not FilterGradients,
+            filters=self.filters, extents=extents, takes_bias=self.takes_bias,
             is_depthwise=self.is_by_channels,
         )  # fmt: skip
+
+    @property
+    def takes_bias(self) -> bool:
+        """Whether the program has an argument for a bias."""
+        return True
 
     @property
     def is_by_channels(self) -> bool:
@@ -234,11 +239,33 @@ class ImageGradients(ConvCall):
 
     def __init__(self, given: SimpleNamespace) -> None:
         super().__init__(CONV2D_DGRAD, None, given)
-        from .library.conv2d import program_for
+        from .library.conv2d import phased_gradients, program_for
 
-        self.program = program_for(None)
+        self.program = phased_gradients if self.has_phases else program_for(None)
+
+    @property
+    def has_phases(self) -> bool:
+        """Whether pixels of a stride's phases are computed apart: each has taps of its own."""
+        return self.pairs["stride"] != (1, 1) and self.pairs["dilation"] == (1, 1)
+
+    @property
+    def takes_bias(self) -> bool:
+        return not self.has_phases
+
+    @property
+    def phases(self) -> Any:
+        """The phases of a stride."""
+        from .taps import Phases
+
+        counts, image, result = (
+            tuple(self.extents[mode] for mode in modes) for modes in ("RS", "HW", "PQ")
+        )
+        stride, padding = self.pairs["stride"], self.pairs["padding"]
+        return Phases(counts, stride, padding, image, result)  # pyright: ignore[reportArgumentType]
 
     def taps(self) -> Any:
+        if self.has_phases:
+            return self.phases.taps
         of = super().taps()
         starts, spreads = ((-a, -b) for a, b in (of.starts, of.spreads))
         # What a stride leaves over of the other image says nothing of this one's extents.
@@ -249,7 +276,10 @@ class ImageGradients(ConvCall):
 
     def products(self) -> tuple[int | None, int | None, int | None]:
         rows, depth = _product(self.extents[mode] for mode in "NHW"), self.extents["F"]
-        return rows, self.extents["C"], None if depth is None else self.tap_count * _filled(depth)
+        # Of a stride's phases each has its part of the taps.
+        parts = prod(self.pairs["stride"]) if self.has_phases else 1
+        taps = -(-self.tap_count // parts)
+        return rows, self.extents["C"], None if depth is None else taps * _filled(depth)
 
     def depth_of_tap(self) -> int | None:
         return self.extents["F"]
@@ -258,7 +288,10 @@ class ImageGradients(ConvCall):
         return self.dy, self.w  # pyright: ignore[reportAttributeAccessIssue]
 
     def constants(self, arch: str, schedule: Schedule | None) -> dict[str, Any]:
-        return super().constants(arch, schedule) | {"by_depth": False}
+        known = super().constants(arch, schedule)
+        if not self.has_phases:
+            return known | {"by_depth": False}
+        return {"phases": self.phases, "tile": known["tile"]}
 
 
 class FilterGradients(ConvCall):
@@ -276,6 +309,10 @@ class FilterGradients(ConvCall):
 
     def products(self) -> tuple[int | None, int | None, int | None]:
         return self.extents["F"], self.extents["C"], _product(self.extents[x] for x in "NPQ")
+
+    @property
+    def takes_bias(self) -> bool:
+        return False
 
     def product_count(self) -> int:
         return self.tap_count

@@ -56,10 +56,11 @@ class Pixels:
         self.images = None if self.window is None else _as_images(tensor, extents)
 
     def found(self, first: Any, rows: int, tap: Any) -> FoundPixels:
-        """What a tap (counted along the width first) finds of `rows` pixels from number `first` on;
-        of numbers from `count` on it finds none.
+        """What a tap (counted along the width first, or its numbers along both) finds of `rows`
+        pixels from number `first` on; of numbers from `count` on it finds none.
         """
-        numbers = tap // self.taps.counts[1], tap % self.taps.counts[1]
+        width_of_taps = self.taps.counts[1]
+        numbers = tap if isinstance(tap, tuple) else (tap // width_of_taps, tap % width_of_taps)
         tile = self._rows(first, rows, numbers)
         if self.window is None or self.images is None:
             return FoundPixels(tile)

@@ -12,7 +12,7 @@ from cutedialect.choosing.choose import choose
 from cutedialect.choosing.conv2d_space import CONV_SPACE, ConvProblem
 from cutedialect.choosing.gemm_problem import Problem, tiling_of
 from cutedialect.choosing.need import NONE
-from cutedialect.frontend.taps import Taps
+from cutedialect.frontend.taps import Phases, Taps
 
 
 def integers(shape, seed=0, dtype: Any = np.float16):
@@ -55,6 +55,8 @@ TRIPS = {f"{count} trips": ((1, 6, 5, 64 * count), 16, 1, 0, 1) for count in (1,
     "channels that fill no tile": ((2, 7, 9, 40), 24, 3, 1, 1),
     "images that end in tiles": ((4, 5, 7, 16), 72, 3, 1, 1),
     "steps": ((2, 11, 9, 72), 40, 3, 1, 2),
+    "more steps than taps": ((2, 7, 9, 24), 8, 2, 0, 3),
+    "steps of 3": ((1, 13, 14, 16), 8, 5, 2, 3),
     "no pixel": ((0, 5, 5, 16), 8, 3, 1, 1),
 }
 FOUR = "tile = (64,64,64), stages = 4"
@@ -97,11 +99,12 @@ def test_which_pixels_come_by_tma():
     assert ".im2col." in ptx_of(cute.conv2d, x, w, padding=1, stride=2, dilation=2)
     assert ".im2col." in ptx_of(cute.conv2d_dgrad, y, w, 14, padding=1)
     assert ".im2col." in ptx_of(cute.conv2d_wgrad, x, y, 3, padding=1)
-    # A stride skips pixels of the result; rows of 12 bytes, corners of more than 7 bits, and steps
-    # of more than 8 pixels are none of TMA's.
+    assert ".im2col." in ptx_of(cute.conv2d_dgrad, (4, 7, 7, 64), w, 14, padding=1, stride=2)
+    # Taps of a dilation skip pixels of a stride's result; rows of 12 bytes, corners of more than 7
+    # bits, and steps of more than 8 pixels are none of TMA's.
     narrow = (cute.TensorSpec(shape, "f16", align=4) for shape in ((4, 14, 14, 6), (64, 3, 3, 6)))
     of_others = [
-        ptx_of(cute.conv2d_dgrad, (4, 7, 7, 64), w, 14, padding=1, stride=2),
+        ptx_of(cute.conv2d_dgrad, (4, 7, 7, 64), w, 14, padding=2, stride=2, dilation=2),
         ptx_of(cute.conv2d, *narrow, padding=1),
         ptx_of(cute.conv2d, (1, 300, 300, 64), (64, 2, 2, 64), padding=130, dilation=2),
         ptx_of(cute.conv2d, (1, 40, 40, 64), (64, 3, 3, 64), stride=9),
@@ -119,6 +122,27 @@ def test_taps_tell_what_tma_walks_over():
     assert Taps((3, 3), (1, 1), (1, 1), (-1, -1)).window is None
     assert Taps((3, 3), (1, 1), (1, 1), (-1, -1), (2, 2), (-1, -1)).window is None
     assert Taps((2, 2), (1, 1), (256, 1), (0, 0), ends=(-1, -1)).window is None
+
+
+@pytest.mark.parametrize(
+    ("count", "stride", "padding"), [(3, 2, 1), (2, 3, 0), (5, 3, 2), (1, 2, 0)]
+)
+def test_phases_have_all_pixels_and_taps(count, stride, padding):
+    """Beside a search for the taps of each pixel."""
+    phases = Phases((count, 1), (stride, 1), (padding, 0), (13, 1), (7, 1))
+    found = {
+        phases.pixel(0, z) + stride * i: [
+            (z + stride * j, phases.first(0, z) + i - j) for j in range(phases.taps_of(0, z))
+        ]
+        for z in range(stride)
+        for i in range(phases.places(0, 13))
+    }
+    for pixel in range(13):
+        taps = [tap for tap in range(count) if (pixel + padding - tap) % stride == 0]
+        assert found[pixel] == [(tap, (pixel + padding - tap) // stride) for tap in taps]
+    assert phases.taps.starts[0] == min(
+        at - pixel // stride for pixel in range(stride) for _, at in found[pixel]
+    )
 
 
 def test_clusters_lie_along_the_other_operand():

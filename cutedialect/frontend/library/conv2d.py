@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cutedialect.frontend.dtypes import f32
 from cutedialect.frontend.kernel import KernelFunction, kernel
-from cutedialect.frontend.taps import Taps
+from cutedialect.frontend.taps import Phases, Taps
 
 from .gemm import Activation, activated
 
@@ -85,6 +85,58 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
         store(acc, bias, activation, D, (m, n))
 
     return conv2d
+
+
+@kernel(in_bounds=True, spills="refuse")
+def phased_gradients(
+    S: Tensor,
+    W: Tensor,
+    D: Tensor,
+    height: Scalar,
+    width: Scalar,
+    rows: Scalar,
+    columns: Scalar,
+    *,
+    phases: Phases,
+    tile: tuple[int, int, int] = (128, 128, 64),
+) -> None:
+    """D (pixels, C) of images of `height` and `width` from slopes S (pixels, F) of `rows` and
+    `columns`, and W (taps, F, C): the pixels of a tile are those of a phase, so that all of them
+    have the same taps.
+    """
+    from cutedialect.frontend import functions as cute
+    from cutedialect.frontend.dtypes import i32
+    from cutedialect.frontend.local_tiles import local_tile
+    from cutedialect.frontend.loops import range_
+    from cutedialect.frontend.pixels import Pixels
+    from cutedialect.frontend.tensor_layouts import make_layout, make_tensor
+
+    (bm, bn, bk), (down, right) = tile, phases.strides
+    image = phases.places(0, height), phases.places(1, width)
+    count = D.dim(0) // cute.maximum(height * width, 1) * image[0] * image[1]
+    pitch = D.layout.stride[0]
+    by_phases = make_tensor(D, make_layout((down * right, count, D.dim(1)), (pitch, pitch, 1)))
+    z, m, n = cute.tile_index(by_phases, (1, bm, bn))
+    at = z // right, z % right
+    taps = [phases.taps_of(mode, phase) for mode, phase in enumerate(at)]
+    firsts = [phases.first(mode, at[mode]) - phases.taps.starts[mode] for mode in range(2)]
+    pixels = Pixels(phases.taps, count, image, S, (rows, columns))
+    depth = (S.dim(1) + (bk - 1)) // bk
+    acc = cute.zeros((bm, bn))
+    for k in range_(taps[0] * taps[1] * depth):
+        number, part = k // depth, k % depth
+        tap = number // taps[1], number % taps[1]
+        found = pixels.found(m * bm, bm, (firsts[0] - tap[0], firsts[1] - tap[1]))
+        line = (at[0] + tap[0] * down) * phases.counts[1] + at[1] + tap[1] * right
+        slopes = local_tile(S, (bm, bk), (found, part))
+        cute.tile_gemm(slopes, local_tile(W, (bk, bn), (line, part, n)), acc)
+    number = cute.coord(cute.full((bm, 1), 0, i32), 0, m * bm)
+    line, across = number // image[1], number % image[1]
+    y = line % image[0] * down + phases.pixel(0, at[0])
+    x = across * right + phases.pixel(1, at[1])
+    there = (number < count) & (y < height) & (x < width)
+    places = cute.where(there, (line // image[0] * height + y) * width + x, -1)
+    cute.copy(acc.to(D.dtype), local_tile(D, (bm, bn), (places, n)))
 
 
 @kernel(in_bounds=True, spills="refuse")
