@@ -77,7 +77,8 @@ class Row:
 
 def routed(torch: Any, draw: random.Random) -> Work:
     """The first product of a layer of experts."""
-    (count, k), tokens, (width, hidden) = (draw.choice(x) for x in (_EXPERTS, _TOKENS, _WIDTHS))
+    (count, k), tokens = draw.choice(_EXPERTS), draw.choice(_TOKENS)
+    width, hidden = draw.choice(_WIDTHS)
     device = "cuda"
     total = tokens * k
     # Some experts have far more tokens than others.
@@ -112,7 +113,6 @@ def convolution(torch: Any, draw: random.Random, kind: str) -> Work:
     extent, channels, filters, taps, stride = draw.choice(_LAYERS)
     images = draw.choice((8, 16, 32))
     padding = taps // 2 if taps % 2 else 0
-    make = torch.nn.grad
     shape = (images, channels, extent, extent)
 
     def filled(*sizes: int) -> Any:
@@ -124,7 +124,7 @@ def convolution(torch: Any, draw: random.Random, kind: str) -> Work:
         y = torch.nn.functional.conv2d(x, w, stride=stride, padding=padding)
         return x, w, filled(*y.shape)
 
-    where = {"stride": stride, "padding": padding}
+    where: dict[str, Any] = {"stride": stride, "padding": padding}
 
     def ours(given: Any, schedule: str | None) -> Any:
         x, w, dy = (each.permute(0, 2, 3, 1) for each in given)
@@ -138,9 +138,12 @@ def convolution(torch: Any, draw: random.Random, kind: str) -> Work:
         x, w, dy = given
         if kind == "fprop":
             return torch.nn.functional.conv2d(x, w, **where)
-        if kind == "dgrad":
-            return make.conv2d_input(x.shape, w, dy, **where)
-        return make.conv2d_weight(x, w.shape, dy, **where)
+        # With the image itself, which says that the channels are last: `torch.nn.grad.conv2d_input`
+        # has none, and gradients come from there in another layout, at several times the cost.
+        wanted = [kind == "dgrad", kind == "wgrad", False]
+        steps = [stride] * 2, [padding] * 2, [1, 1], False, [0, 0], 1
+        both = torch.ops.aten.convolution_backward(dy, x, w, None, *steps, wanted)
+        return both[wanted.index(True)]
 
     def exact(given: Any) -> Any:
         return theirs(tuple(each.float() for each in given)).permute(0, 2, 3, 1)
