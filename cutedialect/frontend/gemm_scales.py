@@ -87,8 +87,12 @@ class Panels(Scale):
         return as_words_of(value, dtype, (*leading, words))
 
     def argument(self, value: Any, swapped: bool) -> Any:
-        """What the kernel is compiled for."""
-        return self.view(value, swapped)
+        """What the kernel is compiled for. An array without blocks says nothing of its strides."""
+        view = self.view(value, swapped)
+        if 0 not in value.shape:
+            return view
+        dtype = i32 if self.is_read_by_threads else i64
+        return TensorSpec((None,) * (self.rank - _INSIDE), dtype)
 
 
 def panels_of(

@@ -26,6 +26,16 @@ def test_scales_of_blocks(number):
     assert found.kind == "refused" or "block_scale" in unit
 
 
+def test_no_depth_and_several_panels_of_a_tile():
+    """An array without elements has no strides that say how it lies."""
+    problem = random_gemms.Problem(
+        *(0, "sm_120a", (np.uint8, np.uint8), "f32", ((392, 184, 0),), "TT"),
+        schedule="tile = (128,256,256), warps = (2,4)",
+        formats=("mxfp6_e3m2", "mxfp6_e2m3"),
+    )
+    assert random_gemms.outcome(problem)[0].kind == "right"
+
+
 def test_drawn_scales_differ_and_their_places_are_found():
     """A product whose scales lie elsewhere is wrong."""
     problem = random_gemms.Problem(

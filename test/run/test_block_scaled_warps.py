@@ -53,9 +53,10 @@ def drawn(format, shape, seed):
     *batch, rows, depth = shape
     values = draw.integers(-3, 4, shape).astype(element)
     count, across = -(-depth // block), -(-depth // (4 * block))
-    numbers = np.ones((*batch, -(-rows // 128) * 128, 4 * across))
+    down = -(-rows // 128)
+    numbers = np.ones((*batch, down * 128, 4 * across))
     numbers[..., :rows, :count] = np.exp2(draw.integers(-3, 4, (*batch, rows, count)))
-    laid = numbers.reshape(*batch, -1, 4, 32, across, 4)
+    laid = numbers.reshape(*batch, down, 4, 32, across, 4)
     modes = [*range(len(batch)), *(len(batch) + mode for mode in (0, 3, 2, 1, 4))]
     panels = np.ascontiguousarray(laid.transpose(modes)).astype(scale)
     wide = values.astype(np.float64) * numbers[..., :rows, :count].repeat(block, -1)[..., :depth]
@@ -87,6 +88,7 @@ def test_trips(format, k):
     ("shape", "schedule"),
     [
         ((1, 1, 128), None),
+        ((392, 184, 0), "tile = (128,256,256), warps = (2,4)"),
         ((200, 300, 416), None),
         ((200, 300, 416), "warps = (1,4)"),
         ((200, 300, 416), "warps = (4,1)"),
