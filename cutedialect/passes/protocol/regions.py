@@ -135,16 +135,16 @@ def rows_by_warp(
     own = {0}
     for places in reached:
         own = {one + other for one in own for other in places}
-    masks = []
+    at_rows = [granules.place(rows(row)) for row in range(rows.size())]
+    masks: list[int] = []
+    known: dict[int, int] = {}
     for offsets in combinations(*(range(extent) for extent, _ in reversed(others))):
         index = sum(at * stride for at, (_, stride) in zip(reversed(offsets), others, strict=True))
         first = index // inner % shape[mode]
-        masks.append(
-            _spread(
-                width,
-                [granules.place(rows(first + row)) for row in own if first + row < rows.size()],
-            )
-        )
+        if first not in known:
+            mine = [at_rows[first + row] for row in own if first + row < len(at_rows)]
+            known[first] = _spread(width, mine)
+        masks.append(known[first])
     return tuple(masks)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from .events import Does, Engine
@@ -28,10 +29,12 @@ _MOST_EVENTS = 64
 _GROUPS = frozenset((Does.GROUP_COMMIT, Does.GROUP_WAIT))
 _ENGINES = frozenset((Engine.THREADS, Engine.BULK_STORE))
 # All that a run asks of an event. What is told of it names its op.
-_ASKED = tuple(
-    attribute.name
-    for attribute in fields(Event)
-    if attribute.name not in ("op", "told", "key", "steps")
+_ASKED = attrgetter(
+    *(
+        attribute.name
+        for attribute in fields(Event)
+        if attribute.name not in ("op", "told", "key", "steps")
+    )
 )
 
 
@@ -246,10 +249,7 @@ def _without_repetitions(line: list[Event]) -> list[Event]:
     if len(line) < _ROUNDS_THAT_STAY:
         return line
     numbers: dict[Any, int] = {}
-    keys = [
-        numbers.setdefault(tuple([getattr(event, name) for name in _ASKED]), len(numbers))
-        for event in line
-    ]
+    keys = [numbers.setdefault(_ASKED(event), len(numbers)) for event in line]
     kept: list[Event] = []
     at, count = 0, len(line)
     while at < count:
