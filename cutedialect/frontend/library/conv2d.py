@@ -73,10 +73,15 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
         m, n = cute.tile_index(D, (bm, bn))
         pixels = Pixels(taps, D.dim(0), (height, width), X, (rows, columns))
         depth = (X.dim(1) + (bk - 1)) // bk
+        # Taps come one after the other, so that they find pixels which are near: the same channels.
+        # Their number is a constant, unlike that of channels: who loads divides by no variable.
+        down, right = taps.counts
         acc = cute.zeros((bm, bn))
-        for k in range_(W.dim(0) * depth):
-            tap, part = k // depth, k % depth
-            x = local_tile(X, (bm, bk), (pixels.found(m * bm, bm, tap), part))
+        for k in range_(down * right * depth):
+            line = k // right
+            part, at = line // down, (line % down, k % right)
+            tap = at[0] * right + at[1]
+            x = local_tile(X, (bm, bk), (pixels.found(m * bm, bm, at), part))
             if by_depth:
                 w = local_tile(W, (bn, bk), (tap, n, part)).T
             else:
