@@ -49,9 +49,9 @@ PLANS = {
     # of the first one a warp each loads, multiplies and stores; the last one is empty. What they
     # have of the register file is all of it.
     "split": (
-        "load 1 @24: loads; mma 1 @24: tensor_multiplies; epilogue 1 @24: stores; "
-        "empty 1 @24: nothing; correction 4 @88: corrects; "
-        "main 2/* @200: rest"
+        "load 1 @32: loads; mma 1 @32: tensor_multiplies; epilogue 1 @32: stores; "
+        "empty 1 @32: nothing; correction 4 @96: corrects; "
+        "main 2/* @192: rest"
     ),
 }
 Scheduler = Literal["single", "persistent", "dynamic", "cancel", "stream", "tail"]

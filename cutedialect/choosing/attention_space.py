@@ -34,6 +34,13 @@ _SHIFTING_WARPS, _MOST_WARPS, _ATOM_COLUMNS = 4, 8, 8
 # Lanes of tensor memory, keys of a block there, and the rows of a tile of each plan with a role
 # that corrects what is accumulated there; columns of results that half of the lanes hold.
 _LANES, _CORRECTED_KEYS, _CORRECTING = 128, 64, {"split": 256, "corrected": 128}
+# The plan of two roles that share a tile with other registers for those that correct and compute,
+# and the heads whose causal rows have registers for the longest blocks beside a mask.
+_SPLIT_OF = (
+    "(load 1 @24: loads; mma 1 @24: tensor_multiplies; epilogue 1 @24: stores; "
+    "empty 1 @24: nothing; correction 4 @{}: corrects; main 2/* @{}: rest)"
+)
+_MASKED_DIMS = ((64, 64), (128, 128))
 # Keys of a block of wide heads of which shared memory holds two stages beside little more: numbers
 # of rows and mbarriers.
 _LONGER_KEYS, _BESIDE_LONGER_BYTES = 80, 3072
@@ -222,7 +229,7 @@ def _corrected(problem: AttentionProblem, given: Schedule) -> list[Schedule]:
             Schedule(
                 tile=(height, keys),
                 warps=(4, 1),
-                roles=roles,
+                roles=_roles_of(problem, roles, halves, keys),
                 scheduler=scheduler,
                 # Stages of longer blocks leave no shared memory for results.
                 epilogue="direct" if keys == _LONGER_KEYS else None,
@@ -230,6 +237,17 @@ def _corrected(problem: AttentionProblem, given: Schedule) -> list[Schedule]:
             for keys in blocks
         ]
     return []
+
+
+def _roles_of(problem: AttentionProblem, roles: str, halves: int, keys: int) -> str:
+    """The plan, with other registers for masked rows: more for those that compute many keys, and
+    more for the role that corrects those of 192 columns.
+    """
+    if halves == 1 or not problem.is_uneven:
+        return roles
+    if keys == 2 * _CORRECTED_KEYS:
+        return _SPLIT_OF.format(88, 200)
+    return _SPLIT_OF.format(136, 176) if problem.dims[1] == 3 * SPAN else roles
 
 
 def _takes_longer_blocks(problem: AttentionProblem, given: Schedule) -> bool:
@@ -257,6 +275,9 @@ def _corrected_keys(problem: AttentionProblem, given: Schedule, halves: int) -> 
     if halves == 1 and _takes_longer_blocks(problem, given):
         return (_LONGER_KEYS, *filter(fits, (_CORRECTED_KEYS,)))
     is_masked = problem.has_window or problem.is_packed
+    if problem.is_uneven:
+        # Of other heads the role that corrects lacks what these rows have more.
+        is_masked |= problem.is_capped or problem.dims not in _MASKED_DIMS
     is_full = halves == 1 or is_masked or problem.bits_q != _WIDE_BLOCK_BITS or problem.keeps_more
     most = (_CORRECTED_KEYS,) if is_full else (2 * _CORRECTED_KEYS, _CORRECTED_KEYS)
     return tuple(filter(fits, most))

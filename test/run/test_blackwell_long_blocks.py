@@ -47,6 +47,24 @@ def test_causal_rows_see_what_they_may(rows, keys, broken):
         assert np.isnan(found[:, :, first:]).all()
 
 
+@pytest.mark.parametrize(
+    ("depth", "masks", "keys"),
+    [(128, {}, 128), (192, {}, 64),
+     *(pytest.param(*given, marks=pytest.mark.long)
+       for given in ((64, {}, 128), (80, {}, 64), (96, {}, 64), (64, {"softcap": 20.0}, 64)))],
+)  # fmt: skip
+def test_causal_rows_do_not_spill(depth, masks: Any, keys):
+    q = cute.TensorSpec((1, 16, 8192, depth), "f16")
+    kernel = cute.compile(cute.attention, q, q, q, causal=True, arch="sm_100a", **masks)
+    assert cute.Schedule.parse(kernel.schedule).tile == (256, keys)
+    try:
+        assert kernel.resources.spills == 0
+    except cute.CompileError as error:
+        if "ptxas" in str(error) and "found" in str(error):
+            pytest.skip("no ptxas")
+        raise
+
+
 @pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("masks", "group", "keys", "chosen"),
