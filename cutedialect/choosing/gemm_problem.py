@@ -13,7 +13,7 @@ from cutedialect.schedule import Schedule
 
 # A number, or an array of numbers: one for each candidate.
 Counts: TypeAlias = Any
-WORD, VECTOR, LINE, THREADS = 4, 16, 128, 128
+BYTE, WORD, VECTOR, LINE, THREADS = 8, 4, 16, 128, 128
 # Lines of results of a row that leave at once, at most; rows of a block that is transposed.
 _CHUNKS, _TRANSPOSED_ROWS = 2, 32
 MOST_VALUES, MOST_BESIDE = 128, 64
@@ -28,9 +28,11 @@ OVERLAPPED = 256
 # rows in turns, where nothing is added to sums, and results of so many bits are stored.
 _OF_THREE, _READ, _ALIGNED, _SWAPPED, _TALLEST, _IN_TURNS = -32, -24, -16, -32, 32, 48
 _ROWS_IN_TURNS, _NARROW = 128, 16
-# The most sums of a thread that leaves room for two products of each beside them; of one of three
-# warpgroups that share a tile; of a transposed product, or of a team with more rows than these.
-_ADDED, _ADDED_OF_THREE, _ADDED_CROWDED, _ROWS = 64, 40, 32, 64
+# The most sums of a thread that are added up beside the next multiply: more of them take as long as
+# another warpgroup multiplies meanwhile (64 sums by 1.15 to 1.25 times longer so, an H200).
+_ADDED = 32
+# Columns from which on packed weights become wider beside the multiply of those before.
+_WIDENED_COLUMNS = 128
 # Bytes of scales that a column of tensor memory holds: a word in each of 32 lanes.
 _SCALES_OF_A_COLUMN = 128
 _FEW_AT_ONCE, _MOST_COPIED, TALLEST, SWAPPED_AT_ONCE = 32, 128 * 128, 256, 16
@@ -118,15 +120,18 @@ class Problem:
         return most + np.where(is_odd, _SWAPPED, more)
 
     def adds_beside(self, tiling: Tiling) -> Counts:
-        """Whether threads add up what a step has multiplied while the next one does: they have
-        registers for the sums and for the products of two steps.
-        """
+        """Whether threads add up what a step has multiplied while the next one does."""
         if not self.promotes:
             return np.zeros_like(tiling.rows, bool)
-        # Those of a transposed product have scales by columns beside them.
-        is_crowded = tiling.swapped | (tiling.teams & (tiling.rows > _ROWS))
-        most = np.where(tiling.groups == 3, _ADDED_OF_THREE, _ADDED)
-        return tiling.values <= np.where(is_crowded, _ADDED_CROWDED, most)
+        return tiling.values <= _ADDED
+
+    def takes_turns(self, tiling: Tiling) -> Counts:
+        """Whether register tiles of two steps take turns beside each other's multiplies: products
+        that are added up, and weights of less than a byte that become wider for many columns (1.02
+        to 1.11 times as fast so; those of a byte up to 1.15 times slower, an H200).
+        """
+        widens = 0 < self.weight_bits < BYTE and not self.blocks[2]
+        return self.adds_beside(tiling) | (widens & (tiling.columns >= _WIDENED_COLUMNS))
 
     def extents(self, swapped: Counts) -> tuple[Counts, Counts]:
         """Rows and columns of the product as the tiles see it."""

@@ -166,7 +166,7 @@ class _Choice(NamedTuple):
     raster: int
     is_early: bool
     shifts_apart: bool
-    adds_beside: bool
+    takes_turns: bool
 
     def schedule(self) -> Schedule:
         tiling = self.tiling
@@ -175,8 +175,8 @@ class _Choice(NamedTuple):
                 raster=self.raster,
                 roles="shifting" if self.shifts_apart else None,
                 early_launch="yes" if self.is_early else None,
-                overlap="yes" if self.adds_beside else None,
-                unroll=2 if self.adds_beside else None,
+                overlap="yes" if self.takes_turns else None,
+                unroll=2 if self.takes_turns else None,
             )
         )
         if tiling.parts == 1:
@@ -209,8 +209,8 @@ def _ranking(problems: tuple[Problem, ...], registers: float) -> tuple[_Choice, 
     raster = _rasters(largest, kept, price, tall=len(problems) > 1)
     early = (cycles <= price.early) | (kept.ctas > 2)
     apart = np.broadcast_to(shifts_apart(kept, largest), early.shape)
-    beside = problems[0].adds_beside(kept)
-    columns = raster, early, apart, beside
+    turns = problems[0].takes_turns(kept)
+    columns = raster, early, apart, turns
     choices = [
         _Choice(*row) for row in zip(known, *(each.tolist() for each in columns), strict=True)
     ]

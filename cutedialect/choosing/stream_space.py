@@ -35,6 +35,9 @@ _MOST_REGISTERS, _OTHER_REGISTERS, _LEAST_REGISTERS, _SPARE_REGISTERS = 255, 24,
 # Bytes of an SM's tiles that keep its share of the memory's bandwidth busy for as long as a row
 # takes that is reduced twice (3.5 us on an H100).
 _RESIDENT_BYTES = 64 << 10
+# Results have so many times fewer bits at least where a thread has so many vectors: places and
+# scales take about as many instructions as those of half of them. CTAs where a tile is one block.
+_NARROWER, _NARROWED_VECTORS, _OF_SQUARES = 4, 8, 3
 # Threads of an SM that hide the arithmetic of what is not reduced.
 _BUSY_THREADS = 1024
 
@@ -46,7 +49,8 @@ class Stream:
     registers that an element takes where most are live, the modes that are reduced, the elements of
     a thread's block if the tile is contiguous along either mode somewhere, else 0, the registers of
     an element that all work items load alike, the elements of an access, whether the tile is the
-    part of a row that the CTAs of a cluster share, and the target.
+    part of a row that the CTAs of a cluster share, the target, the bits that are stored for
+    each element of the tile, at most, 0 for none, and whether what is reduced is reduced again.
     """
 
     shape: tuple[int, int]
@@ -60,6 +64,15 @@ class Stream:
     access: int = 0
     is_part: bool = False
     arch: str = "sm_90a"
+    stored_bits: int = 0
+    is_one_block: bool = False
+
+    @property
+    def narrows(self) -> bool:
+        """Whether rows are reduced to scale them to elements of few bits, as quantizers do: what
+        is computed of an element then takes about as long as its bytes.
+        """
+        return bool(self.reduced) and 0 < self.stored_bits * _NARROWER <= self.bits
 
     @property
     def elements(self) -> int:
@@ -152,7 +165,8 @@ def _grid(traffic: Stream, total: int) -> tuple[int, int]:
 def _share(traffic: Stream) -> float:
     """Among how many warps a tile is shared when a thread has some vectors of it."""
     loads = max(1, -(-traffic.loaded_bits // traffic.bits))
-    values = _vector(traffic) * max(1, min(VECTORS, _MOST_LOADED // loads))
+    vectors = _NARROWED_VECTORS if traffic.narrows else VECTORS
+    values = _vector(traffic) * max(1, min(vectors, _MOST_LOADED // loads))
     return traffic.elements / (WARP_SIZE * max(values, traffic.block))
 
 
@@ -187,7 +201,11 @@ def _ctas(traffic: Stream, threads: int) -> int:
     loaded = max(1, traffic.elements * traffic.loaded_bits // 8)
     chip = target(traffic.arch)
     held = min(chip.max_threads_per_sm // threads, chip.max_ctas_per_sm)
-    wanted = min(-(-_RESIDENT_BYTES // loaded), held)
+    # Of CTAs that compute for as long as their bytes take, half have bytes on their way.
+    wanted = min(-(-_RESIDENT_BYTES * (2 if traffic.narrows else 1) // loaded), held)
+    if traffic.is_one_block:
+        # One loads, one waits for its largest element, and one stores.
+        wanted = max(wanted, min(_OF_SQUARES, held))
     if not traffic.reduced and not traffic.block:
         # What is computed of each element may take as long as its bytes: some CTAs compute while
         # others wait, also where rows leave half of a tile empty.
@@ -196,14 +214,16 @@ def _ctas(traffic: Stream, threads: int) -> int:
     live = max(traffic.live, 1.0) if traffic.access * traffic.bits in range(1, 32) else traffic.live
     registers = live * traffic.elements / threads + _OTHER_REGISTERS
     fit = int(REGISTER_FILE // (threads * registers))
-    if traffic.is_part:
-        # The estimate is careful; CTAs that wait for others of their cluster want company, and the
-        # assembler takes back what would spill.
+    if traffic.is_part or traffic.narrows:
+        # The estimate is careful; CTAs that wait for others of their cluster, and those that
+        # compute, want company, and the assembler takes back what would spill.
         return max(1, min(wanted, held, REGISTER_FILE // (threads * _LEAST_REGISTERS)))
     if traffic.reduced and held > 1:
         # Of two rows one is loaded while the other one is computed, and what the estimate does not
         # quite hold often fits: worth a try, which the assembler takes back where it would spill.
         fit = max(fit + 1, 2)
+        if traffic.is_one_block:
+            fit = max(fit, _OF_SQUARES)
     return max(1, min(wanted, fit, held))
 
 

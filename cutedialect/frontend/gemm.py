@@ -50,9 +50,9 @@ from .gemm_scales import (
     check_tile,
     fold_numbers,
     number_of,
-    panel_constants,
     panel_facts,
     panel_tile,
+    scale_constants,
     scales_on,
     view_of,
 )
@@ -456,10 +456,7 @@ class GemmCall(Checked, Product):
             spans = [spans[1][::-1], spans[0][::-1], spans[2][::-1]]
         if self.splits and tile[2] != DEPTH:
             raise ValueError(f"schedule: expected depth {DEPTH} for precision='3xtf32', got {tile}")
-        panels: dict[str, object] = {}
-        if self.has_panels:
-            panels = panel_constants(tile, self.scales, arch)
-        elif self.is_scaled or self.promotes or self.zero is not None:
+        if self._shares_scales():
             check_tile(tile, (spans[0][0], spans[1][1], self._group))
         return {
             "tile": tile,
@@ -468,9 +465,12 @@ class GemmCall(Checked, Product):
             "swapped": self.swapped,
             "promotes": self.promotes or self._promotes_freely(tile, schedule, arch, specs),
             "spans": tuple(spans),
-            **panels,
+            **(scale_constants(tile, self.scales, schedule, arch) if any(self.scales) else {}),
             **(weights_of(self, tile) if self.packing_text or self.zero_number else {}),
         }
+
+    def _shares_scales(self) -> bool:
+        return not self.has_panels and (self.is_scaled or self.promotes or self.zero is not None)
 
     @property
     def _group(self) -> int:

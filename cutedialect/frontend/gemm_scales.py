@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cutedialect.atoms import target
 
@@ -18,6 +18,9 @@ from .dtypes import DType, e2m1, e2m3, e3m2, f32, i32, i64, ue4m3, ue8m0
 from .gemm_operands import BYTE_FLOATS, expanded, transposed, viewable
 from .kernel import TensorSpec
 from .rules import Operand, as_operand, differ, shown
+
+if TYPE_CHECKING:
+    from cutedialect.schedule import Schedule
 
 BLOCK = 128
 # Rows of weights that may share a scale.
@@ -217,6 +220,21 @@ def scales_on(
         for each in scales
     )
     return a, b
+
+
+def scale_constants(
+    tile: Sequence[int], scales: Sequence[Scale | None], schedule: Schedule | None, arch: str
+) -> dict[str, object]:
+    """The parameters of the tile program that say how it takes scales: in panels, or by threads,
+    which load those of blocks a step before the one that takes them: the assembler multiplies them
+    with each other in front of the step's multiplies, which would wait for memory. Beside the next
+    step's multiplies they have a step to come in, and CTAs that share a tile begin at steps of
+    their own.
+    """
+    if any(isinstance(scale, Panels) for scale in scales):
+        return panel_constants(tile, scales, arch)
+    is_late = schedule is not None and (schedule.overlap == "yes" or schedule.shares_tiles)
+    return {"loads_ahead": not is_late}
 
 
 def view_of(scale: Scale, value: Any, swapped: bool) -> Any:

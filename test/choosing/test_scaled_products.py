@@ -16,20 +16,22 @@ SCALED = Problem(
 )
 
 
-def test_sums_are_added_up_beside_multiplies_where_registers_suffice():
-    """Two products and their sums take three registers a value, and more where scales lie along the
-    columns of a transposed product.
-    """
-    chosen = choose(GEMM_SPACE, (SCALED,))
-    assert (chosen.overlap, chosen.unroll, chosen.swap_ab) == ("yes", 2, "no")
+def test_few_sums_are_added_up_beside_multiplies():
+    """Many take as long as another warpgroup multiplies."""
     for m, n, k in ((8192, 8192, 8192), (2048, 7168, 2048), (16, 4096, 7168), (1, 512, 512)):
         problem = replace(SCALED, m=m, n=n, k=k)
         for schedule in GEMM_SPACE.ranked((problem,), None, NONE):
             values = float(tiling_of(schedule).values)
-            assert (schedule.unroll == 2) == (schedule.overlap == "yes")
-            assert schedule.unroll != 2 or values <= (32 if schedule.swap_ab == "yes" else 64)
+            assert (schedule.unroll == 2) == (schedule.overlap == "yes") == (values <= 32)
     plain = choose(GEMM_SPACE, (replace(SCALED, promotes=False, blocks=(0, 0, 0)),))
     assert (plain.overlap, plain.unroll) == (None, None)
+
+
+def test_packed_weights_become_wider_beside_multiplies_of_many_columns():
+    weights = Problem(256, 8192, 8192, 1, 16, 16, may_shift=False, weight_bits=4)
+    assert choose(GEMM_SPACE, (weights,)).unroll == 2
+    for other in ({"m": 16}, {"weight_bits": 8}, {"blocks": (0, 0, 128)}):
+        assert choose(GEMM_SPACE, (replace(weights, **other),)).unroll is None
 
 
 @pytest.mark.parametrize("size", [(2048, 7168, 2048), (256, 7168, 2048), (128, 7168, 16384)])

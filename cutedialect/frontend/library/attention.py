@@ -106,8 +106,8 @@ def attention(
     factor_v = factor_v if of_heads[1] is None else work.of_heads(of_heads[1])
     work = work.in_pages(table, page_size).up_to(lengths)
     q = local_tile(work.Q, (bq, dims[0]), (*batch, i, 0))
-    k = ScaledKeys(work.K, work.scale_k, batch, (bk, dims[0]), Q.dtype)
-    v = ScaledKeys(work.V, work.scale_v, batch, (bk, dims[1]), Q.dtype)
+    k = ScaledKeys(work.K, work.scale_k, batch, (bk, dims[0]), Q.dtype, bq)
+    v = ScaledKeys(work.V, work.scale_v, batch, (bk, dims[1]), Q.dtype, bq)
 
     seen = SeenKeys.of(work.Q, work.K, bq, i, left, right, queries)
     if work.part is not None:

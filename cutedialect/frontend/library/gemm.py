@@ -46,6 +46,7 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
         epilogue_dtype: DType = f32,
         swapped: bool = False,
         promotes: bool = False,
+        loads_ahead: bool = False,
         spans: tuple[Spans, Spans, Spans] = ((0, 0), (0, 0), (0, 0)),
         zero: float = 0.0,
         packed: tuple[Any, ...] | None = None,
@@ -72,7 +73,7 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
         a_tiles = local_tile(A, (bm, held), (*batch, m, None))
         b_tiles = local_tile(B, (held, bn), (*batch, None, n))
 
-        def factors(k: Scalar | None) -> list[Tile]:
+        def factors(k: Scalar | int | None) -> list[Tile]:
             """The scales of step k, or those that are the same for all steps."""
             found: list[Tile] = []
             for scale, of, modes, axis in (
@@ -94,6 +95,7 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
         panels = (
             [] if scaling is None else panel_tiles(scale_a, scale_b, scaling, tile, (*batch, m, n))
         )
+        now = mutable(factors(0)) if promotes and loads_ahead else []
         for k in range_(a_tiles.tiles):
             if scaling is not None:
                 # Tensor cores multiply blocks by their scales.
@@ -101,10 +103,13 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
                 cute.tile_gemm(a_tiles[k], b_tiles[k], acc, factors=scales, scaling=scaling)
             elif promotes:
                 # The scales are on their way while the tensor cores work.
-                now = factors(k)
+                coming = [] if loads_ahead else factors(k)
                 part = cute.zeros((bm, bn), acc_dtype)
                 cute.tile_gemm(*multiplied(a_tiles[k], b_tiles[k], zero_of(k)), part)
-                acc += scaled(part.to(acc.dtype), now)
+                coming = coming or factors(k + 1)
+                acc += scaled(part.to(acc.dtype), now or coming)
+                for factor, each in zip(now, coming, strict=loads_ahead):
+                    factor.assign(each)
             else:
                 cute.tile_gemm(*multiplied(a_tiles[k], b_tiles[k], zero_of(k)), acc)
         out = scaled(acc.to(epilogue_dtype), factors(None) if scaling is None else [])
@@ -118,6 +123,16 @@ def unpacked(A: Any, B: Any, packed: Sequence[Any], swapped: bool) -> tuple[Any,
     from cutedialect.frontend.packed import packed as packed_tensor
 
     return (packed_tensor(A, *packed), B) if swapped else (A, packed_tensor(B, *packed))
+
+
+def mutable(tiles: Sequence[Tile]) -> list[Tile]:
+    """Tiles that a loop may change, with the elements of others."""
+    from cutedialect.frontend import functions as cute
+
+    kept = [cute.zeros(tile.shape, tile.dtype) for tile in tiles]
+    for tile, first in zip(kept, tiles, strict=True):
+        tile.assign(first)
+    return kept
 
 
 def panel_tiles(
@@ -228,7 +243,7 @@ def activated(activation: str | Activation | None, tile: Tile) -> Tile:
 def scale_tile(
     scale: Tensor,
     spans: Spans,
-    modes: Sequence[tuple[Scalar | None, int]],
+    modes: Sequence[tuple[Scalar | int | None, int]],
     batch: Sequence[Scalar],
 ) -> Tile:
     """The entries of a scale for one tile, of a shape that broadcasts to the tile's.

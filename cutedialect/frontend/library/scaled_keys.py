@@ -9,6 +9,8 @@ from cutedialect.frontend.local_tiles import local_tile
 from cutedialect.frontend.scalar import Scalar
 from cutedialect.frontend.tile import Tensor, Tile, View
 
+_WARPGROUP_ROWS = 64
+
 
 def parted_scales(
     K: Tensor, *factors: Tensor | None
@@ -23,7 +25,8 @@ def parted_scales(
 
 class ScaledKeys:
     """The blocks of `tile` (keys, D) rows and columns of a tensor (batch, heads..., keys, D) with
-    `scales` (batch, heads..., keys), if there are some, for a multiply of elements of `dtype`.
+    `scales` (batch, heads..., keys), if there are some, for a multiply of elements of `dtype` with
+    so many `rows_beside`.
     """
 
     def __init__(
@@ -33,17 +36,24 @@ class ScaledKeys:
         batch: tuple[Scalar | int, ...],
         tile: tuple[int, int],
         dtype: DType,
+        rows_beside: int,
     ) -> None:
+        # Warps multiply few rows, and convert what they load where they multiply it; for
+        # warpgroups 8-bit floats become wider in shared memory, once for all of them.
+        self.in_registers = rows_beside < _WARPGROUP_ROWS
         self.rows = local_tile(rows, tile, (*batch, None, 0))
         self.scales = None if scales is None else local_tile(scales, tile[:1], (*batch, None))
         self.dtype = dtype
 
     def elements(self, j: Scalar) -> View | Tile:
         """Those of a block, without scales: integers become floats, in which all of them have a
-        place; the multiply takes floats as they are.
+        place; the multiply of warpgroups takes floats as they are.
         """
         block = self.rows[j]
-        return block if block.dtype.kind == "f" else block.load().to(self.dtype)
+        is_ready = block.dtype == self.dtype
+        if is_ready or (block.dtype.kind == "f" and not self.in_registers):
+            return block
+        return block.load().to(self.dtype)
 
     def scaled(self, j: Scalar) -> View | Tile:
         """Those of a block times their scales, rounded once."""

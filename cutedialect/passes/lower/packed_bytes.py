@@ -6,6 +6,7 @@ A byte u below the bits of an exponent is the number 2^m + u, where m are the bi
 `0x6400 | u` is 1024 + u in f16, `0x4300 | u` 128 + u in bf16 (u < 128), `0x4b000000 | u` 2^23 + u
 in f32. One permute puts it there, and one exact sum takes 2^m away, together with what constants
 the program adds: (w & 15).to(bf16) - 8 is two instructions for two elements and one mask for four.
+Bytes above 127 become bf16 by way of subnormal numbers, three instructions for two.
 """
 
 from __future__ import annotations
@@ -50,9 +51,9 @@ _FORMS: dict[type[Attribute], _Form] = {
     BFloat16Type: _Form(0x43434343, 1 << 7, 1 << 8),
     Float32Type: _Form(0x4B000000, 1 << 23, 1 << 24),
 }
-# Two halves of a register: equal ones, and 1 and -1 in bf16.
+# Two halves of a register: equal ones, and 1, 2^127 and 2^6 in bf16.
 _BOTH = 0x10001
-_ONES, _MINUS_ONES = 0x3F80 * _BOTH, 0xBF80 * _BOTH
+_ONES, _MOST_POWERS, _OTHER_POWERS = 0x3F80 * _BOTH, 0x7F00 * _BOTH, 0x4280 * _BOTH
 
 
 @dataclass(frozen=True)
@@ -338,27 +339,24 @@ def _as_floats(
 
 
 def _as_bf16(builder: ScalarBuilder, source: Bytes, signed: bool) -> list[Scalar] | None:
-    """The same of bf16, whose mantissa has 7 bits: the highest bit of a byte is another number, 128
-    or 256 as a bit of an exponent.
+    """The same of bf16, whose mantissa has 7 bits. A byte u with zeros above is 2^-133 u, its
+    highest bit the lowest one of the exponent. Two exact products make that u; the second one adds
+    what the program does.
     """
     form = _FORMS[BFloat16Type]
     if source.most < form.base:
         low = _permuted(builder, source.register, form.exponents, _PAIRS)
         rest = _bf16(source.offset - form.base)
         return None if rest is None else _sums(builder, low, _ONES, [rest * _BOTH] * len(low))
-    low, high = (
-        _permuted(builder, builder.pure("and.b32", source.register, mask), form.exponents, _PAIRS)
-        for mask in (~_SIGNS & 0xFFFFFFFF, _SIGNS)
-    )
-    if source.is_raw and signed:
-        # 128 + low, less 128 or 256.
-        return _sums(builder, high, _MINUS_ONES, low)
-    # The highest bit with the constant, and 128 + low: each of these has to be exact.
-    *others, rest = (_bf16(source.offset - form.base * k) for k in range(3))
-    if rest is None or None in others:
+    if source.is_raw:
+        source = _from_signed(builder, source) if signed else replace(source, is_raw=False)
+    rest = _bf16(source.offset)
+    if rest is None:
         return None
-    above = [builder.pure("fma.rn.bf16x2", pair, _ONES, rest * _BOTH) for pair in high]
-    return _sums(builder, low, _ONES, above)
+    # Units of the least subnormal number, which the first normal ones are multiples of, too.
+    tiny = _permuted(builder, source.register, 0, _PAIRS)
+    parts = [builder.pure("fma.rn.bf16x2", pair, _MOST_POWERS, 0) for pair in tiny]
+    return _sums(builder, parts, _OTHER_POWERS, [rest * _BOTH] * len(parts))
 
 
 def _sums(

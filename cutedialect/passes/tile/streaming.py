@@ -197,7 +197,17 @@ def stream_of(kernel: cute.KernelOp, arch: str) -> Stream | None:
         min(vector_elements(type_, contiguous or 0, widest) for type_ in whole),
         bool(ops_of(kernel, cute.ClusterRankOp)),
         arch,
+        max(_stored(kernel, size), default=0),
+        any(size_of(op.source) < size for op in ops_of(kernel, cute.ReduceOp)),
     )
+
+
+def _stored(kernel: cute.KernelOp, size: int) -> Iterator[int]:
+    """Bits of an element of each whole tile that a kernel stores."""
+    for op in ops_of(kernel, cute.CopyOp):
+        type_ = op.destination.type
+        if isinstance(type_, cute.MemRefType) and prod(type_.shape) == size:
+            yield type_.bits
 
 
 def _blocks(kernel: cute.KernelOp) -> Iterator[Block]:

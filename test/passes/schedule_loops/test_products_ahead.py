@@ -89,8 +89,20 @@ def test_both_accumulators_take_turns():
 
 
 def test_without_it_sums_are_scaled_behind_their_multiplies():
+    """By three scales that the trip before has loaded, so that no multiply waits for memory."""
     words = loop_of(compiled("tile = (128,128,128), overlap = no"))
-    assert once(words) == ["wgmma.mma_async", "wgmma.wait_group", "fma.rn.f32"]
+    moves = [word for word in words if word.startswith("mov")]
+    assert once([word for word in words if word not in moves]) == [
+        "wgmma.mma_async", "wgmma.wait_group", "fma.rn.f32",
+    ]  # fmt: skip
+    assert words[-3:] == moves
+    assert len(moves) == 3
+
+
+def test_ctas_that_share_a_tile_load_the_scales_of_their_own_steps():
+    whole = product((128, 128, 1024), "tile = (128,128,128), overlap = no")
+    shared = product((128, 128, 1024), "tile = (128,128,128), overlap = no, split_k = 2")
+    assert np.allclose(shared, whole, rtol=1e-5, atol=1e-3)
 
 
 @pytest.mark.parametrize(
