@@ -253,6 +253,12 @@ def first_case(skeleton: Skeleton) -> Case:
     return Case(_ONE_TILE, _with_two_items(_Runs(skeleton))[0])
 
 
+def one_item(skeleton: Skeleton) -> Case:
+    """A case in which a CTA has one work item."""
+    inputs = first_case(skeleton).numbers
+    return Case(_ONE_TILE, inputs.but(grid=ITEMS * inputs.grid, claims=1))
+
+
 def _cases(runs: _Runs) -> Iterator[None]:
     """Run all cases, those that look for inputs first; asks after each whether to go on."""
     skeleton = runs.skeleton

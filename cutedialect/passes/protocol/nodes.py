@@ -72,6 +72,7 @@ class Event:
     does not `move` writes the same place each time, of no stage of a ring, so that no other trip's
     data can be there instead. One whose steps are what some slots say, and nothing else, keeps its
     `steps` by what its `key` takes of them; else it has no key.
+    One that reads for the next trip alone is `is_ahead` (None: nobody has asked yet).
     One that decides the way has the slots that are `told` of it, beside its number.
     """
 
@@ -99,6 +100,7 @@ class Event:
     coordinates: tuple[int, ...] = ()
     names: tuple[int, ...] = ()
     moves: bool = True
+    is_ahead: bool | None = None
     told: tuple[int, ...] | None = None
     key: Callable[[Sequence[Any]], Any] | None = None
     steps: dict[Any, Any] = field(default_factory=dict)
