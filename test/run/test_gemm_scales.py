@@ -420,9 +420,10 @@ def test_default_schedule_assembles_with_nothing_lost(case, kinds):
     assert "stmatrix" in kernel.ptx
     assert "st.global" not in kernel.ptx
     if kernel.ptx.count("wgmma.wait_group") == 1:
-        # The sums of a block start anew in its first multiply: nothing sets them to zero.
+        # The sums of a block start anew in its first multiply: nothing sets them to zero, but the
+        # three scales of the next block that a thread takes, which may lie behind the last one.
         loop = kernel.ptx[kernel.ptx.index("pipeline.consumer_wait") :]
-        assert "0f00000000" not in loop[: loop.index("wgmma.wait_group")]
+        assert loop[: loop.index("wgmma.wait_group")].count("0f00000000") <= 3
     if ptxas.candidates():
         assembly = ptxas.assemble(kernel.ptx, "sm_90a")
         assert [message for message in assembly.messages if message.is_loss] == []
