@@ -51,9 +51,14 @@ class Pixels:
         tensor: Tensor,
         extents: tuple[Any, Any],
     ) -> None:
-        self.taps, self.count, self.image, self.extents = taps, count, image, extents
-        self.window = taps.window
-        self.images = None if self.window is None else _as_images(tensor, extents)
+        self.taps: Taps = taps
+        self.count: Any = count
+        self.image: tuple[Any, Any] = image
+        self.extents: tuple[Any, Any] = extents
+        self.window: Window | None = taps.window
+        self.images: Tensor | None = None
+        if self.window is not None:
+            self.images = _as_images(tensor, extents)
 
     def found(self, first: Any, rows: int, tap: Any) -> FoundPixels:
         """What a tap (counted along the width first, or its numbers along both) finds of `rows`
@@ -102,7 +107,8 @@ def _as_images(tensor: Tensor, extents: tuple[Any, Any]) -> Tensor:
 
     (rows, columns), (pixels, channels) = extents, tensor.shape
     pitch = tensor.layout.stride[0]
-    size = cute.maximum(rows * columns, 1)
+    area = rows * columns
+    size = max(area, 1) if isinstance(area, int) else cute.maximum(area, 1)
     shape = pixels // size, rows, columns, channels
     return make_tensor(tensor, make_layout(shape, (pitch * size, pitch * columns, pitch, 1)))
 

@@ -20,7 +20,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from cutedialect.dialects.cute import FragmentType
 
-from .events import ROWS, Engine, operands_of
+from .events import ROWS, Engine, Row, operands_of
 from .findings import TRIP, Finding
 from .nodes import Event
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .steps import Reach
 
 _LOOPS = scf.ForOp, scf.WhileOp
+# Arithmetic has no row of its own: it gives numbers of numbers.
+_OF_NUMBERS = Row("")
 
 
 @dataclass
@@ -271,7 +273,7 @@ def _is_for_next_trip(read: Operation) -> bool:
                 # The next trip's, or the result of the loop.
                 pending += [(loop.results[use.index], loop)] if isinstance(loop, scf.ForOp) else []
                 continue
-            row = ROWS[type(user)]
+            row = ROWS.get(type(user), _OF_NUMBERS)
             if value in operands_of(user, row.writes) and value not in operands_of(user, row.reads):
                 continue
             made = list(_registers_of(user))
@@ -285,7 +287,7 @@ def _registers_of(op: Operation) -> Iterator[SSAValue]:
     """The values and tiles of registers that an op gives or writes; none of one that does not only
     that.
     """
-    written = operands_of(op, ROWS[type(op)].writes)
+    written = operands_of(op, ROWS.get(type(op), _OF_NUMBERS).writes)
     tiles = [value for value in written if isinstance(value, SSAValue)]
     if all(isinstance(value.type, FragmentType) for value in tiles):
         yield from op.results
