@@ -61,7 +61,7 @@ class MmaOp(IRDLOperation):
 
     Example:
 
-        ptx.kernel @k() attributes {target = "sm_80", threads = 32 : i32} {
+        ptx.kernel @k() attributes {target = "sm_120a", threads = 32 : i32} {
           %c = ptx.regs : !ptx.regs<f32 x 4>
           %a = ptx.regs : !ptx.regs<b32 x 4>
           %b = ptx.regs : !ptx.regs<b32 x 2>

@@ -32,7 +32,7 @@ class Ring:
 
 @dataclass
 class State:
-    """Stage, where it `has_stage`, and phase; what was read last is known until the state or the
+    """Phase and, where it `has_stage`, stage; what was read last is known until the state or the
     block changes.
     """
 
@@ -48,15 +48,15 @@ class State:
         if self.block is not block:
             stage: Scalar = 0
             if self.has_stage:
-                stage = builder.assume_nonnegative(builder.get(self.registers, 0))
-            phase = builder.assume_nonnegative(builder.get(self.registers, int(self.has_stage)))
+                stage = builder.assume_nonnegative(builder.get(self.registers, 1))
+            phase = builder.assume_nonnegative(builder.get(self.registers, 0))
             self.known, self.block = (stage, phase), block
         return self.known
 
     def move(self, builder: ScalarBuilder, stage: Scalar, phase: Scalar) -> None:
+        builder.set(self.registers, 0, phase)
         if self.has_stage:
-            builder.set(self.registers, 0, stage)
-        builder.set(self.registers, int(self.has_stage), phase)
+            builder.set(self.registers, 1, stage)
         self.block = None
 
     def barriers(self, builder: ScalarBuilder) -> SSAValue:
