@@ -40,6 +40,8 @@ _SPLIT_OF = (
     "(load 1 @24: loads; mma 1 @24: tensor_multiplies; epilogue 1 @24: stores; "
     "empty 1 @24: nothing; correction 4 @{}: corrects; main 2/* @{}: rest)"
 )
+# Registers of a thread that corrects, and of one that computes, masked rows of so many columns.
+_MASKED_REGISTERS = {160: (144, 168), 192: (136, 176)}
 _MASKED_DIMS = ((64, 64), (128, 128))
 # Keys of a block of wide heads of which shared memory holds two stages beside little more: numbers
 # of rows and mbarriers.
@@ -240,14 +242,15 @@ def _corrected(problem: AttentionProblem, given: Schedule) -> list[Schedule]:
 
 
 def _roles_of(problem: AttentionProblem, roles: str, halves: int, keys: int) -> str:
-    """The plan, with other registers for masked rows: more for those that compute many keys, and
-    more for the role that corrects those of 192 columns.
+    """The plan, with other registers for masked rows and for narrow results: more for those that
+    compute many keys, and more for the role that corrects wide ones.
     """
-    if halves == 1 or not problem.is_uneven:
+    if halves == 1:
         return roles
-    if keys == 2 * _CORRECTED_KEYS:
+    if keys == 2 * _CORRECTED_KEYS and (problem.is_uneven or problem.dims[1] < SPAN):
         return _SPLIT_OF.format(88, 200)
-    return _SPLIT_OF.format(136, 176) if problem.dims[1] == 3 * SPAN else roles
+    registers = _MASKED_REGISTERS.get(problem.dims[1]) if problem.is_uneven else None
+    return _SPLIT_OF.format(*registers) if registers else roles
 
 
 def _takes_longer_blocks(problem: AttentionProblem, given: Schedule) -> bool:

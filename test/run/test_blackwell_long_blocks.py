@@ -49,13 +49,15 @@ def test_causal_rows_see_what_they_may(rows, keys, broken):
 
 @pytest.mark.parametrize(
     ("depth", "masks", "keys"),
-    [(128, {}, 128), (192, {}, 64),
-     *(pytest.param(*given, marks=pytest.mark.long)
-       for given in ((64, {}, 128), (80, {}, 64), (96, {}, 64), (64, {"softcap": 20.0}, 64)))],
+    [(128, {"causal": True}, 128), (192, {"causal": True}, 64), (160, {"causal": True}, 64),
+     (32, {}, 128),
+     *(pytest.param(depth, {"causal": True, **masks}, keys, marks=pytest.mark.long)
+       for depth, masks, keys in (
+           (64, {}, 128), (80, {}, 64), (96, {}, 64), (64, {"softcap": 20.0}, 64)))],
 )  # fmt: skip
-def test_causal_rows_do_not_spill(depth, masks: Any, keys):
+def test_rows_do_not_spill(depth, masks: Any, keys):
     q = cute.TensorSpec((1, 16, 8192, depth), "f16")
-    kernel = cute.compile(cute.attention, q, q, q, causal=True, arch="sm_100a", **masks)
+    kernel = cute.compile(cute.attention, q, q, q, arch="sm_100a", **masks)
     assert cute.Schedule.parse(kernel.schedule).tile == (256, keys)
     try:
         assert kernel.resources.spills == 0
