@@ -24,7 +24,7 @@ from xdsl.traits import Pure
 
 from cutedialect.dialects.checks import check
 
-from .kernel_ops import parse_tile, print_tile
+from .kernel_ops import parse_tile, print_tile, print_tile_of
 from .types import FragmentType, MemRefType
 from .views import local_tile_type, transposed_type
 
@@ -152,13 +152,7 @@ class IndexedTileOp(IRDLOperation):
         )
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.memref)
-        printer.print_string(", ")
-        print_tile(printer, self.tile)
-        printer.print_string(", (")
-        printer.print_list(self.coords, printer.print_ssa_value)
-        printer.print_string(")")
+        print_tile_of(printer, self.memref, self.tile, self.coords)
         if self.of is not None:
             printer.print_string(" of ")
             print_tile(printer, self.of)

@@ -81,6 +81,19 @@ def print_tile(printer: Printer, tile: DenseArrayBase) -> None:
     printer.print_string("[" + ", ".join(shown) + "]")
 
 
+def print_tile_of(
+    printer: Printer, source: SSAValue, tile: DenseArrayBase, coords: Sequence[SSAValue]
+) -> None:
+    """A tensor, the extents of its tile, and the coordinates of that."""
+    printer.print_string(" ")
+    printer.print_ssa_value(source)
+    printer.print_string(", ")
+    print_tile(printer, tile)
+    printer.print_string(", (")
+    printer.print_list(coords, printer.print_ssa_value)
+    printer.print_string(")")
+
+
 @irdl_op_definition
 class KernelOp(IRDLOperation):
     """A device function that every CTA of the grid runs.

@@ -25,8 +25,9 @@ from cutedialect.dialects.checks import check
 from cutedialect.dialects.cute_nvgpu import check_window, parse_window, window_text
 from cutedialect.layout import Layout
 
-from .kernel_ops import parse_tile, print_tile
+from .kernel_ops import parse_tile, print_tile_of
 from .types import MemRefType
+from .views import parse_types, print_types
 
 
 @irdl_op_definition
@@ -101,11 +102,7 @@ class PixelTileOp(IRDLOperation):
         parser.parse_punctuation(",")
         parser.parse_keyword("pixels")
         window = parse_window(parser)
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        source = parser.parse_type()
-        parser.parse_punctuation("->")
-        result = parser.parse_type()
+        attributes, source, result = parse_types(parser)
         pos, given = parser.pos, [*coords, *offsets]
         return cls.create(
             operands=[
@@ -124,20 +121,11 @@ class PixelTileOp(IRDLOperation):
         )
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.memref)
-        printer.print_string(", ")
-        print_tile(printer, self.tile)
-        printer.print_string(", (")
-        printer.print_list(self.coords, printer.print_ssa_value)
-        printer.print_string(") + (")
+        print_tile_of(printer, self.memref, self.tile, self.coords)
+        printer.print_string(" + (")
         printer.print_list(self.offsets, printer.print_ssa_value)
         printer.print_string(f"), pixels {window_text(self.walked)}")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.memref.type)
-        printer.print_string(" -> ")
-        printer.print_attribute(self.result.type)
+        print_types(printer, self, self.memref)
 
     def verify_(self) -> None:
         type_, tile = self.memref.type, self.tile.get_values()

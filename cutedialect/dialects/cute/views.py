@@ -46,7 +46,7 @@ from cutedialect.layout import (
 )
 
 from .attributes import TiledCopyAttr
-from .kernel_ops import parse_tile, print_tile
+from .kernel_ops import parse_tile, print_tile, print_tile_of
 from .types import FragmentType, MemRefType
 
 
@@ -233,13 +233,7 @@ class LocalTileOp(IRDLOperation):
         )
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.memref)
-        printer.print_string(", ")
-        print_tile(printer, self.tile)
-        printer.print_string(", (")
-        printer.print_list(self.coords, printer.print_ssa_value)
-        printer.print_string(")")
+        print_tile_of(printer, self.memref, self.tile, self.coords)
         if self.of is not None:
             printer.print_string(" of ")
             print_tile(printer, self.of)
