@@ -75,6 +75,22 @@ def proved(request):
 
 
 @pytest.fixture
+def spills_of():
+    """Gives the bytes that a kernel spills; a test that asks for them is skipped without ptxas."""
+    import cutedialect as cute
+
+    def spills(kernel):
+        try:
+            return kernel.resources.spills
+        except cute.CompileError as error:
+            if "ptxas" in str(error) and "found" in str(error):
+                pytest.skip("no ptxas")
+            raise
+
+    return spills
+
+
+@pytest.fixture
 def verdicts(monkeypatch):
     """What the check says of each kernel that a test compiles, a string each."""
     from cutedialect.passes.protocol import check_protocol
