@@ -40,9 +40,9 @@ _SPLIT_OF = (
     "(load 1 @24: loads; mma 1 @24: tensor_multiplies; epilogue 1 @24: stores; "
     "empty 1 @24: nothing; correction 4 @{}: corrects; main 2/* @{}: rest)"
 )
+_MASKED_DIMS = ((64, 64), (128, 128))
 # Registers of a thread that corrects, and of one that computes, masked rows of so many columns.
 _MASKED_REGISTERS = {160: (144, 168), 192: (136, 176)}
-_MASKED_DIMS = ((64, 64), (128, 128))
 # Keys of a block of wide heads of which shared memory holds two stages beside little more: numbers
 # of rows and mbarriers.
 _LONGER_KEYS, _BESIDE_LONGER_BYTES = 80, 3072
