@@ -3,16 +3,22 @@ every kernel that a test launches on host arrays is interpreted at each stage be
 synchronization, on the arguments of its first launch: no pass may change the result, and what ran
 the kernel has to agree. Tests that ask for the fixture `every_stage` always do so. With `--proved`,
 a test that compiles a kernel of which `cute-check-protocol` finds something, or does not decide
-all, ends in an error; those of the check itself break kernels on purpose.
+all, ends in an error, and the summary lists what is said of which kernels; tests that are marked
+`unproved` break kernels on purpose.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+from collections import Counter
 from random import Random
 
 import pytest
+
+PROVED = "proved"
+# Of a fault, so many tests are named.
+TESTS_OF_A_FAULT = 4
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -69,9 +75,44 @@ def validated(request):
 
 @pytest.fixture(autouse=True)
 def proved(request):
-    says = request.getfixturevalue("verdicts") if request.config.getoption("--proved") else []
+    if not request.config.getoption("--proved") or request.node.get_closest_marker("unproved"):
+        yield
+        return
+    says = request.getfixturevalue("verdicts")
     yield
-    assert set(says) <= {"checked"}
+    request.node.user_properties.append(("verdicts", dict(Counter(says))))
+    if faults := dict.fromkeys(verdict for verdict in says if verdict != PROVED):
+        pytest.fail("\n".join(faults), pytrace=False)
+
+
+class Verdicts:
+    """What the check says of the kernels of all tests: how often, and in which tests."""
+
+    def __init__(self):
+        self.counts = Counter()
+        self.tests = {}
+
+    def pytest_runtest_logreport(self, report):
+        for name, says in report.user_properties if report.when == "teardown" else ():
+            if name == "verdicts":
+                self.counts.update(says)
+                for verdict in says:
+                    self.tests.setdefault(verdict, []).append(report.nodeid)
+
+    def pytest_terminal_summary(self, terminalreporter):
+        terminalreporter.section("what synchronizes kernels")
+        terminalreporter.line(f"{self.counts.pop(PROVED, 0)} kernels are proved")
+        for verdict, count in sorted(self.counts.items()):
+            tests = self.tests[verdict]
+            terminalreporter.line(f"{count} kernels of {len(tests)} tests: {verdict}")
+            for test in tests[:TESTS_OF_A_FAULT]:
+                terminalreporter.line(f"    {test}")
+
+
+def pytest_configure(config):
+    # Workers of pytest-xdist send their reports.
+    if config.getoption("--proved") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Verdicts())
 
 
 @pytest.fixture
@@ -92,8 +133,9 @@ def spills_of():
 
 @pytest.fixture
 def verdicts(monkeypatch):
-    """What the check says of each kernel that a test compiles, a string each."""
+    """What the check says of each kernel that a test compiles, a string for each thing."""
     from cutedialect.passes.protocol import check_protocol
+    from cutedialect.passes.protocol.findings import place_of
 
     says, check = [], check_protocol.verdict_of
 
@@ -101,12 +143,15 @@ def verdicts(monkeypatch):
         try:
             verdict = check(kernel)
         except check_protocol.Undecided as undecided:
-            says.append(f"undecided: {undecided}")
+            says.append(f"undecided: {undecided}{place_of(undecided.op)}")
             raise
-        says.extend(finding.text() for finding in verdict.findings)
-        says.extend(f"no case enters {op.name}" for op in verdict.missed)
-        says.extend(f"{op.name} with {case} is not run to its end" for op, case in verdict.unended)
-        says.append("checked")
+        faults = [f"found: {finding.text()}" for finding in verdict.findings]
+        faults += [
+            f"undecided: {op.name}{place_of(op)} with {case} is not run to its end"
+            for op, case in verdict.unended
+        ]
+        faults += [f"not entered: {op.name}{place_of(op)}" for op in verdict.missed]
+        says.extend(faults or [PROVED])
         return verdict
 
     monkeypatch.setenv("CUTEDIALECT_NO_CACHE", "1")

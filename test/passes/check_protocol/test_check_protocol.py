@@ -142,6 +142,7 @@ def test_a_message_names_both_places_and_the_edge():
     assert "stsm" in str(found.other)
 
 
+@pytest.mark.unproved
 def test_a_body_that_no_case_enters_is_told():
     """The bound is more than any extent that is tried: what is in the loop nobody has seen."""
     text = STAGES.replace("%s[%zero]", "%s[%i]").replace("%zero to %n", "%million to %n")
@@ -207,6 +208,7 @@ def in_halves(trips):
     return text.replace(end, f"{end}      }}\n").replace("%many = ", numbers)
 
 
+@pytest.mark.unproved
 def test_a_case_that_does_not_repeat_is_undecided():
     """As many trips are left out of both, and they part."""
     text = in_halves(500)
@@ -271,6 +273,7 @@ def _loops(nodes):
             yield from _loops(body)
 
 
+@pytest.mark.unproved
 def test_an_op_without_a_row_is_undecided_and_leaves_a_remark():
     tile = '!cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64):(64,1)">'
     complete = f"      pipeline.complete %sC : {tile}\n"
