@@ -121,6 +121,8 @@ def test_fragments_are_words_of_a_thread():
     ptx = cute.compile(weights_first, *specs, order=FRAGMENT, arch="sm_90a").ptx
     loads = [line.split()[0] for line in ptx.splitlines() if "ld.shared" in line]
     assert loads == ["ld.shared.v2.b32"] * 2
+    # Bytes stay where masks leave them: no permute puts those of two rows beside each other.
+    assert ptx.count("prmt.b32") == ptx.count("fma.rn.bf16x2") == 16
 
 
 @cute.kernel

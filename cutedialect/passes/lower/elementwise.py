@@ -50,6 +50,9 @@ from .polynomials import polynomial, polynomial_of_pair
 from .scalar_builder import Scalar, ScalarBuilder
 from .scalars import Values, does_not_wrap, lower_scalar
 
+Places = tuple[tuple[int, int], ...]
+# Values of a trip that computes on registers of bytes, four of them.
+_MOST_OF_TRIP = 16
 _TO_FLOAT = {arith.SIToFPOp, arith.UIToFPOp}
 # Signed comparisons, with their sides exchanged.
 _MIRRORED = {"slt": "gt", "sle": "ge", "sgt": "lt", "sge": "le", "eq": "eq", "ne": "ne"}
@@ -128,8 +131,7 @@ class _Map:
         self.count = register_count(type_)
         self.result = Fragment(type_, self._array(type_, target))
         self.in_pairs = _gains_in_pairs(context, op)
-        self.group = self._group()
-        in_fours = _in_fours(op, inputs, self.tables, self.group)
+        self.group, in_fours, self.fours = _in_fours(op, inputs, self.tables, self._group())
         self.packed = PackedBytes(op, in_fours) if in_fours else None
         firsts = range(0, self.result.values, self.group)
         values = self._values()
@@ -231,8 +233,8 @@ class _Trips:
         def element(e: int) -> _Element:
             values = dict(map_.outer)
             if fours:
-                four = fours[e // ELEMENTS].items()
-                values.update({value: parts[e % ELEMENTS] for value, parts in four})
+                word, byte = map_.fours[e]
+                values.update({value: parts[byte] for value, parts in fours[word].items()})
             values.update(self._operands(args, e, wanted))
             at = {mode: self._number(args, self.places[mode, e]) for mode in self.modes}
             return _Element(map_.context, map_.op, map_.layout, values, e, at, self.known, ops)
@@ -245,13 +247,13 @@ class _Trips:
         return _registers(map_.context, map_.result, results)
 
     def _fours(self, args: Sequence[SSAValue]) -> list[dict[SSAValue, list[Scalar]]]:
-        """What is computed of four bytes at once, for each four elements of the group."""
+        """What is computed of four bytes at once, for each register of bytes of the group."""
         map_ = self.map
         if map_.packed is None:
             return []
         return [
             map_.packed.elements(map_.context.builder, [args[mine[e][0]] for mine in self.reads])
-            for e in range(0, map_.group, ELEMENTS)
+            for e in (map_.fours.index((word, 0)) for word in range(map_.group // ELEMENTS))
         ]
 
     def _operands(
@@ -434,22 +436,36 @@ def _sum_of_floats(builder: ScalarBuilder, thread: Scalar, element: Scalar) -> S
 
 def _in_fours(
     op: MapOp, inputs: Sequence[Fragment], tables: Sequence[Sequence[int]], group: int
-) -> list[SSAValue]:
-    """The inputs of bytes of which each register has elements that a trip takes together."""
-    values = len(tables[0]) if tables else 0
-    if group % ELEMENTS or values % ELEMENTS:
-        return []
-    return [
-        arg
-        for arg, each, table in zip(op.body.block.args, inputs, tables, strict=True)
-        if isinstance(each.type.element, IntegerType)
-        and each.pack == ELEMENTS
-        and all(
-            table[v] % ELEMENTS == 0 and table[v + e] == table[v] + e
-            for v in range(0, values, ELEMENTS)
-            for e in range(ELEMENTS)
-        )
-    ]
+) -> tuple[int, list[SSAValue], Places]:
+    """The inputs of bytes of which a trip takes whole registers, of one trip with as many values as
+    they ask for; and where in these each of its values lies: a register and a byte of it.
+    """
+    asked = group
+    while group <= _MOST_OF_TRIP:
+        found: dict[SSAValue, Places] = {}
+        for arg, each, table in zip(op.body.block.args, inputs, tables, strict=True):
+            if isinstance(each.type.element, IntegerType) and each.pack == ELEMENTS:
+                found[arg] = _bytes_of(table, group)
+        places = next(filter(None, found.values()), ())
+        if places:
+            return group, [arg for arg, mine in found.items() if mine == places], places
+        group *= 2
+    return asked, [], ()
+
+
+def _bytes_of(table: Sequence[int], group: int) -> Places:
+    """Where each of a group of values lies in the registers of bytes that all of these fill, the
+    same for all groups; empty where some groups differ, or read a part of a register.
+    """
+    found: set[Places] = set()
+    for first in range(0, len(table), group):
+        at = [divmod(value, ELEMENTS) for value in table[first : first + group]]
+        registers = [*dict.fromkeys(register for register, _ in at)]
+        found.add(tuple([(registers.index(register), byte) for register, byte in at]))
+    places = found.pop() if len(found) == 1 else ()
+    words, every = group // ELEMENTS, range(ELEMENTS)
+    is_whole = sorted(places) == [(word, byte) for word in range(words) for byte in every]
+    return places if is_whole else ()
 
 
 def _known_comparisons(

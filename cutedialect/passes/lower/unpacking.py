@@ -1,7 +1,8 @@
 """Packed elements taken out of their integers, a byte each.
 
 Four bytes of a register have their lower elements by one mask, and their upper ones by a shift
-and a mask; where the tile wants neighbors of either kind beside each other, one permute of bytes
+and a mask. Where pairs of the tile are neighbors there, the registers stay so, and the tile's
+values get their order. Where it wants lower and upper ones beside each other, one permute of bytes
 puts them there:
 
     and.b32 %low, %w, 0x0f0f0f0f;   shr.u32 %s, %w, 4;   and.b32 %high, %s, 0x0f0f0f0f;
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from cutedialect.dialects.cute import FragmentType
 from cutedialect.dialects.cute.packed_tiles import PACKED_BITS
+from cutedialect.layout import Layout, coalesce, make_layout
 from cutedialect.passes.analysis.coordinates import Digit, thread_value
 from cutedialect.passes.analysis.packed_layouts import Packing
 
@@ -34,10 +36,11 @@ def unpack(context: Context, source: Fragment, type_: FragmentType, packing: Pac
     """The elements of a tile of integers, in registers of the layout of `type_`, whose threads hold
     the integers that they need.
     """
+    places, shift = _places(context, source, type_, packing)
+    type_, places = _as_held(type_, places)
     result = Fragment(
         type_, context.registers(register_class(type_.element), register_count(type_))
     )
-    places, shift = _places(context, source, type_, packing)
     builder = context.builder
     masked: dict[tuple[int, int], Scalar] = {}
 
@@ -75,6 +78,28 @@ def unpack(context: Context, source: Fragment, type_: FragmentType, packing: Pac
         wanted = [(elements(register, upper), byte) for register, byte, upper in four]
         builder.set(result.array, at, permuted(wanted))
     return result
+
+
+def _as_held(type_: FragmentType, places: list[Place]) -> tuple[FragmentType, list[Place]]:
+    """The type of the elements with its values in the order in which masks leave them in registers,
+    and their places so; the same where pairs of them are no neighbors there.
+    """
+    registers = {(register, upper): None for register, _, upper in places}
+    first = {key: _BYTES * at for at, key in enumerate(registers)}
+    order = [first[register, upper] + byte for register, byte, upper in places]
+    count = len(order)
+    are_pairs = all(order[v] % 2 == 0 and order[v + 1] == order[v] + 1 for v in range(0, count, 2))
+    if sorted(order) != [*range(count)] or count & count - 1 or not are_pairs:
+        return type_, places
+    bits = [1 << bit for bit in range(count.bit_length() - 1)]
+    sums = [sum(order[bit] for bit in bits if value & bit) for value in range(count)]
+    if order != sums:
+        return type_, places
+    tv = type_.bound
+    moved = [order.index(bit) for bit in bits]
+    values = Layout((2,) * len(bits), tuple([tv((0, value)) for value in moved]))
+    kept = type_.with_tv(make_layout(tv[0], coalesce(values)))
+    return kept, [places[order.index(value)] for value in range(count)]
 
 
 def _places(
