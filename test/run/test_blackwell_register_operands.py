@@ -189,8 +189,10 @@ def test_one_accumulator_of_products_with_and_without_registers():
 
 
 @pytest.mark.parametrize("side", ["A", "B"])
-def test_no_pairs_of_registers(side):
-    """A pair's operands come by TMA: others are multiplied by each CTA, and a remark says so."""
+def test_pairs_of_registers(side):
+    """Each CTA of a pair computes its own rows of A; the halves of B come by TMA: other ones are
+    multiplied by each CTA, and a remark says so.
+    """
 
     @cute.kernel
     def kernel(A, B, C):
@@ -210,8 +212,9 @@ def test_no_pairs_of_registers(side):
     kernel(a, b, c, schedule=schedule, **ARCH)
     np.testing.assert_array_equal(c, 2 * a.astype(np.float64) @ b)
     compiled = cute.compile(kernel, a, b, c, arch="sm_100a", schedule=schedule)
-    assert any(f"{side} does not come by TMA" in each.message for each in compiled.remarks)
-    assert "cta_group::2" not in compiled.ptx
+    is_declined = any("B does not come by TMA" in each.message for each in compiled.remarks)
+    assert is_declined == (side == "B")
+    assert ("tcgen05.mma.cta_group::2" in compiled.ptx) == (side == "A")
 
 
 @pytest.mark.parametrize("reads_last", [False, True])

@@ -2,9 +2,10 @@
 the roles that warps play.
 
 A ring is named, not stored: what a verb becomes (commit groups, mbarriers) follows from its kind.
-`rings.py` holds rings, their states and what producer and consumer say, `starts.py` what comes before
-the roles, `steps.py` how threads exchange what they hold, `roles.py` the roles, `turns.py` the order of a role's instances, `messages.py` numbers that
-roles tell each other.
+`rings.py` holds rings, their states and what producer and consumer say, `completions.py` where what
+runs beside threads is over, `starts.py` what comes before the roles, `steps.py` how threads exchange
+what they hold, `roles.py` the roles, `turns.py` the order of a role's instances, `messages.py` numbers
+that roles tell each other.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from xdsl.ir import Dialect
 
 from cutedialect.dialects.effects import declared
 
+from .completions import CompleteOp
 from .messages import RESPONSE_WORDS, ReceiveOp, RequestOp, ResponseOp, SendOp
 from .rings import (
     AdvanceOp,
     BarrierOp,
     BarrierType,
-    CompleteOp,
     ConsumerReleaseOp,
     ConsumerWaitOp,
     CreateOp,

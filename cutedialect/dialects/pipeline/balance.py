@@ -91,7 +91,9 @@ def _verify_producers(create: CreateOp) -> None:
                 # A warp arrives once for what its threads store, wherever.
                 continue
             counts[f"{kind} in '{role.role.data}'"] = arrivals[kind]
-    _compare("producers", "arrivals at a full stage", create.producers.value.data, counts, 1)
+    # What threads of a pair write is told to the CTA that multiplies for both.
+    ctas = 2 if create.is_paired and create.is_written else 1
+    _compare("producers", "arrivals at a full stage", create.producers.value.data, counts, ctas)
 
 
 def _compare(what: str, meaning: str, got: int, counts: dict[str, int], ctas: int) -> None:
@@ -123,9 +125,14 @@ def _verify_consumers(create: CreateOp, cluster: int) -> None:
         # All CTAs release to the first one; a role of pairs is there in every other.
         counts = {r: n * cluster // (1 if r.pair is None else 2) for r, n in counts.items()}
     names = {f"'{role.role.data}'": count for role, count in counts.items()}
-    if create.is_paired and "tcgen05" in create.kinds:
+    if create.is_paired and "tcgen05" in create.kinds and not all(map(_commits, releases)):
         ctas = 2
     _compare("consumers", "warps that release a stage", got, names, ctas)
+
+
+def _commits(release: Operation) -> bool:
+    """Whether the tensor core releases a stage."""
+    return isinstance(release, ConsumerReleaseOp) and release.commits is not None
 
 
 def _arriving_warps(release: Operation, role: RoleOp) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import ClassVar
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, UnitAttr, i1, i32, i64
 from xdsl.ir import Data, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
+    AttrSizedOperandSegments,
     IRDLOperation,
     ParsePropInAttrDict,
     irdl_attr_definition,
@@ -18,7 +19,6 @@ from xdsl.irdl import (
     prop_def,
     result_def,
     traits_def,
-    var_operand_def,
 )
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -26,11 +26,13 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.dialects.checks import check
-from cutedialect.dialects.cute import FragmentType, MemRefType, StageOp
+from cutedialect.dialects.cute import MemRefType, StageOp
 from cutedialect.dialects.effects import ALLOCATES, ORDERS, Effects
 
 KINDS = ("tma", "cp_async", "threads", "tcgen05", "tmem")
 SIDES = ("producer", "consumer")
+# How threads alone fill the stages of a ring.
+_WRITTEN = ({"threads"}, {"tmem"}, {"threads", "tmem"})
 # Bits of the counts of an mbarrier (PTX ISA 9.7.13.15.1).
 _MOST_COUNTED = (1 << 20) - 1
 _FORMAT = "$ring `at` $state attr-dict `:` type($ring) `,` type($state)"
@@ -122,8 +124,9 @@ class CreateOp(IRDLOperation):
     CTAs of the cluster (n ranks, s apart), none inside of another, that write to each other's
     stages: a stage is released in all of them. A ring with `pair` is one of two CTAs (ranks 2i and
     2i + 1) whose multiplies the even one issues: operands of both signal the full barrier of the
-    even one, which expects the bytes of both, and a commit releases them in both; a commit fills an
-    accumulator in the even one, whose readers pass it on, and the readers of both release it there.
+    even one, which expects the bytes of both, and a commit releases them in both; so does what threads of
+    both write for it, to shared or tensor memory. A commit fills an accumulator in both, and the
+    readers of both release it in the even one.
     A ring that is `led` has its stages filled in all CTAs of the cluster by the first one, to which
     readers release them; each CTA expects its own bytes. With 0 `consumers` a ring has no `empty`
     barriers: who fills a stage holds the same stage of another ring, and so does who reads it.
@@ -191,6 +194,16 @@ class CreateOp(IRDLOperation):
         return self.pair is not None
 
     @property
+    def is_written(self) -> bool:
+        """Whether threads alone fill its stages, in shared or tensor memory."""
+        return set(self.kinds) in _WRITTEN
+
+    @property
+    def tells_readers(self) -> bool:
+        """Whether a commit behind its reads tells both CTAs of a pair, each of which fills it."""
+        return self.is_paired and "tcgen05" not in self.kinds
+
+    @property
     def is_led(self) -> bool:
         """Whether the first CTA of the cluster fills its stages in all of them."""
         return self.led is not None
@@ -228,8 +241,9 @@ class CreateOp(IRDLOperation):
         self._verify_kinds()
         self._verify_counts()
         check(
-            not self.is_paired or self.kind.data in ("tma", "tcgen05"),
-            f"expected kind tma or tcgen05 of a ring of a CTA pair, got {self.kind.data}",
+            not self.is_paired or set(self.kinds) in ({"tma"}, {"tcgen05"}, *_WRITTEN),
+            "expected kind tma or tcgen05, or what threads write, of a ring of a CTA pair, got "
+            f"{self.kind.data}",
         )
         is_plain = self.kind.data == "tma" and not self.is_paired and self.peers is None
         check(
@@ -587,7 +601,8 @@ class ConsumerReleaseOp(IRDLOperation):
     With `back` it is the stage so many before the one at which the state stands: readers that are
     still at work on this one are done with that one. With `if %p` nothing is released unless the
     (role-uniform) condition holds. With `commits` the tensor core reads the stage, and releases it
-    when all that the thread has started is done (`tcgen05.commit`, PTX ISA 9.7.16.11.1).
+    when all that the thread has started is done (`tcgen05.commit`, PTX ISA 9.7.16.11.1); what CTA
+    pairs read in both of them, unless nothing is `multiplied` (see `pipeline.producer_commit`).
 
     Example:
 
@@ -597,6 +612,10 @@ class ConsumerReleaseOp(IRDLOperation):
           pipeline.consumer_wait %q at %s : !pipeline.ring<4>, !pipeline.state<4>
           pipeline.consumer_release %q at %s if %later {back = 1 : i32} : !pipeline.ring<4>, !pipeline.state<4>
           pipeline.consumer_release %q at %s {commits} : !pipeline.ring<4>, !pipeline.state<4>
+          %r = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 1 : i32, bytes = 49152 : i32, pair} : !pipeline.ring<2>
+          %u = pipeline.state "consumer" %r : !pipeline.ring<2> -> !pipeline.state<2>
+          pipeline.consumer_wait %r at %u : !pipeline.ring<2>, !pipeline.state<2>
+          pipeline.consumer_release %r at %u multiplied %later {commits} : !pipeline.ring<2>, !pipeline.state<2>
         }
     """
 
@@ -604,10 +623,14 @@ class ConsumerReleaseOp(IRDLOperation):
     ring = operand_def(RingType)
     state = operand_def(StateType)
     pred = opt_operand_def(i1)
+    multiplied = opt_operand_def(i1)
     back = opt_prop_def(IntegerAttr)
     commits = opt_prop_def(UnitAttr)
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$ring `at` $state (`if` $pred^)? attr-dict `:` type($ring) `,` type($state)"
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = (
+        "$ring `at` $state (`if` $pred^)? (`multiplied` $multiplied^)? attr-dict `:` type($ring) "
+        "`,` type($state)"
+    )
 
     def __init__(
         self,
@@ -616,9 +639,10 @@ class ConsumerReleaseOp(IRDLOperation):
         pred: SSAValue | None = None,
         back: int | None = None,
         commits: bool = False,
+        multiplied: SSAValue | None = None,
     ) -> None:
         super().__init__(
-            operands=[ring, state, pred],
+            operands=[ring, state, pred, multiplied],
             properties={
                 "back": None if back is None else IntegerAttr(back, i32),
                 "commits": UnitAttr() if commits else None,
@@ -639,6 +663,13 @@ class ConsumerReleaseOp(IRDLOperation):
             )
         if self.commits is not None and self.back is not None:
             raise VerifyException("expected no back with commits, got one")
+        made = self.ring.owner
+        tells_pair = self.commits is not None and isinstance(made, CreateOp) and made.tells_readers
+        if self.multiplied is not None and isinstance(made, CreateOp) and not tells_pair:
+            raise VerifyException(
+                "expected whether a pair has multiplied only where a commit releases a stage in "
+                "both of its CTAs, got it elsewhere"
+            )
 
 
 def _is_of(op: Operation, kind: type[ProducerAcquireOp | ProducerCommitOp], ring: SSAValue) -> bool:
@@ -659,32 +690,3 @@ def _demand(
         return
     if not any(isinstance(use.operation, kind) for use in (*op.state.uses, *op.ring.uses)):
         raise VerifyException(f"expected {what}, got none")
-
-
-@irdl_op_definition
-class CompleteOp(IRDLOperation):
-    """What was copied into some tiles of shared memory, or multiplied into register tiles, is there
-    for all threads that read it.
-
-    It does nothing to a program that is run op by op: a schedule puts it where waiting costs
-    least, and `cute-synchronize` makes of it what the copies and multiplies before it need (a wait
-    for their groups, a barrier).
-
-    Example:
-
-        cute.kernel @k() {
-          %s = cute.alloc_smem : !cute.memref<f16, smem, align<128>, "(64,32):(32,1)">
-          pipeline.complete %s : !cute.memref<f16, smem, align<128>, "(64,32):(32,1)">
-        }
-    """
-
-    name = "pipeline.complete"
-    tiles = var_operand_def(MemRefType | FragmentType)
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    assembly_format = "$tiles attr-dict `:` type($tiles)"
-
-    def __init__(self, tiles: Sequence[SSAValue]) -> None:
-        super().__init__(operands=[list(tiles)])
-
-    def effects(self) -> Effects:
-        return Effects(reads=tuple(self.tiles), orders=True)

@@ -128,9 +128,8 @@ def paired_atoms(atoms: Mapping[GemmOp, MmaAtom], schedule: Schedule) -> dict[Ge
     for op, atom in atoms.items():
         if not isinstance(atom, Tcgen05Atom):
             raise ValueError(f"one of its multiplies takes {atom.name}")
-        for name, tile in (("A", op.a), ("B", op.b)):
-            if not is_in_memory(tile):
-                raise ValueError(f"{name} does not come by TMA: threads have it in registers")
+        if not is_in_memory(op.b):
+            raise ValueError("B does not come by TMA: threads have it in registers")
         paired[op] = pair_atom(op, atom)
     if why := _why_alone(list(atoms), schedule):
         raise ValueError(why)
@@ -168,12 +167,14 @@ def _why_alone(gemms: list[GemmOp], schedule: Schedule) -> str:
     if why := _why_no_pairs(schedule):
         return why
     cluster = schedule.cluster or (1, 1)
-    sides = [{expression_of(untransposed(tile)[0]) for tile in side}
+    sides = [{expression_of(untransposed(tile)[0]) for tile in side if is_in_memory(tile)}
              for side in ([op.a for op in gemms], [op.b for op in gemms])]  # fmt: skip
     if sides[0] & sides[1]:
         return "a tile is an operand of A and of B, and a pair shares B alone"
     for op in gemms:
-        for name, tile, wanted in (("A", op.a, True), ("B", op.b, False)):
+        # An A that threads compute is that of their own rows.
+        by_tma = [("A", op.a, True)] if is_in_memory(op.a) else []
+        for name, tile, wanted in (*by_tma, ("B", op.b, False)):
             reached = cluster_modes(tile)
             if reached is None or (0 in reached) is not wanted:
                 return f"expected {'a tile' if wanted else 'the same tile'} of {name} for each CTA"

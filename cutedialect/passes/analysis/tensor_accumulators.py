@@ -166,8 +166,8 @@ def tensor_layout(shape: tuple[int, ...], atom: Tcgen05Atom) -> Layout:
 
 
 def operand_tensor_layout(shape: tuple[int, ...], atom: Tcgen05Atom, bits: int) -> Layout:
-    """(row, depth) of A of whole products, in tensor memory, to its place in elements of so many
-    bits.
+    """(row, depth) of what a CTA has of A of whole products, in tensor memory, to its place in
+    elements of so many bits.
 
     >>> from cutedialect.atoms.tcgen05_atoms import tcgen05_atom
     >>> atom = tcgen05_atom("tcgen05_f16_cg1_m128n64k16_f32_f16_f16")
@@ -175,8 +175,9 @@ def operand_tensor_layout(shape: tuple[int, ...], atom: Tcgen05Atom, bits: int) 
     ((128,2),64):((131072,64),1)
     """
     rows, depth = shape
-    inner = operand_layout(atom.shape_mnk[0], atom.shape_mnk[2], bits)[0]
-    return _side_by_side(inner, rows // atom.shape_mnk[0], depth)
+    m, _, k = atom.shape_mnk
+    inner = operand_layout(m, k, bits, atom.cta_group)[0]
+    return _side_by_side(inner, rows // (m // atom.cta_group), depth)
 
 
 def _side_by_side(rows: Layout, blocks: int, columns: int) -> Layout:

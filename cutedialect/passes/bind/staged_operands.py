@@ -91,7 +91,7 @@ class StagedOperands(KernelBinding):
         assert isinstance(atom, Tcgen05Atom)
         if not isinstance(type_, cute.FragmentType) or value is not op.a or type_.bits != 16:
             return None
-        if "tmem" not in atom.a_spaces or atom.cta_group != 1 or not bound.makes(type_):
+        if "tmem" not in atom.a_spaces or not bound.makes(type_):
             return None
         layout = operand_tensor_layout(type_.shape, atom, type_.bits)
         alloc = cute.AllocTmemOp(cute.MemRefType.get(type_.element, "tmem", 4, layout))

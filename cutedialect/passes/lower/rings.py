@@ -239,30 +239,38 @@ def _commit(self: KernelLowering, op: pipeline.ProducerCommitOp) -> None:
     builder, state = self.builder, self.states[op.state]
     ring = state.ring
     if "tcgen05" in ring.op.kinds:
-        _commit_multiplies(self, op, state)
+        _commit_multiplies(self, op, state, ring.full)
     if "tmem" in ring.op.kinds or "threads" in ring.op.kinds:
         _arrive(self, state)
     if "cp_async" in ring.op.kinds:
         builder.emit(ptx.CpAsyncMbarrierArriveOp(state.barriers(builder), ring.full))
 
 
-def _commit_multiplies(self: KernelLowering, op: pipeline.ProducerCommitOp, state: State) -> None:
+def _commit_multiplies(
+    self: KernelLowering,
+    op: pipeline.ProducerCommitOp | pipeline.ConsumerReleaseOp,
+    state: State,
+    first: int,
+    pred: Scalar = True,
+) -> None:
     """The tensor core arrives when it is done, for a pair in both CTAs. A multicast commit with
     nothing to track is said to signal its own CTA alone (FlashAttention, AI/DEBUG_2CTA.md), which
     the PTX manual leaves open: behind a loop without trips the thread arrives instead.
     """
     builder, ring = self.builder, state.ring
     address = state.barriers(builder)
-    group, mask = _signaled(builder, ring)
+    releases_own = isinstance(op, pipeline.ConsumerReleaseOp) and "tcgen05" in ring.op.kinds
+    group, mask = _signaled(builder, ring, not releases_own)
+    guard = builder.guard(pred)
 
     def commit() -> None:
-        builder.emit(ptx.Tcgen05CommitOp(address, ring.full, group, mask))
+        builder.emit(ptx.Tcgen05CommitOp(address, first, group, mask, guard))
 
     def arrive() -> None:
         rank = builder.special("cluster_ctarank")
         for each in (rank, builder.pure("or.b32", rank, 1)):
             place = builder.mapped(address, each)
-            builder.emit(ptx.MbarrierArriveOp(place, ring.full, cluster=True))
+            builder.emit(ptx.MbarrierArriveOp(place, first, pred=guard, cluster=True))
 
     multiplied = True if op.multiplied is None else self.scalars[op.multiplied]
     self.context.when(multiplied, commit, arrive)
@@ -272,21 +280,23 @@ def _release(self: KernelLowering, op: pipeline.ConsumerReleaseOp) -> None:
     """A stage was read: one lane of each warp arrives, or the tensor core does when it has read it,
     here or in every CTA that writes it.
     """
-    builder, state = self.builder, self.states[op.state]
+    state = self.states[op.state]
     ring = state.ring
     if op.commits is not None:
-        address = state.barriers(builder)
-        guard = builder.guard(True if op.pred is None else self.scalars[op.pred])
-        group, mask = _signaled(builder, ring)
-        builder.emit(ptx.Tcgen05CommitOp(address, ring.empty, group, mask, guard))
+        pred = True if op.pred is None else self.scalars[op.pred]
+        _commit_multiplies(self, op, state, ring.empty, pred)
         return
     _arrive(self, state, op)
 
 
-def _signaled(builder: ScalarBuilder, ring: Ring) -> tuple[int, SSAValue | None]:
-    """(CTA group, mask of the cluster's CTAs) of a commit: those that write the ring's stages."""
+def _signaled(
+    builder: ScalarBuilder, ring: Ring, tells_others: bool = True
+) -> tuple[int, SSAValue | None]:
+    """(CTA group, mask of the cluster's CTAs) of a commit: those that write the ring's stages, or
+    wait for them; no mask where no other CTA is told.
+    """
     group = 2 if ring.op.is_paired else 1
-    if not ring.op.peer_groups and group == 1:
+    if not tells_others or (not ring.op.peer_groups and group == 1):
         return group, None
     rank = builder.special("cluster_ctarank")
     bits: Scalar = 0
@@ -315,11 +325,10 @@ def _arrive(
     """
     builder, ring = self.builder, state.ring
     peers: Sequence[tuple[int, int]] = ()
-    leader: Scalar | None = None
+    leader: Scalar | None = _leader_of_pair(builder) if ring.op.is_paired else None
     if release is not None:
         peers = ring.op.peer_groups
-        leader = 0 if ring.op.is_led else None
-        leader = _leader_of_pair(builder) if ring.op.is_paired else leader
+        leader = 0 if ring.op.is_led else leader
     stage, _ = state.place(builder)
     if release is not None and release.back is not None:
         back = release.back.value.data

@@ -97,11 +97,13 @@ def plan_of(op: CreateOp, cluster: int) -> RingPlan:
         is_released=op.is_released,
         is_in_tensor_memory=op.is_in_tensor_memory,
         is_led=op.is_led,
-        tells_pair=op.is_paired and op.is_in_tensor_memory,
+        tells_pair=op.is_paired and "tcgen05" in kinds,
+        tells_readers=op.tells_readers,
         is_shared=op.is_shared,
         is_signaled=op.is_released and (op.is_shared or any(signals)),
         releases=peers * pair * (cluster if op.is_led else 1),
         commits=peers,
+        stores=pair if op.is_written else 1,
         copies=pair if "tma" in kinds else 1,
     )
 

@@ -191,8 +191,9 @@ Body = tuple[int, int]
 
 class RingPlan(NamedTuple):
     """What the barriers of a ring count. `releases` and `commits` are the arrivals at an
-    empty barrier for each of this CTA's, of threads and of commits; `copies` the bytes that come to
-    a stage for each that a copy of this CTA brings.
+    empty barrier for each of this CTA's, of threads and of commits; `stores` the arrivals at a full
+    barrier for each of this CTA's threads, and `copies` the bytes that come to a stage for each
+    that a copy of this CTA brings.
     """
 
     name: str
@@ -206,12 +207,15 @@ class RingPlan(NamedTuple):
     is_led: bool
     tells_pair: bool
     """Whether its commits tell both CTAs of a pair."""
+    tells_readers: bool
+    """Whether those behind its reads do."""
     is_shared: bool
     """Whether other CTAs of the cluster signal its barriers, as this one does theirs."""
     is_signaled: bool
     """Whether its empty barriers get arrivals for which nobody waits but who fills it."""
     releases: int
     commits: int
+    stores: int
     copies: int
 
 

@@ -205,19 +205,10 @@ def _commit(machine: Machine, team: Team, step: Step) -> bool:
     barrier = ring.full[step.position % ring.stages]
     team.step()
     if "tcgen05" in kinds:
-        # Where it says that nothing was multiplied, the thread arrives instead.
-        if ring.plan.tells_pair and step.value and not team.is_multiplying():
-            machine.report(
-                findings.STUCK,
-                event,
-                f"commits to {ring.name} of both CTAs of a pair while nothing is at work, which "
-                "tells its own CTA alone, so that the other one waits for ever: expected a "
-                "multiply in front, or whether there was one",
-            )
-        clock = _committed(machine, team) if step.value else team.published()
+        clock = _signaled(machine, team, step, ring.plan.tells_pair)
         _arrive(machine, team, event, barrier, 1, clock)
     if "tmem" in kinds or "threads" in kinds:
-        arrivals = 1 if team.elected else team.warps
+        arrivals = (1 if team.elected else team.warps) * ring.plan.stores
         _arrive(machine, team, event, barrier, arrivals, team.published())
     if "cp_async" in kinds:
         for access in team.open.pop((Engine.CP_ASYNC, -1), []):
@@ -227,6 +218,22 @@ def _commit(machine: Machine, team: Team, step: Step) -> bool:
         arrivals = 1 if team.elected else team.warps * LANES_PER_WARP
         _arrive(machine, team, event, barrier, arrivals, clock)
     return True
+
+
+def _signaled(machine: Machine, team: Team, step: Step, tells_pair: bool) -> Clock:
+    """What a commit passes on, or the thread that arrives instead where it says that nothing was
+    multiplied; a commit of nothing cannot tell both CTAs of a pair.
+    """
+    event = step.event
+    if tells_pair and step.value and not team.is_multiplying():
+        machine.report(
+            findings.STUCK,
+            event,
+            f"commits to {machine.rings[event.ring].name} of both CTAs of a pair while nothing is "
+            "at work, which tells its own CTA alone, so that the other one waits for ever: "
+            "expected a multiply in front, or whether there was one",
+        )
+    return _committed(machine, team) if step.value else team.published()
 
 
 def _committed(machine: Machine, team: Team) -> Clock:
@@ -245,7 +252,8 @@ def _release(machine: Machine, team: Team, step: Step) -> bool:
     barrier = ring.empty[position % ring.stages]
     team.step()
     if event.is_read:
-        _arrive(machine, team, event, barrier, ring.plan.commits, _committed(machine, team))
+        clock = _signaled(machine, team, step, ring.plan.tells_readers)
+        _arrive(machine, team, event, barrier, ring.plan.commits, clock)
         return True
     arrivals = (1 if team.elected else team.warps) * ring.plan.releases
     if ring.plan.is_led and team.is_paired:

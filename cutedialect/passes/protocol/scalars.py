@@ -219,7 +219,7 @@ _NUMBERS: dict[type[Operation], tuple[str, ...]] = {
     pipeline.AdvanceOp: ("count",),
     pipeline.StepsOp: ("condition",),
     cute.CopyOp: ("pred",),
-    pipeline.ConsumerReleaseOp: ("pred",),
+    pipeline.ConsumerReleaseOp: ("pred", "multiplied"),
     pipeline.ProducerCommitOp: ("multiplied",),
     pipeline.TurnWaitOp: ("pred",),
     pipeline.TurnPassOp: ("pred",),
@@ -241,6 +241,7 @@ NUMBER_AND_RESULT: dict[type[Operation], tuple[str, str]] = {
     cute.ClusterSumOp: ("", "result"),
     cute.GemmOp: ("keeps", ""),
     pipeline.ProducerCommitOp: ("multiplied", ""),
+    pipeline.ConsumerReleaseOp: ("multiplied", ""),
 }
 """The number that an op takes, and the one that it gives, by class of op."""
 

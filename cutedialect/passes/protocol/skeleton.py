@@ -484,7 +484,10 @@ class _Extraction:
             self.found.columns.add((self.role, column))
         event.is_numeric = event.does in _GIVE_NUMBERS or (
             event.value >= 0
-            and (event.does is Does.COMMIT or any(touch.keeps for touch in event.touches))
+            and (
+                event.does in (Does.COMMIT, Does.RELEASE)
+                or any(touch.keeps for touch in event.touches)
+            )
         )
         if event.does in (Does.NOTHING, Does.GIVES) and not (
             event.touches or event.reads or event.writes

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute import GemmOp, KernelOp, MemRefType, StageOp
@@ -54,10 +54,9 @@ class ExpandRingsPass(KernelPass):
             return
         for verb in ops_of(kernel, *_VERBS):
             _expand(verb)
-        for commit in ops_of(kernel, ProducerCommitOp):
-            ring = _ring_of(commit.ring)
-            if ring.is_paired and "tcgen05" in ring.kinds:
-                _say_whether_multiplied(commit)
+        for verb in ops_of(kernel, ProducerCommitOp, ConsumerReleaseOp):
+            if _tells_pair(verb):
+                _say_whether_multiplied(verb)
         for acquire in ops_of(kernel, ProducerAcquireOp):
             _move_into_branch(acquire)
         for role in ops_of(kernel, RoleOp):
@@ -89,42 +88,59 @@ def _expand(verb: Verb) -> None:
     insert_after(verb, *behind)
 
 
-def _say_whether_multiplied(commit: ProducerCommitOp) -> None:
+def _tells_pair(verb: ProducerCommitOp | ConsumerReleaseOp) -> bool:
+    """Whether a commit of the tensor core tells both CTAs of a pair."""
+    ring = _ring_of(verb.ring)
+    if isinstance(verb, ConsumerReleaseOp):
+        return verb.commits is not None and ring.tells_readers
+    return ring.is_paired and "tcgen05" in ring.kinds
+
+
+def _say_whether_multiplied(verb: ProducerCommitOp | ConsumerReleaseOp) -> None:
     """Give a commit for a pair of CTAs the condition under which a multiply stands in front of it,
-    if there may be none: loops of multiplies may have no trip.
+    if there may be none: loops of multiplies may have no trip, and branches not be taken.
     """
-    ops = list[Operation]()
-    op = commit.prev_op
-    while op is not None and not (isinstance(op, ProducerAcquireOp) and op.ring is commit.ring):
-        ops.append(op)
-        op = op.prev_op
-    if any(isinstance(op, GemmOp) for op in ops):
-        return
-    loops = [op for op in ops if isinstance(op, scf.ForOp) and _multiplies(op)]
-    if not loops:
-        raise PassFailedException(
-            commit, "expected multiplies, or loops of them, in front of a pair's commit, got none"
-        )
     conditions = list[SSAValue]()
-    for loop in loops:
-        begin, end = constant_of(loop.lb), constant_of(loop.ub)
-        if begin is not None and end is not None and begin < end:
+    op = verb.prev_op
+    while op is not None and not _begins(op, verb):
+        if isinstance(op, GemmOp):
             return
-        enters = arith.CmpiOp(loop.lb, loop.ub, "slt")
-        insert_before(commit, enters)
-        conditions.append(enters.result)
+        if isinstance(op, scf.ForOp) and _multiplies(op.body.block):
+            begin, end = constant_of(op.lb), constant_of(op.ub)
+            if begin is not None and end is not None and begin < end:
+                return
+            enters = arith.CmpiOp(op.lb, op.ub, "slt")
+            insert_before(verb, enters)
+            conditions.append(enters.result)
+        elif isinstance(op, scf.IfOp) and _multiplies(op.true_region.block):
+            conditions.append(op.cond)
+        op = op.prev_op
+    if not conditions:
+        raise PassFailedException(
+            verb, "expected multiplies, or loops of them, in front of a pair's commit, got none"
+        )
     some = conditions[0]
     for condition in conditions[1:]:
         either = arith.OrIOp(some, condition)
-        insert_before(commit, either)
+        insert_before(verb, either)
         some = either.result
-    insert_after(commit, ProducerCommitOp(commit.ring, commit.state, some))
-    erase(commit)
+    if isinstance(verb, ConsumerReleaseOp):
+        told = ConsumerReleaseOp(verb.ring, verb.state, verb.pred, commits=True, multiplied=some)
+    else:
+        told = ProducerCommitOp(verb.ring, verb.state, some)
+    insert_after(verb, told)
+    erase(verb)
 
 
-def _multiplies(loop: scf.ForOp) -> bool:
-    """Whether every trip of a loop has a multiply."""
-    return any(isinstance(op, GemmOp) for op in loop.body.block.ops)
+def _begins(op: Operation, verb: ProducerCommitOp | ConsumerReleaseOp) -> bool:
+    """Whether an op begins what a verb ends: it waits for the stage."""
+    waits = ConsumerWaitOp if isinstance(verb, ConsumerReleaseOp) else ProducerAcquireOp
+    return isinstance(op, waits) and op.ring is verb.ring
+
+
+def _multiplies(block: Block) -> bool:
+    """Whether a block has a multiply whenever it runs."""
+    return any(isinstance(op, GemmOp) for op in block.ops)
 
 
 def _move_into_branch(acquire: ProducerAcquireOp) -> None:
@@ -175,6 +191,8 @@ def _drain(role: RoleOp) -> None:
 
 def _is_signaled(ring: CreateOp) -> bool:
     """Whether other CTAs, or the tensor core, say that its stages are empty."""
+    if not ring.is_released:
+        return False
     releases = (use.operation for use in ring.ring.uses)
     return ring.is_shared or any(
         isinstance(op, ConsumerReleaseOp) and op.commits is not None for op in releases

@@ -194,6 +194,8 @@ class _Insertion:
             reader.warps // (reader.instances if self.ring.depth else 1) for reader in self.readers
         )
         kinds, producers = "+".join(self.arrivals), sum(self.arrivals.values())
+        # What threads of a pair write is told to the CTA that multiplies for both.
+        producers *= 2 if pairs and "tma" not in self.arrivals else 1
         return CreateOp(kinds, self.ring.stages, producers, consumers, total or None, peers, pairs)
 
     def buffers(self) -> dict[int, dict[SSAValue, SSAValue]]:

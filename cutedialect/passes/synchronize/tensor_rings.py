@@ -40,7 +40,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute import AllocTmemOp, CopyOp, GemmOp, KernelOp, memref_of
 from cutedialect.dialects.pipeline import CreateOp
-from cutedialect.dialects.walks import common_block
+from cutedialect.dialects.walks import common_block, ops_of
 from cutedialect.layout import Layout
 from cutedialect.passes.analysis.memory_views import uses_of, views_of
 from cutedialect.passes.analysis.ring_edges import depth, places_in
@@ -83,10 +83,10 @@ def _insert_accumulator(
     block = common_block([*gemms, *reading])
     expected = "expected one role to multiply into tensor memory, and one to copy out of it"
     writer, reader = (role_among(roles, ops, expected) for ops in (gemms, readers))
-    is_looped, is_paired = depth(block) > 0, any(op.is_paired for op in gemms)
-    arriving = reader.warps // (reader.instances if is_looped else 1) * (2 if is_paired else 1)
+    is_looped, ctas = depth(block) > 0, _ctas_of(gemms)
+    arriving = reader.warps // (reader.instances if is_looped else 1) * ctas
     stages = most if is_looped else 1
-    create = CreateOp("tcgen05", stages, 1, arriving, pair=is_paired)
+    create = CreateOp("tcgen05", stages, 1, arriving, pair=ctas == 2)
     ends = ring_between(kernel, create, alloc, writer, reader)
     buffer = ring_of(alloc, stages)
     for end, ops in zip(ends, (gemms, reading), strict=True):
@@ -108,7 +108,8 @@ def _insert_in_place(kernel: KernelOp, alloc: AllocTmemOp, roles: Sequence[Role]
         raise PassFailedException(
             alloc, "expected one role to correct an accumulator in each trip of a loop"
         )
-    create = CreateOp("tmem", 1, threads.warps, 1)
+    ctas = _ctas_of(gemms)
+    create = CreateOp("tmem", 1, threads.warps * ctas, 1, pair=ctas == 2)
     filling, reading = ring_between(kernel, create, alloc, threads, multiplying)
     # Where threads touch it in front of the loop, in its trips and behind it.
     outer = block_of(loop)
@@ -138,8 +139,11 @@ def _insert_overlaid(
     tensor = role_among(roles, fills + multiplies, expected)
     threads = role_among(roles, reads + stores, expected)
     stages = most if depth(block) else 1
-    first = insert_ring(kernel, CreateOp("tcgen05", stages, 1, 1), under)
-    second = insert_ring(kernel, CreateOp("tmem", stages, threads.warps, 0), under)
+    ctas = _ctas_of([op for place in multiplies for op in ops_of(place, GemmOp)])
+    is_paired = ctas == 2
+    first = insert_ring(kernel, CreateOp("tcgen05", stages, 1, 1, pair=is_paired), under)
+    second = CreateOp("tmem", stages, threads.warps * ctas, 0, pair=is_paired)
+    insert_ring(kernel, second, under)
     columns, whole = _overlaid_buffers(operand, under, stages)
     kernel.body.block.insert_op_after(whole, columns)
     # The second ring stands in front of the first one.
@@ -168,6 +172,11 @@ def _overlaid_buffers(
     whole.location = operand.location
     whole.result.name_hint = operand.result.name_hint
     return columns, whole
+
+
+def _ctas_of(gemms: Sequence[GemmOp]) -> int:
+    """How many CTAs do some multiplies together."""
+    return 2 if any(op.is_paired for op in gemms) else 1
 
 
 def _users(alloc: AllocTmemOp) -> list[Operation]:

@@ -671,9 +671,36 @@ cute.kernel @bytes_of_one_cta_of_a_pair(%a: !cute.memref<f16, gmem, align<16>, "
 
 // -----
 
-cute.kernel @threads_fill_for_a_pair() {
-  // expected-error @+1 {{expected kind tma or tcgen05 of a ring of a CTA pair, got threads}}
-  %q = pipeline.create {kind = "threads", producers = 1 : i32, consumers = 4 : i32, pair} : !pipeline.ring<2>
+cute.kernel @asynchronous_copies_fill_for_a_pair() {
+  // expected-error @+1 {{expected kind tma or tcgen05, or what threads write, of a ring of a CTA pair, got cp_async}}
+  %q = pipeline.create {kind = "cp_async", producers = 1 : i32, consumers = 4 : i32, pair} : !pipeline.ring<2>
+}
+
+// -----
+
+cute.kernel @threads_of_one_cta_of_a_pair() attributes {threads = 256 : i32, cluster = 2 : i32} {
+  // expected-error @+1 {{expected 8 producers (arrivals at a full stage: 4 for threads in 'main' in 2 CTAs), got 4}}
+  %q = pipeline.create {kind = "threads", producers = 4 : i32, consumers = 1 : i32, pair} : !pipeline.ring<2>
+  pipeline.role "mma" attributes {first = 0 : i32, warps = 1 : i32, elect, pair} {
+    %c = pipeline.state "consumer" %q : !pipeline.ring<2> -> !pipeline.state<2>
+    pipeline.consumer_wait %q at %c : !pipeline.ring<2>, !pipeline.state<2>
+    pipeline.consumer_release %q at %c {commits} : !pipeline.ring<2>, !pipeline.state<2>
+  }
+  pipeline.role "main" attributes {first = 4 : i32, warps = 4 : i32} {
+    %p = pipeline.state "producer" %q : !pipeline.ring<2> -> !pipeline.state<2>
+    pipeline.producer_acquire %q at %p : !pipeline.ring<2>, !pipeline.state<2>
+    pipeline.producer_commit %q at %p : !pipeline.ring<2>, !pipeline.state<2>
+  }
+}
+
+// -----
+
+cute.kernel @a_release_of_one_cta_says_whether_it_multiplied(%some: i1) {
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 1 : i32, bytes = 16384 : i32} : !pipeline.ring<2>
+  %c = pipeline.state "consumer" %q : !pipeline.ring<2> -> !pipeline.state<2>
+  pipeline.consumer_wait %q at %c : !pipeline.ring<2>, !pipeline.state<2>
+  // expected-error @+1 {{expected whether a pair has multiplied only where a commit releases a stage in both of its CTAs, got it elsewhere}}
+  pipeline.consumer_release %q at %c multiplied %some {commits} : !pipeline.ring<2>, !pipeline.state<2>
 }
 
 // -----
