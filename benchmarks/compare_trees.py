@@ -1,0 +1,146 @@
+"""`python -m benchmarks.compare_trees --base REV`: whether the kernels of another commit and of
+this tree are the same, and what those that differ lose or gain.
+
+    python -m benchmarks.compare_trees (--base REV | --base-path FOLDER) [--targets NAME ...]
+                                       [--kernels KIND ...] [--only REGEX] [--assemble] [--run]
+                                       [--compile [TURNS]] [--jobs N] [--json FILE]
+
+Each tree compiles in processes of its own: the cases of the tables, streaming programs, and what
+examples and pages launch. PTX is compared without comments and lines of the source. What the base
+has otherwise, or not at all, its compiler makes of the program of this tree as well: a kernel may
+differ because its program does. What only one tree compiles, for a new word or a new case, is
+counted apart.
+
+`--assemble` has registers, spills and instructions of both kernels of a pair that differs, and
+what the static model of each tree predicts, where it knows the target. `--run` times them on the
+GPU in turns, each in a process of its tree, and compares results: above 1 this tree is faster.
+`--compile` has processor time from program to PTX, the least of some turns, without the check of
+the protocol, which is named apart. Exits 1 where a kernel of this tree is slower than 0.97 (timed,
+or else predicted), wrong, or spills more than the base's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from cutedialect.backend.runtime.devices import current_arch
+
+from .multiplied_programs import TARGETS
+from .trees import turns
+from .trees.assembly import SAME, assembled, predicted
+from .trees.pairs import DIFFERENT, STATES, Pair, Trees
+from .trees.programs import KINDS, LISTED
+from .trees.rows import alone, missed, row, summary
+from .trees.tree import ROOT, Tree, exported
+
+_TURNS = 5
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _options(arguments)
+    with tempfile.TemporaryDirectory() as work:
+        folder = Path(options.folder or work)
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            base = options.base_path or exported(options.base, Path(work) / "base")
+        except ValueError as error:
+            sys.stderr.write(f"{error}\n")
+            return 2
+        trees = Trees(
+            Tree(ROOT, ROOT, folder / "cache"),
+            Tree(base, base, folder / "cache-of-base"),
+            Tree(base, ROOT, folder / "cache-of-base"),
+        )
+        pairs = compiled(trees, options, folder)
+        examine(trees, pairs, options, folder)
+        for line in (*alone(pairs), *(row(pair) for pair in pairs if pair.state == DIFFERENT)):
+            print(line)
+        for line in summary(pairs):
+            print(line)
+        if options.json is not None:
+            options.json.write_text(json.dumps(list(map(asdict, pairs)), indent=1, default=str))
+    return int(any(missed(pair) for pair in pairs))
+
+
+def _options(arguments: Sequence[str] | None) -> Any:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.compare_trees",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    base = parser.add_mutually_exclusive_group(required=True)
+    base.add_argument("--base", metavar="REV", help="a revision that git has")
+    base.add_argument("--base-path", metavar="FOLDER", type=Path, help="a folder with its files")
+    parser.add_argument("--targets", metavar="NAME", nargs="+", default=TARGETS, help="all five")
+    parser.add_argument("--kernels", nargs="+", choices=KINDS, default=KINDS, help="all four")
+    parser.add_argument("--only", metavar="REGEX", default="", help="cases and scripts by name")
+    parser.add_argument("--assemble", action="store_true", help="registers, code, predictions")
+    parser.add_argument("--run", action="store_true", help="time kernels that differ on the GPU")
+    parser.add_argument(
+        "--compile",
+        metavar="TURNS",
+        type=int,
+        nargs="?",
+        const=_TURNS,
+        default=0,
+        help=f"time compilations, {_TURNS} turns",
+    )
+    parser.add_argument("--jobs", metavar="N", type=int, default=os.cpu_count(), help="processes")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write the rows")
+    parser.add_argument("--folder", metavar="FOLDER", help="keep PTX and the caches there")
+    return parser.parse_args(arguments)
+
+
+def compiled(trees: Trees, options: Any, folder: Path) -> list[Pair]:
+    """The kernels of both trees, and a line of counts for each kind and target."""
+    work = [(kind, target) for kind in options.kernels for target in options.targets]
+    pairs: list[Pair] = []
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for (kind, target), some in zip(
+            work,
+            pool.map(lambda one: trees.pairs(one[0], one[1], options.only, folder), work),
+            strict=True,
+        ):
+            counts = Counter(pair.state for pair in some)
+            said = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+            print(f"{kind} {target}: {said or 'none'}", flush=True)
+            pairs += some
+    return pairs
+
+
+def examine(trees: Trees, pairs: Sequence[Pair], options: Any, folder: Path) -> None:
+    """What is asked for of the pairs, whose figures get it."""
+    with ThreadPoolExecutor(options.jobs) as pool:
+
+        def side_by_side(work: Callable[[list[Pair]], None], some: Sequence[Pair]) -> None:
+            size = max(1, -(-len(some) // options.jobs))
+            list(pool.map(work, [list(some[at : at + size]) for at in range(0, len(some), size)]))
+
+        different = [pair for pair in pairs if pair.state == DIFFERENT]
+        if options.assemble or options.run:
+            for pair, figures in zip(different, pool.map(assembled, different), strict=True):
+                pair.figures |= figures
+            different = [pair for pair in different if pair.figures.get("alike") != SAME]
+        if options.assemble:
+            side_by_side(lambda some: predicted(trees, some), different)
+        if options.run:
+            mine = [pair for pair in different if pair.target == current_arch()]
+            side_by_side(lambda some: turns.assembled(trees, some), mine)
+            turns.timed(trees, mine, folder)
+        if options.compile:
+            known = [pair for pair in pairs if pair.kind in LISTED and pair.old and pair.new]
+            side_by_side(lambda some: turns.compiled(trees, some, options.compile), known)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""Both kernels of a pair in turns: launches on a device, and compilations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..supervisor import WorkerError
+from .pairs import Pair, Trees, with_processes
+
+_ROUNDS = 9
+# Relative to the largest element: results of 16 bits, of sums in another order.
+TOLERANCE = 0.02
+
+
+class Process(Protocol):
+    """What answers requests: `Supervisor`."""
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]: ...
+
+
+def assembled(trees: Trees, pairs: Sequence[Pair]) -> None:
+    """Leave the machine code of both kernels of pairs in the disk caches of their trees."""
+    for pair, both in with_processes(trees, pairs):
+        for process in both:
+            process.ask({"do": "assemble", **pair.request})
+
+
+def timed(trees: Trees, pairs: Sequence[Pair], folder: Path) -> None:
+    """Launch both kernels of each pair in turns: `us` has the medians, the base's first, `ratio`
+    the median of the rounds' ratios, and `deviation` is of results, 0 where all bits are equal.
+    """
+    for pair, both in with_processes(trees, pairs):
+        _launch(pair, both, folder)
+
+
+def _launch(pair: Pair, both: tuple[Process, Process], folder: Path) -> None:
+    rounds: list[list[float]] = []
+    results: list[dict[str, Any]] = []
+    try:
+        for process in both:
+            request = {"do": "prepare", "folder": str(folder), **pair.request}
+            results.append(_answer(process, request))
+        for number in range(_ROUNDS):
+            order = both if number % 2 == 0 else both[::-1]
+            ms = [_answer(process, {"do": "round"})["ms"] for process in order]
+            rounds.append(ms if number % 2 == 0 else ms[::-1])
+    except (RuntimeError, WorkerError) as error:
+        pair.figures["not timed"] = str(error)
+        return
+    pair.figures["us"] = [1e3 * median(side) for side in zip(*rounds, strict=True)]
+    pair.figures["ratio"] = median(old / new for old, new in rounds)
+    pair.figures["deviation"] = _deviation(*results)
+
+
+def _answer(process: Process, request: dict[str, Any]) -> dict[str, Any]:
+    answer = process.ask(request)
+    if "failure" in answer:
+        raise RuntimeError(answer["failure"])
+    return answer
+
+
+def _deviation(old: dict[str, Any], new: dict[str, Any]) -> float:
+    """The largest deviation of results, over the largest element of each; infinite where they are
+    not alike.
+    """
+    if old["digests"] == new["digests"]:
+        return 0.0
+    worst = 0.0
+    with np.load(old["samples"]) as one, np.load(new["samples"]) as other:
+        for name in one.files:
+            want, got = one[name], other[name]
+            if want.shape != got.shape:
+                return float("inf")
+            is_finite = np.isfinite(want)
+            largest = np.abs(want[is_finite]).max(initial=1e-30)
+            same = (want == got) | (np.isnan(want) & np.isnan(got))
+            with np.errstate(invalid="ignore"):
+                apart = np.where(same, 0.0, np.abs(want - got))
+            worst = max(worst, float(np.nan_to_num(apart, nan=np.inf).max(initial=0) / largest))
+    return worst
+
+
+def compiled(trees: Trees, pairs: Sequence[Pair], turns: int) -> None:
+    """Compile both programs of each pair in turns: `whole` and `check` have the least milliseconds,
+    the base's first.
+    """
+    for pair, both in with_processes(trees, pairs):
+        _compile(pair, both, turns)
+
+
+def _compile(pair: Pair, both: tuple[Process, Process], turns: int) -> None:
+    rows: list[list[dict[str, float]]] = [[], []]
+    try:
+        for number in range(turns):
+            for side in (0, 1) if number % 2 == 0 else (1, 0):
+                rows[side].append(_answer(both[side], {"do": "time", **pair.request}))
+    except (RuntimeError, WorkerError) as error:
+        pair.figures["not compiled again"] = str(error)
+        return
+    pair.figures["check"] = [min(row["check"] for row in side) for side in rows]
+    pair.figures["before check"] = [
+        min(row["whole"] - row["check"] for row in side) for side in rows
+    ]
