@@ -63,6 +63,7 @@ def schedule_of(one: Any, chance: Any, target: str, packed: int) -> str:
         ("raster", 0.2, (1, 2, 8)),
         ("swap_ab", 0.2, ("yes",)),
         ("loads", 0.03, ("threads",)),
+        ("roles", 0.5 if by_warps else 0.0, ("specialized", "specialized", "alternate")),
     )
     for name, share, values in shares:
         if chance(share):

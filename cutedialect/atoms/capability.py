@@ -82,6 +82,26 @@ class Target:
         return self.has("sm_100f")
 
     @property
+    def multicasts(self) -> bool:
+        """Whether a tensor copy to several CTAs of a cluster is made for speed; all of sm_90+ have
+        the PTX, which elsewhere may be much slower (PTX ISA 9.7.9.27.1.2).
+
+        >>> [target(name).multicasts for name in ("sm_90a", "sm_103f", "sm_120a")]
+        [True, True, False]
+        """
+        return self.has("sm_90a sm_100f sm_110f")
+
+    @property
+    def loads_to_cta(self) -> bool:
+        """Whether a tensor copy to the CTA's own shared memory has to say so: of one that may go to
+        another CTA of the cluster `ptxas` makes a call there, beside which no `setmaxnreg` counts.
+
+        >>> [target(name).loads_to_cta for name in ("sm_90a", "sm_100a", "sm_120a")]
+        [False, False, True]
+        """
+        return self.has("sm_120+")
+
+    @property
     def max_warps_per_sm(self) -> int:
         return self.max_threads_per_sm // self.warp_size
 

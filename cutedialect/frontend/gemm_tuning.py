@@ -5,7 +5,7 @@ arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import islice, product
 from math import prod
@@ -55,6 +55,8 @@ _DEPTHS = (1, 2)
 _STAGES = (2, 3, 4)
 _DEPTH_BYTES = 64
 _MOST_ACCUMULATORS = 128 * 256
+# Results of a tile from which warps that load are tried beside those that multiply.
+_LEAST_OF_ROLES = 128 * 128
 # The same where warps multiply blocks by scales in panels of 128 rows: grids of warps that leave a
 # thread 64 or 128 accumulators, and depths of whole panels.
 _OF_PANELS = (
@@ -222,22 +224,37 @@ def _in_panels(call: GemmCall, arch: str) -> list[Schedule]:
     facts = panel_facts(call.a.dtype, call.scales)
     # A row of a tile has so many bytes for each element of the depth, its scales among them.
     each = facts["bits"] / 8 + 1 / facts["scaled"]
-    return [
+    uniform = [
         Schedule(tile=(*tile, depth), warps=warps, stages=stages)
         for (tile, warps), depth, stages in product(_OF_PANELS, _PANEL_DEPTHS, _STAGES)
         if stages * sum(tile) * depth * each <= target(arch).smem_per_cta
     ]
+    return [*uniform, *_loaded_by_others(uniform, arch)]
 
 
 def _uniform(call: GemmCall, arch: str) -> list[Schedule]:
-    """Tiles and rings that shared memory holds, where every warp loads and multiplies."""
+    """Tiles and rings that shared memory holds, where every warp loads and multiplies; large ones
+    with warps that load beside those that multiply, too.
+    """
     from cutedialect.atoms import target
 
     smem = target(arch).smem_per_cta
     unit = _DEPTH_BYTES * 8 // call.a.dtype.bits
-    return [
+    uniform = [
         Schedule(tile=(rows, columns, depth * unit), stages=stages)
         for rows, columns, depth, stages in product(_ROWS, _COLUMNS, _DEPTHS, _STAGES)
         if rows * columns <= _MOST_ACCUMULATORS
         and stages * (rows + columns) * depth * _DEPTH_BYTES <= smem
     ]
+    return [*uniform, *_loaded_by_others(uniform, arch)]
+
+
+def _loaded_by_others(listed: Sequence[Schedule], arch: str) -> list[Schedule]:
+    """Those of large tiles with a role that loads, where there are mbarriers for one."""
+    from cutedialect.atoms import target
+
+    if not target(arch).has("sm_90+"):
+        return []
+    roles = Schedule(roles="specialized")
+    large = [each for each in listed if each.tile and prod(each.tile[:2]) >= _LEAST_OF_ROLES]
+    return [each.merged(roles) for each in large]

@@ -76,11 +76,12 @@ def differs(format, m, n, k, **options):
 
 # Two stages of mxfp8, four of the others, of 128 elements: none, part of a trip, one, up to as many
 # as stages, one more, many.
-@pytest.mark.some(5)
+@pytest.mark.some(8)
 @pytest.mark.parametrize("k", [0, 32, 96, 128, 256, 512, 640, 1184])
 @pytest.mark.parametrize("format", FORMATS)
-def test_trips(format, k):
-    assert differs(format, 130, 140, k) == 0
+@pytest.mark.parametrize("roles", ["uniform", "specialized"])
+def test_trips(format, k, roles):
+    assert differs(format, 130, 140, k, schedule=f"roles = {roles}") == 0
 
 
 @pytest.mark.some(6)
@@ -100,6 +101,9 @@ def test_trips(format, k):
         ((300, 100, 288), "swap_ab = yes"),
         ((130, 140, 544), "split_k = 2"),
         ((300, 260, 160), "scheduler = persistent"),
+        ((200, 300, 544), "roles = specialized, warps = (2,4)"),
+        ((300, 260, 160), "roles = specialized, scheduler = persistent"),
+        ((130, 140, 544), "roles = specialized, split_k = 2"),
     ],
 )
 @pytest.mark.parametrize("format", FORMATS)
@@ -182,7 +186,6 @@ REFUSED = {
         {"schedule": "tile = (128,128,64)"},
         "expected a tile of multiples of",
     ),
-    "a role that loads": ({"schedule": "roles = specialized"}, "specialized"),
     "an atom": (
         {"schedule": "atom = mma_m16n8k32_f32_e4m3"},
         "expected no atom or TiledMMA with scales of blocks",

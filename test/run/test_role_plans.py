@@ -409,7 +409,7 @@ INSTEAD = [
     ("sm_100a", "roles = (load 1: loads; mma 4: multiplies; main *: rest)", "roles = specialized"),
     ("sm_80", "early_launch = yes", "early_launch = no"),
     ("sm_89", "roles = split", "roles = uniform"),
-    ("sm_120a", "roles = split, split_k = 2", "roles = uniform"),
+    ("sm_120a", "roles = split, split_k = 2", "roles = specialized"),
     ("sm_90a", "roles = shifting, ctas = 2", "ctas = 1"),
 ]
 

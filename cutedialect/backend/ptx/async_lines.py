@@ -215,6 +215,12 @@ def _endings(
     return modifiers, operands
 
 
+def _space(body: Body, op: TmaLoadOp | BulkLoadOp) -> str:
+    """The space of shared memory that a load writes to."""
+    is_own = op.multicast is None and body.chip.loads_to_cta
+    return "shared::cta" if is_own else "shared::cluster"
+
+
 def _tma_load(body: Body, op: TmaLoadOp) -> None:
     dst = address(body.register(op.dst), op.dst_offset.value.data)
     barrier = address(body.register(op.barrier), op.barrier_offset.value.data)
@@ -223,8 +229,9 @@ def _tma_load(body: Body, op: TmaLoadOp) -> None:
     if op.offsets:
         mode = "im2col"
         moved = f", {{{', '.join(body.register(offset) for offset in op.offsets)}}}"
+    space = _space(body, op)
     body.lines.append(
-        f"\t{body.guard(op.pred)}cp.async.bulk.tensor.{len(op.coords)}d.shared::cluster.global."
+        f"\t{body.guard(op.pred)}cp.async.bulk.tensor.{len(op.coords)}d.{space}.global."
         f"{mode}.mbarrier::complete_tx::bytes{modifiers} {dst}, "
         f"{_box(body, op.map, op.coords)}, {barrier}{moved}{operands};"
     )
@@ -272,7 +279,8 @@ def _bulk_load(body: Body, op: BulkLoadOp) -> None:
     barrier = address(body.register(op.barrier), op.barrier_offset.value.data)
     modifiers, operands = _endings(body, op.multicast, op.policy)
     body.lines.append(
-        f"\t{body.guard(op.pred)}cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+        f"\t{body.guard(op.pred)}cp.async.bulk.{_space(body, op)}.global"
+        ".mbarrier::complete_tx::bytes"
         f"{modifiers} {dst}, {src}, {_size(body, op)}, {barrier}{operands};"
     )
 

@@ -9,6 +9,7 @@ import struct
 
 from xdsl.ir import SSAValue
 
+from cutedialect.atoms import Target
 from cutedialect.dialects.ptx import RegType
 
 # The move that copies a register of a class.
@@ -34,10 +35,13 @@ PREFIXES = {
 
 
 class Body:
-    """Lines and names of one kernel; `strings` formats were declared by the kernels before it."""
+    """Lines and names of one kernel for a target; `strings` formats were declared by the kernels
+    before it.
+    """
 
-    def __init__(self, name: str, strings: int) -> None:
+    def __init__(self, name: str, strings: int, chip: Target) -> None:
         self.name = name
+        self.chip = chip
         self.lines: list[str] = []
         self.names = Names()
         self.values: dict[SSAValue, str] = {}

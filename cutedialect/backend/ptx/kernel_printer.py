@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import FileLineColLoc, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from cutedialect.atoms import target
 from cutedialect.dialects.ptx import (
     AgainOp,
     FailOp,
@@ -64,7 +65,7 @@ class KernelPrinter:
         self.kernel = kernel
         self.files = files
         self.assertions = assertions
-        self.body = Body(kernel.sym_name.data, strings)
+        self.body = Body(kernel.sym_name.data, strings, target(kernel.target.data))
         self.where: tuple[str, int, int] | None = None
         # The ops that printed, in order, and the line at which each began.
         self.ops: list[Operation] = []

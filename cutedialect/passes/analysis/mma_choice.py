@@ -268,7 +268,7 @@ class MmaChoice:
         if chip.tmem_columns:
             return f"tcgen05.mma not taken, but {taken.name}: {self._not_tcgen05(bound.warps)}"
         having = [target(name) for name in targets_with("sm_90a")]
-        if chip.number > max(each.number for each in having):
+        if chip.number > max(each.number for each in having) and not self.has_load_role:
             return f"{self.arch} has no path of its own: {taken.name} takes the way of sm_80"
         if any(each.number == chip.number for each in having):
             near = ", ".join(each.name for each in having)

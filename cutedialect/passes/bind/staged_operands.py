@@ -530,6 +530,7 @@ class StagedOperands(KernelBinding):
         same tile.
         """
         cluster = self.schedule.cluster or (1, 1)
+        is_shared = is_shared and target(self.arch).multicasts
         group = sharing(source, cluster, before) if is_shared else None
         alloc, smem = buffer.owner, cute.memref_of(buffer)
         if isinstance(alloc, cute.AllocSmemOp) and is_paired(alloc):

@@ -31,7 +31,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.allocation import registers_at_entry, registers_of_roles
-from cutedialect.atoms import WARP_SIZE, target
+from cutedialect.atoms import WARP_SIZE, Target, target
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
@@ -41,7 +41,7 @@ from cutedialect.dialects.cute import (
     LaunchOp,
     ScheduleAttr,
 )
-from cutedialect.dialects.cute_nvgpu import Sm80MmaType, Sm90MmaType
+from cutedialect.dialects.cute_nvgpu import Sm90MmaType
 from cutedialect.dialects.effects import (
     RMEM,
     Unit,
@@ -71,6 +71,8 @@ from cutedialect.plans import UNIFORM, Plan, RoleRow, plan_of
 from cutedialect.schedule import Schedule, replace_set
 
 _GROUP = 4
+# Where mbarriers count the bytes that copies bring (PTX ISA 9.7.13.15).
+_MEETING = "sm_90+"
 # Rows of an accumulator in tensor memory.
 _LANES = 128
 # What ptxas wants at kernel entry for a wgmma beside its accumulators (seen as C7602).
@@ -147,10 +149,11 @@ class AssignWarpRolesPass(ModulePass):
                 f"expected relaxed atomics where warps have roles, got {ordering.modifiers}, which "
                 "orders what all of them do; take roles = uniform",
             )
-        if not _has_tensor_memory(module):
-            _check_multiplies(kernel, rows, plan)
-        # Where it is, no room for what parts hold may be why threads multiply.
-        rows = (*rows[:-1], *_split(kernel, rows, _has_tensor_memory(module)))
+        arch = _arch_of(module)
+        has_tensor_memory = arch is not None and arch.tmem_columns > 0
+        if arch is not None:
+            _check_target(kernel, arch, plan)
+        rows = (*rows[:-1], *_split(kernel, rows, has_tensor_memory))
         _check_multiplies(kernel, rows, plan)
         if kernel.threads is None or kernel.schedule is None:
             raise PassFailedException(
@@ -458,21 +461,25 @@ def _check_warps(
             )
 
 
-def _has_tensor_memory(module: ModuleOp) -> bool:
+def _arch_of(module: ModuleOp) -> Target | None:
     arch = module.attributes.get("cute.arch")
-    return isinstance(arch, StringAttr) and target(arch.data).tmem_columns > 0
+    return target(arch.data) if isinstance(arch, StringAttr) else None
+
+
+def _check_target(kernel: KernelOp, arch: Target, plan: str) -> None:
+    """Refuse roles where there is no mbarrier of transactions by which they meet."""
+    if not arch.has(_MEETING):
+        raise PassFailedException(
+            kernel,
+            f"expected the role plan {UNIFORM} on {arch.name}, got '{plan}': roles meet at "
+            f"mbarriers, which count what copies bring from sm_90 on; take roles = {UNIFORM}",
+        )
 
 
 def _check_multiplies(kernel: KernelOp, rows: Sequence[RoleRow], plan: str) -> None:
     """Refuse multiplies that a plan with several roles cannot have."""
     alternates = any(row.teams > 1 for row in rows)
     for op in ops_of(kernel.body.block, GemmOp):
-        if isinstance(op.atom, Sm80MmaType):
-            raise PassFailedException(
-                op,
-                "expected multiplies by warpgroups (wgmma) or into tensor memory (tcgen05) in the "
-                f"role plan '{plan}', got mma.sync (a remark says why); take roles = uniform",
-            )
         if effects_of(op).unit is not Unit.TCGEN05:
             continue
         taken = next((row for row in rows if row.name == role_of(op)), rows[-1])
