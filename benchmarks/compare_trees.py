@@ -2,14 +2,15 @@
 this tree are the same, and what those that differ lose or gain.
 
     python -m benchmarks.compare_trees (--base REV | --base-path FOLDER) [--targets NAME ...]
-                                       [--kernels KIND ...] [--only REGEX] [--assemble] [--run]
-                                       [--compile [TURNS]] [--jobs N] [--json FILE]
+                                       [--kernels KIND ...] [--only REGEX] [--assemble]
+                                       [--run [--seconds S]] [--compile [TURNS]] [--jobs N]
+                                       [--json FILE] [--folder FOLDER]
 
 Each tree compiles in processes of its own: the cases of the tables, streaming programs, and what
 examples and pages launch. PTX is compared without comments and lines of the source. What the base
-has otherwise, or not at all, its compiler makes of the program of this tree as well: a kernel may
-differ because its program does. What only one tree compiles, for a new word or a new case, is
-counted apart.
+does not have, its compiler makes of the program of this tree, and scripts that launch others as
+well: a kernel may differ because its program does. What only one tree compiles, for a new word or
+a new case, is counted apart.
 
 `--assemble` has registers, spills and instructions of both kernels of a pair that differs, and
 what the static model of each tree predicts, where it knows the target. `--run` times them on the
@@ -27,7 +28,7 @@ import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -40,7 +41,7 @@ from .trees import turns
 from .trees.assembly import SAME, assembled, predicted
 from .trees.pairs import DIFFERENT, STATES, Pair, Trees
 from .trees.programs import KINDS, LISTED
-from .trees.rows import alone, missed, row, summary
+from .trees.rows import alone, change, missed, row, summary
 from .trees.tree import ROOT, Tree, exported
 
 _TURNS = 5
@@ -62,9 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             Tree(base, ROOT, folder / "cache-of-base"),
         )
         pairs = compiled(trees, options, folder)
-        examine(trees, pairs, options, folder)
-        for line in (*alone(pairs), *(row(pair) for pair in pairs if pair.state == DIFFERENT)):
-            print(line)
+        for line in alone(pairs):
+            print(line, flush=True)
+        for pair in examined(trees, pairs, options, folder):
+            print(row(pair), flush=True)
         for line in summary(pairs):
             print(line)
         if options.json is not None:
@@ -87,6 +89,9 @@ def _options(arguments: Sequence[str] | None) -> Any:
     parser.add_argument("--assemble", action="store_true", help="registers, code, predictions")
     parser.add_argument("--run", action="store_true", help="time kernels that differ on the GPU")
     parser.add_argument(
+        "--seconds", type=float, default=600, help="of --run; first what changed most"
+    )
+    parser.add_argument(
         "--compile",
         metavar="TURNS",
         type=int,
@@ -103,23 +108,24 @@ def _options(arguments: Sequence[str] | None) -> Any:
 
 def compiled(trees: Trees, options: Any, folder: Path) -> list[Pair]:
     """The kernels of both trees, and a line of counts for each kind and target."""
-    work = [(kind, target) for kind in options.kernels for target in options.targets]
-    pairs: list[Pair] = []
+    rooms = [(kind, target) for kind in options.kernels for target in options.targets]
+    shares = -(-options.jobs // len(rooms))
+    work = [(*room, (share, shares)) for room in rooms for share in range(shares)]
+
+    def one(kind: str, target: str, share: tuple[int, int]) -> list[Pair]:
+        return trees.pairs(kind, target, share=share, only=options.only, folder=str(folder))
+
     with ThreadPoolExecutor(options.jobs) as pool:
-        for (kind, target), some in zip(
-            work,
-            pool.map(lambda one: trees.pairs(one[0], one[1], options.only, folder), work),
-            strict=True,
-        ):
-            counts = Counter(pair.state for pair in some)
-            said = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
-            print(f"{kind} {target}: {said or 'none'}", flush=True)
-            pairs += some
+        pairs = [pair for some in pool.map(lambda each: one(*each), work) for pair in some]
+    for kind, target in rooms:
+        counts = Counter(p.state for p in pairs if (p.kind, p.target) == (kind, target))
+        said = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+        print(f"{kind} {target}: {said or 'none'}", flush=True)
     return pairs
 
 
-def examine(trees: Trees, pairs: Sequence[Pair], options: Any, folder: Path) -> None:
-    """What is asked for of the pairs, whose figures get it."""
+def examined(trees: Trees, pairs: Sequence[Pair], options: Any, folder: Path) -> Iterator[Pair]:
+    """The pairs that differ, with what is asked for of them: those that are timed as they are."""
     with ThreadPoolExecutor(options.jobs) as pool:
 
         def side_by_side(work: Callable[[list[Pair]], None], some: Sequence[Pair]) -> None:
@@ -131,15 +137,17 @@ def examine(trees: Trees, pairs: Sequence[Pair], options: Any, folder: Path) -> 
             for pair, figures in zip(different, pool.map(assembled, different), strict=True):
                 pair.figures |= figures
             different = [pair for pair in different if pair.figures.get("alike") != SAME]
+            different.sort(key=change, reverse=True)
+        here = current_arch() if options.run else ""
+        mine = [pair for pair in different if pair.target == here]
         if options.assemble:
             side_by_side(lambda some: predicted(trees, some), different)
-        if options.run:
-            mine = [pair for pair in different if pair.target == current_arch()]
-            side_by_side(lambda some: turns.assembled(trees, some), mine)
-            turns.timed(trees, mine, folder)
         if options.compile:
             known = [pair for pair in pairs if pair.kind in LISTED and pair.old and pair.new]
             side_by_side(lambda some: turns.compiled(trees, some, options.compile), known)
+        yield from (pair for pair in different if pair.target != here)
+        side_by_side(lambda some: turns.assembled(trees, some), mine)
+    yield from turns.timed(trees, mine, folder, options.seconds)
 
 
 if __name__ == "__main__":

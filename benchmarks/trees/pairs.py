@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..supervisor import Supervisor
+from .programs import LISTED
 from .tree import Tree
 
 EQUAL, REWRITTEN, DIFFERENT, NEW, GONE, NEITHER = (
@@ -51,17 +52,19 @@ class Trees:
     old: Tree
     mixed: Tree
 
-    def pairs(self, kind: str, target: str, only: str, folder: Path) -> list[Pair]:
-        """The kernels of a kind for a target. Those that the base does not have, or has otherwise,
-        its compiler makes of this tree's programs as well.
+    def pairs(self, kind: str, target: str, **request: Any) -> list[Pair]:
+        """The kernels of a kind for a target. Those that the base does not have, its compiler makes
+        of this tree's programs, and scripts that launch others as well.
         """
-        request: dict[str, Any] = {
-            "kind": kind, "target": target, "only": only, "folder": str(folder)
-        }  # fmt: skip
+        request |= {"kind": kind, "target": target}
         new = self.new.kernels(**request, names=None)
         old = self.old.kernels(**request, names=None)
         open_ones = [
-            name for name, row in new.items() if "ptx" in row and row["ptx"] != _file(old, name)
+            name
+            for name, row in new.items()
+            if "ptx" in row
+            and (kind not in LISTED or _file(old, name) is None)
+            and row["ptx"] != _file(old, name)
         ]
         mixed = self.mixed.kernels(**request, names=open_ones) if open_ones else {}
         names = dict.fromkeys((*new, *old))

@@ -48,15 +48,18 @@ def cases(kind: str) -> dict[str, Any]:
 def kernels(
     root: Path, kind: str, target: str, wanted: Callable[[str], bool]
 ) -> Iterator[tuple[str, Compiled | str]]:
-    """Each kernel of a kind by name, or why it was not compiled."""
-    for name, case in cases(kind).items():
-        if wanted(name):
-            yield name, compiled(case, target)
-    if kind not in LISTED:
-        for path in scripts(root, kind):
-            script = path.relative_to(root).as_posix()
-            if wanted(script):
-                yield from _launched(script, path, target)
+    """Each kernel of a kind by name, or why it was not compiled, of cases and scripts that are
+    wanted.
+    """
+    if kind in LISTED:
+        for name, case in cases(kind).items():
+            if wanted(name):
+                yield name, compiled(case, target)
+        return
+    for path in scripts(root, kind):
+        script = path.relative_to(root).as_posix()
+        if wanted(script):
+            yield from _launched(script, path, target)
 
 
 def compiled(case: Any, target: str) -> Compiled | str:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import geometric_mean
 
-from .assembly import ALIKE
+from .assembly import ALIKE, OTHER
 from .pairs import DIFFERENT, GONE, NEW, Pair
 from .turns import TOLERANCE
 
@@ -35,6 +35,15 @@ def row(pair: Pair) -> str:
     said += [f"{name}: {figures[name]}" for name in _FAILURES if name in figures]
     own = "" if pair.is_own else " (the base compiles the program of this tree)"
     return f"{'MISSED ' if missed(pair) else ''}{pair.title}{own}: {', '.join(said)}"
+
+
+def change(pair: Pair) -> float:
+    """How much the machine code of a pair that differs changed: of instructions and registers."""
+    apart = 0.0
+    for name in _COUNTED:
+        old, new = pair.figures.get(name, (0, 0))
+        apart += abs(new - old) / max(old, 1)
+    return apart + (pair.figures.get("alike") == OTHER)
 
 
 def predicted(pair: Pair) -> float:

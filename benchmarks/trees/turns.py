@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
@@ -30,12 +31,18 @@ def assembled(trees: Trees, pairs: Sequence[Pair]) -> None:
             process.ask({"do": "assemble", **pair.request})
 
 
-def timed(trees: Trees, pairs: Sequence[Pair], folder: Path) -> None:
-    """Launch both kernels of each pair in turns: `us` has the medians, the base's first, `ratio`
-    the median of the rounds' ratios, and `deviation` is of results, 0 where all bits are equal.
+def timed(trees: Trees, pairs: Sequence[Pair], folder: Path, seconds: float) -> Iterator[Pair]:
+    """Launch both kernels of each pair in turns, as long as there is time: `us` has the medians,
+    the base's first, `ratio` the median of the rounds' ratios, and `deviation` is of results, 0
+    where all bits are equal.
     """
+    end = time.monotonic() + seconds
     for pair, both in with_processes(trees, pairs):
-        _launch(pair, both, folder)
+        if time.monotonic() > end:
+            pair.figures["not timed"] = "no time left"
+        else:
+            _launch(pair, both, folder)
+        yield pair
 
 
 def _launch(pair: Pair, both: tuple[Process, Process], folder: Path) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from .programs import LISTED, Compiled, cases, compiled, kernels, modelled, reason
 
@@ -94,17 +95,25 @@ class Worker:
             return {"failure": reason(error)}
 
     def _compile(
-        self, kind: str, target: str, only: str, names: list[str] | None, folder: str
+        self,
+        kind: str,
+        target: str,
+        only: str,
+        share: list[int],
+        names: list[str] | None,
+        folder: str,
     ) -> dict[str, Any]:
         """Kernels by name: the file of the bare PTX, named by what is in it, or a failure. `only`
-        is a pattern of cases and scripts, `names` are those of kernels, or None for all.
+        is a pattern of cases and scripts, which are shared out by their names; `names` are those of
+        kernels, or None for all.
         """
         rows: dict[str, dict[str, str]] = {}
         pattern = re.compile(only)
         known = None if names is None else {*names, *(name.split()[0] for name in names)}
 
         def wanted(name: str) -> bool:
-            return bool(pattern.search(name)) and (known is None or name in known)
+            is_mine = crc32(name.encode()) % share[1] == share[0]
+            return bool(is_mine and pattern.search(name)) and (known is None or name in known)
 
         for name, found in kernels(self._programs, kind, target, wanted):
             self._say({"doing": f"compiling {name} for {target}"})
