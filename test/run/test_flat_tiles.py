@@ -159,6 +159,24 @@ def test_threads_that_compute_much_have_two_vectors():
     np.testing.assert_allclose(y, np.sin(x), atol=2e-7)
 
 
+@pytest.mark.parametrize("dtype", [cute.f32, cute.bf16])
+def test_threads_that_compute_much_keep_it_in_registers(dtype, spills_of):
+    """An SM holds as many threads as it can, which leaves each 32 registers."""
+
+    @cute.kernel
+    def gated(X, Y, Z, *, tile):
+        at = cute.tile_index(Z, tile)
+        x, y = (cute.local_tile(tensor, tile, at).load().to(cute.f32) for tensor in (X, Y))
+        cute.copy((cute.gelu(x) * y).to(Z.dtype), cute.local_tile(Z, tile, at))
+
+    spec = cute.TensorSpec((None, 2064), dtype)
+    kernel = cute.compile(gated, *(spec,) * 3, tile=(4, 1024), arch="sm_90a")
+    runs = "512 vectors of 4" if dtype == cute.f32 else "256 vectors of 8"
+    assert f"runs of {runs} elements" in " ".join(map(str, kernel.remarks))
+    assert "ctas = 8" in kernel.schedule
+    assert spills_of(kernel) == 0
+
+
 @pytest.mark.parametrize(
     ("tile", "mode", "turns"),
     [*(((4, 1024), *each) for each in TURNS), *(((32, 32), *each) for each in CROSSED)],

@@ -53,6 +53,8 @@ _FEW, _MOST, _ALL = 0.25, 0.45, 0.6
 # share where the run begins and the constants, and all instructions at most: of more, registers do
 # not suffice for two. Narrow vectors are two already where they become four.
 _LONG, _LONGEST = 0.3, 1.0
+# Elements of a thread for which the registers of as many threads as an SM holds suffice.
+_ELEMENTS = 8
 _TILES = (
     cute.AllocFragmentOp,
     cute.CopyOp,
@@ -171,9 +173,15 @@ class _Flat:
         math = sum(_COSTS.get(op.name, 1) for each in maps for op in each.body.block.ops)
         time = _LANES_A_BYTE * self.width * bits / 8
         share, work = places / time, (places + self.width * math) / time
-        if work - share > _LONG and work <= _LONGEST and self.run <= 2 * RUN_THREADS:
+        is_long = work - share > _LONG and work <= _LONGEST
+        if is_long and self.run <= 2 * RUN_THREADS and self._elements <= _ELEMENTS // 2:
             self.run *= 2
         return share <= _FEW or (share <= _MOST and work <= _ALL)
+
+    @property
+    def _elements(self) -> int:
+        """Elements that a thread has of each tensor."""
+        return self.run * self.width // RUN_THREADS
 
     def _is_whole(self, view: cute.LocalTileOp) -> bool:
         return len(view.coords) == 2
