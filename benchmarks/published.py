@@ -4,7 +4,8 @@ published, and ours in it.
     python -m benchmarks.published [CASE ...]
 
 A block of keys takes as long as the unit that is busy longest: the tensor core, which reads both
-operands of Q K^T from shared memory (128 bytes a cycle) and of P V the second one; special
+operands of Q K^T from shared memory (128 bytes a cycle) and of P V the second one, of which the
+CTAs of a pair have half each, read for both (FlashAttention-4's paper, on two CTAs); special
 functions, arithmetic, and issue slots of a quarter, as the machine code's loops have them
 (`benchmarks.sass`). Two figures are fitted, each to one published kernel: at which rate the tensor
 core goes under load (cuBLAS), and of which share of their peak special functions are used
@@ -50,13 +51,14 @@ CASES = (
 @dataclass(frozen=True)
 class Block:
     """What a CTA does with a block of keys: `rows` and `keys` of scores, head dimensions of K and
-    V, and the steady loops of the roles.
+    V, and the steady loops of the roles; `ctas` multiply together.
     """
 
     rows: int
     keys: int
     depths: tuple[int, int]
     roles: Sequence[Role]
+    ctas: int = 1
 
     @property
     def flops(self) -> float:
@@ -66,8 +68,8 @@ class Block:
     def tensor(self) -> float:
         """Cycles of the tensor core, or of shared memory for it."""
         of_k, of_v = self.depths
-        scores = multiply_cycles(self.keys, from_shared=2) * of_k / _STEP
-        products = multiply_cycles(of_v, from_shared=1) * self.keys / _STEP
+        scores = multiply_cycles(self.keys, 2, self.ctas) * of_k / _STEP
+        products = multiply_cycles(of_v, 1, self.ctas) * self.keys / _STEP
         return (scores + products) * self.rows / _ROWS
 
     def units(self) -> dict[str, float]:
@@ -89,12 +91,12 @@ class Block:
         return B200.processors * self.flops / seconds[unit] / 1e12, unit
 
 
-def multiply_cycles(columns: int, from_shared: int) -> float:
+def multiply_cycles(columns: int, from_shared: int, ctas: int = 1) -> float:
     """Of a multiply of 128 rows by some columns, 16 deep, with one operand or both from shared
-    memory.
+    memory; each of `ctas` that multiply together has as many rows, and a part of the columns.
     """
     size = _STEP * _BITS // 8
-    taken = (columns + (_ROWS if from_shared > 1 else 0)) * size / _SHARED_BYTES
+    taken = (columns / ctas + (_ROWS if from_shared > 1 else 0)) * size / _SHARED_BYTES
     return max(_ROWS * columns * _STEP / B200.tensor, taken)
 
 
@@ -112,13 +114,14 @@ def kept(name: str, depth: int) -> Block:
     return Block(256, 128, (depth, depth), roles)
 
 
-def ours(case: Attention, arch: str = "sm_100a") -> tuple[Block, str]:
-    """The default kernel of a case, and its schedule."""
-    kernel = case.compiled(None, arch)
+def ours(case: Attention, schedule: str | None = None, arch: str = "sm_100a") -> tuple[Block, str]:
+    """The kernel of a case, the default one without a schedule, and its schedule."""
+    kernel = case.compiled(schedule, arch)
     tile = Schedule.parse(kernel.schedule).tile
     assert tile is not None
     rows, keys = tile[:2]
-    block = Block(rows, keys, (case.depth, case.v_depth), roles_of(read(kernel.cubin)))
+    ctas = 2 if "tcgen05.mma.cta_group::2" in kernel.ptx else 1
+    block = Block(rows, keys, (case.depth, case.v_depth), roles_of(read(kernel.cubin)), ctas)
     return block, kernel.schedule
 
 
@@ -137,6 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("cases", metavar="CASE", nargs="*", help=f"default: {', '.join(CASES)}")
+    parser.add_argument("--schedule", help="instead of the default one")
     options = parser.parse_args(arguments)
     rate, share = frozen()
     print(f"tensor core: {rate / 1e9:.3f} GHz under load (cuBLAS {CUBLAS:.0f} TFLOP/s); "
@@ -150,7 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in options.cases or CASES:
             case = named(name)
             assert isinstance(case, Attention)
-            block, schedule = ours(case)
+            block, schedule = ours(case, options.schedule)
             said, unit = block.tflops(rate, share)
             other = theirs.get(block.depths)
             ratio = "" if other is None else f", {said / other:.3f} of FlashAttention-4 full"

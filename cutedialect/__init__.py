@@ -108,6 +108,8 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.elementwise import tanh as tanh
     from cutedialect.frontend.elementwise import trunc as trunc
     from cutedialect.frontend.functions import clamp as clamp
+    from cutedialect.frontend.functions import cluster_max as cluster_max
+    from cutedialect.frontend.functions import cluster_min as cluster_min
     from cutedialect.frontend.functions import column_vector as column_vector
     from cutedialect.frontend.functions import coord as coord
     from cutedialect.frontend.functions import copy as copy
@@ -286,6 +288,8 @@ __all__ = [
     "cbrt",
     "ceil",
     "clamp",
+    "cluster_max",
+    "cluster_min",
     "clz",
     "column_max",
     "column_sum",
@@ -466,6 +470,8 @@ _PUBLIC = {
     ),
     "cutedialect.frontend.functions": (
         "clamp",
+        "cluster_max",
+        "cluster_min",
         "column_vector",
         "coord",
         "copy",

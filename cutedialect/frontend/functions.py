@@ -18,6 +18,7 @@ from xdsl.ir import Block, SSAValue
 from cutedialect.atoms.tiled_mma import TiledMma, multiply_text
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
+    ClusterBoundOp,
     CoordOp,
     CopyOp,
     FillOp,
@@ -628,6 +629,25 @@ def search(
         image = function(Scalar(block.args[0], scope))
         trace.insert(YieldOp(as_i32(image, "what the function of cute.search gives")))
     return Scalar(trace.insert(SearchOp(*operands, block)).results[0])
+
+
+def cluster_max(value: int | Scalar) -> Scalar:
+    """The largest of a number that follows from the coordinates of a work item, among the CTAs of a
+    cluster along M that have a tile; itself without a cluster. Loops between such bounds run alike
+    in all of them, so that they may share what they load, and multiply in pairs; a trip that is
+    another one's has to change nothing.
+    """
+    return _cluster_bound("max", value)
+
+
+def cluster_min(value: int | Scalar) -> Scalar:
+    """The least one likewise, as `cute.cluster_max` has the largest."""
+    return _cluster_bound("min", value)
+
+
+def _cluster_bound(kind: str, value: int | Scalar) -> Scalar:
+    number = as_i32(value, f"the number of cute.cluster_{kind}")
+    return Scalar(current().insert(ClusterBoundOp(kind, number)).results[0])
 
 
 def map_(function: Callable[..., Tile], *tiles: Tile) -> Tile:

@@ -33,18 +33,22 @@ def normals(rng, *shape, dtype=BF16):
     return rng.standard_normal(shape).astype(dtype)
 
 
-def attended(q, k, v):
+def attended(q, k, v, causal, window):
     q, k, v = (x.astype(np.float64) for x in (q, k, v))
-    if not k.shape[-2]:
-        return np.zeros((*q.shape[:-1], v.shape[-1]))
     s = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
-    p = np.exp(s - s.max(-1, keepdims=True))
-    return p @ v / p.sum(-1, keepdims=True)
+    rows, keys = s.shape[-2:]
+    behind = np.arange(rows)[:, None] + keys - rows - np.arange(keys)
+    seen = (behind >= 0) if causal else (behind == behind)
+    seen &= True if window is None else behind <= window
+    p = np.exp(np.where(seen, s - s.max(-1, keepdims=True, initial=0.0), -np.inf))
+    return p @ v / np.maximum(p.sum(-1, keepdims=True), 1e-30)
 
 
-def check(q, k, v, schedule):
-    found = cute.attention(q, k, v, schedule=schedule, **EMULATED)
-    assert np.abs(found.astype(np.float64) - attended(q, k, v)).max() < 0.01
+def check(q, k, v, schedule, causal=False, window=None):
+    given = {"window": (window, 0)} if window is not None else {"causal": causal}
+    found = cute.attention(q, k, v, schedule=schedule, **given, **EMULATED)
+    want = attended(q, k, v, causal or window is not None, window)
+    assert np.abs(found.astype(np.float64) - want).max() < 0.02
 
 
 @pytest.mark.long
@@ -69,14 +73,33 @@ def test_trips_around_the_stages_of_the_rings(plan):
         check(q, k, v, schedule)
 
 
-@pytest.mark.parametrize(
-    "plan", ["specialized", pytest.param("over scores", marks=pytest.mark.long)]
-)
-def test_half_of_each_block_of_keys_is_in_each_cta(plan):
+@pytest.mark.long
+@pytest.mark.parametrize("window", [None, 100])
+@pytest.mark.parametrize("plan", PLANS)
+def test_trips_below_a_mask(plan, window):
+    """Both CTAs compute what one of them sees: the second one has more keys, or no tile."""
+    depth, columns, tile = PLANS[plan]
+    rows, block = (int(each) for each in re.findall(r"\d+", tile)[:2])
+    of_each = (2 * rows, 2 * rows), (3 * rows - 7, 3 * rows), (rows + 9, 40), (rows, 7 * block)
+    for count, keys in of_each:
+        rng = np.random.default_rng(count)
+        q, k, v = (
+            normals(rng, 1, 1, n, wide)
+            for n, wide in ((count, depth), (keys, depth), (keys, columns))
+        )
+        check(q, k, v, f"{tile}, cluster = (2,1)", causal=True, window=window)
+
+
+@pytest.mark.some(1)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("plan", ["specialized", "over scores"])
+def test_half_of_each_block_of_keys_is_in_each_cta(plan, causal):
     depth, _, tile = PLANS[plan]
     q = cute.TensorSpec((1, 1, None, depth), "bf16")
     kernels = [
-        cute.compile(cute.attention, q, q, q, schedule=f"{tile}, cluster = {each}", **EMULATED)
+        cute.compile(
+            cute.attention, q, q, q, causal=causal, schedule=f"{tile}, cluster = {each}", **EMULATED
+        )
         for each in ("(1,1)", "(2,1)")
     ]
     assert "tcgen05.mma.cta_group::1" in kernels[0].ptx
@@ -129,6 +152,68 @@ def test_a_program_of_two_multiplies(element, columns, rows):
     first = re.findall(r"tcgen05\.mma\.cta_group::2\S* \[\S+\], (\[?)", ptx)
     assert first
     assert ("[" in first) == (element is np.float16 and columns % 32 == 0)
+
+
+def lower(is_bounded=True):
+    """(A, which is 0 above its diagonal) B: no CTA multiplies what lies behind both tiles."""
+
+    @cute.kernel
+    def kernel(A, B, Y):
+        m, n = cute.tile_index(Y, (128, 64))
+        a, b = cute.local_tile(A, (128, 64), (m, None)), cute.local_tile(B, (64, 64), (None, n))
+        y, end = cute.zeros((128, 64)), cute.minimum((m + 1) * 2, a.tiles)
+        for k in cute.range(cute.cluster_max(end) if is_bounded else end):
+            cute.gemm(a[k], b[k], y)
+        cute.copy(y, cute.local_tile(Y, (128, 64), (m, n)))
+
+    return kernel
+
+
+@pytest.mark.parametrize("rows", [128, 384, 500])
+def test_a_loop_that_is_as_long_as_the_longest_of_a_pair(rows):
+    rng = np.random.default_rng(rows)
+    a = np.tril(rng.integers(-2, 3, (rows, rows // 8 * 8))).astype(np.float16)
+    b = rng.integers(-2, 3, (a.shape[1], 64)).astype(np.float16)
+    y = np.zeros((rows, 64), np.float32)
+    lower()(a, b, y, schedule="cluster = (2,1)", **EMULATED)
+    np.testing.assert_array_equal(y, a.astype(np.float64) @ b)
+
+
+def test_loops_that_differ_keep_ctas_apart():
+    specs = [cute.TensorSpec((512, 512), "f16")] * 2 + [cute.TensorSpec((512, 512), "f32")]
+    for is_bounded in (True, False):
+        kernel = cute.compile(lower(is_bounded), *specs, arch="sm_100a", schedule="cluster = (2,1)")
+        differ = [each for each in kernel.remarks if "control around it differs" in each.message]
+        assert bool(differ) != is_bounded
+        assert ("tcgen05.mma.cta_group::2" in kernel.ptx) == is_bounded
+    hopper = cute.compile(lower(), *specs, arch="sm_90a", schedule="cluster = (2,1)")
+    assert "multicast::cluster" in hopper.ptx
+
+
+def test_a_bound_follows_from_coordinates():
+    """Through numbers of tensors, too, but not through tiles."""
+
+    def kernel_of(end):
+        @cute.kernel
+        def kernel(A, N, Y):
+            m, n = cute.tile_index(Y, (128, 64))
+            a, b = (cute.local_tile(A, (wide, 64), (at, None)) for wide, at in ((128, m), (64, n)))
+            y = cute.zeros((128, 64))
+            for k in cute.range(cute.cluster_max(end(a, N, m))):
+                cute.gemm(a[k], b[k].T, y)
+            cute.copy(y, cute.local_tile(Y, (128, 64), (m, n)))
+
+        return kernel
+
+    a, y = np.zeros((256, 64), np.float16), np.ones((256, 256), np.float32)
+    given: Any = {"schedule": "cluster = (2,1)", **EMULATED}
+    a[200, :] = 1
+    kernel = kernel_of(lambda _, N, m: cute.search(lambda s: N[s] + m, 3, 3))
+    kernel(a, np.array([0, 3, 9], np.int32), y, **given)
+    np.testing.assert_array_equal(y, a.astype(np.float64) @ a.T.astype(np.float64))
+    some = kernel_of(lambda a, N, m: cute.any(a[0].load() > 0).to(cute.i32))
+    with pytest.raises(cute.CompileError, match=r"by arithmetic in cute\.cluster_max"):
+        some(a, np.array([0], np.int32), y, **given)
 
 
 # (what is changed in the PTX, to what, the codes of faults one of which is found)

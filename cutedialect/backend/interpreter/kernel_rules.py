@@ -299,6 +299,17 @@ def _cluster_rank(op: cute.ClusterRankOp) -> Step:
     return step
 
 
+@rule(cute.ClusterBoundOp)
+def _cluster_bound(op: cute.ClusterBoundOp) -> Step:
+    """In front of cute-tile every work item is a cluster."""
+    source, result = slot(op.source), slot(op.result)
+
+    def step(cta: Cta) -> None:
+        cta.values[result] = cta.values[source]
+
+    return step
+
+
 @rule(cute.ClusterReduceOp)
 def _cluster_reduce(op: cute.ClusterReduceOp) -> Step:
     source, count, result = slot(op.source), op.count.value.data, slot(op.result)

@@ -28,6 +28,7 @@ from .attributes import (
 from .cooperation import (
     CancelLaunchOp,
     ClaimOp,
+    ClusterBoundOp,
     ClusterRankOp,
     ClusterReduceOp,
     ClusterScatterOp,
@@ -183,6 +184,7 @@ Cute = CuteDialect(
             LastArrivalOp,
             ClusterSumOp,
             ClusterScatterOp,
+            ClusterBoundOp,
             ClusterRankOp,
             ClusterReduceOp,
             ClaimOp,
@@ -233,6 +235,7 @@ __all__ = [
     "BrevOp",
     "CancelLaunchOp",
     "ClaimOp",
+    "ClusterBoundOp",
     "ClusterRankOp",
     "ClusterReduceOp",
     "ClusterScatterOp",

@@ -216,6 +216,37 @@ class ClusterRankOp(IRDLOperation):
 
 
 @irdl_op_definition
+class ClusterBoundOp(IRDLOperation):
+    """The largest (`max`) or least (`min`) of a number among the CTAs of a cluster that lie one
+    below the other, of those whose work item has a tile: with it loops run alike in all of them.
+
+    `cute-tile` computes it for each from its coordinates; nothing travels between CTAs.
+
+    Example:
+
+        cute.kernel @k(%n: i32) {
+          %end = cute.cluster_bound "max", %n
+        }
+    """
+
+    name = "cute.cluster_bound"
+    kind = prop_def(StringAttr)
+    source = operand_def(i32)
+    result = result_def(i32)
+    traits = traits_def(Pure())
+    assembly_format = "$kind `,` $source attr-dict"
+
+    def __init__(self, kind: str, source: SSAValue) -> None:
+        super().__init__(
+            operands=[source], result_types=[i32], properties={"kind": StringAttr(kind)}
+        )
+
+    def verify_(self) -> None:
+        kind = self.kind.data
+        check(kind in ("max", "min"), f"expected max or min, got '{kind}'")
+
+
+@irdl_op_definition
 class ClusterReduceOp(IRDLOperation):
     """Combine the elements of one in each of `count` CTAs, which are the cluster, in the order of
     their ranks; all of them get the result.

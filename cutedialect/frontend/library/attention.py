@@ -118,7 +118,9 @@ def attention(
     has_lse, cuts = lse is not None, right is not None
     weights = Weights.of(maxima, Q.dtype, sums, packed, has_lse, cuts)
     softmax = policy_of(maxima, Q.dtype, sums)(tile, dims[1], scores, weights)
-    first, behind = seen.begin // bk, (seen.end + (bk - 1)) // bk
+    # CTAs of a cluster share keys: a mask hides what others see.
+    first = cute.cluster_min(seen.begin // bk)
+    behind = cute.cluster_max((seen.end + (bk - 1)) // bk)
     for trip in range_(first, behind):
         j = trip
         if meets_at:

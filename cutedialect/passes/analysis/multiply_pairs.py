@@ -172,6 +172,11 @@ def _why_alone(gemms: list[GemmOp], schedule: Schedule) -> str:
     if sides[0] & sides[1]:
         return "a tile is an operand of A and of B, and a pair shares B alone"
     for op in gemms:
+        if any(cluster_modes(value) != set() for value in deciding(op)):
+            return (
+                "control around it differs between the CTAs of a pair; take cute.cluster_min and "
+                "cute.cluster_max of where loops begin and end"
+            )
         # An A that threads compute is that of their own rows.
         by_tma = [("A", op.a, True)] if is_in_memory(op.a) else []
         for name, tile, wanted in (*by_tma, ("B", op.b, False)):
@@ -180,8 +185,6 @@ def _why_alone(gemms: list[GemmOp], schedule: Schedule) -> str:
                 return f"expected {'a tile' if wanted else 'the same tile'} of {name} for each CTA"
             if why := _why_no_boxes(tile, cluster, is_half=not wanted):
                 return f"{name} does not come by TMA: {why}"
-        if any(cluster_modes(value) != set() for value in deciding(op)):
-            return "control around it differs between the CTAs of a pair"
     return ""
 
 

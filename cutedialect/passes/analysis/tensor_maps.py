@@ -339,6 +339,12 @@ def cluster_modes(value: SSAValue) -> set[int] | None:
             pending.append(op.operands[0])
         elif CLUSTER_UNIFORM in op.attributes:
             continue
+        elif isinstance(op, cute.ClusterBoundOp):
+            # Before cute-tile computes it: alike along M.
+            around = cluster_modes(op.source)
+            if around is None:
+                return None
+            reached |= around - {0}
         elif isinstance(op, cute.BlockIdxOp | cute.AllocFragmentOp):
             # What is computed in registers is followed no further.
             return None

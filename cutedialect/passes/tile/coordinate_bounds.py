@@ -80,6 +80,8 @@ def is_nonnegative(value: SSAValue) -> bool:
             return isinstance(op.value, IntegerAttr) and op.value.value.data >= 0
         case arith.MaxSIOp():
             return any(is_nonnegative(each) for each in op.operands)
+        case cute.ClusterBoundOp():
+            return is_nonnegative(op.source)
         case arith.SelectOp():
             return is_nonnegative(op.lhs) and is_nonnegative(op.rhs)
         case arith.SubiOp():

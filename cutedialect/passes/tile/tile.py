@@ -34,6 +34,7 @@ from cutedialect.passes.analysis.memory_views import ordering_atomic
 from cutedialect.passes.launch_arguments import is_known_on_host, launches_of, on_host
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import ScalarBuilder, erase
+from cutedialect.passes.tile.cluster_bounds import drop_bounds
 from cutedialect.passes.tile.coordinate_bounds import IN_BOUNDS, mark_coordinates
 from cutedialect.passes.tile.cut_tiles import cut_tiles, narrow_tiles
 from cutedialect.passes.tile.empty_loops import erase_empty_loops
@@ -112,6 +113,8 @@ class TilePass(ModulePass):
                     _fill_in(launch, kernel, index, schedule)
             if index is not None:
                 lower_tile_index(kernel, index, schedule)
+            if holds(kernel, cute.ClusterBoundOp):
+                drop_bounds(kernel)
 
     def _complete(self, kernel: cute.KernelOp, given: Schedule) -> Schedule:
         """Choose what a schedule leaves open, and say it of the kernel."""

@@ -30,7 +30,7 @@ from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects import cute
-from cutedialect.dialects.walks import ops_of
+from cutedialect.dialects.walks import holds, ops_of
 from cutedialect.layout import Layout
 from cutedialect.passes.analysis.layout_inference import contiguous_mode
 from cutedialect.passes.analysis.memory_views import WORK
@@ -38,6 +38,7 @@ from cutedialect.passes.analysis.tensor_maps import mark_cluster_mode, mark_clus
 from cutedialect.passes.launch_arguments import add_argument, launched_with
 from cutedialect.passes.rewriting import ScalarBuilder, erase
 from cutedialect.passes.tile.absent_items import effects_of_items, guard_effects, guard_loads
+from cutedialect.passes.tile.cluster_bounds import ClusterBounds
 from cutedialect.passes.tile.raster import walk
 from cutedialect.passes.tile.runs import count_runs
 from cutedialect.passes.tile.split_reduction import (
@@ -140,6 +141,8 @@ def lower_tile_index(kernel: cute.KernelOp, index: cute.TileIndexOp, schedule: S
     tile = index.tile.get_values()
     coords = _coords_of(build, index, item, tensor, blocks, schedule)
     if rank is not None:
+        if holds(kernel, cute.ClusterBoundOp):
+            ClusterBounds(kernel, index, tensor, cluster).compute(build, coords)
         coords = _inside(build, coords, rank, cluster)
     if effects:
         guard_effects(effects, build, tensor, tile, coords, cluster)

@@ -63,6 +63,16 @@ cute.kernel @k(%claims: !cute.memref<i32, gmem, align<16>, "(1):(1)">, %n: i32) 
 
 // -----
 
+// cute.cluster_bound
+// CHECK: cute.kernel @bounds(%n: i32) {
+// CHECK-NEXT:   %end = cute.cluster_bound "max", %n
+// CHECK-NEXT: }
+cute.kernel @bounds(%n: i32) {
+  %end = cute.cluster_bound "max", %n
+}
+
+// -----
+
 // cute.cluster_rank, cute.cluster_reduce
 // CHECK: cute.kernel @rows() {
 // CHECK-NEXT:   %rank = cute.cluster_rank of 4

@@ -126,6 +126,13 @@ cute.kernel @unknown_reduction() {
 
 // -----
 
+cute.kernel @bound_of_another_kind(%n: i32) {
+  // expected-error @+1 {{expected max or min, got 'add'}}
+  %m = cute.cluster_bound "add", %n
+}
+
+// -----
+
 cute.kernel @rank_of_one() {
   // expected-error @+1 {{expected a count of 2 or more, got 1}}
   %rank = cute.cluster_rank of 1
