@@ -10,6 +10,7 @@ from functools import partial
 from cutedialect.choices import Overlap, Scheduler
 from cutedialect.schedule import Schedule
 
+from .attention_pairs import pays
 from .attention_parameters import (
     beside,
     guesses,
@@ -46,6 +47,10 @@ _MASKED_REGISTERS = {160: (144, 168), 192: (136, 176)}
 # Keys of a block of wide heads of which shared memory holds two stages beside little more: numbers
 # of rows and mbarriers.
 _LONGER_KEYS, _BESIDE_LONGER_BYTES = 80, 3072
+# What columns of results of CTA pairs are a multiple of; keys of their blocks, by the halves of a
+# tile, and the most beside a mask: those of which products take longer than what they read.
+_PAIRED_COLUMNS = 32
+_PAIRED_KEYS, _MOST_MASKED_KEYS = {2: (128, 96, 64), 1: (96,)}, 96
 # Elements whose exponentials tensor memory holds in the place of scores.
 _WIDE_BLOCK_BITS = 16
 _HALF_COLUMNS = 224
@@ -83,6 +88,8 @@ class AttentionSpace:
         """Registers of threads of warpgroups, and bytes of two stages."""
         assert schedule.tile is not None
         rows, keys = schedule.tile
+        if problem.target.tmem_columns and (schedule.cluster or (1, 1))[0] % 2 == 0:
+            keys //= 2
         smem = _tile_bytes(problem, rows, keys, schedule.stages or 2)
         if not problem.on_groups or problem.widest > WIDE:
             return Need(smem=smem)
@@ -216,12 +223,8 @@ def _corrected(problem: AttentionProblem, given: Schedule) -> list[Schedule]:
         halves = height // _LANES
         # Half of the processors would have nothing to do, or half of the roles.
         is_idle = halves > 1 and (rows <= _LANES or problem.fills_one_wave(_LANES))
-        blocks = [
-            keys
-            for keys in _corrected_keys(problem, given, halves)
-            if halves * (problem.dims[1] + keys) <= tmem
-        ]
-        if is_idle or _CORRECTED_KEYS not in blocks:
+        blocks = _corrected_blocks(problem, given, halves)
+        if is_idle or _CORRECTED_KEYS not in [keys for keys, _ in blocks]:
             continue
         # Whoever is done with a short tile takes over the longest that has not begun.
         waits = problem.is_uneven and not problem.fills_one_wave(height)
@@ -231,12 +234,13 @@ def _corrected(problem: AttentionProblem, given: Schedule) -> list[Schedule]:
             Schedule(
                 tile=(height, keys),
                 warps=(4, 1),
+                cluster=(2, 1) if ctas == 2 else None,
                 roles=_roles_of(problem, roles, halves, keys),
                 scheduler=scheduler,
                 # Stages of longer blocks leave no shared memory for results.
                 epilogue="direct" if keys == _LONGER_KEYS else None,
             ).merged(order)
-            for keys in blocks
+            for keys, ctas in blocks
         ]
     return []
 
@@ -247,7 +251,8 @@ def _roles_of(problem: AttentionProblem, roles: str, halves: int, keys: int) -> 
     """
     if halves == 1:
         return roles
-    if keys == 2 * _CORRECTED_KEYS and (problem.is_uneven or problem.dims[1] < SPAN):
+    is_masked = problem.is_uneven and problem.dims in _MASKED_DIMS
+    if keys == 2 * _CORRECTED_KEYS and (is_masked or problem.dims[1] < SPAN):
         return _SPLIT_OF.format(88, 200)
     registers = _MASKED_REGISTERS.get(problem.dims[1]) if problem.is_uneven else None
     return _SPLIT_OF.format(*registers) if registers else roles
@@ -258,7 +263,8 @@ def _takes_longer_blocks(problem: AttentionProblem, given: Schedule) -> bool:
     shared memory is what bounds these. Masks beside shared heads take too many registers, and
     pages have a power of two of keys.
     """
-    is_open = _leaves(given, "epilogue", "stages", "ring_stages", "cluster")
+    is_open = _leaves(given, "epilogue", "stages", "ring_stages")
+    is_open &= given.cluster in (None, (1, 1))
     is_cut = problem.has_window or problem.is_packed or problem.is_paged
     is_masked = problem.is_uneven and problem.group > 1
     is_wide = problem.widest > _HALF_COLUMNS and problem.bits_q == _WIDE_BLOCK_BITS
@@ -267,6 +273,47 @@ def _takes_longer_blocks(problem: AttentionProblem, given: Schedule) -> bool:
         <= problem.target.smem_per_cta - _BESIDE_LONGER_BYTES
     )
     return is_open and is_wide and fits and problem.has_many_keys and not (is_cut or is_masked)
+
+
+def _corrected_blocks(
+    problem: AttentionProblem, given: Schedule, halves: int
+) -> list[tuple[int, int]]:
+    """(keys of a block, CTAs that multiply it together) of these plans, the best first: of pairs
+    where these take less time, or longer ones where pairs are given.
+    """
+    alone, height = _corrected_keys(problem, given, halves), halves * _LANES
+    paired = [
+        keys
+        for keys in _PAIRED_KEYS[halves]
+        if _may_pair(problem, given)
+        and _fits(problem, height, keys, ctas=2)
+        and not (problem.is_uneven and keys > _MOST_MASKED_KEYS)
+    ]
+    if given.cluster is not None:
+        is_longer = given.cluster[0] % 2 == 0
+        paired = [keys for keys in paired if is_longer and keys > max(alone, default=0)]
+    elif not problem.has_many_keys or problem.fills_one_wave(height):
+        paired = []
+    else:
+        paired = [keys for keys in paired if pays(problem, height, keys, alone)]
+    blocks = [*((keys, 2) for keys in paired), *((keys, 1) for keys in alone)]
+    columns = problem.target.tmem_columns
+    return [each for each in blocks if halves * (problem.dims[1] + each[0]) <= columns]
+
+
+def _may_pair(problem: AttentionProblem, given: Schedule) -> bool:
+    """Whether the CTAs of a cluster have the same keys, of heads whose products take longer than
+    their exponentials, and threads have no more beside many of them than a causal mask's bounds.
+    """
+    is_cut = problem.has_window or problem.is_packed or problem.is_paged or problem.is_sliced
+    has_more = problem.keeps_more or problem.is_capped or problem.is_latent
+    # Masked rows lack registers where many go to the role that corrects.
+    has_more |= problem.is_uneven and problem.dims[1] in _MASKED_REGISTERS
+    is_open = _leaves(given, "stages", "ring_stages", "epilogue", "scheduler", "loads")
+    is_plain = problem.is_plain and problem.bits_q == _WIDE_BLOCK_BITS and not problem.is_padded
+    # Products of pairs whose A is in tensor memory have columns by 32.
+    is_plain &= problem.dims[1] % _PAIRED_COLUMNS == 0
+    return is_open and is_plain and problem.widest > 2 * SPAN and not (is_cut or has_more)
 
 
 def _corrected_keys(problem: AttentionProblem, given: Schedule, halves: int) -> tuple[int, ...]:
@@ -584,10 +631,12 @@ def _has_narrow_window(problem: AttentionProblem) -> bool:
     return PRICE.narrow_windows * problem.sees <= problem.rows
 
 
-def _fits(problem: AttentionProblem, rows: int, keys: int) -> bool:
-    """Whether shared memory holds the rows of a tile and two stages of keys and values."""
+def _fits(problem: AttentionProblem, rows: int, keys: int, ctas: int = 1) -> bool:
+    """Whether shared memory holds the rows of a tile and two stages of keys and values, which so
+    many CTAs have together.
+    """
     free = problem.target.smem_per_cta - _BESIDE_BYTES
-    return _tile_bytes(problem, rows, keys, stages=2) <= free
+    return _tile_bytes(problem, rows, keys // ctas, stages=2) <= free
 
 
 def _tile_bytes(problem: AttentionProblem, rows: int, keys: int, stages: int) -> int:

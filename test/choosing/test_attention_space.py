@@ -156,3 +156,47 @@ def test_narrow_caches_have_what_was_fastest(row, monkeypatch):
     before = choose(ATTENTION, wide)
     monkeypatch.setattr(PRICE, "narrow_caches", [])
     assert choose(ATTENTION, wide) == before
+
+
+@pytest.mark.parametrize(
+    ("dims", "facts", "tile", "cluster"),
+    [
+        # Of 256 columns shared memory holds 80 keys by CTAs alone, which read slower than they
+        # multiply, and 96 by pairs; of 192 and 128, 64 and 128.
+        ((256, 256), {}, (128, 96), (2, 1)),
+        ((192, 128), {}, (256, 128), (2, 1)),
+        ((192, 128), {"is_uneven": True}, (256, 96), (2, 1)),
+        ((160, 160), {}, (256, 96), (2, 1)),
+        ((160, 160), {"is_uneven": True}, (256, 64), None),
+        # Their products take no longer than exponentials, or than they read.
+        ((64, 64), {}, (256, 128), None),
+        ((128, 128), {"is_uneven": True}, (256, 128), None),
+        # What pairs compute for each other below a mask, and the CTA that has no tile, cost more.
+        ((256, 256), {"rows": 2048, "keys": 2048, "is_uneven": True}, (128, 96), (2, 1)),
+        ((256, 256), {"rows": 300, "keys": 8192}, (128, 80), None),
+        ((256, 256), {"rows": 640, "keys": 640, "is_uneven": True}, (128, 64), None),
+        # No half of so many columns is multiplied.
+        ((208, 208), {}, (128, 64), None),
+        # Other keys, or more beside them.
+        ((256, 256), {"has_window": True}, (128, 64), None),
+        ((256, 256), {"is_packed": True, "is_sliced": True}, (128, 64), None),
+        ((192, 128), {"keeps_more": True}, (256, 64), None),
+    ],
+)
+def test_pairs_in_tensor_memory(dims, facts, tile, cluster):
+    sizes = {"rows": 8192, "keys": 8192, "sequences": 64, "processors": 148}
+    problem = AttentionProblem(dims, arch="sm_100a", **(sizes | facts))
+    chosen = next(ATTENTION.ranked(problem, None, Limits(smem=problem.target.smem_per_cta)))
+    assert (chosen.tile, chosen.cluster) == (tile, cluster)
+
+
+def test_pairs_that_are_given_have_longer_blocks():
+    problem = AttentionProblem((256, 256), rows=300, keys=300, sequences=2, arch="sm_100a")
+    limits = Limits(smem=problem.target.smem_per_cta)
+    tiles = {
+        cluster: next(ATTENTION.ranked(problem, Schedule(cluster=cluster), limits)).tile
+        for cluster in ((1, 1), (2, 1))
+    }
+    assert tiles == {(1, 1): (128, 64), (2, 1): (128, 96)}
+    many = replace(problem, rows=8192, keys=8192)
+    assert next(ATTENTION.ranked(many, Schedule(cluster=(1, 1)), limits)).tile == (128, 80)

@@ -71,9 +71,29 @@ def test_rows_do_not_spill(depth, masks: Any, keys, spills_of):
 def test_wide_heads_have_longer_blocks_where_two_stages_fit(masks: Any, group, keys, chosen):
     q = cute.TensorSpec((1, 16, keys, 256), "bf16")
     k = cute.TensorSpec((1, 16 // group, keys, 256), "bf16")
-    kernel = cute.compile(cute.attention, q, k, k, arch="sm_100a", **masks)
+    kernel = cute.compile(
+        cute.attention, q, k, k, arch="sm_100a", schedule="cluster = (1,1)", **masks
+    )
     schedule = cute.Schedule.parse(kernel.schedule)
     assert (schedule.tile, schedule.stages) == ((128, chosen), 2)
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize("group", [1, 4])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    ("dims", "rows", "keys"), [((256, 256), 128, (96, 96)), ((192, 128), 256, (128, 96))]
+)
+def test_pairs_have_longer_blocks_of_wide_heads(dims, rows, keys, causal, group, spills_of):
+    q = cute.TensorSpec((1, 16, 4096, dims[0]), "bf16")
+    k, v = (cute.TensorSpec((1, 16 // group, 4096, each), "bf16") for each in dims)
+    kernel = cute.compile(cute.attention, q, k, v, causal=causal, arch="sm_100a")
+    schedule = cute.Schedule.parse(kernel.schedule)
+    assert (schedule.tile, schedule.cluster) == ((rows, keys[causal]), (2, 1))
+    assert schedule.stages == (2 if keys[causal] == 128 else 3)
+    assert "tcgen05.mma.cta_group::2" in kernel.ptx
+    assert "tcgen05.mma.cta_group::1" not in kernel.ptx
+    assert spills_of(kernel) == 0
 
 
 @pytest.mark.parametrize("causal", [True, pytest.param(False, marks=pytest.mark.long)])

@@ -141,8 +141,7 @@ def lower_tile_index(kernel: cute.KernelOp, index: cute.TileIndexOp, schedule: S
     tile = index.tile.get_values()
     coords = _coords_of(build, index, item, tensor, blocks, schedule)
     if rank is not None:
-        if holds(kernel, cute.ClusterBoundOp):
-            ClusterBounds(kernel, index, tensor, cluster).compute(build, coords)
+        _compute_bounds(ClusterBounds(kernel, index, tensor, cluster), build, coords)
         coords = _inside(build, coords, rank, cluster)
     if effects:
         guard_effects(effects, build, tensor, tile, coords, cluster)
@@ -542,6 +541,12 @@ def _along_memory(
         for (_, _, whose), at in zip(order, found, strict=False):
             coords[mode] = build.select(build.compare("eq", whose, mode), at, coords[mode])
     return coords
+
+
+def _compute_bounds(bounds: ClusterBounds, build: ScalarBuilder, coords: list[SSAValue]) -> None:
+    """Compute the numbers that the CTAs of a cluster agree in, where a program has some."""
+    if holds(bounds.kernel, cute.ClusterBoundOp):
+        bounds.compute(build, coords)
 
 
 def _inside(
