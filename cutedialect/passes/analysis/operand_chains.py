@@ -50,11 +50,28 @@ def is_on_its_way(op: LoadOp) -> bool:
     """Whether a load begins an operand that each trip of a loop computes anew from another tile.
     Rows and columns that are computed with one, such as logarithms, begin none.
     """
-    block = op.parent
-    loop = None if block is None else block.parent_op()
+    return not _is_line(op) and bool(multiplies_fed(op)) and _changes(op)
+
+
+def is_beside_one_on_its_way(op: LoadOp) -> bool:
+    """Whether a load brings a line, such as the scales or the zeros of a group, anew in each trip
+    of a loop that computes an operand on its way: who computes has no time to wait for memory.
+    """
+    if op.parent is None or not _is_line(op) or not _changes(op):
+        return False
+    loads = (each for each in op.parent.ops if isinstance(each, LoadOp))
+    return any(not _is_line(each) and multiplies_fed(each) for each in loads)
+
+
+def _is_line(op: LoadOp) -> bool:
     shape = op.result.type.shape if isinstance(op.result.type, FragmentType) else ()
-    is_line = len(shape) < _MODES or 1 in shape
-    if is_line or not isinstance(loop, scf.ForOp) or not multiplies_fed(op):
+    return len(shape) < _MODES or 1 in shape
+
+
+def _changes(op: LoadOp) -> bool:
+    """Whether each trip of the loop that a load is in loads another tile."""
+    loop = None if op.parent is None else op.parent.parent_op()
+    if not isinstance(loop, scf.ForOp):
         return False
     return any(depends_on(op.source, number) for number in loop.body.block.args)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from math import prod
 
 from xdsl.dialects import scf
@@ -31,8 +32,8 @@ from cutedialect.dialects.cute import (
     shape_of,
 )
 from cutedialect.dialects.cute.storage import is_paired
-from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of
-from cutedialect.dialects.walks import ops_around, ops_of, walk
+from cutedialect.dialects.effects import RMEM, Unit, effects_of, is_pure, space_of
+from cutedialect.dialects.walks import ops_around, ops_behind, ops_of, walk
 from cutedialect.passes.analysis.memory_views import root_of, uses_of
 from cutedialect.passes.analysis.resource_plan import Buffer, room, stage_bytes, stages_of_results
 from cutedialect.passes.analysis.role_plan import is_corrected, role_of
@@ -51,6 +52,8 @@ READS_EARLY = ("reads_early", "reads_earlier")
 GUARDED = "guarded"
 """The attribute of a branch that holds what a trip does for an earlier one, if there is one."""
 _COMPUTED_STAGES = 2
+# Elements of a thread that take no registers from what is computed beside them.
+_FEW = 4
 # Of edges that take turns: one stage is read by a group at work while the next is waited for.
 _LEAST_STAGES = 2
 # Stages that loops which follow each other share at most.
@@ -168,7 +171,8 @@ def edges_of(kernel: KernelOp) -> list[Edge]:
 
 def _with_rows(edges: list[Edge]) -> list[Edge]:
     """Let a row that lanes share come with a tile that the same roles fill and read, from before
-    the row is read until behind it: one barrier and one place in a ring serve both.
+    the row is read until behind it, or right beside it: one barrier and one place in a ring serve
+    both.
     """
     found: list[Edge] = []
     rows = [
@@ -178,11 +182,35 @@ def _with_rows(edges: list[Edge]) -> list[Edge]:
         for row in [each for each in rows if each.ends == edge.ends]:
             at = [row.block.get_operation_index(op) for op in row.readers]
             around = [edge.block.get_operation_index(op) for op in edge.readers]
-            if min(around) < min(at) and max(at) < max(around):
+            is_around = min(around) < min(at) and max(at) < max(around)
+            if is_around or _are_beside(row, edge):
                 edge = edge.with_other(row)
                 rows.remove(row)
         found.append(edge)
     return [*found, *rows]
+
+
+def _are_beside(one: Edge, other: Edge) -> bool:
+    """Whether a trip reads two edges, filled alike, by loads with nothing between but other loads
+    and what fills registers.
+    """
+    readers, writers = [*one.readers, *other.readers], [*one.writers, *other.writers]
+    is_alike = len({type(writer.atom) for writer in writers}) == 1
+    if not (is_alike and all(isinstance(op, LoadOp) for op in readers)):
+        return False
+    first, *rest = sorted(readers, key=one.block.get_operation_index)
+    return all(map(_loads_or_fills, takewhile(lambda op: op is not rest[-1], ops_behind(first))))
+
+
+def _loads_or_fills(op: Operation) -> bool:
+    """Whether an op loads, in this role or another one, or touches nothing but registers."""
+    if is_pure(op) or isinstance(op, LoadOp):
+        return True
+    if isinstance(op, CopyOp) and space_of(op.source) == "gmem":
+        return True
+    effects = effects_of(op)
+    waits = op.regions or effects.orders or effects.meets or effects.completes is not None
+    return not waits and all(space_of(x) == RMEM for x in (*effects.reads, *effects.writes))
 
 
 def _readers(alloc: Buffer, writer: CopyOp) -> list[Operation]:
@@ -190,10 +218,15 @@ def _readers(alloc: Buffer, writer: CopyOp) -> list[Operation]:
     found: list[Operation] = []
     for op in [use.operation for use in uses_of(alloc.result) if use.operation is not writer]:
         found.append(op)
-        if isinstance(op, LoadOp) and _is_shared_by_lanes(op):
+        if isinstance(op, LoadOp) and _is_shared_by_lanes(op) and not _is_small(op):
             # Elements that all rows need are read where they are used, not held from here on.
             found += [use.operation for use in op.result.uses if use.operation.parent is op.parent]
     return found
+
+
+def _is_small(op: LoadOp) -> bool:
+    """Whether a thread holds few of the elements that a load reads, such as scales of its rows."""
+    return fragment_of(op.result).values <= _FEW
 
 
 def _is_shared_by_lanes(op: LoadOp) -> bool:

@@ -89,7 +89,7 @@ from cutedialect.passes.analysis.mma_choice import (
     untransposed,
 )
 from cutedialect.passes.analysis.multiply_pairs import pair_multiplies
-from cutedialect.passes.analysis.operand_chains import is_on_its_way
+from cutedialect.passes.analysis.operand_chains import is_beside_one_on_its_way, is_on_its_way
 from cutedialect.passes.analysis.resource_plan import (
     registers_beside,
     registers_for_tiles,
@@ -117,6 +117,8 @@ from cutedialect.passes.tile.streaming import is_common
 
 # Elements that threads may hold without a word about it.
 _FEW = 8
+# Those of a row that come to shared memory beside an operand: of two blocks of 64 rows.
+_FEW_BESIDE = 4
 # Bytes from which a buffer starts that TMA fills (PTX ISA 5.5).
 _TMA_ALIGNMENT = 128
 
@@ -530,6 +532,10 @@ class _Partition(StagedOperands):
         if takes_copies and is_on_its_way(op):
             self.stage_load(op, is_multiplied=False)
             return
+        is_small = fragment_of(op.result).values <= _FEW_BESIDE
+        is_ahead = takes_copies and self.is_specialized and is_small
+        if is_ahead and is_beside_one_on_its_way(op) and self._stage_row(op):
+            return
         if takes_copies and self._waits_in_smem(op):
             return
         op.attributes["atom"] = UniversalCopyType.get(source.element, vector_bytes(source) * 8)
@@ -545,7 +551,7 @@ class _Partition(StagedOperands):
         """Whether a tile is brought by TMA and read from shared memory where it is used: one of
         which threads hold the same elements, if they lack the registers to wait for it in.
         """
-        source, held = memref_of(op.source), fragment_of(op.result)
+        held = fragment_of(op.result)
         by_groups = any(isinstance(bound.atom, WgmmaAtom) for bound in self.atoms.values())
         shares = held.values >= _FEW and held.values * self.threads > prod(held.shape)
         reader = _first_user(op.result)
@@ -557,10 +563,27 @@ class _Partition(StagedOperands):
         room = registers_for_tiles(self.kernel, self.registers)
         if registers_beside(self.kernel, op.result) <= room:
             return False
-        # All lanes read the same row: no two of them two words of a bank, so no swizzle.
+        if not self._stage_row(op):
+            return False
+        op.detach()
+        multiplied = {gemm.acc for gemm in self.atoms}
+        completed = [tile for tile in reader.operands if tile in multiplied]
+        insert_before(reader, op)
+        if completed:
+            # It comes while the multiplies are at work, where there are registers for it then.
+            is_early = registers_where_made(self.kernel, op.result) <= room
+            insert_before(reader if is_early else op, CompleteOp(completed))
+        return True
+
+    def _stage_row(self, op: LoadOp) -> bool:
+        """Let a load read a row or a column from shared memory, where TMA brings it ahead; False
+        where TMA does not.
+        """
+        source = memref_of(op.source)
         extents, along = shape_of(source), contiguous_mode(source)
         if along is None:
             return False
+        # Lanes read the same elements: no two of them two words of a bank, so no swizzle.
         strides = tuple(1 if mode == along else extents[along] for mode in range(len(extents)))
         staging = Layout(extents, strides), None, _TMA_ALIGNMENT
         name = f"s{op.source.name_hint or ''}"
@@ -570,14 +593,6 @@ class _Partition(StagedOperands):
             return False
         op.operands[0] = buffer
         op.attributes["atom"] = UniversalCopyType.get(source.element, 128)
-        op.detach()
-        multiplied = {gemm.acc for gemm in self.atoms}
-        completed = [tile for tile in reader.operands if tile in multiplied]
-        insert_before(reader, op)
-        if completed:
-            # It comes while the multiplies are at work, where there are registers for it then.
-            is_early = registers_where_made(self.kernel, op.result) <= room
-            insert_before(reader if is_early else op, CompleteOp(completed))
         return True
 
     def _bind_copy(self, op: CopyOp) -> None:
