@@ -17,14 +17,15 @@ from statistics import geometric_mean, median
 from typing import Any
 
 import cutedialect as cute
+from cutedialect.layout.text import parse_layout
 
 from .shape_draws import LAYERS
 from .timing import Plan, interleave, make_batches
 
 LARGE_BYTES = 64 << 20
 _ROTATED, _LAUNCHES, _MOST_SETS = 3 * (50 << 20), 60, 12
-# What a thread of a warpgroup multiplies of 64 rows lies beside each other.
-ORDER = "(2,4,2,(2,2)):(2,16,4,(1,8))"
+# What a thread of a warpgroup multiplies of 64 rows lies beside each other (`cute.pack`).
+ORDER, BYTES_ORDER = "(2,4,2,(2,2)):(2,16,4,(1,8))", "(2,4,2,4):(1,16,2,4)"
 GROUP = 128
 # Rows of x, least and most, of the sections of large and of small layers.
 SECTIONS = (
@@ -33,8 +34,13 @@ SECTIONS = (
     ("256", None, (256, 256)),
     ("4096", None, (4096, 4096)),
 )
-# By name: bits of weights, and rows of a group that shares a scale, 0 for all.
-KINDS = {"W8A16": (8, 0), "W4A16": (4, 0), "W4A16 g128": (4, GROUP)}
+# By name: bits of weights, rows of a group that shares a scale, 0 for all, and how they are packed.
+KINDS: dict[str, tuple[int, int, str | None]] = {
+    "W8A16": (8, 0, None),
+    "W8A16 packed": (8, 0, f"i8 -2 {BYTES_ORDER}"),
+    "W4A16": (4, 0, f"u4 -2 {ORDER}"),
+    "W4A16 g128": (4, GROUP, f"u4 -2 {ORDER}"),
+}
 
 
 @dataclass(frozen=True)
@@ -89,17 +95,23 @@ def measured(torch: Any, layers: list[Layer], rounds: int, only: Any) -> Iterato
 
 def _compiled(layer: Layer, kind: str) -> Any:
     """The kernel of a call, assembled, so that the first call finds it in the cache."""
-    bits, group = KINDS[kind]
+    bits, group, _ = KINDS[kind]
     m, n, k = layer.m, layer.n, layer.k
     scale = cute.TensorSpec((-(-k // group), n) if group else (n,), "f32")
-    packed = {"packed_b": f"u4 -2 {ORDER}", "zero_b": 8} if bits == 4 else {}
     specs = (
         cute.TensorSpec((m, k), "bf16"),
         cute.TensorSpec((k * bits // 8, n), "u8" if bits == 4 else "i8", (1, None)),
     )
-    kernel = cute.gemm.compile(*specs, scale_b=scale, arch="sm_90a", **packed)
+    kernel = cute.gemm.compile(*specs, scale_b=scale, arch="sm_90a", **_options(kind))
     assert kernel.cubin
     return kernel
+
+
+def _options(kind: str) -> dict[str, Any]:
+    """How weights of a kind are packed, and what stands for 0 in them."""
+    bits, _, text = KINDS[kind]
+    options: dict[str, Any] = {} if text is None else {"packed_b": text}
+    return options | ({"zero_b": 8} if bits == 4 else {})
 
 
 def _rows(torch: Any, layer: Layer, rounds: int, kernels: dict[str, Any]) -> Iterator[Row]:
@@ -109,7 +121,7 @@ def _rows(torch: Any, layer: Layer, rounds: int, kernels: dict[str, Any]) -> Ite
     count = min(_MOST_SETS, max(2, -(-_ROTATED // (2 * n * k)) + 1))
     wides = [torch.randn(n, k, device="cuda").to(torch.bfloat16) for _ in range(count)]
     for kind, kernel in kernels.items():
-        bits, group = KINDS[kind]
+        bits, group, text = KINDS[kind]
         moved = n * k * bits // 8
         narrow = min(_MOST_SETS, max(2, -(-_ROTATED // moved) + 1))
         shape = (n, k * bits // 8)
@@ -117,10 +129,8 @@ def _rows(torch: Any, layer: Layer, rounds: int, kernels: dict[str, Any]) -> Ite
             torch.randint(0, 256, shape, device="cuda", dtype=torch.uint8) for _ in range(narrow)
         ]
         scale = torch.rand((-(-k // group), n) if group else (n,), device="cuda") / 16
-        options: dict[str, Any] = {"scale_b": scale, "out": results[0]}
-        if bits == 4:
-            options |= {"packed_b": f"u4 -2 {ORDER}", "zero_b": 8}
-        else:
+        options: dict[str, Any] = {"scale_b": scale, "out": results[0], **_options(kind)}
+        if bits == 8:
             sets = [each.view(torch.int8) for each in sets]
 
         def ours(at: int, sets: Any = sets, options: Any = options) -> object:
@@ -134,7 +144,7 @@ def _rows(torch: Any, layer: Layer, rounds: int, kernels: dict[str, Any]) -> Ite
             cublas(at)
             ours(at)
         ours(0)
-        error = _error(torch, x, sets[0], scale, bits, results[0])
+        error = _error(torch, x, sets[0], scale, text, results[0])
         batches = make_batches(torch, [cublas, ours], numbers, max(len(numbers), _LAUNCHES))
         peer, mine = interleave(torch, batches, Plan(rounds=rounds)).ms
         ratio = median(theirs / own for theirs, own in zip(peer, mine, strict=True))
@@ -143,14 +153,16 @@ def _rows(torch: Any, layer: Layer, rounds: int, kernels: dict[str, Any]) -> Ite
         )
 
 
-def _error(torch: Any, x: Any, integers: Any, scale: Any, bits: int, y: Any) -> float:
+def _error(torch: Any, x: Any, integers: Any, scale: Any, text: str | None, y: Any) -> float:
     """The largest error of some columns, relative to the largest result."""
     columns = slice(0, 128)
     q = integers[columns]
-    if bits == 4:
-        places = cute.layout.Layout((2, 4, 2, (2, 2)), (2, 16, 4, (1, 8))).offsets()
-        halves = torch.stack((q & 15, q >> 4), -1).reshape(len(q), -1, 64)
-        q = halves[..., places].reshape(len(q), -1).double() - 8
+    if text is not None:
+        dtype, _, order = text.split()
+        places = parse_layout(order).offsets()
+        parts = torch.stack((q & 15, q >> 4), -1) if dtype == "u4" else q
+        q = parts.reshape(len(q), -1, 64)[..., places].reshape(len(q), -1)
+        q = q.double() - (8 if dtype == "u4" else 0)
     wide = q.double()
     if scale.dim() == 2:
         wide = wide * scale[:, columns].T.double().repeat_interleave(GROUP, 1)[:, : q.shape[1]]

@@ -22,17 +22,22 @@ in 8 bytes beside each other.
 """
 HALF_FRAGMENTS = "(2,4,2,2):(2,8,4,1)"
 """The same of 32 rows and 4 bytes, for groups of 32."""
-_BITS, _BLOCK = 4, 64
+BYTE_FRAGMENTS, HALF_BYTE_FRAGMENTS = "(2,4,2,4):(1,16,2,4)", "(2,4,2,2):(1,8,2,4)"
+"""The same of elements of 8 bits, in 16 and 8 bytes."""
+_BITS, _BYTE, _BLOCK = 4, 8, 64
 
 
-def pack(q: Any, dtype: object = "u4", order: str = FRAGMENTS) -> Packed:
-    """Weights of 4 bits, one in each element of q (..., K, N), as the packed operand of a product.
+def pack(q: Any, dtype: object = "u4", order: str | None = None) -> Packed:
+    """Weights of 4 or 8 bits, one in each element of q (..., K, N), as the packed operand of a
+    product.
 
-    q: int8 or uint8 of NumPy, torch or CuPy, 0 to 15 for "u4", -8 to 7 for "i4". The result holds
-    bytes (..., N, ceil(K / 64) 32) as their transpose, filled up with zeros; it lives where q does.
-    `order` is a layout as in `cute.packed`, of a block whose size divides 64; the default one is
-    read by one load where others take up to eight. Groups of 32 rows, which a block of 64 does not
-    divide, take "(2,4,2,2):(2,8,4,1)". Do it once, when weights are loaded:
+    q: int8 or uint8 of NumPy, torch or CuPy, 0 to 15 for "u4", -8 to 7 for "i4", any for "i8" and
+    "u8". The result holds bytes (..., N, ceil(K / 64) 32), of 8 bits (..., N, ceil(K / 64) 64), as
+    their transpose, filled up with zeros; it lives where q does. `order` is a layout as in
+    `cute.packed`, of a block whose size divides 64; the default one, (2,4,2,(2,2)):(2,16,4,(1,8)),
+    of 8 bits (2,4,2,4):(1,16,2,4), is read by one load where others take up to eight. Groups of 32
+    rows, which a block of 64 does not divide, take "(2,4,2,2):(2,8,4,1)", of 8 bits
+    "(2,4,2,2):(1,8,2,4)". Do it once, when weights are loaded:
 
         w = cute.pack(q)
         y = cute.gemm(x, w, scale_b=scales, zero_b=zeros)
@@ -41,13 +46,14 @@ def pack(q: Any, dtype: object = "u4", order: str = FRAGMENTS) -> Packed:
     """
     element = as_dtype(dtype)
     if element not in ELEMENTS:
-        raise TypeError(f"dtype: expected u4 or i4 of packed elements, got {element.name}")
+        raise TypeError(f"dtype: expected u4, i4, u8 or i8 of packed elements, got {element.name}")
     holder = as_dtype(q.dtype, "q")
     if holder.name not in ("i8", "u8"):
         raise TypeError(f"q: expected int8 or uint8, an element each, got {holder.name}")
     rank = len(q.shape)
     if rank < 2:
         raise ValueError(f"q: expected 2 modes (K, N) or more, got shape {tuple(q.shape)}")
+    order = order or (FRAGMENTS if element.bits == _BITS else BYTE_FRAGMENTS)
     packing = packing_of(as_dtype("u8"), rank, element, -2, order)
     if _BLOCK % packing.block:
         raise ValueError(
@@ -55,9 +61,11 @@ def pack(q: Any, dtype: object = "u4", order: str = FRAGMENTS) -> Packed:
         )
     places = packing.order.offsets()
     elements = sorted(range(packing.block), key=places.__getitem__)
-    rows = padded(as_bytes(q).swapaxes(-1, -2) & 15)
+    rows = padded(as_bytes(q).swapaxes(-1, -2) & (1 << element.bits) - 1)
     *batch, k = rows.shape
     blocks = rows.reshape(*batch, k // packing.block, packing.block)[..., elements]
+    if element.bits == _BYTE:
+        return Packed(blocks.reshape(*batch, k).swapaxes(-1, -2), packing)
     pairs = blocks.reshape(*batch, k // 2, 2)
     packed = pairs[..., 0] | pairs[..., 1] << _BITS
     return Packed(packed.swapaxes(-1, -2), packing)

@@ -1,5 +1,5 @@
-"""`cute.packed`: an array of integers that hold elements of 4 bits along an axis, as a tensor of
-these elements. Inside a kernel it is of a tensor, whose tiles come from memory as they are;
+"""`cute.packed`: an array of integers that hold elements of 4 or 8 bits along an axis, as a tensor
+of these elements. Inside a kernel it is of a tensor, whose tiles come from memory as they are;
 outside of one it is of an array, as an argument of `cute.gemm`.
 """
 
@@ -15,12 +15,12 @@ from cutedialect.layout import Layout, LayoutError, flatten
 from cutedialect.layout.orders import check_order
 from cutedialect.layout.text import parse_layout
 
-from .dtypes import DType, as_dtype, i4, u4
+from .dtypes import DType, as_dtype, i4, i8, u4, u8
 
 if TYPE_CHECKING:
     pass
 
-ELEMENTS = (i4, u4)
+ELEMENTS = (i4, u4, i8, u8)
 """Types of packed elements."""
 HOLDERS = ("i8", "u8", "i32", "u32")
 """Types of the integers that hold them."""
@@ -108,13 +108,13 @@ class Packed:
 
 
 def packed(w: Any, dtype: object, axis: int = -1, order: Layout | str | None = None) -> Any:
-    """The elements of 4 bits that the integers of `w` hold along an axis, as a tensor.
+    """The elements of 4 or 8 bits that the integers of `w` hold along an axis, as a tensor.
 
     w: inside a kernel a tensor, outside of one an array, of int8, uint8, int32 or uint32. An
     integer holds 2 or 8 elements, the first one in its lowest bits; `dtype` is "u4" (0 to 15) or
-    "i4" (-8 to 7, two's complement). The shape is that of w with the extent of `axis` times 2 or 8:
-    what lies behind an odd extent of a packed mode is there too, and is multiplied by the zeros
-    that tiles of the other operand have there.
+    "i4" (-8 to 7, two's complement), or 1 or 4 of "u8" or "i8", in an order of their own. The shape
+    is that of w with the extent of `axis` times as many: what lies behind an odd extent of a packed
+    mode is there too, and is multiplied by the zeros that tiles of the other operand have there.
 
     order: where the elements of a block along the axis lie, as a layout from the number of an
     element to its place, counted in elements from the lowest bits of the block's first integer on,
@@ -157,7 +157,7 @@ def packing_of(
     """How an array of a type and rank holds elements; raises TypeError or ValueError."""
     element = as_dtype(dtype)
     if element not in ELEMENTS:
-        raise TypeError(f"dtype: expected u4 or i4 of packed elements, got {element.name}")
+        raise TypeError(f"dtype: expected u4, i4, u8 or i8 of packed elements, got {element.name}")
     if holder.name not in HOLDERS:
         raise TypeError(
             f"w: expected int8, uint8, int32 or uint32 that hold packed elements, got {holder.name}"

@@ -129,13 +129,14 @@ class PackedView(View):
     def load(self) -> Tile:
         """Read the tile into registers, an element each."""
         loaded = self.integers.load()
-        holder = i8 if self.packing.dtype == i4 else u8
+        holder = i8 if self.packing.dtype in (i4, i8) else u8
         type_ = FragmentType.get(holder.ir, self.shape)
         op = UnpackOp(loaded.use(), self.mode, self.packing.order, type_)
         tile = Tile(current().insert(op).results[0])
-        if holder == i8:
+        if self.packing.dtype == i4:
             tile = elementwise(_signed, (tile,), tile.shape, i8)
-        tile.held = self.packing.dtype
+        if self.packing.dtype != holder:
+            tile.held = self.packing.dtype
         return tile
 
 

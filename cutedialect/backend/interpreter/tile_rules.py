@@ -15,7 +15,6 @@ from xdsl.dialects import arith
 from xdsl.ir import Block
 
 from cutedialect.dialects import cute
-from cutedialect.dialects.cute.packed_tiles import PACKED_BITS
 from cutedialect.dialects.cute_nvgpu import BulkStoreType, RoundToTf32Op, TmaStoreType
 
 from .cta import Cta, Fragment, slot, slots
@@ -168,16 +167,15 @@ def _extract(op: cute.ExtractOp) -> Any:
 @function(cute.UnpackOp)
 def _unpack(op: cute.UnpackOp) -> Any:
     mode, per, order = op.mode.value.data, op.per, np.array(op.order.data.offsets())
+    bits = op.bits
     shape, dtype = cute.shape_of(op.result.type), held_as(_dtype(op.result))
     at = np.arange(shape[mode])
     place = at // len(order) * len(order) + order[at % len(order)]
-    shift = (place % per * PACKED_BITS).reshape(
-        [-1 if each == mode else 1 for each in range(len(shape))]
-    )
+    shift = (place % per * bits).reshape([-1 if each == mode else 1 for each in range(len(shape))])
 
     def unpacked(tile: Fragment) -> Fragment:
         integers = np.take(tile.array, place // per, mode).astype(np.int64)
-        return Fragment((integers >> shift & (1 << PACKED_BITS) - 1).astype(dtype), shape)
+        return Fragment((integers >> shift & (1 << bits) - 1).astype(dtype), shape)
 
     return unpacked
 

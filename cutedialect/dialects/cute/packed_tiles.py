@@ -29,8 +29,8 @@ from cutedialect.layout.orders import check_order
 from .attributes import LayoutAttr
 from .types import FragmentType, element_bits
 
-PACKED_BITS = 4
-"""Bits of a packed element."""
+# Bits of packed elements, and of what registers have for each.
+_WIDTHS = (4, 8)
 _BYTE = 8
 # Widths of the integers that hold packed elements.
 HOLDERS = (8, 32)
@@ -38,8 +38,8 @@ HOLDERS = (8, 32)
 
 @irdl_op_definition
 class UnpackOp(IRDLOperation):
-    """The elements of 4 bits that the integers of a register tile hold along a mode, in the order
-    of a layout: a byte each, 0 to 15.
+    """The elements of 4 or 8 bits that the integers of a register tile hold along a mode, in the
+    order of a layout: a byte each, those of 4 bits 0 to 15.
 
     Example:
 
@@ -68,9 +68,18 @@ class UnpackOp(IRDLOperation):
     @property
     def per(self) -> int:
         """Elements of an integer."""
+        source, result = self.source.type, self.result.type
+        assert isinstance(source, FragmentType)
+        assert isinstance(result, FragmentType)
+        mode = self.mode.value.data
+        return max(1, result.shape[mode] // source.shape[mode])
+
+    @property
+    def bits(self) -> int:
+        """Bits of an element."""
         source = self.source.type
         assert isinstance(source, FragmentType)
-        return source.bits // PACKED_BITS
+        return source.bits // self.per
 
     def effects(self) -> Effects:
         return Effects(reads=(self.source,))
@@ -90,10 +99,13 @@ class UnpackOp(IRDLOperation):
             0 <= mode < len(source.shape),
             f"expected a mode in 0..{len(source.shape) - 1}, got {mode}",
         )
-        expected = tuple(
-            extent * self.per if at == mode else extent for at, extent in enumerate(source.shape)
-        )
-        check(result.shape == expected, f"expected a tile {expected}, got {result.shape}")
+        per = [source.bits // width for width in _WIDTHS]
+        tiles = [
+            (*source.shape[:mode], n * source.shape[mode], *source.shape[mode + 1 :]) for n in per
+        ]
+        shown = " or ".join(map(str, tiles))
+        check(result.shape in tiles, f"expected a tile {shown}, got {result.shape}")
+        expected = result.shape
         try:
             check_order(order, self.per)
         except ValueError as error:

@@ -145,6 +145,28 @@ def with_fewest_turns(
     return min(choices, key=lambda choice: sum(_cycles(tv, shape, choice, bits // 8) for tv in tvs))
 
 
+def in_half_lines(staging: Staging, shape: tuple[int, int], bits: int, tv: Layout) -> Staging:
+    """The layout of a tile (rows, depth) in whole lines of 128 bytes, or in halves of such lines
+    where threads that read it as `tv` says take fewer turns of the banks then: four lanes that have
+    16 bytes each of a row beside those of the next row.
+
+    >>> fragments = Layout(((4, 8, 4), (16, 2)), ((1024, 1, 16), (64, 8)))
+    >>> print(*in_half_lines(staging_layout((64, 128), 1, 8), (64, 128), 8, fragments))
+    (64,(64,2)):(64,(1,4096)) S<2,4,3> 512
+    >>> pairs = Layout(((4, 8, 4), (2, 2)), ((128, 1, 16), (64, 8)))
+    >>> print(*in_half_lines(staging_layout((64, 128), 1, 8), (64, 128), 8, pairs))
+    (64,128):(128,1) S<3,4,3> 1024
+    """
+    rows, depth = shape
+    half = _SPAN // 2 * 8 // bits
+    if staging[1] is None or depth * bits // 8 % _SPAN:
+        return staging
+    lines = Layout((rows, (half, depth // half)), (half, (1, half * rows)))
+    _, swizzle, alignment = staging_layout((rows, half), 1, bits)
+    choices = (staging, (lines, swizzle, alignment))
+    return min(choices, key=lambda choice: _cycles(tv, shape, choice, max(1, bits // 8)))
+
+
 def _with_rows_in_pairs(layout: Layout) -> list[Layout]:
     """A layout (rows, depth) with the second and third bit of a row's number in turned places."""
     rows, depth = layout

@@ -54,6 +54,7 @@ from cutedialect.passes.analysis.multiply_pairs import paired_type
 from cutedialect.passes.analysis.role_plan import PREPARING_WARPS
 from cutedialect.passes.analysis.smem_layouts import (
     OPERAND,
+    in_half_lines,
     operand_layout,
     staging_layout,
     with_fewest_turns,
@@ -402,6 +403,8 @@ class StagedOperands(KernelBinding):
         staged = layout, swizzle, alignment
         if bits == _DOUBLE_BITS and tvs and not self.is_specialized and len(type_.shape) == 2:
             staged = with_fewest_turns(staged, type_.shape, bits, tvs)  # pyright: ignore[reportArgumentType]
+        if isinstance(like, cute.LoadOp) and tvs and contiguous == 1 and len(type_.shape) == 2:
+            staged = in_half_lines(staged, type_.shape, bits, tvs[0])  # pyright: ignore[reportArgumentType]
         # TMA writes whole boxes, from a line of 128 bytes on (PTX ISA 5.5).
         return self.smem_buffer(element, staged, like, name, 128 if self.is_specialized else 1)
 

@@ -20,7 +20,6 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, FloatA
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from cutedialect.dialects.cute import ConvertOp, MapOp, UnpackOp, element_bits
-from cutedialect.dialects.cute.packed_tiles import PACKED_BITS
 
 from .scalar_builder import Scalar, ScalarBuilder
 
@@ -155,7 +154,7 @@ def _most(tile: SSAValue) -> int:
     """The highest byte that a register tile of integers may have: packed elements are lower."""
     while isinstance(tile.owner, ConvertOp):
         tile = tile.owner.source
-    return (1 << PACKED_BITS) - 1 if isinstance(tile.owner, UnpackOp) else _HIGHEST
+    return (1 << tile.owner.bits) - 1 if isinstance(tile.owner, UnpackOp) else _HIGHEST
 
 
 def _is_taken(value: SSAValue, floats: Mapping[SSAValue, object]) -> bool:

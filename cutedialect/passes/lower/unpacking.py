@@ -1,4 +1,4 @@
-"""Packed elements taken out of their integers, a byte each.
+"""Packed elements taken out of their integers, a byte each: those of 8 bits are there.
 
 Four bytes of a register have their lower elements by one mask, and their upper ones by a shift
 and a mask. Where pairs of the tile are neighbors there, the registers stay so, and the tile's
@@ -12,7 +12,6 @@ puts them there:
 from __future__ import annotations
 
 from cutedialect.dialects.cute import FragmentType
-from cutedialect.dialects.cute.packed_tiles import PACKED_BITS
 from cutedialect.layout import Layout, coalesce, make_layout
 from cutedialect.passes.analysis.coordinates import Digit, thread_value
 from cutedialect.passes.analysis.packed_layouts import Packing
@@ -25,8 +24,7 @@ from .scalar_builder import Scalar
 _BYTES = 4
 _LOWER = 0x0F0F0F0F
 _IDENTITY = 0x3210
-_BYTE_BITS = 8
-_ELEMENTS_OF_BYTE = _BYTE_BITS // PACKED_BITS
+_HALF, _BYTE_BITS = 4, 8
 
 Place = tuple[int, int, int]
 """A register, a byte of it, and whether the element is the lower or the upper one."""
@@ -51,8 +49,9 @@ def unpack(context: Context, source: Fragment, type_: FragmentType, packing: Pac
             if shift != 0:
                 word = builder.pure("shr.u32", word, shift)
             if upper:
-                word = builder.pure("shr.u32", word, PACKED_BITS)
-            masked[register, upper] = builder.pure("and.b32", word, _LOWER)
+                word = builder.pure("shr.u32", word, _HALF)
+            is_whole = source.type.bits // packing.per == _BYTE_BITS
+            masked[register, upper] = word if is_whole else builder.pure("and.b32", word, _LOWER)
         return masked[register, upper]
 
     def permuted(wanted: list[tuple[Scalar, int]]) -> Scalar:
@@ -109,6 +108,7 @@ def _places(
     these are shifted before.
     """
     mode, per = packing.mode, packing.per
+    bits = source.type.bits // per
     mine, whole = source.layout, thread_value(type_.bound, type_.shape)
     numbers = {coord: number for number, coord in enumerate(mine.value_coords())}
     places: list[Place] = []
@@ -121,7 +121,7 @@ def _places(
                 f"{type_}"
             )
         register, byte = divmod(number, source.pack)
-        within, upper = divmod(place % per, _ELEMENTS_OF_BYTE)
+        within, upper = divmod(place % per, _BYTE_BITS // bits)
         places.append((register, byte + within, upper))
     shifts: list[Digit] = []
     for digit in whole.threads:
@@ -129,7 +129,7 @@ def _places(
         divisor = digit.divisor
         for extent, place in packing.places(digit.extent, step) if step else ():
             for count, at in _within(extent, place, per):
-                shifts.append(Digit(divisor, count, (at * PACKED_BITS,)))
+                shifts.append(Digit(divisor, count, (at * bits,)))
             divisor *= extent
     if not shifts:
         return places, 0
