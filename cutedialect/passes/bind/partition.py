@@ -529,14 +529,7 @@ class _Partition(StagedOperands):
             op.operands[0] = buffer
             op.attributes["atom"] = UniversalCopyType.get(source.element, 128)
             return
-        if takes_copies and is_on_its_way(op):
-            self.stage_load(op, is_multiplied=False)
-            return
-        is_small = fragment_of(op.result).values <= _FEW_BESIDE
-        is_ahead = takes_copies and self.is_specialized and is_small
-        if is_ahead and is_beside_one_on_its_way(op) and self._stage_row(op):
-            return
-        if takes_copies and self._waits_in_smem(op):
+        if takes_copies and self._comes_ahead(op):
             return
         op.attributes["atom"] = UniversalCopyType.get(source.element, vector_bytes(source) * 8)
         type_ = fragment_of(op.result)
@@ -546,6 +539,18 @@ class _Partition(StagedOperands):
             self._settle(op, op.result, natural)
         op.tiled = tiled_copy_of(copy, op.result.type)
         self.meet_rows(op)
+
+    def _comes_ahead(self, op: LoadOp) -> bool:
+        """Whether a tile comes through shared memory: what an operand is computed from, few
+        elements of a row beside one, or what waits there for its use.
+        """
+        if is_on_its_way(op):
+            self.stage_load(op, is_multiplied=False)
+            return True
+        is_small = self.is_specialized and fragment_of(op.result).values <= _FEW_BESIDE
+        if is_small and is_beside_one_on_its_way(op) and self._stage_row(op):
+            return True
+        return self._waits_in_smem(op)
 
     def _waits_in_smem(self, op: LoadOp) -> bool:
         """Whether a tile is brought by TMA and read from shared memory where it is used: one of

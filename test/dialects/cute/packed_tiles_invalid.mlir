@@ -22,7 +22,7 @@ cute.kernel @parts_of_a_block(%t: !cute.fragment<ui8, "(64,24)">) {
 // -----
 
 cute.kernel @another_shape(%t: !cute.fragment<ui8, "(64,32)">) {
-  // expected-error @+1 {{expected a tile (128, 32), got (64, 64)}}
+  // expected-error @+1 {{expected a tile (128, 32) or (64, 32), got (64, 64)}}
   %u = cute.unpack %t {mode = 0 : i64, order = #cute.layout<"2:1">} : !cute.fragment<ui8, "(64,32)"> -> !cute.fragment<ui8, "(64,64)">
 }
 
