@@ -207,7 +207,8 @@ def _ranking(problems: tuple[Problem, ...], registers: float) -> tuple[_Choice, 
     kept, cycles, ranks = tilings.taken(order), cycles[order], ranks[order]
     largest = max(problems, key=lambda each: each.m * each.n * each.k)
     raster = _rasters(largest, kept, price, tall=len(problems) > 1)
-    early = (cycles <= price.early) | (kept.ctas > 2)
+    latest = price.early_widened if problems[0].widens else price.early
+    early = (cycles <= latest) | (kept.ctas > 2)
     apart = np.broadcast_to(shifts_apart(kept, largest), early.shape)
     turns = problems[0].takes_turns(kept)
     columns = raster, early, apart, turns

@@ -176,7 +176,7 @@ def unloaded(W, X, Y):
     [
         (weights_first, {"tile": (64, 16, 48), "order": "(32,2):(2,1)"}, "u8",
          r"whole blocks of 64 elements along mode 1.*nearest extent is 64"),
-        (weights_first, {"dtype": "i16"}, "u8", "expected u4, i4, u8 or i8 of packed elements, got"),
+        (weights_first, {"dtype": "i16"}, "u8", "expected u4, i4, u8 or i8 of packed elements"),
         (weights_first, {"order": "(2,2):(1,1)"}, "u8", "each of 4 places once"),
         (weights_first, {"order": "3:1"}, "u8", "whole integers of 2 elements"),
         (weights_first, {"order": "rows"}, "u8", "order: expected 'neighbors', 'awq' or a layout"),
