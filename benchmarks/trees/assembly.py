@@ -14,7 +14,7 @@ from cutedialect.model import DEVICES
 
 from ..machine_code import MachineCode, read
 from ..sass import Role, roles_of
-from .pairs import Pair, Trees, with_processes
+from .pairs import Pair, Trees, asked, with_processes
 
 SAME, ORDERED, OTHER = "the same machine code", "the same instructions", "other machine code"
 ALIKE = (SAME, ORDERED, OTHER)
@@ -82,9 +82,9 @@ def predicted(trees: Trees, pairs: list[Pair]) -> None:
     seconds, the base's first, or `not predicted` why there are none.
     """
     for pair, both in with_processes(trees, [pair for pair in pairs if pair.target in DEVICES]):
-        answers = [process.ask({"do": "predict", **pair.request}) for process in both]
-        for answer in answers:
-            if "failure" in answer:
-                pair.figures["not predicted"] = answer["failure"]
-        if "not predicted" not in pair.figures:
+        try:
+            answers = [asked(process, "predict", **pair.request) for process in both]
+        except RuntimeError as error:
+            pair.figures["not predicted"] = str(error)
+        else:
             pair.figures["predicted"] = [answer["seconds"] for answer in answers]

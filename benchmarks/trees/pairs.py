@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from ..supervisor import Supervisor
+from ..supervisor import Supervisor, WorkerError
 from .programs import LISTED
 from .tree import Tree
 
@@ -83,6 +83,23 @@ def with_processes(
             with base.process() as old, trees.new.process() as new:
                 for pair in mine:
                     yield pair, (old, new)
+
+
+class Process(Protocol):
+    """What answers requests: `Supervisor`."""
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]: ...
+
+
+def asked(process: Process, do: str, **request: Any) -> dict[str, Any]:
+    """An answer; raises RuntimeError where there is none."""
+    try:
+        answer = process.ask({"do": do, **request})
+    except WorkerError as error:
+        raise RuntimeError(str(error)) from None
+    if "failure" in answer:
+        raise RuntimeError(answer["failure"])
+    return answer
 
 
 Rows = Mapping[str, Mapping[str, str]]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..supervisor import Supervisor
+from ..supervisor import Supervisor, WorkerError
 from .worker import command
 
 ROOT = Path(__file__).parents[2]
@@ -30,13 +30,17 @@ class Tree:
         return Supervisor(_PATIENCE, command(self.package, self.programs, self.cache))
 
     def kernels(self, **request: Any) -> dict[str, dict[str, str]]:
-        """What `Worker._compile` says, by a process of its own; raises RuntimeError where it fails
-        as a whole.
+        """What `Worker._compile` says, by a process of its own: where that fails, of all kernels
+        together.
         """
-        with self.process() as process:
-            answer = process.ask({"do": "compile", **request})
+        answer: dict[str, Any]
+        try:
+            with self.process() as process:
+                answer = process.ask({"do": "compile", **request})
+        except WorkerError as error:
+            answer = {"failure": str(error)}
         if "failure" in answer:
-            raise RuntimeError(f"{self.programs}: {answer['failure']}")
+            return {f"{request['kind']} {request['share']}": answer}
         return answer["kernels"]
 
 

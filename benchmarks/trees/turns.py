@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from ..supervisor import WorkerError
-from .pairs import Pair, Trees, with_processes
+from .pairs import Pair, Process, Trees, asked, with_processes
 
 _ROUNDS = 9
 # Relative to the largest element: results of 16 bits, of sums in another order.
 TOLERANCE = 0.02
 
 
-class Process(Protocol):
-    """What answers requests: `Supervisor`."""
-
-    def ask(self, request: dict[str, Any]) -> dict[str, Any]: ...
-
-
 def assembled(trees: Trees, pairs: Sequence[Pair]) -> None:
     """Leave the machine code of both kernels of pairs in the disk caches of their trees."""
     for pair, both in with_processes(trees, pairs):
-        for process in both:
-            process.ask({"do": "assemble", **pair.request})
+        with suppress(RuntimeError):  # Who asks for launches hears of it again.
+            for process in both:
+                asked(process, "assemble", **pair.request)
 
 
 def timed(trees: Trees, pairs: Sequence[Pair], folder: Path, seconds: float) -> Iterator[Pair]:
@@ -50,25 +45,17 @@ def _launch(pair: Pair, both: tuple[Process, Process], folder: Path) -> None:
     results: list[dict[str, Any]] = []
     try:
         for process in both:
-            request = {"do": "prepare", "folder": str(folder), **pair.request}
-            results.append(_answer(process, request))
+            results.append(asked(process, "prepare", folder=str(folder), **pair.request))
         for number in range(_ROUNDS):
             order = both if number % 2 == 0 else both[::-1]
-            ms = [_answer(process, {"do": "round"})["ms"] for process in order]
+            ms = [asked(process, "round")["ms"] for process in order]
             rounds.append(ms if number % 2 == 0 else ms[::-1])
-    except (RuntimeError, WorkerError) as error:
+    except RuntimeError as error:
         pair.figures["not timed"] = str(error)
         return
     pair.figures["us"] = [1e3 * median(side) for side in zip(*rounds, strict=True)]
     pair.figures["ratio"] = median(old / new for old, new in rounds)
     pair.figures["deviation"] = _deviation(*results)
-
-
-def _answer(process: Process, request: dict[str, Any]) -> dict[str, Any]:
-    answer = process.ask(request)
-    if "failure" in answer:
-        raise RuntimeError(answer["failure"])
-    return answer
 
 
 def _deviation(old: dict[str, Any], new: dict[str, Any]) -> float:
@@ -105,8 +92,8 @@ def _compile(pair: Pair, both: tuple[Process, Process], turns: int) -> None:
     try:
         for number in range(turns):
             for side in (0, 1) if number % 2 == 0 else (1, 0):
-                rows[side].append(_answer(both[side], {"do": "time", **pair.request}))
-    except (RuntimeError, WorkerError) as error:
+                rows[side].append(asked(both[side], "time", **pair.request))
+    except RuntimeError as error:
         pair.figures["not compiled again"] = str(error)
         return
     pair.figures["check"] = [min(row["check"] for row in side) for side in rows]
