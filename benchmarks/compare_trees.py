@@ -124,18 +124,26 @@ def compiled(trees: Trees, options: Any, folder: Path) -> list[Pair]:
     return pairs
 
 
+def shared(pairs: Sequence[Pair], jobs: int) -> list[list[Pair]]:
+    """Pairs for so many processes; a script's stay together, since it is compiled as a whole."""
+    sources = dict.fromkeys(pair.source for pair in pairs)
+    places = {source: number % jobs for number, source in enumerate(sources)}
+    shares: list[list[Pair]] = [[] for _ in range(jobs)]
+    for pair in pairs:
+        shares[places[pair.source]].append(pair)
+    return [share for share in shares if share]
+
+
 def examined(trees: Trees, pairs: Sequence[Pair], options: Any, folder: Path) -> Iterator[Pair]:
     """The pairs that differ, with what is asked for of them: those that are timed as they are."""
     with ThreadPoolExecutor(options.jobs) as pool:
 
         def side_by_side(work: Callable[[list[Pair]], None], some: Sequence[Pair]) -> None:
-            size = max(1, -(-len(some) // options.jobs))
-            list(pool.map(work, [list(some[at : at + size]) for at in range(0, len(some), size)]))
+            list(pool.map(work, shared(some, options.jobs)))
 
         different = [pair for pair in pairs if pair.state == DIFFERENT]
         if options.assemble or options.run:
-            for pair, figures in zip(different, pool.map(assembled, different), strict=True):
-                pair.figures |= figures
+            side_by_side(lambda some: assembled(trees, some, str(folder)), different)
             different = [pair for pair in different if pair.figures.get("alike") != SAME]
             different.sort(key=change, reverse=True)
         here = current_arch() if options.run else ""
@@ -146,7 +154,6 @@ def examined(trees: Trees, pairs: Sequence[Pair], options: Any, folder: Path) ->
             known = [pair for pair in pairs if pair.kind in LISTED and pair.old and pair.new]
             side_by_side(lambda some: turns.compiled(trees, some, options.compile), known)
         yield from (pair for pair in different if pair.target != here)
-        side_by_side(lambda some: turns.assembled(trees, some), mine)
     yield from turns.timed(trees, mine, folder, options.seconds)
 
 

@@ -5,11 +5,10 @@ all that is known of a target without a device.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
-from cutedialect import CompileError
-from cutedialect.backend.runtime import ptxas
 from cutedialect.model import DEVICES
 
 from ..machine_code import MachineCode, read
@@ -34,6 +33,10 @@ class Code:
         return Counter(line.kind for kernel in self.kernels for line in kernel.lines)
 
     @property
+    def instructions(self) -> int:
+        return self.kinds.total()
+
+    @property
     def texts(self) -> list[list[str]]:
         return [[line.text for line in kernel.lines] for kernel in self.kernels]
 
@@ -51,33 +54,30 @@ def _trip(role: Role) -> int:
     return role.loop.always.total()
 
 
-def assembled(pair: Pair) -> dict[str, Any]:
-    """Figures of both kernels, the base's first, and how their machine code compares."""
-    assert pair.old is not None
-    assert pair.new is not None
-    try:
-        old, new = (_code(path.read_text(), pair.target) for path in (pair.old, pair.new))
-    except CompileError as error:
-        return {"failure": error.message}
-    alike = OTHER
-    if old.texts == new.texts:
-        alike = SAME
-    elif old.kinds == new.kinds and old.registers == new.registers:
-        alike = ORDERED
-    figures: dict[str, Any] = {"alike": alike}
-    for name in ("registers", "spills", "loop"):
-        figures[name] = [getattr(code, name) for code in (old, new)]
-    figures["instructions"] = [code.kinds.total() for code in (old, new)]
-    return figures
+def assembled(trees: Trees, pairs: Sequence[Pair], folder: str) -> None:
+    """Figures of both kernels of pairs, the base's first, and how their machine code compares."""
+    for pair, both in with_processes(trees, pairs):
+        try:
+            answers = [
+                asked(process, "assemble", folder=folder, **pair.request) for process in both
+            ]
+        except RuntimeError as error:
+            pair.figures["failure"] = str(error)
+            continue
+        old, new = (
+            Code(answer["registers"], answer["spills"], read(Path(answer["cubin"]).read_bytes()))
+            for answer in answers
+        )
+        pair.figures["alike"] = OTHER
+        if old.texts == new.texts:
+            pair.figures["alike"] = SAME
+        elif old.kinds == new.kinds and old.registers == new.registers:
+            pair.figures["alike"] = ORDERED
+        for name in ("registers", "spills", "instructions", "loop"):
+            pair.figures[name] = [getattr(code, name) for code in (old, new)]
 
 
-def _code(ptx: str, target: str) -> Code:
-    found = ptxas.assemble(ptx, target)
-    spills = found.spill_stores + found.spill_loads
-    return Code(found.registers, spills, read(found.cubin))
-
-
-def predicted(trees: Trees, pairs: list[Pair]) -> None:
+def predicted(trees: Trees, pairs: Sequence[Pair]) -> None:
     """Predict the time of both kernels of pairs, each by the model of its tree: `predicted` has the
     seconds, the base's first, or `not predicted` why there are none.
     """

@@ -39,6 +39,11 @@ class Pair:
         return f"{self.name} on {self.target}"
 
     @property
+    def source(self) -> tuple[str, str]:
+        """The case or the script, with the target."""
+        return self.target, self.name if self.kind in LISTED else self.name.split(maxsplit=1)[0]
+
+    @property
     def request(self) -> dict[str, str]:
         """What names the kernel to a process of a tree."""
         return {"kind": self.kind, "target": self.target, "name": self.name}

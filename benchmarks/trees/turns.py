@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -16,14 +15,6 @@ from .pairs import Pair, Process, Trees, asked, with_processes
 _ROUNDS = 9
 # Relative to the largest element: results of 16 bits, of sums in another order.
 TOLERANCE = 0.02
-
-
-def assembled(trees: Trees, pairs: Sequence[Pair]) -> None:
-    """Leave the machine code of both kernels of pairs in the disk caches of their trees."""
-    for pair, both in with_processes(trees, pairs):
-        with suppress(RuntimeError):  # Who asks for launches hears of it again.
-            for process in both:
-                asked(process, "assemble", **pair.request)
 
 
 def timed(trees: Trees, pairs: Sequence[Pair], folder: Path, seconds: float) -> Iterator[Pair]:

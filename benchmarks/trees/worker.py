@@ -150,9 +150,16 @@ class Worker:
         predict = import_module("cutedialect.model").predict
         return {"seconds": predict(parsed(stage), arguments).seconds}
 
-    def _assemble(self, kind: str, target: str, name: str) -> dict[str, Any]:
-        """The bytes of a kernel's machine code, which the disk cache has from then on."""
-        return {"bytes": len(self._found(kind, target, name).kernel.cubin)}
+    def _assemble(self, kind: str, target: str, name: str, folder: str) -> dict[str, Any]:
+        """The file of a kernel's machine code, which the disk cache has as well from then on, and
+        what it takes.
+        """
+        kernel = self._found(kind, target, name).kernel
+        cubin, taken = kernel.cubin, kernel.assembly
+        file = Path(folder) / f"{hashlib.sha256(cubin).hexdigest()[:24]}.cubin"
+        file.write_bytes(cubin)
+        spills = taken.spill_stores + taken.spill_loads
+        return {"cubin": str(file), "registers": taken.registers, "spills": spills}
 
     def _time(self, kind: str, target: str, name: str) -> dict[str, Any]:
         """Milliseconds of this process for one compilation, program to PTX, and those of the
