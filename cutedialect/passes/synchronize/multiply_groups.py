@@ -26,13 +26,14 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from cutedialect.dialects.cute import AllocSmemOp, CopyOp, FragmentType, GemmOp, MapOp
+from cutedialect.dialects.cute import AllocSmemOp, CopyOp, FragmentType, GemmOp, LoadOp, MapOp
 from cutedialect.dialects.cute_nvgpu import WgmmaCommitOp, WgmmaFenceOp, WgmmaWaitOp
 from cutedialect.dialects.effects import is_pure, used_by, written, written_by
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.dialects.walks import ops_ahead, ops_behind, ops_of, walk
 from cutedialect.passes.analysis.memory_views import root_of, roots_of
 from cutedialect.passes.analysis.mma_choice import is_warpgroup_multiply
+from cutedialect.passes.analysis.operand_chains import multiplies_fed
 from cutedialect.passes.analysis.resource_plan import Buffer
 from cutedialect.passes.analysis.ring_edges import GUARDED, numbers_of
 from cutedialect.passes.rewriting import block_of, erase, insert_after, insert_before
@@ -72,18 +73,22 @@ class MultiplyGroups:
 
     def end_of(self, readers: Sequence[Operation]) -> Operation:
         """The op of a block behind which readers of a buffer are done with it. Loads to registers
-        are done when a multiply that takes these has been issued: an arrival may overtake loads,
-        and what it lets another role write comes through another proxy.
+        are done when a multiply that takes these, or what is computed from them, has been issued:
+        an arrival may overtake loads, and what it lets another role write comes through another
+        proxy, whose fence waits for loads at work, but for none beside multiplies.
         """
         ends = list(dict.fromkeys(map(self._end_of, readers)))
         return max(ends, key=block_of(ends[0]).get_operation_index)
 
     def _end_of(self, reader: Operation) -> Operation:
+        takers: Sequence[Operation] = ()
         if isinstance(reader, CopyOp) and isinstance(reader.destination.type, FragmentType):
             takers = [use.operation for use in reader.destination.uses]
-            issued = [self.commits[op] for op in takers if op in self.commits]
-            if issued and issued[0].parent is reader.parent:
-                return issued[0]
+        elif isinstance(reader, LoadOp):
+            takers = multiplies_fed(reader)
+        issued = [self.commits[op] for op in takers if op in self.commits]
+        if issued and issued[0].parent is reader.parent:
+            return issued[0]
         return self.waits.get(reader, reader)
 
 
