@@ -19,6 +19,8 @@ from .nodes import Column, Event, TeamPlan
 from .steps import Reach
 from .versions import Versions
 
+# What each comparison asks for: an attribute of an enum is looked up by a function.
+_TCGEN05 = Engine.TCGEN05
 Clock = int
 FIELD_BITS = 20
 """Bits of a column: a time, and one more that is clear, into which comparisons carry."""
@@ -178,23 +180,26 @@ class Shadow:
         reach, mask, versions = now.reach, now.mask, self.versions
         writes, has_proxies = reach.writes, not self.is_tensor_memory
         unwritten = mask & ~self.written if keeps or not writes else 0
-        touched = self._writes_of(mask)
+        same = self.writes.get(mask)
+        touched = self._writes_of(mask) if same is None else (same,)
         for before in touched:
             if (keeps or not writes) and before.reach.event.moves:
                 versions.read(before, now, self.name)
-            if writes and self._is_read(before.mask & mask):
+            if writes and self.reads and self._is_read(before.mask & mask):
                 continue  # Those reads come behind it, and this one behind those.
             if missing := order(before, now, has_proxies):
                 report(self, before, now, missing)
         if not writes:
             self.reads[now.team.column, reach.event, mask] = now
             return unwritten
-        for before in touched:
-            del self.writes[before.mask]
-            before.mask &= ~mask
-            if before.mask:
-                self.writes[before.mask] = before
-        self._compare_reads(now, report)
+        if same is None:
+            for before in touched:
+                del self.writes[before.mask]
+                before.mask &= ~mask
+                if before.mask:
+                    self.writes[before.mask] = before
+        if self.reads:
+            self._compare_reads(now, report)
         self.writes[mask] = now
         self.written |= mask
         if reach.event.moves:
@@ -216,15 +221,12 @@ class Shadow:
 
     def _writes_of(self, mask: int) -> Sequence[Access]:
         """Who wrote some granules last."""
-        same = self.writes.get(mask)
-        if same is not None:
-            return (same,)
         return [before for before in self.writes.values() if before.mask & mask]
 
     def _is_read(self, mask: int) -> bool:
         """Whether multiplies of the tensor core have read all of a part of what was written."""
         for read in self.reads.values():
-            if read.reach.engine is Engine.TCGEN05:
+            if read.reach.engine is _TCGEN05:
                 mask &= ~read.mask
         return not mask
 
@@ -236,7 +238,7 @@ def order(before: Access, now: Access, has_proxies: bool) -> str:
     team, other = now.team, before.team
     first, second = before.reach.engine, now.reach.engine
     through_async = has_proxies and first in GENERIC and second not in GENERIC
-    if first is second is Engine.TCGEN05 and other is team:
+    if first is second is _TCGEN05 and other is team:
         return ""  # in the order of their issue (PTX ISA 9.7.16.6)
     if not before.is_done and before.column == other.column:
         return "order"

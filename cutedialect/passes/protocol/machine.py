@@ -16,11 +16,13 @@ from .exchanges import Exchange
 from .findings import Finding
 from .mbarriers import Ring
 from .nodes import Body, Column, Event, Skeleton
-from .perform import PERFORM
+from .perform import performer_of
 from .steps import Step, Walks
 from .versions import Versions
 
 _MOST_FINDINGS = 8
+# What each step asks for: an attribute of an enum is looked up by a function.
+_THREADS, _BULK_STORE = Engine.THREADS, Engine.BULK_STORE
 
 
 @dataclass
@@ -108,9 +110,13 @@ class Machine:
                 trace(team, event)
             if step.is_absent:
                 self.absent(step)
-            elif not PERFORM[event.does](self, team, step):
-                team.waits_for = event
-                break
+            else:
+                perform = event.perform
+                if perform is None:
+                    perform = event.perform = performer_of(event)
+                if not perform(self, team, step):
+                    team.waits_for = event
+                    break
             at += 1
         self.gone[number] = at
         return at == end
@@ -249,14 +255,15 @@ class Machine:
     def touch(self, team: Team, step: Step, is_done: bool, column: int, time: int) -> list[Access]:
         """The accesses of a step, each compared with those before."""
         made: list[Access] = []
-        is_of_threads = step.event.engine is Engine.THREADS
         for reach in step.reaches:
-            shadow = self.shadows[reach.touch.arena]
-            mask = reach.of(team.offset, team.warps)
+            touch = reach.touch
+            shadow = self.shadows[touch.arena]
+            mask = reach.mask if touch.parts is None else reach.of(team.offset, team.warps)
             if mask:
-                of = team.tensor if is_of_threads and shadow.is_tensor_memory else column
+                is_of_threads = shadow.is_tensor_memory and reach.engine is _THREADS
+                of = team.tensor if is_of_threads else column
                 made.append(access := Access(reach, team, mask, time, of, is_done))
-                if shadow.access(access, self.unordered, bool(step.value and reach.touch.keeps)):
+                if shadow.access(access, self.unordered, touch.keeps and step.value != 0):
                     self.unwritten(shadow, step)
         return made
 
@@ -280,7 +287,7 @@ class Machine:
                     access = Access(reach, team, mask, time, team.column, False)
                     if shadow.access(access, self.unordered):
                         self.unwritten(shadow, step)
-                    team.open.setdefault((Engine.BULK_STORE, issuer), []).append(access)
+                    team.open.setdefault((_BULK_STORE, issuer), []).append(access)
 
     def absent(self, step: Step) -> None:
         """What a copy that does not take place would have written nobody counts on."""

@@ -70,10 +70,12 @@ class Event:
     What comes in front of the roles `is_of_cta`: all threads of the CTA do it, whatever role they
     have then. What `is_of_cluster` CTAs do together: all of a cluster, or both of a pair. One that
     does not `move` writes the same place each time, of no stage of a ring, so that no other trip's
-    data can be there instead. One whose steps are what some slots say, and nothing else, keeps its
-    `steps` by what its `key` takes of them; else it has no key.
+    data can be there instead; one that is `still` touches nothing that is written by one that does.
+    One whose steps are what some slots say, and nothing else, keeps its `steps` by what its `key`
+    takes of them; else it has no key.
     One that reads for the next trip alone is `is_ahead` (None: nobody has asked yet).
-    One that decides the way has the slots that are `told` of it, beside its number.
+    One that decides the way has the slots that are `told` of it, beside its number. What its steps
+    do to the state of a run `perform` says (None: nobody has asked yet).
     """
 
     op: Operation
@@ -100,10 +102,12 @@ class Event:
     coordinates: tuple[int, ...] = ()
     names: tuple[int, ...] = ()
     moves: bool = True
+    is_still: bool = False
     is_ahead: bool | None = None
     told: tuple[int, ...] | None = None
     key: Callable[[Sequence[Any]], Any] | None = None
     steps: dict[Any, Any] = field(default_factory=dict)
+    perform: Callable[[Any, Any, Any], bool] | None = None
 
 
 class Number(NamedTuple):

@@ -21,41 +21,51 @@ from .steps import Reach, Step
 if TYPE_CHECKING:
     from .machine import Machine
 
+# The groups of all threads.
+_COPIES, _MULTIPLIES = (Engine.CP_ASYNC, -1), (Engine.WGMMA, -1)
+
 
 def perform_accesses(machine: Machine, team: Team, step: Step) -> bool:
     """Accesses of an engine."""
-    event, engine = step.event, step.event.engine
-    match engine:
-        case Engine.THREADS:
-            if event.reads or event.writes:
-                machine.registers(team, event)
-            if event.is_of_cta:
-                team.step()
-                machine.entered_with += 1
-                machine.touch(team, step, True, machine.entry, machine.entered_with)
-            elif event.touches:
-                machine.touch(team, step, True, team.column, team.step())
-        case Engine.CP_ASYNC:
-            team.copies += 1
-            made = machine.touch(team, step, False, team.column, team.step())
-            team.open.setdefault((engine, -1), []).extend(made)
-        case Engine.BULK_STORE:
-            machine.store(team, step)
-        case Engine.WGMMA:
-            _multiply(machine, team, step)
-        case Engine.TCGEN05:
-            team.multiplies += 1
-            team.step()
-            machine.touch(team, step, False, team.core, team.multiplies)
-        case Engine.BULK_LOAD:
-            _load(machine, team, step)
+    return _ACCESSES[step.event.engine](machine, team, step)
+
+
+def _by_threads(machine: Machine, team: Team, step: Step) -> bool:
+    event = step.event
+    if event.reads or event.writes:
+        machine.registers(team, event)
+    if event.is_of_cta:
+        team.step()
+        machine.entered_with += 1
+        machine.touch(team, step, True, machine.entry, machine.entered_with)
+    elif event.touches:
+        machine.touch(team, step, True, team.column, team.step())
     return True
 
 
-def _multiply(machine: Machine, team: Team, step: Step) -> None:
+def _copy_async(machine: Machine, team: Team, step: Step) -> bool:
+    team.copies += 1
+    made = machine.touch(team, step, False, team.column, team.step())
+    team.open.setdefault(_COPIES, []).extend(made)
+    return True
+
+
+def _store(machine: Machine, team: Team, step: Step) -> bool:
+    machine.store(team, step)
+    return True
+
+
+def _multiply_in_tensor_memory(machine: Machine, team: Team, step: Step) -> bool:
+    team.multiplies += 1
+    team.step()
+    machine.touch(team, step, False, team.core, team.multiplies)
+    return True
+
+
+def _multiply(machine: Machine, team: Team, step: Step) -> bool:
     event = step.event
     made = machine.touch(team, step, False, team.column, team.step())
-    for register in (*event.reads, *event.writes):
+    for register in (*event.reads, *event.writes) if team.unfenced else ():
         before = team.unfenced.get(register)
         if before is not None:
             machine.report(
@@ -64,14 +74,20 @@ def _multiply(machine: Machine, team: Team, step: Step) -> None:
                 "uses registers that threads have written: expected wgmma_fence in front",
                 before,
             )
-    uses = Access(_of_registers(event, True), team, 0, team.time, team.column, False)
-    for register in event.writes:
-        team.busy[register] = [uses]
-    reads = Access(_of_registers(event, False), team, 0, team.time, team.column, False)
-    for register in set(event.reads) - set(event.writes):
-        at_work = [access for access in team.busy.get(register, ()) if not access.is_done]
-        team.busy[register] = [*at_work, reads]
-    team.open.setdefault((Engine.WGMMA, -1), []).extend((*made, uses, reads))
+    if event.writes:
+        uses = Access(_of_registers(event, True), team, 0, team.time, team.column, False)
+        for register in event.writes:
+            team.busy[register] = [uses]
+        made.append(uses)
+    read_only = set(event.reads).difference(event.writes)
+    if read_only:
+        reads = Access(_of_registers(event, False), team, 0, team.time, team.column, False)
+        for register in read_only:
+            at_work = [access for access in team.busy.get(register, ()) if not access.is_done]
+            team.busy[register] = [*at_work, reads]
+        made.append(reads)
+    team.open.setdefault(_MULTIPLIES, []).extend(made)
+    return True
 
 
 def _of_registers(event: Event, writes: bool) -> Reach:
@@ -79,7 +95,7 @@ def _of_registers(event: Event, writes: bool) -> Reach:
     return Reach(event, Touch(-1, 0, None, 0, (), writes), Engine.WGMMA, writes, 0, 0)
 
 
-def _load(machine: Machine, team: Team, step: Step) -> None:
+def _load(machine: Machine, team: Team, step: Step) -> bool:
     event, ring = step.event, machine.rings[step.event.ring]
     stage = step.position % ring.stages
     barrier = ring.full[stage]
@@ -100,6 +116,7 @@ def _load(machine: Machine, team: Team, step: Step) -> None:
             f"{ring.plan.expected_bytes}, got {-barrier.bytes} more",
         )
     barrier.complete()
+    return True
 
 
 def _arrive(
@@ -211,7 +228,7 @@ def _commit(machine: Machine, team: Team, step: Step) -> bool:
         arrivals = (1 if team.elected else team.warps) * ring.plan.stores
         _arrive(machine, team, event, barrier, arrivals, team.published())
     if "cp_async" in kinds:
-        for access in team.open.pop((Engine.CP_ASYNC, -1), []):
+        for access in team.open.pop(_COPIES, []):
             # Its mbarrier tells of it (`cp.async.mbarrier.arrive.noinc`).
             access.column, access.time, access.is_done = team.copying, team.copies, True
         clock = with_time(team.published(), team.copying, team.copies)
@@ -414,11 +431,6 @@ def _message(machine: Machine, team: Team, step: Step) -> bool:
     return True
 
 
-def _request(machine: Machine, team: Team, step: Step) -> bool:
-    _load(machine, team, step)
-    return True
-
-
 def _turn_wait(machine: Machine, team: Team, step: Step) -> bool:
     event = step.event
     mine = team.turn if event.warps else team.instance
@@ -460,6 +472,14 @@ def _turn_of(team: Team, event: Event, number: int) -> tuple[int, int, int, int]
     return team.role, instance, event.warps, number
 
 
+_ACCESSES: dict[Engine, Callable[[Machine, Team, Step], bool]] = {
+    Engine.THREADS: _by_threads,
+    Engine.CP_ASYNC: _copy_async,
+    Engine.BULK_LOAD: _load,
+    Engine.BULK_STORE: _store,
+    Engine.WGMMA: _multiply,
+    Engine.TCGEN05: _multiply_in_tensor_memory,
+}
 PERFORM: dict[Does, Callable[[Machine, Team, Step], bool]] = {
     Does.NOTHING: perform_accesses,
     Does.GIVES: perform_accesses,
@@ -489,6 +509,12 @@ PERFORM: dict[Does, Callable[[Machine, Team, Step], bool]] = {
     Does.WGMMA_FENCE: _wgmma_fence,
     Does.SEND: _message,
     Does.RECEIVE: _message,
-    Does.REQUEST: _request,
+    Does.REQUEST: _load,
     Does.RESPOND: _message,
 }
+
+
+def performer_of(event: Event) -> Callable[[Machine, Team, Step], bool]:
+    """What performs the steps of an event."""
+    perform = PERFORM[event.does]
+    return _ACCESSES[event.engine] if perform is perform_accesses else perform

@@ -46,13 +46,26 @@ class Granules(NamedTuple):
         lane, column = divmod(offset * self.bits // _WORD_BITS, _TMEM_LANE_WORDS)
         return lane // _TMEM_LANES_PER_WARP * _TMEM_COLUMNS + column
 
+    def places(self, extent: int, stride: int) -> Iterable[int]:
+        """The first granules of so many elements of one stride."""
+        bits = stride * self.bits
+        lane_bits = _TMEM_LANE_WORDS * _WORD_BITS
+        if not self.is_tensor_memory:
+            return _quotients(extent, bits, self.granule_bits)
+        if bits % lane_bits == 0:
+            quarters = _quotients(extent, bits // lane_bits, _TMEM_LANES_PER_WARP)
+            return [quarter * _TMEM_COLUMNS for quarter in quarters]
+        if 0 < bits * extent <= lane_bits:
+            return _quotients(extent, bits, _WORD_BITS)
+        return [self.place(index * stride) for index in range(extent)]
+
 
 @lru_cache(maxsize=4096)
 def whole(layout: Layout, granules: Granules) -> int:
     """The granules of all elements of a tile."""
     mask = (1 << granules.count) - 1
     for shape, stride in zip(*_flat(layout), strict=True):
-        mask = _spread(mask, [granules.place(index * stride) for index in range(shape)])
+        mask = _spread(mask, granules.places(shape, stride))
     return mask
 
 
@@ -104,7 +117,7 @@ def split_mode(
     rest = (1 << granules.count) - 1
     for other in others:
         for shape, stride in zip(*_flat(other), strict=True):
-            rest = _spread(rest, [granules.place(index * stride) for index in range(shape)])
+            rest = _spread(rest, granules.places(shape, stride))
     return tuple(
         _spread(rest, [granules.place(split(part * each + index)) for index in range(each)])
         for part in range(parts)
@@ -126,7 +139,7 @@ def rows_by_warp(
     width = (1 << granules.count) - 1
     for column in columns:
         for extent, stride in zip(*_flat(column), strict=True):
-            width = _spread(width, [granules.place(index * stride) for index in range(extent)])
+            width = _spread(width, granules.places(extent, stride))
     inner = prod(shape[:mode])
     reached = [
         {index * stride // inner % shape[mode] for index in range(extent)}
@@ -195,10 +208,31 @@ def _split(
     return (first if size == 1 else None), rest
 
 
+def _quotients(extent: int, step: int, divisor: int) -> Iterable[int]:
+    """The different multiples of a step below so many, divided."""
+    if step > 0 and step % divisor == 0:
+        return range(0, extent * (step // divisor), step // divisor)
+    if step > 0 and divisor % step == 0:
+        return range(-(-extent * step // divisor))
+    return [index * step // divisor for index in range(extent)]
+
+
 def _spread(mask: int, offsets: Iterable[int]) -> int:
+    if isinstance(offsets, range):
+        return _repeated(mask, len(offsets), offsets.step)
     result = 0
     for offset in sorted(set(offsets)):
         result |= mask << offset
+    return result
+
+
+def _repeated(mask: int, count: int, step: int) -> int:
+    """So many of a mask, each a step behind the one before; at most twice as many each time."""
+    result, done = mask if count else 0, 1
+    while done < count:
+        more = min(done, count - done)
+        result |= result << more * step
+        done += more
     return result
 
 

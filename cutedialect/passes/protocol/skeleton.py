@@ -139,27 +139,31 @@ class _Extraction:
 
     def _narrow(self) -> None:
         """Leave to events the coordinates that tell stages apart: of the rings that do, where every
-        role that touches a buffer has a place in one.
+        role that touches a buffer has a place in one. A buffer that nothing writes that moves has
+        no other trip's data to tell apart.
         """
+        moving, apart = set[int](), set[int]()
         arenas = [{touch.arena for touch in event.touches} for event in self.touching]
-        apart: set[int] = set()
         for event, touched in zip(self.touching, arenas, strict=True):
+            event.touches = tuple(map(self._staged, event.touches))
+            written = [touch for touch in event.touches if touch.writes]
+            event.moves = len(written) > 1 or any(map(_moves, written))
+            if event.moves:
+                moving |= {touch.arena for touch in written}
             apart |= {
                 at
                 for at in touched
                 if at in self.staged and self.staged[at].isdisjoint(event.names)
             }
         for event, touched in zip(self.touching, arenas, strict=True):
-            if not touched & apart:
+            event.is_still = touched.isdisjoint(moving)
+            if event.is_still:
+                event.coordinates = event.names = ()
+            elif not touched & apart:
                 rings = set[int]().union(*(self.staged.get(at, ()) for at in touched))
                 kept = [at for at, name in enumerate(event.names) if name in rings]
                 event.coordinates = tuple(event.coordinates[at] for at in kept)
                 event.names = tuple(event.names[at] for at in kept)
-            event.touches = tuple(map(self._staged, event.touches))
-            written = [touch for touch in event.touches if touch.writes]
-            event.moves = len(written) > 1 or any(
-                touch.terms or touch.stage is not None for touch in written
-            )
             note_key(event)
 
     def _staged(self, touch: Touch) -> Touch:
@@ -217,8 +221,13 @@ class _Extraction:
                 self.ones[memory_type(op.tile).element] = self.views[op.tile]
 
     def _find_item_stages(self, ops: Ops) -> None:
-        """How many stages the rings have that move on by one for each work item, or for some."""
+        """How many stages the rings have that move on by one for each work item, or for some; those
+        that move on by the trips of a loop come round where these vary.
+        """
         for op in ops.get(pipeline.AdvanceOp, ()):
+            count = None if op.count is None else op.count.owner
+            if isinstance(count, Operation) and constant_of(count) is None:
+                continue
             loop = op.parent_op()
             is_in_some = isinstance(loop, scf.IfOp)
             while isinstance(loop, scf.IfOp):
@@ -415,7 +424,8 @@ class _Extraction:
             self.barriers[op.barrier] = self.states[op.state]
             return None
         if kind is pipeline.InstanceOp:
-            return Number(self.slot(op.index), lambda values, _: values[0], (INSTANCE,))
+            self.slots[op.index] = INSTANCE
+            return None
         if kind is pipeline.IndexOp:
             ring, state = self.states[op.state]
             position = self.slots[("position", op)] = len(self.slots)
@@ -641,6 +651,11 @@ _CONTROL: dict[type[Operation], Callable[[_Extraction, Any], Node | None]] = {
     scf.ConditionOp: _Extraction._ends,
     pipeline.RoleOp: _Extraction._role,
 }
+
+
+def _moves(touch: Touch) -> bool:
+    """Whether a team touches other places with it in other trips, or stages of a ring."""
+    return touch.stage is not None or any(slot != INSTANCE for slot, _ in touch.terms)
 
 
 @cache

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from .events import Does, Engine
-from .nodes import Advance, Branch, Event, Loop, Node, Number, Part, Place, Sum, While
+from .nodes import INSTANCE, Advance, Branch, Event, Loop, Node, Number, Part, Place, Sum, While
 
 _Kind = TypeVar("_Kind")
 # What gives a number, or sends one, or says where those that meet go on.
@@ -33,7 +33,7 @@ _ASKED = attrgetter(
     *(
         attribute.name
         for attribute in fields(Event)
-        if attribute.name not in ("op", "told", "key", "steps")
+        if attribute.name not in ("op", "told", "key", "steps", "perform")
     )
 )
 
@@ -41,7 +41,7 @@ _ASKED = attrgetter(
 def sketched(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
     """The nodes that the ways of all teams depend on."""
     every = list(_all(nodes))
-    stages = {node.stage for node in every if type(node) is Place}
+    stages = {INSTANCE, *(node.stage for node in every if type(node) is Place)}
     read = {slot for node in every for slot in _read(node, stages)}
     places = [
         node

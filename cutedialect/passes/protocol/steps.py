@@ -518,7 +518,7 @@ def note_key(event: Event) -> None:
         return
     places = [slot for touch in event.touches for slot, _ in touch.terms]
     asked = {*event.coordinates, *stages, *places}
-    asked |= {LAST} if event.touches else set()
+    asked |= {LAST} if event.touches and not event.is_still else set()
     asked |= {event.value} if event.is_numeric else set()
     asked |= {event.state} if event.state >= 0 else set()
     event.key = itemgetter(*(asked - {-1} or {INSTANCE}))
