@@ -70,6 +70,7 @@ class Machine:
         # The last step of each team that was traced, and how many it has gone.
         self.traced: dict[int, int] = {}
         self.gone = [0] * len(self.teams)
+        self._mates: dict[tuple[int, int], list[Team]] = {}
 
     def run(self) -> list[Finding]:
         """Run all teams to their ends; what was found."""
@@ -120,6 +121,15 @@ class Machine:
             at += 1
         self.gone[number] = at
         return at == end
+
+    def mates(self, team: Team) -> list[Team]:
+        """The teams that take turns as one instance of a role."""
+        key = team.role, team.instance
+        mates = self._mates.get(key)
+        if mates is None:
+            mates = [one for one in self.teams if (one.role, one.instance) == key]
+            self._mates[key] = mates
+        return mates
 
     def entered(self) -> set[Body]:
         """The bodies that some team has entered."""

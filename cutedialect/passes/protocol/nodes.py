@@ -71,8 +71,8 @@ class Event:
     have then. What `is_of_cluster` CTAs do together: all of a cluster, or both of a pair. One that
     does not `move` writes the same place each time, of no stage of a ring, so that no other trip's
     data can be there instead; one that is `still` touches nothing that is written by one that does.
-    One whose steps are what some slots say, and nothing else, keeps its `steps` by what its `key`
-    takes of them; else it has no key.
+    One whose steps are what some slots say, and nothing else, has these as `asked`, and keeps its
+    `steps` by what its `key` takes of them; else it has no key.
     One that reads for the next trip alone is `is_ahead` (None: nobody has asked yet).
     One that decides the way has the slots that are `told` of it, beside its number. What its steps
     do to the state of a run `perform` says (None: nobody has asked yet).
@@ -105,9 +105,21 @@ class Event:
     is_still: bool = False
     is_ahead: bool | None = None
     told: tuple[int, ...] | None = None
+    asked: frozenset[int] = frozenset()
     key: Callable[[Sequence[Any]], Any] | None = None
     steps: dict[Any, Any] = field(default_factory=dict)
     perform: Callable[[Any, Any, Any], bool] | None = None
+
+
+class Line(NamedTuple):
+    """Events in a row that have keys: a key of them all and their steps by it, and those of them
+    that wait for a stage of a ring, (number, ring).
+    """
+
+    events: tuple[Event, ...]
+    key: Callable[[Sequence[Any]], Any]
+    steps: dict[Any, Any]
+    waits: tuple[tuple[int, int], ...]
 
 
 class Number(NamedTuple):
@@ -186,7 +198,20 @@ class Part(NamedTuple):
     body: tuple[Any, ...]
 
 
-Node = Number | Sum | Place | Advance | Event | Loop | Branch | While | Part
+Node = Number | Sum | Place | Advance | Event | Line | Loop | Branch | While | Part
+
+
+def with_bodies(node: Node, change: Callable[[tuple[Node, ...]], tuple[Node, ...]]) -> Node:
+    """A node with what a function makes of the nodes inside of it."""
+    match node:
+        case Loop() | Part():
+            return node._replace(body=change(node.body))
+        case Branch():
+            return node._replace(sides=tuple((change(body), to) for body, to in node.sides))
+        case While():
+            return node._replace(before=change(node.before), after=change(node.after))
+        case _:
+            return node
 
 
 Body = tuple[int, int]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # The groups of all threads.
 _COPIES, _MULTIPLIES = (Engine.CP_ASYNC, -1), (Engine.WGMMA, -1)
+_BULK_STORE = Engine.BULK_STORE
 
 
 def perform_accesses(machine: Machine, team: Team, step: Step) -> bool:
@@ -293,11 +294,7 @@ def _barrier(machine: Machine, team: Team, step: Step) -> bool:
             if other.role >= 0 and roles[other.role].role.data in event.role_names
         ]
         return _meet(machine, team, event, event.role_names, others)
-    others = [
-        other
-        for other in machine.teams
-        if other.role == team.role and other.instance == team.instance
-    ]
+    others = machine.mates(team)
     if len(others) == 1 or (event.warps and event.warps <= team.warps):
         team.meet(event.warps)
         return True
@@ -400,7 +397,7 @@ def _wgmma_fence(machine: Machine, team: Team, step: Step) -> bool:
 
 def _issuers(team: Team, event: Event) -> Iterable[int]:
     """The warps whose thread issues bulk stores, commits or waits; -1 where all threads do."""
-    if event.engine is not Engine.BULK_STORE:
+    if event.engine is not _BULK_STORE:
         return (-1,)
     return range(0, team.warps, event.warps) if event.warps else (0,)
 
@@ -417,12 +414,13 @@ def _close_wait(machine: Machine, team: Team, step: Step) -> bool:
     event, time = step.event, team.step()
     for issuer in _issuers(team, event):
         key = event.engine, issuer
-        groups = team.groups.get(key, [])
-        done = groups[: max(0, len(groups) - event.count)]
-        for group in done:
-            for access in group:
-                access.is_done, access.time = True, time
-        team.groups[key] = groups[len(done) :]
+        groups = team.groups.get(key, ())
+        done = len(groups) - event.count
+        if done > 0:
+            for group in groups[:done]:
+                for access in group:
+                    access.is_done, access.time = True, time
+            team.groups[key] = groups[done:]
     return True
 
 

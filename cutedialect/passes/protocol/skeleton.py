@@ -56,7 +56,7 @@ from .scalars import (
 )
 from .shares import memory_type, shares_of
 from .sketch import acts, repeats, shortened, sketched
-from .steps import note_key, teams_of
+from .steps import lined, note_key, teams_of
 
 # Bytes of a buffer whose granules are its elements.
 _SMALL_BYTES = 512
@@ -135,6 +135,7 @@ class _Extraction:
         if self.is_short:
             self.found.nodes = shortened(self.found.nodes)
         self.found.sketch = sketched(self.found.nodes)
+        self.found.nodes = lined(self.found.nodes)
         return self.found
 
     def _narrow(self) -> None:

@@ -13,7 +13,20 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from .events import Does, Engine
-from .nodes import INSTANCE, Advance, Branch, Event, Loop, Node, Number, Part, Place, Sum, While
+from .nodes import (
+    INSTANCE,
+    Advance,
+    Branch,
+    Event,
+    Loop,
+    Node,
+    Number,
+    Part,
+    Place,
+    Sum,
+    While,
+    with_bodies,
+)
 
 _Kind = TypeVar("_Kind")
 # What gives a number, or sends one, or says where those that meet go on.
@@ -33,7 +46,7 @@ _ASKED = attrgetter(
     *(
         attribute.name
         for attribute in fields(Event)
-        if attribute.name not in ("op", "told", "key", "steps", "perform")
+        if attribute.name not in ("op", "told", "asked", "key", "steps", "perform")
     )
 )
 
@@ -220,21 +233,8 @@ def shortened(nodes: Sequence[Node]) -> tuple[Node, ...]:
             continue
         result += _without_repetitions(line)
         line = []
-        result.append(_inside(node))
+        result.append(with_bodies(node, shortened))
     return (*result, *_without_repetitions(line))
-
-
-def _inside(node: Node) -> Node:
-    """The same of the bodies of a node."""
-    match node:
-        case Loop() | Part():
-            return node._replace(body=shortened(node.body))
-        case Branch():
-            return node._replace(sides=tuple((shortened(body), to) for body, to in node.sides))
-        case While():
-            return node._replace(before=shortened(node.before), after=shortened(node.after))
-        case _:
-            return node
 
 
 def _is_of_one_role(event: Event) -> bool:

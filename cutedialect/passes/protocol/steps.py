@@ -21,7 +21,9 @@ from .nodes import (
     Body,
     Branch,
     Event,
+    Line,
     Loop,
+    Node,
     Number,
     Part,
     Place,
@@ -30,6 +32,7 @@ from .nodes import (
     TeamPlan,
     Touch,
     While,
+    with_bodies,
 )
 
 # Trips of a loop whose trips do the same to memory that are gone: the first one, one behind another
@@ -232,18 +235,17 @@ class _Walk:
         number = self.number
         for node in nodes:
             kind = type(node)
-            if kind is Event:
-                if node.key is None:
-                    if self.event(node):
-                        yield from self.receive(node)
-                    continue
+            if kind is Line:
                 key = node.key(slots)
-                step = node.steps.get(key)
-                if step is None:
-                    step = self.first_step(node, key)
-                steps.append(step)
-                if node.does in _WAITS:
-                    waited[node.ring] = step.position
+                taken = node.steps.get(key)
+                if taken is None:
+                    taken = self.first_steps(node, key)
+                steps += taken
+                for at, ring in node.waits:
+                    waited[ring] = taken[at].position
+            elif kind is Event:
+                if self.event(node):
+                    yield from self.receive(node)
             elif kind is Advance:
                 slots[node.state] += 1
             elif kind is Sum:
@@ -391,13 +393,24 @@ class _Walk:
             self.send(event)
         return does is Does.RECEIVE
 
-    def first_step(self, event: Event, key: Any) -> Step:
-        """The step of an event, which is one in other cases, and of other teams, too, where slots
-        have integers.
+    def first_steps(self, line: Line, key: Any) -> Sequence[Step]:
+        """The steps of a line of events, which are those in other cases, and of other teams, too,
+        where slots have integers.
         """
-        step = self.step(event)
+        taken = [self.first_step(event) for event in line.events]
         if type(key) is int or {*map(type, key)} == _INTEGERS:
-            event.steps[key] = step
+            line.steps[key] = taken
+        return taken
+
+    def first_step(self, event: Event) -> Step:
+        """The same of one event."""
+        assert event.key is not None
+        key = event.key(self.slots)
+        step = event.steps.get(key)
+        if step is None:
+            step = self.step(event)
+            if type(key) is int or {*map(type, key)} == _INTEGERS:
+                event.steps[key] = step
         return step
 
     def step(self, event: Event) -> Step:
@@ -521,7 +534,29 @@ def note_key(event: Event) -> None:
     asked |= {LAST} if event.touches and not event.is_still else set()
     asked |= {event.value} if event.is_numeric else set()
     asked |= {event.state} if event.state >= 0 else set()
-    event.key = itemgetter(*(asked - {-1} or {INSTANCE}))
+    event.asked = frozenset(asked - {-1} or {INSTANCE})
+    event.key = itemgetter(*event.asked)
+
+
+def lined(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    """Nodes with events in a row that have keys as lines."""
+    result: list[Node] = []
+    line: list[Event] = []
+    for node in nodes:
+        if type(node) is Event and node.key is not None:
+            line.append(node)
+            continue
+        if line:
+            result.append(_line(line))
+            line = []
+        result.append(with_bodies(node, lined))
+    return (*result, _line(line)) if line else tuple(result)
+
+
+def _line(events: Sequence[Event]) -> Line:
+    key = itemgetter(*frozenset[int]().union(*(event.asked for event in events)))
+    waits = ((at, event.ring) for at, event in enumerate(events) if event.does in _WAITS)
+    return Line(tuple(events), key, {}, tuple(waits))
 
 
 def _move(slots: list[Any], pairs: Iterable[tuple[int, int]]) -> None:

@@ -9,7 +9,7 @@ from xdsl.parser import Parser
 from cutedialect.dialects import all_dialects, cute_nvgpu
 from cutedialect.dialects.cute import BarrierOp, CopyOp, KernelOp
 from cutedialect.passes.protocol.cases import check
-from cutedialect.passes.protocol.nodes import Event
+from cutedialect.passes.protocol.nodes import Line
 from cutedialect.passes.protocol.skeleton import skeleton_of
 
 FRAGMENT = '!cute.fragment<f32, "(64,32)", "((4,8,4),(2,2,4)):((128,1,16),(64,8,512))">'
@@ -78,7 +78,7 @@ def codes(kernel, is_short):
 def test_some_rounds_stay(pieces, stages, pending, rounds, found):
     kernel = epilogue(pieces, stages, pending)
     whole, short = (
-        [node for node in skeleton_of(kernel, is_short=is_short).nodes if isinstance(node, Event)]
+        [event for line in _lines(kernel, is_short) for event in line.events]
         for is_short in (False, True)
     )
     waits = [event for event in whole if isinstance(event.op, cute_nvgpu.TmaStoreWaitOp)]
@@ -86,6 +86,10 @@ def test_some_rounds_stay(pieces, stages, pending, rounds, found):
     left = [event for event in short if isinstance(event.op, cute_nvgpu.TmaStoreWaitOp)]
     assert len(left) == rounds * stages + pieces % stages + 1
     assert codes(kernel, True) == codes(kernel, False) == found
+
+
+def _lines(kernel, is_short):
+    return [node for node in skeleton_of(kernel, is_short=is_short).nodes if isinstance(node, Line)]
 
 
 def test_a_fault_of_any_round_is_found():
