@@ -265,6 +265,9 @@ def _cases(runs: _Runs) -> Iterator[None]:
     _find_smaller_units(runs)
     base, asked, items = _with_two_items(runs)
     two = runs.trips(_ONE_TILE, base)
+    # With other trips than one and some, one instance of a role has two items, and others have one.
+    instances = max((role.teams for role in skeleton.roles), default=1)
+    fewer = {} if items is None else {items: base.tiles[items] * (instances + 1) // (2 * instances)}
     yield
     for name, inputs in _item_by_item(runs, base, list(two.asked), items):
         runs.trips(name, inputs, is_new=True)
@@ -281,7 +284,7 @@ def _cases(runs: _Runs) -> Iterator[None]:
         if key[0] != "input" and key not in skeleton.varied:
             yield from _of_items(runs, base, key)
         else:
-            yield from _of_extent(runs, base, key, counts, inner)
+            yield from _of_extent(runs, base, key, counts, fewer, inner)
     yield from _of_data(runs, base, asked, items, inner)
     scalars = [term for term in asked if term[0] == "input"]
     extents = [key for key in inner if key not in scalars]
@@ -311,15 +314,23 @@ def _of_items(runs: _Runs, base: Inputs, key: Any) -> Iterator[None]:
 
 
 def _of_extent(
-    runs: _Runs, base: Inputs, key: Any, counts: Sequence[int], inner: list[Any]
+    runs: _Runs,
+    base: Inputs,
+    key: Any,
+    counts: Sequence[int],
+    fewer: Mapping[Any, int],
+    inner: list[Any],
 ) -> Iterator[None]:
-    """An extent, or a scalar, on which loops depend: `inner` gets it where their trips change."""
+    """An extent, or a scalar, on which loops depend: `inner` gets it where their trips change.
+    What is `fewer` makes fewer items, which is enough where one and some tiles were run with all.
+    """
     skeleton = runs.skeleton
     instances = max((role.teams for role in skeleton.roles), default=1)
 
     def vary(tiles: int, is_new: bool) -> dict[Operation, frozenset[int]]:
         name = name_of(skeleton, key, tiles)
-        inputs = base.but(tiles={key: tiles})
+        is_usual = tiles in (1, _SOME_TILES, counts[-1])
+        inputs = base.but(tiles={**({} if is_usual else fewer), key: tiles})
         if tiles == counts[-1]:
             # Another item of an instance would begin in a state of the rings in which one does with
             # fewer trips, go on as that one and then as this item does.

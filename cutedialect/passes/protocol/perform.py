@@ -147,19 +147,20 @@ def _is_shut(barrier: MBarrier, rounds: int) -> bool:
 
 def _await(machine: Machine, team: Team, event: Event, barrier: MBarrier, rounds: int) -> bool:
     """Wait until `rounds` phases are complete, by the parity of the last of them."""
-    ring = machine.rings[event.ring]
     if not team.has_started:
-        report_unmade(machine, event, ring.name)
+        report_unmade(machine, event, machine.rings[event.ring].name)
     if _is_shut(barrier, rounds):
         machine.blocked[team.column] = event
         return False
-    barrier.awaited = max(barrier.awaited, rounds)
+    if barrier.awaited < rounds:
+        barrier.awaited = rounds
     if barrier.phases != rounds:
+        name = machine.rings[event.ring].name
         machine.report(
             findings.PHASE,
             event,
-            f"passes in phase {barrier.phases} of a barrier of {ring.name} where it waits for "
-            f"phase {rounds}: the parity is the same",
+            f"passes in phase {barrier.phases} of a barrier of {name} where it waits for phase "
+            f"{rounds}: the parity is the same",
         )
     team.step()
     team.learn(barrier.clock)
@@ -414,9 +415,9 @@ def _close_wait(machine: Machine, team: Team, step: Step) -> bool:
     event, time = step.event, team.step()
     for issuer in _issuers(team, event):
         key = event.engine, issuer
-        groups = team.groups.get(key, ())
-        done = len(groups) - event.count
-        if done > 0:
+        groups = team.groups.get(key)
+        done = 0 if groups is None else len(groups) - event.count
+        if groups is not None and done > 0:
             for group in groups[:done]:
                 for access in group:
                     access.is_done, access.time = True, time

@@ -277,17 +277,22 @@ class _Extraction:
         row = row_of(op)
         if row is None:
             raise Undecided(op, f"no row says what {op.name} does")
-        if row.does is Does.HOLDS:
-            return None
-        if row.does is Does.MAKES:
-            return self._made(op)
-        if row.does is Does.GIVES and not self._is_event(op):
-            return self._given(op)
-        if row.does is Does.ADVANCE and op.count is None:
-            return Advance(self.states[op.state][1])
-        if row.does is Does.NOTHING and self._is_in_registers(op):
-            return None
-        return self._event(op, row)
+        return _DOES.get(row.does, _Extraction._event)(self, op, row)
+
+    def _holds(self, op: Operation, row: Row) -> None:
+        """What control flow there is belongs to the ops of `_CONTROL`."""
+
+    def _advance(self, op: pipeline.AdvanceOp, row: Row) -> Node | None:
+        return Advance(self.states[op.state][1]) if op.count is None else self._event(op, row)
+
+    def _does_nothing(self, op: Operation, row: Row) -> Node | None:
+        return None if self._is_in_registers(op) else self._event(op, row)
+
+    def _gives(self, op: Operation, row: Row) -> Node | None:
+        """A number or a view; an event where an op reads registers in flight beside."""
+        if type(op) is cute.AnyOp and _root(op.source) in self.registers:
+            return self._event(op, row)
+        return self._given(op)
 
     def _is_in_registers(self, op: Operation) -> bool:
         """Whether an op is about register tiles alone, none of which a multiply at work uses."""
@@ -298,10 +303,6 @@ class _Extraction:
 
     def _ends(self, op: Operation) -> None:
         """What ends a block belongs to the op around it."""
-
-    def _is_event(self, op: Operation) -> bool:
-        """Whether an op that gives something reads registers in flight beside."""
-        return type(op) is cute.AnyOp and _root(op.source) in self.registers
 
     def _pairs(
         self, values: Sequence[SSAValue], targets: Sequence[SSAValue]
@@ -403,7 +404,7 @@ class _Extraction:
 
     # Ops without accesses.
 
-    def _made(self, op: Operation) -> Number | None:
+    def _made(self, op: Operation, row: Row) -> Number | None:
         if isinstance(op, pipeline.CreateOp):
             self.rings[op.ring] = len(self.found.rings)
             self.found.rings.append(plan_of(op, self.found.cluster))
@@ -651,6 +652,13 @@ _CONTROL: dict[type[Operation], Callable[[_Extraction, Any], Node | None]] = {
     scf.YieldOp: _Extraction._ends,
     scf.ConditionOp: _Extraction._ends,
     pipeline.RoleOp: _Extraction._role,
+}
+_DOES: dict[Does, Callable[[_Extraction, Any, Row], Node | None]] = {
+    Does.HOLDS: _Extraction._holds,
+    Does.MAKES: _Extraction._made,
+    Does.GIVES: _Extraction._gives,
+    Does.ADVANCE: _Extraction._advance,
+    Does.NOTHING: _Extraction._does_nothing,
 }
 
 

@@ -280,8 +280,10 @@ class _Walk:
         self.way.append(side)
         self.enter(node.op, side)
         body, given = node.sides[side]
-        yield from self.play(body)
-        _move(self.slots, given)
+        if body:
+            yield from self.play(body)
+        if given:
+            _move(self.slots, given)
 
     def loop(self, node: Loop) -> Way:
         slots = self.slots
@@ -295,10 +297,11 @@ class _Walk:
         self.way.append(len(trips))
         if trips:
             self.enter(node.op, 0)
-        for argument, first, _, _ in node.carried:
+        carried = node.carried
+        for argument, first, _, _ in carried:
             slots[argument] = slots[first]
         around, last = slots[LAST], trips[-1] if trips else 0
-        following = [(following, argument) for argument, _, following, _ in node.carried]
+        following = [(following, argument) for argument, _, following, _ in carried]
         for index in trips if node.body else ():
             if len(self.steps) > self.case.most_steps:
                 raise _TooLong(node.op)
@@ -306,9 +309,11 @@ class _Walk:
             slots[node.trip] += 1
             slots[LAST] = int(index == last)
             yield from self.play(node.body)
-            _move(slots, following)
+            if carried:
+                _move(slots, following)
         slots[LAST] = around
-        _move(slots, [(argument, result) for argument, _, _, result in node.carried])
+        if carried:
+            _move(slots, [(argument, result) for argument, _, _, result in carried])
 
     def shortened(self, op: Operation, trips: Sequence[int]) -> Sequence[int]:
         """The first trips of a long loop and its last ones: rings come round in the others."""
