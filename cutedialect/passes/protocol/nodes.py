@@ -201,19 +201,6 @@ class Part(NamedTuple):
 Node = Number | Sum | Place | Advance | Event | Line | Loop | Branch | While | Part
 
 
-def with_bodies(node: Node, change: Callable[[tuple[Node, ...]], tuple[Node, ...]]) -> Node:
-    """A node with what a function makes of the nodes inside of it."""
-    match node:
-        case Loop() | Part():
-            return node._replace(body=change(node.body))
-        case Branch():
-            return node._replace(sides=tuple((change(body), to) for body, to in node.sides))
-        case While():
-            return node._replace(before=change(node.before), after=change(node.after))
-        case _:
-            return node
-
-
 Body = tuple[int, int]
 """The identity of an op and the number of its region, of a body that has events."""
 

@@ -55,8 +55,8 @@ from .scalars import (
     varied_in,
 )
 from .shares import memory_type, shares_of
-from .sketch import acts, repeats, shortened, sketched
-from .steps import lined, note_key, teams_of
+from .sketch import acts, lined, repeats, shortened, sketched
+from .steps import note_key, teams_of
 
 # Bytes of a buffer whose granules are its elements.
 _SMALL_BYTES = 512

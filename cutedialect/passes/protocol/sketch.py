@@ -2,14 +2,14 @@
 and barriers take, without the accesses and barriers themselves. Two cases in which all teams go one
 way have the same steps. And rounds that repeat in straight lines: a loop that was unrolled, such as
 that of the pieces of an epilogue, does the same to memory again and again, and a few of its rounds
-stand for all.
+stand for all. What is left of a straight line is walked as lines of events.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, TypeVar
 
 from .events import Does, Engine
@@ -18,6 +18,7 @@ from .nodes import (
     Advance,
     Branch,
     Event,
+    Line,
     Loop,
     Node,
     Number,
@@ -25,8 +26,8 @@ from .nodes import (
     Place,
     Sum,
     While,
-    with_bodies,
 )
+from .steps import WAITS
 
 _Kind = TypeVar("_Kind")
 # What gives a number, or sends one, or says where those that meet go on.
@@ -279,3 +280,42 @@ def _rounds_that_stay(events: Sequence[Event]) -> int:
     commits = sum(event.does is Does.GROUP_COMMIT for event in events)
     most = max((event.count for event in events if event.does is Does.GROUP_WAIT), default=0)
     return _ROUNDS_THAT_STAY - 1 + max(1, -(-most // max(1, commits)))
+
+
+def lined(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    """Nodes with events in a row that have keys as lines: of what asks for the same as another, or
+    for less, so that the steps of a line come again where those of its events do.
+    """
+    result: list[Node] = []
+    line: list[Event] = []
+    asked = frozenset[int]()
+    for node in nodes:
+        event = node if type(node) is Event and node.key is not None else None
+        if line and (event is None or not (event.asked <= asked or event.asked >= asked)):
+            result.append(_line(line, asked))
+            line, asked = [], frozenset[int]()
+        if event is not None:
+            line.append(event)
+            asked |= event.asked
+        else:
+            result.append(with_bodies(node, lined))
+    return (*result, _line(line, asked)) if line else tuple(result)
+
+
+def _line(events: Sequence[Event], asked: frozenset[int]) -> Line:
+    key = itemgetter(*asked or (INSTANCE,))
+    waits = ((at, event.ring) for at, event in enumerate(events) if event.does in WAITS)
+    return Line(tuple(events), key, {}, tuple(waits))
+
+
+def with_bodies(node: Node, change: Callable[[tuple[Node, ...]], tuple[Node, ...]]) -> Node:
+    """A node with what a function makes of the nodes inside of it."""
+    match node:
+        case Loop() | Part():
+            return node._replace(body=change(node.body))
+        case Branch():
+            return node._replace(sides=tuple((change(body), to) for body, to in node.sides))
+        case While():
+            return node._replace(before=change(node.before), after=change(node.after))
+        case _:
+            return node

@@ -23,7 +23,6 @@ from .nodes import (
     Event,
     Line,
     Loop,
-    Node,
     Number,
     Part,
     Place,
@@ -32,7 +31,6 @@ from .nodes import (
     TeamPlan,
     Touch,
     While,
-    with_bodies,
 )
 
 # Trips of a loop whose trips do the same to memory that are gone: the first one, one behind another
@@ -158,8 +156,8 @@ class _Messages:
 
 _END = object()
 _INTEGERS = {int}
-# What waits for a stage, to fill or to read it.
-_WAITS = frozenset((Does.ACQUIRE, Does.WAIT))
+WAITS = frozenset((Does.ACQUIRE, Does.WAIT))
+"""What waits for a stage, to fill or to read it."""
 
 
 def walks_of(skeleton: Skeleton, case: Case, is_sketch: bool = False) -> Walks:
@@ -388,7 +386,7 @@ class _Walk:
             slots[event.state] += self.advance(event)
             return False
         step = self.step(event)
-        if does in _WAITS:
+        if does in WAITS:
             self.waited[event.ring] = step.position
         if event.told is not None:
             self.tell(event, step.value)
@@ -539,29 +537,8 @@ def note_key(event: Event) -> None:
     asked |= {LAST} if event.touches and not event.is_still else set()
     asked |= {event.value} if event.is_numeric else set()
     asked |= {event.state} if event.state >= 0 else set()
-    event.asked = frozenset(asked - {-1} or {INSTANCE})
-    event.key = itemgetter(*event.asked)
-
-
-def lined(nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """Nodes with events in a row that have keys as lines."""
-    result: list[Node] = []
-    line: list[Event] = []
-    for node in nodes:
-        if type(node) is Event and node.key is not None:
-            line.append(node)
-            continue
-        if line:
-            result.append(_line(line))
-            line = []
-        result.append(with_bodies(node, lined))
-    return (*result, _line(line)) if line else tuple(result)
-
-
-def _line(events: Sequence[Event]) -> Line:
-    key = itemgetter(*frozenset[int]().union(*(event.asked for event in events)))
-    waits = ((at, event.ring) for at, event in enumerate(events) if event.does in _WAITS)
-    return Line(tuple(events), key, {}, tuple(waits))
+    event.asked = frozenset(asked - {-1})
+    event.key = itemgetter(*event.asked or (INSTANCE,))
 
 
 def _move(slots: list[Any], pairs: Iterable[tuple[int, int]]) -> None:
