@@ -7,6 +7,9 @@ one loop for each case, in which the branch is decided.
     for j in a..y { s = q k[j]; ... }
     for j in y..b { s = q k[j]; mask s; ... }
 
+Behind the first trips their conditions hold no more: branches on one of them alone are decided in
+the last ones, too.
+
 A condition counts if it compares sums with a multiple of the loop's index, so that it changes once
 along the loop, or if it joins such conditions by `or` or by `and` so that at most some first and
 some last trips differ from those between. It comes behind `cute-synchronize`: the first trip and
@@ -16,7 +19,7 @@ that loads keeps one loop.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
@@ -208,9 +211,14 @@ def _split(loop: scf.ForOp, branch: scf.IfOp, condition: _Condition) -> None:
         end = reduce(build.min, [loop.ub, *ends[True]])
         bounds.insert(-1, build.max(end, bounds[-2]))
     middle = 1 if ends[False] else 0
+    over = _decided(
+        loop, [change for change in condition.changes if not change.rises], condition.outer
+    )
     for part, (first, last) in enumerate(pairwise(bounds)):
-        is_taken = condition.outer is (part != middle)
-        inserted = _insert_part(loop, branch, is_taken, first, last)
+        decided = {branch.cond: condition.outer is (part != middle)}
+        if part > middle:
+            decided = over | decided
+        inserted = _insert_part(loop, decided, first, last)
         if part != middle:
             inserted.attributes[FEW_TRIPS] = UnitAttr()
     erase(loop)
@@ -244,15 +252,30 @@ def _before(
     return made.get(value, value)
 
 
+def _decided(loop: scf.ForOp, changes: Sequence[_Change], is_outer: bool) -> dict[SSAValue, bool]:
+    """What the comparisons that branches ask for are behind some changes from true to false, or, of
+    a condition that was negated, from false to true.
+    """
+    asked = {op.cond: op.cond.owner for op in ops_of(loop.body.block, scf.IfOp)}
+    return {
+        value: not is_outer
+        for value, op in asked.items()
+        if isinstance(op, arith.CmpiOp)
+        and (change := _change(loop, op)) is not None
+        and replace(change, rises=change.rises is is_outer) in changes
+    }
+
+
 def _insert_part(
-    loop: scf.ForOp, branch: scf.IfOp, is_taken: bool, first: SSAValue, last: SSAValue
+    loop: scf.ForOp, decided: Mapping[SSAValue, bool], first: SSAValue, last: SSAValue
 ) -> scf.ForOp:
-    """One of the loops, in front of the old one, in which the branch is decided, and all others on
-    the same condition.
+    """One of the loops, in front of the old one, in which all branches on some conditions are
+    decided.
     """
     values: dict[SSAValue, SSAValue] = {}
     body = clone_block(loop.body.block, values)
-    _decide(body, values.get(branch.cond, branch.cond), is_taken)
+    for condition, is_taken in decided.items():
+        _decide(body, values.get(condition, condition), is_taken)
     sweep(body)
     made = scf.ForOp(first, last, loop.step, [], body)
     insert_before(loop, made)

@@ -54,7 +54,7 @@ def compiled(condition, split="yes"):
     half, single = np.ones((16, 16), np.float16), np.zeros((16, 8), np.float32)
     arrays = half, half[:, :8].copy(), single, single.copy()
     numbers = (np.int32(0),) * 4
-    options = {"arch": "sm_80", "backend": "emulator", "schedule": f"split_loops = {split}"}
+    options: Any = {"arch": "sm_80", "backend": "emulator", "schedule": f"split_loops = {split}"}
     return cute.compile(kernel_of(condition), *arrays, *numbers, **options), arrays
 
 
@@ -121,6 +121,39 @@ def test_all_branches_on_the_condition_are_decided(split):
             else:
                 steps += 0.5 * is_late
         assert (taken == steps).all(), (last, x)
+
+
+def test_behind_the_first_trips_their_condition_is_decided():
+    """Each side of a window is asked for by itself, in trips in which one of them may hold."""
+
+    @cute.kernel
+    def walk(A, B, taken, last, x, y):
+        tile = cute.local_tile(A, (16, 16), (0, 0)), cute.local_tile(B, (16, 8), (0, 0))
+        acc, steps = cute.zeros((16, 8)), cute.zeros((16, 8))
+        for j in cute.range(last):
+            cute.gemm(*tile, acc)
+            is_late, is_early = j * 2 > x, j < y
+            with cute.when(is_late | is_early):
+                steps.assign(steps * 4.0 + 1.0)
+                with cute.when(is_late):
+                    steps.assign(steps + 1.0)
+                with cute.when(is_early):
+                    steps.assign(steps + 2.0)
+        cute.copy(steps, cute.local_tile(taken, (16, 8), (0, 0)))
+
+    half, taken = np.ones((16, 16), np.float16), np.zeros((16, 8), np.float32)
+    arrays = half, half[:, :8].copy(), taken
+    options: Any = {"arch": "sm_80", "backend": "emulator", "schedule": "split_loops = yes"}
+    kernel = cute.compile(walk, *arrays, *(np.int32(0),) * 3, **options)
+    # Both in the first trips, and one in the last ones.
+    assert kernel.stages["cute-split-loops"].count("scf.if") == 3
+    for last, x, y in [(0, 0, 0), (6, 6, 2), (6, 3, 4), (6, -1, 0), (5, 20, 9)]:
+        kernel.launch(*arrays, *map(np.int32, (last, x, y)))
+        steps = 0.0
+        for j in range(last):
+            if j * 2 > x or j < y:
+                steps = steps * 4 + 1 + (j * 2 > x) + 2 * (j < y)
+        assert (taken == steps).all(), (last, x, y)
 
 
 def plain(condition, *numbers):
