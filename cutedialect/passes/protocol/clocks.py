@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any
 
+from cutedialect.dialects.cute import GemmOp
+
 from .events import GENERIC, Engine
 from .nodes import Column, Event, TeamPlan
 from .steps import Reach
@@ -239,7 +241,8 @@ def order(before: Access, now: Access, has_proxies: bool) -> str:
     first, second = before.reach.engine, now.reach.engine
     through_async = has_proxies and first in GENERIC and second not in GENERIC
     if first is second is _TCGEN05 and other is team:
-        return ""  # in the order of their issue (PTX ISA 9.7.16.6)
+        is_in_order = _are_pipelined(before.reach, now.reach)
+        return "" if is_in_order or team.knows(team.core) >= before.time else "order"
     if not before.is_done and before.column == other.column:
         return "order"
     if before.column not in (team.column, team.tensor):
@@ -251,6 +254,15 @@ def order(before: Access, now: Access, has_proxies: bool) -> str:
             return "fence"
         return ""
     return _within(before, now, team, through_async)
+
+
+def _are_pipelined(before: Reach, now: Reach) -> bool:
+    """Whether the tensor core does two things in the order of their issue (PTX ISA 9.7.16.6.2.1):
+    all but multiplies, which do where both add to one accumulator.
+    """
+    if not (isinstance(before.event.op, GemmOp) and isinstance(now.event.op, GemmOp)):
+        return True
+    return before.writes and now.writes and before.mask == now.mask
 
 
 def _through_tensor_memory(before: Access, team: Team) -> str:
