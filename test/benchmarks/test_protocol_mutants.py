@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from xdsl.context import Context
-from xdsl.dialects.scf import WhileOp
+from xdsl.dialects.scf import ForOp, IfOp, WhileOp
 from xdsl.parser import Parser
 
 import cutedialect as cute
@@ -15,7 +15,7 @@ from benchmarks.program_outcome import Outcome
 from benchmarks.protocol_mutants import edits_of
 from benchmarks.protocol_verdict import checked, verdict
 from cutedialect.dialects import all_dialects
-from cutedialect.dialects.pipeline import AdvanceOp, RoleOp
+from cutedialect.dialects.pipeline import AdvanceOp, ConsumerReleaseOp, RoleOp
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.cute_to_ptx import pipeline
 from cutedialect.passes.roles import alternate_instances
@@ -118,6 +118,38 @@ def test_each_barrier_in_front_of_giving_tensor_memory_back_is_needed():
     # What is found with more work items than two, while these are looked for, is not lost.
     said = list(verdicts(module, "always the first stage"))
     assert {says for says, _ in said} == {"found"}, said
+
+
+def test_what_conditions_do_in_one_trip_meets_the_multiplies_of_the_next():
+    """A role that scales results does so in few trips: each wait of multiplies for it is needed."""
+    module = attended("roles = split")
+    assert verdict(module) == ("proved", "")
+    said = list(verdicts(module, "without consumer_wait"))
+    assert {says for says, _ in said} == {"found"}, said
+
+
+def test_multiplies_into_unlike_accumulators_are_not_in_the_order_of_their_issue():
+    """Scores come where weights were that a multiply reads: its commit is waited for. In each trip
+    that is so for the weights of both tiles of rows, and for their values.
+    """
+    module = attended("roles = split")
+    releases = [op for op in walk(module) if isinstance(op, ConsumerReleaseOp) and op.commits]
+    said = verdicts(module, "release without a commit")
+    inside = [
+        says
+        for (says, _), op in zip(said, releases, strict=True)
+        if isinstance(loop := op.parent_op(), ForOp) and isinstance(loop.parent_op(), IfOp)
+    ]
+    assert inside.count("found") == 3, inside
+
+
+def attended(schedule):
+    """Attention behind the last pass that orders."""
+    q = np.zeros((1, 2, 320, 64), np.float16)
+    kernel = cute.compile(
+        cute.attention, q, q, q, arch="sm_100a", schedule=schedule, backend="emulator"
+    )
+    return in_order(kernel, schedule)
 
 
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from xdsl.ir import Operation
 
 from .bounds import Bounds
-from .findings import Finding
+from .findings import Finding, place_of
 from .inputs import ITEMS, Inputs, key_of, name_of
 from .machine import Machine
 from .nodes import Body, Event, Skeleton
@@ -83,7 +83,7 @@ class _Runs:
         # The stages of rings that move on in some work items, and those that came round.
         self.rounds = {at: skeleton.rings[at].stages for at in skeleton.some_item_rings}
         self.round: set[int] = set()
-        self._entered: set[Body] = set()
+        self.entered: set[Body] = set()
         # The ways that teams went, and, by body, the cases in which a term kept a team from it.
         self._went: set[tuple[int, bool]] = set()
         self._shut: dict[Body, list[tuple[str, Inputs, Any]]] = {}
@@ -92,12 +92,12 @@ class _Runs:
     def missed(self) -> list[Operation]:
         """The ops that have a body that no case has entered."""
         bodies = self.skeleton.bodies.items()
-        return list(dict.fromkeys(op for body, op in bodies if body not in self._entered))
+        return list(dict.fromkeys(op for body, op in bodies if body not in self.entered))
 
     def leave_out(self) -> None:
         """Leave out bodies that no input enters."""
         bounds, bodies = Bounds(), self.skeleton.bodies
-        rest = [body for body in bodies if body not in self._entered]
+        rest = [body for body in bodies if body not in self.entered]
         for body in rest:
             if bounds.never_enters(bodies[body], body[1]):
                 del bodies[body]
@@ -125,7 +125,7 @@ class _Runs:
         """
         for body in self.skeleton.bodies:
             cases = self._shut.get(body, [])
-            while cases and body not in self._entered:
+            while cases and body not in self.entered:
                 name, inputs, term = cases.pop(0)
                 number = 1 - inputs.answer(term)
                 yield f"{name}, and {term[1]} that is {number}", inputs.but(values={term: number})
@@ -157,7 +157,7 @@ class _Runs:
         if not sketch.is_whole:
             ways += walks_of(self.skeleton, short, is_sketch=True).ways
         key = hash(ways), sketch.is_whole
-        is_new = any(body not in self._entered for body in sketch.entered)
+        is_new = any(body not in self.entered for body in sketch.entered)
         if key not in self._went and (is_new or not is_further):
             self._went.add(key)
             trips = self._run(case, inputs, walks or walks_of(self.skeleton, case), short)
@@ -189,7 +189,7 @@ class _Runs:
         machine = Machine(self.skeleton, case.name, walks)
         # What is found while two work items are looked for stays.
         self.found = self.found or machine.run()
-        self._entered |= machine.entered()
+        self.entered |= machine.entered()
         if not walks.is_whole and not self.found:
             loop = next(iter(walks.cut.values()))
             return self._run_short(short, inputs, loop, case.most_trips)
@@ -211,7 +211,7 @@ class _Runs:
         is_parted = len(walks.left_out) > 1 or -1 in walks.left_out
         if walks.is_whole and not (found and is_parted):
             self.found = found
-            self._entered |= machine.entered()
+            self.entered |= machine.entered()
             return walks.trips
         if most_trips == _MOST_TRIPS:
             case = Case(case.name, inputs, _MOST_TRIPS_AT_ALL, _MOST_STEPS)
@@ -219,7 +219,7 @@ class _Runs:
             if walks.is_whole:
                 machine = Machine(self.skeleton, case.name, walks)
                 self.found = machine.run()
-                self._entered |= machine.entered()
+                self.entered |= machine.entered()
                 return walks.trips
         self.unended.append((loop, case.name))
         return walks.trips if walks.is_whole else {}
@@ -290,9 +290,11 @@ def _cases(runs: _Runs) -> Iterator[None]:
     extents = [key for key in inner if key not in scalars]
     if runs.missed:
         runs.leave_out()
+    tiles = dict.fromkeys(extents, _SOME_TILES) | dict.fromkeys(scalars, _LARGE_NUMBERS[0])
+    led = _led(runs, base, base.but(tiles=tiles))
     further = _further(runs, base, extents, scalars, counts)
     while runs.missed:
-        name, inputs = next(runs.shut, None) or next(further, ("", None))
+        name, inputs = next(runs.shut, None) or next(led, None) or next(further, ("", None))
         if inputs is None:
             return
         # A loop may go on while a condition holds, which some cases say that it always does.
@@ -367,7 +369,8 @@ def _of_data(
         elements = base.but(holds=True, has_tiles=False, tiles=dict.fromkeys(inner, _FEW_ELEMENTS))
         runs.trips("conditions that hold, and extents of some elements", elements)
         yield
-        holding = base.but(holds=True)
+        # What they do in one trip meets what others do in the next one.
+        holding = base.but(holds=True, tiles=dict.fromkeys(inner, _SOME_TILES))
         runs.trips("conditions that hold", holding, most_trips=_MOST_TRIPS_THAT_HOLD)
         yield
     if "number" in kinds:
@@ -383,6 +386,30 @@ def _of_data(
             last = base.but(block=block, tiles=fewer)
             runs.trips("the last block of a cluster", last)
             yield
+
+
+def _led(runs: _Runs, *bases: Inputs) -> Iterator[tuple[str, Inputs]]:
+    """Cases for bodies that no case has entered, by what leads there from some inputs: those around
+    a body first, and none of those inside of one into which nothing leads.
+    """
+    from .paths import inputs_into, regions_around
+
+    around = {
+        body: [(id(outer), at) for outer, at in regions_around(op, body[1])]
+        for body, op in runs.skeleton.bodies.items()
+        if body not in runs.entered
+    }
+    closed: set[Body] = set()
+    for body in sorted(around, key=lambda body: len(around[body])):
+        op = runs.skeleton.bodies[body]
+        if body in runs.entered or not closed.isdisjoint(around[body]):
+            continue
+        tried = (inputs_into(runs.skeleton, op, body[1], base) for base in bases)
+        inputs = next(filter(None, tried), None)
+        if inputs is None:
+            closed.add(body)
+        else:
+            yield f"inputs that lead into {op.name}{place_of(op)}", inputs
 
 
 def _further(

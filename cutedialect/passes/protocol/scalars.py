@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 from cutedialect.dialects import cute, pipeline
 from cutedialect.dialects.cute import FragmentType
 from cutedialect.dialects.walks import walk
+from cutedialect.layout import Dyn, flatten
 
 from .events import operands_of
 from .findings import place_of
@@ -115,12 +116,44 @@ def step_of(op: Operation) -> Step:
 
 
 def _extent(op: cute.DimOp) -> Step:
-    type_ = op.memref.type
-    mode = op.mode.value.data
+    whole, mode = _tensor_of(op)
+    type_ = whole.type
     extent = type_.shape[mode] if isinstance(type_, cute.MemRefType) else None
     if isinstance(extent, int):
         return lambda values, _: extent
+    sources = sources_of(op)
+    if len(sources) > 1:
+        return lambda values, number: number(values[0]) - number(values[1])
+    if sources[0] is not whole:
+        return lambda values, _: values[0]
     return lambda values, _: ("dim", mode, values[0])
+
+
+def sources_of(op: Operation) -> Sequence[SSAValue]:
+    """What a number is computed from. An extent is that of its tensor, or, where that is a view,
+    the number that the view was made with, or the end of a slice and its first element.
+    """
+    if type(op) is not cute.DimOp:
+        return op.operands
+    whole, mode = _tensor_of(op)
+    view = whole.owner
+    if isinstance(view, cute.SliceOp):
+        return view.end, view.first
+    if isinstance(view, cute.MakeViewOp) and view.value is None:
+        *before, extent = view.result.type.modes[: mode + 1]
+        if isinstance(extent, Dyn):
+            return (view.layout[sum(isinstance(leaf, Dyn) for leaf in flatten(tuple(before)))],)
+    return (whole,)
+
+
+def _tensor_of(op: cute.DimOp) -> tuple[SSAValue, int]:
+    """The tensor, or the view of one, that says what an extent is, and the mode there: a slice is
+    the tensor but for the mode that it slices.
+    """
+    whole, mode = op.memref, op.mode.value.data
+    while isinstance(whole.owner, cute.SliceOp) and whole.owner.mode.value.data != mode:
+        whole = whole.owner.source
+    return whole, mode
 
 
 # Printing takes long.
@@ -168,10 +201,15 @@ def units_of(ops: Ops) -> dict[tuple[int, int], int]:
     """
     units: dict[tuple[int, int], int] = {}
     for op in ops.get(cute.DimOp, ()):
-        whole = _whole(op)
         unit = _divisor(op.result, _STEPS_TO_DIVISION)
+        source = op
+        while unit is not None and len(sources := sources_of(source)) == 1:
+            if not isinstance(sources[0].owner, cute.DimOp):
+                break
+            source = sources[0].owner
+        whole = _whole(source)
         if isinstance(whole, BlockArgument) and unit is not None:
-            units[whole.index, op.mode.value.data] = unit
+            units[whole.index, source.mode.value.data] = unit
     return units
 
 
@@ -212,6 +250,7 @@ _CONTROLS: dict[type[Operation], tuple[str, ...]] = {
 _NUMBERS: dict[type[Operation], tuple[str, ...]] = {
     **_CONTROLS,
     cute.StageOp: ("index",),
+    cute.MakeViewOp: ("offset",),
     pipeline.ReceiveOp: ("index",),
     pipeline.RequestOp: ("index",),
     pipeline.ResponseOp: ("index", "otherwise"),
@@ -275,7 +314,7 @@ def varied_in(ops: Ops) -> set[tuple[int, int]]:
 
 def _whole(op: cute.DimOp) -> SSAValue:
     """Of what an extent is: for a member, that of its group."""
-    whole: SSAValue = op.memref
+    whole, _ = _tensor_of(op)
     if isinstance(whole, OpResult) and type(whole.op) is cute.MemberOp:
         return whole.op.group
     return whole
@@ -298,7 +337,7 @@ def _sources(value: SSAValue) -> Sequence[SSAValue]:
         sources = _OF_RESULTS.get(type(value.op))
         if sources is not None:
             return sources(value.op, value.index)
-        return [operand for operand in value.op.operands if not _is_state(operand)]
+        return [operand for operand in sources_of(value.op) if not _is_state(operand)]
     assert isinstance(value, BlockArgument)
     parent = value.block.parent_op()
     sources = _OF_ARGUMENTS.get(type(parent))

@@ -9,12 +9,13 @@ from functools import cache
 from typing import Any
 
 from xdsl.dialects import scf
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from cutedialect.dialects import cute, cute_nvgpu, pipeline
 from cutedialect.dialects.cute import FragmentType, MemRefType
 from cutedialect.dialects.walks import walk
-from cutedialect.layout import Layout
+from cutedialect.layout import Layout, flatten
 
 from . import regions
 from .events import Does, Engine, Row, operands_of, row_of
@@ -50,6 +51,7 @@ from .scalars import (
     function_of,
     needed_in,
     rests_of,
+    sources_of,
     step_of,
     units_of,
     varied_in,
@@ -194,6 +196,9 @@ class _Extraction:
         """Buffers that share storage are one arena, whose granule is their smallest element."""
         buffers = ops.get(cute.AllocSmemOp, ())
         shared = [memory_type(op.result).bits for op in buffers if op.offset is not None]
+        if any(memory_type(op.source).space != "gmem" for op in ops.get(cute.MakeViewOp, ())):
+            # Through another layout elements of one granule may lie in several.
+            self.granule_bits = 0
         bits = max(self.granule_bits, min(shared, default=8))
         overlay = -1
         for op in buffers:
@@ -444,7 +449,7 @@ class _Extraction:
         if constant is not None:
             self.found.constants[self.slot(result)] = constant
             return None
-        operands = tuple(self.slot(value) for value in op.operands)
+        operands = tuple(self.slot(value) for value in sources_of(op))
         function = function_of(op)
         if function is not None:
             one, other = operands
@@ -477,9 +482,28 @@ class _Extraction:
                 start += number * step
         elif isinstance(op, cute.SubviewOp):
             start += granules.place(layout(*op.origin.get_values()))
+        elif isinstance(op, cute.MakeViewOp):
+            first, moving = self._first_of(op, granules)
+            start, terms = start + first, (*terms, *moving)
         elif not isinstance(op, cute.TransposeOp):
             raise Undecided(op, f"no row says which part of a buffer {op.name} gives")
         self.views[result] = View(arena, type_.layout, granules, start, terms, stage)
+
+    def _first_of(
+        self, op: cute.MakeViewOp, granules: Granules
+    ) -> tuple[int, tuple[tuple[int, int], ...]]:
+        """Where a view begins in its buffer, in granules: a number, and slots with factors."""
+        offset = op.offset
+        numbers = flatten(memory_type(op.result).stride)
+        is_static = all(isinstance(number, int) for number in numbers)
+        is_number = offset is None or isinstance(offset.type, IntegerType)
+        if granules.is_tensor_memory or not (is_static and is_number):
+            raise Undecided(op, "no row says which part of a buffer its layout gives")
+        if offset is None:
+            return 0, ()
+        slot = self.slot(offset)
+        number = self.found.constants.get(slot)
+        return (0, ((slot, granules.count),)) if number is None else (granules.place(number), ())
 
     # Events.
 
