@@ -160,6 +160,7 @@ def test_all_ctas_of_a_cluster_have_begun_before_one_loads_for_them(arch):
     assert "may not have begun" in what
 
 
+@pytest.mark.unproved
 def test_each_instance_has_two_work_items(monkeypatch):
     """One has to count the trips that the other one's items have, which depend on data."""
 

@@ -205,6 +205,7 @@ def line_of(op):
 
 
 @pytest.mark.parametrize("program", [product, pytest.param(pair, marks=pytest.mark.long), chain])
+@pytest.mark.unproved
 def test_each_op_that_is_derived_is_needed(program, monkeypatch):
     """A fault names the line of what it disturbs, a hang all lines at which threads wait."""
     seen, is_right, error = run(program, monkeypatch)
@@ -226,6 +227,7 @@ def corrected():
 
 
 @pytest.mark.long
+@pytest.mark.unproved
 def test_each_op_of_a_correction_is_needed(monkeypatch):
     """Multiplies and corrections of an accumulator in tensor memory take turns."""
     schedule = "stages = 2, roles = corrected, warps = (4,1)"
@@ -247,6 +249,7 @@ PARTS = 60
 @pytest.mark.some(1)
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("program", [halves, overlaid])
+@pytest.mark.unproved
 def test_each_op_of_sixteen_warps_is_needed(program, part, monkeypatch):
     """Of all that are derived, every sixtieth is left out, one at a time."""
     number, count, missed = part, part + 1, []

@@ -152,6 +152,7 @@ def without(number, more, monkeypatch):
     ("more", "share"),
     [("", 3), *(pytest.param(each, 1, marks=pytest.mark.long) for each in ("", *CLUSTERS))],
 )
+@pytest.mark.unproved
 def test_each_op_around_a_request_is_needed(more, share, monkeypatch):
     """Of the ops, each third one, or all; in clusters, too, where the first CTA asks for all."""
     seen, error = without(None, more, monkeypatch)

@@ -55,7 +55,7 @@ def test_a_loop_that_python_unrolls(arch, count):
 
 
 @cute.kernel
-def chosen(A, B, C, Y, flag: cute.i32):
+def chosen(A, B, C, Y, flag: cute.i32):  # pyright: ignore[reportInvalidTypeForm]
     """Y = A B, and A C beside it where the flag is set."""
     acc = cute.zeros((64, 64), cute.f32)
     m, n = cute.tile_index(Y, (64, 64))
@@ -122,6 +122,16 @@ def test_products_around_a_loop(arch, trips):
     loop_behind_products(a, b, y, arch=arch, backend="emulator")
     parts = b.astype(np.float64).reshape(trips, 32, 64)
     assert np.array_equal(y, a.astype(np.float64) @ (parts.sum(0) + parts[0] + parts[-1]))
+
+
+def test_what_is_read_behind_a_loop_is_loaded_for_a_barrier_of_its_own(verdicts):
+    """Its load waits for room in the ring of the loop, and what is read in front waits for no such
+    load, however many trips the loop has.
+    """
+    halves, floats = (cute.TensorSpec((None, None), dtype) for dtype in (cute.f16, cute.f32))
+    kernel = cute.compile(loop_behind_products, halves, halves, floats, arch="sm_90a")
+    assert set(verdicts) == {"proved"}
+    assert kernel.stages["cute-synchronize"].count("pipeline.create") == 3
 
 
 def test_multiplies_of_warpgroups_in_a_row_assemble():

@@ -58,6 +58,7 @@ _FEW = 4
 _LEAST_STAGES = 2
 # Stages that loops which follow each other share at most.
 _MOST_SHARED = 8
+_LOOPS = (scf.ForOp, scf.WhileOp)
 Staged = Sequence[tuple[Buffer, int]]
 
 
@@ -97,18 +98,26 @@ class Edge:
 
     def may_join(self, other: Edge) -> bool:
         """Whether one barrier serves both: they are filled by one role for an op that reads both,
-        and what has to be computed is there before the first reader of either. Behind that reader
-        it may be made of what follows from this, and the reader would wait for itself; loads
-        depend on nothing that is read here.
+        and all is there before the first reader of either. What has to be computed behind that
+        reader may be made of what follows from this, and the reader would wait for itself; loads
+        depend on nothing that is read here, but wait for room in the rings of loops in front.
         """
         if self.producer != other.producer or not {*self.readers} & {*other.readers}:
             return False
-        if not (self.crosses or other.crosses):
-            return True
         at = self.block.get_operation_index
         both = (self, other)
-        return max(at(op) for e in both for op in e.writers) < min(
-            at(op) for e in both for op in e.readers
+        last = max(at(op) for e in both for op in e.writers)
+        first = min(at(op) for e in both for op in e.readers)
+        if last < first:
+            return True
+        loops = [op for op in self.block.ops if isinstance(op, _LOOPS) and first <= at(op) < last]
+        return not (self.crosses or other.crosses or any(map(self._loads_in, loops)))
+
+    def _loads_in(self, loop: Operation) -> bool:
+        """Whether its role fills other rings in a loop."""
+        return any(
+            role_of(op) == role_of(self.writers[0]) and isinstance(op.destination.owner, Buffer)
+            for op in ops_of(loop, CopyOp)
         )
 
     def with_other(self, other: Edge) -> Edge:
@@ -267,7 +276,7 @@ def _corrects_rows(alloc: Buffer) -> bool:
 
 def depth(block: Block) -> int:
     """How many loops are around a block."""
-    return sum(isinstance(op, scf.ForOp | scf.WhileOp) for op in ops_around(block))
+    return sum(isinstance(op, _LOOPS) for op in ops_around(block))
 
 
 def is_read_by_multiplies(readers: Iterable[Operation]) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects import arith, scf
-from xdsl.ir import Operation, Region, SSAValue
+from xdsl.ir import BlockArgument, Operation, Region, SSAValue
 
 from .scalars import constant_of
 
@@ -153,8 +153,29 @@ class Bounds:
             return False
         lesser, larger, by = side
         if region:
-            return _is_at_most(_plus(lesser, by), larger)
-        return _is_at_most(_plus(larger, 1 - by), lesser)
+            return self._is_always(_plus(lesser, by), larger)
+        return self._is_always(_plus(larger, 1 - by), lesser)
+
+    def _is_always(self, one: _Bound, other: _Bound) -> bool:
+        """Whether one is at most the other, in whichever trips of the loops around."""
+        most, least = self._in_trips(one, True), self._in_trips(other, False)
+        return _is_at_most(one, other) or (
+            most is not None and least is not None and _is_at_most(most, least)
+        )
+
+    def _in_trips(self, one: _Bound, is_most: bool) -> _Bound | None:
+        """What a sum is at most, or at least, in all trips of loops whose indices are in it."""
+        if isinstance(one, _Extreme):
+            return one
+        total: _Bound | None = one
+        for atom, by in one.factors:
+            loop = atom.block.parent_op() if isinstance(atom, BlockArgument) else None
+            if total is None or not isinstance(loop, scf.ForOp) or atom.index:
+                continue
+            end = _plus(self.of(loop.ub), -1) if is_most == (by > 0) else self.of(loop.lb)
+            without = _added(total, _linear({atom: -by}, 0, 0))
+            total = None if without is None else _added(without, _times(end, by))
+        return total
 
     def of(self, value: SSAValue) -> _Bound:
         """What a value is."""

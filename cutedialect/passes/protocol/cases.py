@@ -286,6 +286,13 @@ def _cases(runs: _Runs) -> Iterator[None]:
         else:
             yield from _of_extent(runs, base, key, counts, fewer, inner)
     yield from _of_data(runs, base, asked, items, inner)
+    yield from _of_the_rest(runs, base, asked, counts, inner)
+
+
+def _of_the_rest(
+    runs: _Runs, base: Inputs, asked: Sequence[Any], counts: Sequence[int], inner: Sequence[Any]
+) -> Iterator[None]:
+    """Run cases for bodies that the usual ones have not entered."""
     scalars = [term for term in asked if term[0] == "input"]
     extents = [key for key in inner if key not in scalars]
     if runs.missed:

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import IntegerAttr, IntegerType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from cutedialect.dialects import pipeline
+from cutedialect.dialects.walks import walk
 
 from .events import Does, row_of
 from .inputs import Inputs
@@ -26,9 +27,10 @@ from .scalars import NUMBER_AND_RESULT, Numbers, constant_of, function_of, sourc
 _Values = list[Any]
 _Compute = Callable[[_Values, Numbers], Any]
 _Distance = Callable[[_Values, Numbers], int]
+_Moved = frozenset[SSAValue]
 _ToBound = Callable[[_Values, Numbers, int], int]
 # How often a path is tried, and the largest step of a number.
-_MOST_TRIES, _LARGEST_STEP = 1500, 1 << 14
+_MOST_TRIES, _LARGEST_STEP = 600, 1 << 14
 # Steps of a number that are tried beside the one that a condition lacks.
 _STEPS = (16, 256)
 # How far a number is from a bound that is another constant.
@@ -53,7 +55,7 @@ class Path:
         # Which trip of a loop, or instance of a role: ("local", place).
         self.locals: list[Any] = []
         self.distances: list[_Distance] = []
-        self.bounds: dict[tuple[SSAValue, bool], _ToBound] = {}
+        self.bounds: dict[tuple[SSAValue, bool, _Moved], _ToBound] = {}
         self.bent: dict[SSAValue, bool] = {}
         self.fixed: dict[SSAValue, bool] = {}
         for outer, at in regions_around(op, region):
@@ -119,29 +121,37 @@ class Path:
         return self._until_less(*sides, int(is_strict))
 
     def _until_less(self, lesser: SSAValue, larger: SSAValue, by: int) -> _Distance:
-        """How far one number is from being at least so much less than another one: by how much less
-        it has to be, or by how much more the other one.
+        """How far one number is from being at least so much less than another one: by how much more
+        that has to be, or, where it cannot, by how much less the first one.
         """
         one, other = self.place(lesser), self.place(larger)
-        least, most = self._until_bound(larger, True), self._until_bound(lesser, False)
+        moved = {lesser}
+        if isinstance(lesser, BlockArgument) and isinstance(
+            loop := lesser.block.parent_op(), scf.ForOp
+        ):
+            moved.add(loop.lb)
+        # What moves the other number, too, leads nowhere.
+        least = self._until_bound(larger, True, frozenset(moved))
+        most = self._until_bound(lesser, False, frozenset((larger,)))
 
         def distance(values: _Values, number: Numbers) -> int:
             low, high = number(values[one]), number(values[other])
             if low + by <= high:
                 return 0
-            return min(least(values, number, low + by), most(values, number, high - by))
+            more = least(values, number, low + by)
+            return more if more < _NEVER else most(values, number, high - by)
 
         return distance
 
-    def _until_bound(self, value: SSAValue, is_least: bool) -> _ToBound:
+    def _until_bound(self, value: SSAValue, is_least: bool, moved: _Moved) -> _ToBound:
         """How far a number is from a bound that it is to reach, or to stay below. The least of two
         reaches one when both do, and a quotient when what is divided reaches that many times more.
         """
-        known = self.bounds.get((value, is_least))
+        known = self.bounds.get((value, is_least, moved))
         if known is not None:
             return known
-        place, inner = self.place(value), self._inside(value, is_least)
-        is_fixed = self._is_fixed(value)
+        place, inner = self.place(value), self._inside(value, is_least, moved)
+        is_fixed = value in moved or self._is_fixed(value)
 
         def distance(values: _Values, number: Numbers, bound: int) -> int:
             short = bound - number(values[place])
@@ -151,10 +161,10 @@ class Path:
                 return 0
             return _NEVER if is_fixed else inner(values, number, bound) if inner else short
 
-        self.bounds[value, is_least] = distance
+        self.bounds[value, is_least, moved] = distance
         return distance
 
-    def _inside(self, value: SSAValue, is_least: bool) -> _ToBound | None:
+    def _inside(self, value: SSAValue, is_least: bool, moved: _Moved) -> _ToBound | None:
         """The same by what a number is computed from, where that is more than a sum."""
         op = value.owner
         if isinstance(value, BlockArgument):
@@ -162,12 +172,12 @@ class Path:
             if is_least or not isinstance(loop, scf.ForOp) or value.index:
                 return None
             # No trip is in front of the first one.
-            return self._beside(loop.lb, value, is_least)
+            return self._beside(loop.lb, value, is_least, moved)
         if not self._is_bent(value):
             return None
         match op:
             case arith.MinSIOp() | arith.MaxSIOp():
-                sides = [self._until_bound(side, is_least) for side in op.operands]
+                sides = [self._until_bound(side, is_least, moved) for side in op.operands]
                 combine = sum if isinstance(op, arith.MinSIOp) is is_least else min
                 return lambda values, number, bound: combine(
                     [side(values, number, bound) for side in sides]
@@ -175,9 +185,9 @@ class Path:
             case arith.AddiOp() | arith.SubiOp():
                 # To go all ways would be many in a sum of sums.
                 bent = next(side for side in op.operands if self._is_bent(side))
-                return self._beside(bent, value, is_least)
+                return self._beside(bent, value, is_least, moved)
             case _:
-                return self._times(op, is_least)
+                return self._times(op, is_least, moved)
 
     def _is_bent(self, value: SSAValue) -> bool:
         """Whether a number is the least or largest of some, a quotient, or a sum of such."""
@@ -216,11 +226,11 @@ class Path:
             known[value] = isinstance(value.owner, Operation) and holds(value.owner)
         return known[value]
 
-    def _beside(self, part: SSAValue, whole: SSAValue, is_least: bool) -> _ToBound:
+    def _beside(self, part: SSAValue, whole: SSAValue, is_least: bool, moved: _Moved) -> _ToBound:
         """How far a part of a sum is from a bound of the sum, where all else in it stays."""
         place, of = self.place(part), self.place(whole)
         is_subtracted = isinstance(whole.owner, arith.SubiOp) and whole.owner.rhs is part
-        to_bound = self._until_bound(part, is_least is not is_subtracted)
+        to_bound = self._until_bound(part, is_least is not is_subtracted, moved)
 
         def distance(values: _Values, number: Numbers, bound: int) -> int:
             more = bound - number(values[of])
@@ -230,10 +240,10 @@ class Path:
 
         return distance
 
-    def _times(self, op: Any, is_least: bool) -> _ToBound:
+    def _times(self, op: Any, is_least: bool, moved: _Moved) -> _ToBound:
         """The same for a product by a number, or a quotient."""
         by = _constant_in(op)
-        to_bound = self._until_bound(op.operands[0], is_least)
+        to_bound = self._until_bound(op.operands[0], is_least, moved)
         if isinstance(op, arith.MuliOp):
             return lambda values, number, bound: to_bound(
                 values, number, -(-bound // by) if is_least else bound // by
@@ -326,7 +336,7 @@ class Path:
             sent = next(
                 (
                     other
-                    for other in self.skeleton.kernel.body.walk()
+                    for other in walk(self.skeleton.kernel)
                     if isinstance(other, pipeline.SendOp) and other.slots.owner is op.slots.owner
                 ),
                 None,
@@ -418,7 +428,7 @@ class _Search:
         numbers = {**self.numbers, term: number}
         self.tries += 1
         distance, asked = self.path.distance(numbers, self.base)
-        if number < 0 or distance >= self.distance:
+        if (number < 0 and term[0] != "input") or distance >= self.distance:
             return False
         self.numbers, self.distance, self.asked = numbers, distance, asked
         return True

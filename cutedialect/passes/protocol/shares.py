@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects import cute, cute_nvgpu
 from cutedialect.dialects.cute import FragmentType, MemRefType
-from cutedialect.layout import Layout
+from cutedialect.layout import Layout, flatten
 from cutedialect.layout.errors import LayoutError
 
 from . import regions
@@ -108,3 +109,10 @@ def memory_type(value: SSAValue) -> MemRefType:
     type_ = value.type
     assert isinstance(type_, MemRefType)
     return type_
+
+
+def is_placed(op: cute.MakeViewOp) -> bool:
+    """Whether numbers say where the elements of a view lie from one value on."""
+    numbers = flatten(memory_type(op.result).stride)
+    begins = op.offset is None or isinstance(op.offset.type, IntegerType)
+    return begins and all(isinstance(number, int) for number in numbers)

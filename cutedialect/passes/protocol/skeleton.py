@@ -9,13 +9,12 @@ from functools import cache
 from typing import Any
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from cutedialect.dialects import cute, cute_nvgpu, pipeline
 from cutedialect.dialects.cute import FragmentType, MemRefType
 from cutedialect.dialects.walks import walk
-from cutedialect.layout import Layout, flatten
+from cutedialect.layout import Layout
 
 from . import regions
 from .events import Does, Engine, Row, operands_of, row_of
@@ -56,7 +55,7 @@ from .scalars import (
     units_of,
     varied_in,
 )
-from .shares import memory_type, shares_of
+from .shares import is_placed, memory_type, shares_of
 from .sketch import acts, lined, repeats, shortened, sketched
 from .steps import note_key, teams_of
 
@@ -494,10 +493,7 @@ class _Extraction:
     ) -> tuple[int, tuple[tuple[int, int], ...]]:
         """Where a view begins in its buffer, in granules: a number, and slots with factors."""
         offset = op.offset
-        numbers = flatten(memory_type(op.result).stride)
-        is_static = all(isinstance(number, int) for number in numbers)
-        is_number = offset is None or isinstance(offset.type, IntegerType)
-        if granules.is_tensor_memory or not (is_static and is_number):
+        if granules.is_tensor_memory or not is_placed(op):
             raise Undecided(op, "no row says which part of a buffer its layout gives")
         if offset is None:
             return 0, ()

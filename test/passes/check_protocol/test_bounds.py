@@ -126,3 +126,29 @@ def test_sides_of_comparisons(predicate, never):
     bounds = Bounds()
     assert tuple(bounds.never_enters(branch, side) for side in range(2)) == never
     assert bounds.never_enters(loop, 0) == bool(never[1])
+
+
+TRIPS = """
+cute.kernel @k(%n: i32) {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %least = arith.minsi %n, %one : i32
+  %end = arith.maxsi %least, %zero : i32
+  scf.for %x = BEGIN to %end step %one : i32 {
+    %p = arith.cmpi sgt, %x, %zero : i32
+    scf.if %p {
+    }
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("begin", ["%zero", "%n"])
+def test_the_first_trip_is_behind_no_other(begin):
+    """A loop that is the first trip of one, if there is one, has no trip behind it."""
+    assert never_entered(TRIPS.replace("BEGIN", begin))[1]
+
+
+def test_a_loop_of_more_trips_has_some_behind_the_first_one():
+    text = TRIPS.replace("BEGIN", "%zero").replace("minsi %n, %one", "addi %n, %one")
+    assert never_entered(text) == [False, False]
