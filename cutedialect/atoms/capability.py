@@ -14,6 +14,8 @@ WARP_SIZE = 32
 """Threads of a warp, on every target."""
 REGISTER_FILE = 65536
 """Registers of a multiprocessor, on every target; a CTA may take them all."""
+# The first target with atomics of vectors, and their floats.
+_VECTOR_RED, _VECTOR_FLOATS = 90, 4
 
 # Instructions that kernels do without where a target has them not, and what they need. Whether a
 # printed line may stand is for `legal` to say, of which a test takes these to be a part.
@@ -70,6 +72,13 @@ class Target:
     def family(self) -> int:
         """The first member of the family whose `f` features this chip has (121 belongs to 120)."""
         return _FAMILY.get(self.number, self.number)
+
+    @property
+    def reduced_floats(self) -> int:
+        """The most floats to which one `red.global.add` adds, each atomically by itself (PTX ISA
+        9.7.13.6).
+        """
+        return _VECTOR_FLOATS if self.number >= _VECTOR_RED else 1
 
     @property
     def pairs_f32(self) -> bool:

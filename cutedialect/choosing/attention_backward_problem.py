@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from .attention_problem import AttentionFacts
 
+# Dimensions of heads whose rows fill the registers of a warp: more than so many, up to so many.
+_LESS, _FILLED = 80, 96
+
 
 @dataclass(frozen=True)
 class AttentionBackwardProblem(AttentionFacts):
@@ -37,9 +40,11 @@ class AttentionBackwardProblem(AttentionFacts):
         return not self.loads_boxes
 
     @property
-    def is_narrow(self) -> bool:
-        """Whether shared memory has three stages of rows beside results."""
-        return self.widest <= 96
+    def fills_warps(self) -> bool:
+        """Whether gradients of 16 keys, and the addresses of what is added, fill a warp's registers
+        beside loads of two stages.
+        """
+        return _LESS < self.widest <= _FILLED
 
     @property
     def caps_shared(self) -> bool:
@@ -50,6 +55,13 @@ class AttentionBackwardProblem(AttentionFacts):
     def slices_shared(self) -> bool:
         """Whether heads share the keys of a slice, of which a mask hides some."""
         return self.is_sliced and self.shares and self.is_masked
+
+    @property
+    def slices_more(self) -> bool:
+        """Whether a loop holds more than a slice's bounds beside: a window's other side, the heads
+        that share keys.
+        """
+        return self.is_sliced and (self.shares or self.has_window)
 
     @property
     def orders_more(self) -> bool:

@@ -35,9 +35,12 @@ _GROUP_ROWS_EACH = 64
 _HEADS_OF_SECTION = 32
 # Heads of more dimensions leave L2 for fewer.
 _WIDEST_IN_SECTIONS = 128
-# Rows of a sequence from which on what each trip saves is more than what results cost.
-_MANY_ROWS = 8192
+# Of 16 exponentials of narrow heads, which bound a trip, those that are polynomials, and degrees
+# whose errors are a small part of what results of each type round.
+_NARROW_SHARE = 6
+_DEGREE, _DEGREE_OF_F16 = 3, 4
 _ELEMENT_BYTES = 2
+_WEIGHTS_OF_REGISTER = 2
 # Tangents of capped scores, as a share of the scores.
 _CAPPED = 1
 
@@ -47,8 +50,8 @@ class _Row:
     """A tile (keys, rows) for heads of up to so many dimensions, and the warps that compute over
     (keys, rows). Of problems with one of the facts `without` it is no tile: its threads have no
     registers for them. With one of the facts `apart` they have none for the scores of the next
-    trip. `overlap`, `epilogue`, `stages` and `roles` are those of the schedule; it is for as many
-    rows of a sequence as `least_rows`.
+    trip. `overlap`, `epilogue`, `stages` and `roles` are those of the schedule; `polynomials` are
+    how many of 16 exponentials are polynomials.
     """
 
     widest: int
@@ -60,12 +63,11 @@ class _Row:
     epilogue: Epilogue | None = None
     stages: int | None = None
     roles: str | None = None
-    least_rows: int = 0
+    polynomials: int | None = None
 
     def suits(self, problem: AttentionBackwardProblem) -> bool:
         lacks = any(getattr(problem, name) for name in self.without)
-        has_rows = (problem.rows or 0) >= self.least_rows
-        return problem.widest <= self.widest and has_rows and not lacks
+        return problem.widest <= self.widest and not lacks
 
     def schedule(self, problem: AttentionBackwardProblem) -> Schedule:
         """Of warpgroups: what a loop over work items, or several loops, would hold beside has no
@@ -76,6 +78,9 @@ class _Row:
         is_apart = any(getattr(problem, name) for name in self.apart)
         is_uneven = problem.is_masked and not (problem.has_window or problem.is_sliced)
         in_sections = is_uneven and problem.widest <= _WIDEST_IN_SECTIONS
+        degree = _DEGREE_OF_F16 if problem.is_f16 else _DEGREE
+        share = None if problem.is_sliced else self.polynomials
+        polynomials = None if share is None else (share, degree)
         return Schedule(
             tile=self.tile,
             warps=self.warps,
@@ -85,30 +90,29 @@ class _Row:
             epilogue=self.epilogue,
             stages=self.stages,
             roles=self.roles,
+            polynomials=polynomials,
             order="sections" if in_sections else None,
             raster=_HEADS_OF_SECTION if in_sections else None,
         )
 
 
 # Of warpgroups: those first that multiply most for each row that is loaded. A thread holds both
-# gradients of its keys beside the scores and their slopes. With the next trip's scores beside the
-# sums heads of 64 take 6 % longer; with two stages their slopes have two buffers. Heads of 256 have
-# a second stage where results take no memory, those of 128 a third one, with which the gradient of
-# keys comes a trip later: 1.4 to 2.2 % faster with 16,384 rows, 1 % slower with 4,096 (H200), since
-# results stored from registers take longer. Wide heads have a role for each gradient, unless scores
-# are capped: the tangents would go from one to the other.
+# gradients of its keys beside the scores and their slopes. The next trip's scores beside the sums
+# took 1.4 % more than P in two types, with which dV is multiplied beside the slopes; with two
+# stages slopes of heads of 64 have two buffers. Wide heads have a role for each gradient, unless
+# scores are capped: the tangents would go from one to the other.
 _GROUP_ROWS = (
-    _Row(64, (128, 128), (8, 1), without=("has_window", "orders_more"), overlap="no", stages=2),
     _Row(
-        128,
-        (128, 64),
+        64,
+        (128, 128),
         (8, 1),
-        without=("keeps_more",),
-        epilogue="direct",
-        stages=3,
-        least_rows=_MANY_ROWS,
+        without=("has_window", "orders_more"),
+        overlap="no",
+        stages=2,
+        polynomials=_NARROW_SHARE,
     ),
-    _Row(128, (128, 64), (8, 1)),
+    _Row(128, (128, 64), (8, 1), without=("slices_more",), overlap="no", stages=2),
+    _Row(128, (128, 64), (8, 1), overlap="no", stages=2, epilogue="direct"),
     _Row(128, (64, 64), (4, 1), apart=("is_sliced", "shares", "is_capped")),
     _Row(
         256,
@@ -145,12 +149,13 @@ _STREAMED_ROWS = (
 # Of warps alone, whose operands pass through registers: more stages would take some for addresses.
 # Where a loop keeps more, and of wide heads, two warps share the columns of 16 keys; beside a role
 # that loads those would have too few registers. Of 64 rows the bounds of a mask spill (sm_80, 12
-# bytes), and so do heads of 112 with two stages (8 bytes), not with three; of 64 keys of wide heads
+# bytes), those of 64 with heads of 64 (68 bytes) and of 32 with heads of 96 (52 bytes), and heads
+# of 112 with two stages (8 bytes), not with three; of 64 keys of wide heads
 # the bounds of a mask, of a slice, and of heads that share keys (24 bytes).
 _WARP_ROWS = (
-    _Row(64, (64, 64), (4, 1), without=("keeps_more", "is_masked"), stages=2),
-    _Row(96, (64, 32), (4, 1), without=("keeps_more",), stages=2),
-    _Row(112, (64, 32), (4, 1), without=("keeps_more",), stages=3),
+    _Row(48, (64, 64), (4, 1), without=("keeps_more", "is_masked"), stages=2),
+    _Row(96, (64, 32), (4, 1), without=("keeps_more", "fills_warps"), stages=2),
+    _Row(112, (64, 32), (4, 1), without=("keeps_more", "fills_warps"), stages=3),
     _Row(96, (64, 64), (4, 2), stages=2),
     _Row(128, (64, 32), (4, 2), without=("is_odd",), stages=2),
     _Row(128, (32, 32), (2, 2), stages=2),
@@ -203,8 +208,6 @@ class AttentionBackwardSpace:
         exchanged = 1 if problem.on_groups and slices == 1 else 2
         smem = size * (keys + stages * rows) + exchanged * _ELEMENT_BYTES * rows * keys
         smem += _BESIDE_BYTES
-        if problem.adds and problem.on_groups:
-            smem += 4 * rows * depth
         return Need(values / threads + _BESIDE, _room(problem, threads), smem, threads=threads)
 
 
@@ -241,6 +244,18 @@ def streamed(problem: AttentionBackwardProblem, schedule: Schedule) -> Schedule:
     return Schedule(tile=(row.keys, rows), scheduler="single", overlap=row.overlap)
 
 
+def multiplies_values_early(problem: AttentionBackwardProblem, schedule: Schedule) -> bool:
+    """Whether dV is multiplied beside the slopes: of one role of warpgroups that have registers for
+    weights in two types.
+    """
+    if not problem.on_groups or schedule.plan.main.slices > 1 or schedule.overlap != "no":
+        return False
+    need = ATTENTION_BACKWARD.need(problem, schedule)
+    assert schedule.tile is not None
+    weights = schedule.tile[0] * schedule.tile[1] / _WEIGHTS_OF_REGISTER / need.threads
+    return need.spare >= weights and not problem.slices_more
+
+
 def _has_many(schedule: Schedule) -> bool:
     """Whether two warpgroups share what a tile has of gradients, each with all registers."""
     assert schedule.tile is not None
@@ -253,14 +268,26 @@ def streamed_keys(problem: AttentionBackwardProblem, schedule: Schedule) -> int:
     """
     assert schedule.tile is not None
     most = _FEW_STREAMED_KEYS if problem.widest > _WIDE else _STREAMED_KEYS
-    if problem.widest > _FILLING and problem.is_masked:
-        # What a loop keeps beside a mask takes the registers of half of them.
-        most //= 2 if problem.shares or (problem.is_capped and problem.widest <= _WIDE) else 1
+    if problem.widest > _FILLING and _keeps_much(problem):
+        most //= 2
     bounds = problem.is_masked or problem.is_sliced
     if bounds and not problem.on_groups and _FILLING_WARPS < problem.widest <= _WIDE:
         # With 64 keys such loops spilled 4 to 16 bytes, with 32 where heads share them 8.
         most = max(most // 2, _KEYS_OF_WARP)
     return min(schedule.tile[0], most)
+
+
+def _keeps_much(problem: AttentionBackwardProblem) -> bool:
+    """Whether what a loop over keys keeps beside a row of the gradient takes the registers of half
+    of them: a mask's bounds where heads share keys, or the tangents of scores, of the widest heads
+    beside the bounds of a mask and of a slice.
+    """
+    if problem.is_masked and problem.shares:
+        return True
+    if problem.widest <= _WIDE:
+        return problem.is_capped and (problem.is_masked or problem.on_groups)
+    is_bound = problem.is_masked and problem.is_sliced
+    return problem.is_capped and is_bound and problem.on_groups
 
 
 def _room(problem: AttentionBackwardProblem, threads: int) -> float:

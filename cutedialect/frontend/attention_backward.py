@@ -9,9 +9,10 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from cutedialect.atoms import target as target_of
 from cutedialect.choosing.attention_backward_problem import AttentionBackwardProblem
 from cutedialect.choosing.attention_backward_space import ATTENTION_BACKWARD as SPACE
-from cutedialect.choosing.attention_backward_space import streamed
+from cutedialect.choosing.attention_backward_space import multiplies_values_early, streamed
 from cutedialect.choosing.attention_problem import WARPGROUP_TARGETS
 from cutedialect.choosing.attention_space import tile_columns
 from cutedialect.choosing.choose import choose
@@ -159,12 +160,18 @@ class AttentionBackwardCall(AttentionCall):
             return ready
 
         def options(of: Schedule) -> dict[str, Any]:
-            return {"schedule": of, "tile": of.tile, "streamed": streamed(problem, of).text()}
+            return {
+                "schedule": of,
+                "tile": of.tile,
+                "streamed": streamed(problem, of).text(),
+                "early_values": multiplies_values_early(problem, of),
+            }
 
         def near(other: Schedule) -> dict[str, Any]:
             return options(choose(SPACE, problem, other))
 
-        fixed = {"dims": problem.dims, "arch": problem.arch, "backend": backend}
+        vector = target_of(problem.arch).reduced_floats
+        fixed = {"dims": problem.dims, "vector": vector, "arch": problem.arch, "backend": backend}
         variants = Variants(given or Schedule(), near)
         args = self.program_arguments(ready)
         kernel = compile_kernel(program, args, options(chosen) | fixed, variants)

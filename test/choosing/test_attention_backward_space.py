@@ -46,10 +46,12 @@ def test_tiles_of_warpgroups(facts, tile, warps):
 @pytest.mark.parametrize(
     ("facts", "tile", "warps"),
     [
-        ({"d": 64}, (64, 64), (4, 1)),
+        ({"d": 48}, (64, 64), (4, 1)),
+        ({"d": 64}, (64, 32), (4, 1)),
         ({"d": 64, "is_masked": True}, (64, 32), (4, 1)),
         ({"d": 64, "is_sliced": True}, (64, 64), (4, 2)),
-        ({"d": 96}, (64, 32), (4, 1)),
+        ({"d": 80}, (64, 32), (4, 1)),
+        ({"d": 96}, (64, 64), (4, 2)),
         ({"d": 80, "has_window": True}, (64, 64), (4, 2)),
         ({"d": 112, "group": 2}, (32, 32), (2, 2)),
         ({"d": 128}, (64, 32), (4, 2)),
@@ -119,20 +121,14 @@ def test_blocks_of_unequal_length_begin_with_the_longest_of_many_heads():
     assert (wide.order, wide.epilogue) == (None, "direct")
 
 
-def test_the_next_trip_begins_early_where_registers_suffice():
-    assert chosen().overlap is None
-    assert chosen(is_sliced=True).overlap == "no"
-    assert chosen(group=4).overlap == "no"
-    assert chosen(is_capped=True).overlap == "no"
+def test_trips_have_two_stages_and_results_leave_registers_where_slices_keep_more():
+    for facts in ({}, {"is_sliced": True}, {"group": 4}, {"rows": 16384, "is_masked": True}):
+        schedule = chosen(**facts)
+        assert (schedule.overlap, schedule.stages, schedule.epilogue) == ("no", 2, None)
+    assert chosen(is_sliced=True, group=4).epilogue == "direct"
     narrow = chosen(d=64)
-    assert (narrow.overlap, narrow.stages) == ("no", 2)
-
-
-def test_long_sequences_have_three_stages():
-    """With which the gradient of keys comes a trip later, where registers suffice."""
-    for rows, stages in ((None, None), (4096, None), (8192, 3), (16384, 3)):
-        assert chosen(rows=rows, is_masked=True).stages == stages
-    assert chosen(rows=16384, group=4).stages is None
+    assert (narrow.overlap, narrow.stages, narrow.polynomials) == ("no", 2, (6, 3))
+    assert chosen(d=64, is_sliced=True).polynomials is None
 
 
 @pytest.mark.parametrize(

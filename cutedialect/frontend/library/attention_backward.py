@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cutedialect.atoms import WARP_SIZE
 from cutedialect.frontend.host import host
 from cutedialect.schedule import Schedule, replace_set
 
@@ -16,6 +17,10 @@ from .query_gradients import query_gradients
 if TYPE_CHECKING:
     from cutedialect.frontend.scalar import Scalar
     from cutedialect.frontend.tile import Tensor
+
+# CTAs of a processor that prepare rows, whose loads and stores fill the time in which others wait,
+# and the elements of a tile of which threads have registers for that.
+_PREPARING_CTAS, _PREPARED = 3, 8192
 
 
 @host
@@ -51,18 +56,23 @@ def attention_backward(
     tile: tuple[int, int] = (64, 64),
     dims: tuple[int, int] = (64, 64),
     streamed: str = "tile = (64,64)",
+    vector: int = 1,
+    early_values: bool = False,
 ) -> None:
     """The gradients dQ, dK and dV that are asked for, of softmax(scores) V and its logarithms lse,
     where the loss has the slopes dO and dlse along these; arguments are those of `key_gradients`,
     `scale` that of scores in units of log2(e) and `factor` in natural ones. `tile` is (keys, rows),
     `dims` are the head dimensions, rounded up, and `streamed` is the schedule of the pass over the
-    keys, whose tile (keys, rows) has whole tiles of rows.
+    keys, whose tile (keys, rows) has whole tiles of rows. An atomic adds `vector` floats;
+    `early_values` is that of `key_gradients`.
 
     Memory of the call: `logarithms` and `delta` (batch, heads..., rows of whole tiles); `sums`
     (..., D) of dQ, added up in the order in which CTAs come, without which a pass over the keys has
     dQ; and `copied` (batch, heads..., rows, Dv), if multiplies cannot read dO.
     """
     from cutedialect.frontend.host import launch
+
+    from .added_sums import SumTile
 
     over_keys = Schedule.parse(streamed)
     assert over_keys.tile is not None
@@ -71,9 +81,10 @@ def attention_backward(
     unit = over_keys.tile[1] if is_streamed else tile[1]
     # What is computed again pair by pair needs registers that several CTAs would not leave it.
     plan = Schedule(roles="uniform", scheduler="single", epilogue="direct", ctas=1)
+    ctas = _PREPARING_CTAS if unit * max(dims) <= _PREPARED else 1
     launch(
         prepare_rows, dO, out, lse, dlse, logarithms, delta, sums, copied, q_offsets,
-        schedule=plan, rows=unit, dims=dims,
+        schedule=replace_set(plan, {"ctas": ctas}), rows=unit, dims=dims,
     )  # fmt: skip
     g = dO if copied is None else copied
     about = scale, factor, cap, left, right, factor_v, scale_q, scale_k, scale_v, lengths
@@ -81,12 +92,14 @@ def attention_backward(
     if dK is not None or dV is not None:
         launch(
             key_gradients, g, Q, K, V, logarithms, delta, sums, dK, dV, *about, items, *offsets,
-            tile=tile, unit=unit, dims=dims,
+            tile=tile, unit=unit, dims=dims, vector=vector, early_values=early_values,
         )  # fmt: skip
     if sums is not None:
+        threads = SumTile(tile[1], dims[0], vector).threads
         launch(
             finish_rows, sums, dQ, g, Q, K, V, logarithms, delta, *about, *offsets,
-            schedule=plan, rows=tile[1], dims=dims,
+            schedule=replace_set(plan, {"warps": (threads // WARP_SIZE, 1)}), rows=tile[1],
+            dims=dims, vector=vector,
         )  # fmt: skip
     elif dQ is not None:
         launch(

@@ -51,6 +51,9 @@ def prepare_rows(
     assert of_sums is not None
     bq = rows
     at = (*work.head, work.i)
+    if sums is not None:
+        zeros = cute.zeros((bq, dims[0]))
+        cute.copy(zeros, local_tile(sums, (bq, dims[0]), (*work.place, 0)))
     total = cute.zeros((bq, 1))
     if dO is not None:
         g = local_tile(dO, (bq, dims[1]), (*at, 0)).load()
@@ -71,9 +74,6 @@ def prepare_rows(
     log, total = log + none, cute.where(none == 0.0, total, 0.0)
     cute.copy(log, local_tile(logarithms, (bq,), work.place))
     cute.copy(total, local_tile(delta, (bq,), work.place))
-    if sums is not None:
-        zeros = cute.zeros((bq, dims[0]))
-        cute.copy(zeros, local_tile(sums, (bq, dims[0]), (*work.place, 0)))
 
 
 @kernel(in_bounds=True, spills="refuse")
@@ -101,6 +101,7 @@ def finish_rows(
     *,
     rows: int = 64,
     dims: tuple[int, int] = (64, 64),
+    vector: int = 1,
 ) -> None:
     """dQ = factor sums. Arguments are those of `key_gradients`."""
     # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
@@ -108,6 +109,7 @@ def finish_rows(
     from cutedialect.frontend.local_tiles import local_tile
     from cutedialect.frontend.loops import otherwise, when
 
+    from .added_sums import SumTile
     from .backward_items import RowItem
     from .pair_by_pair import query_gradients_by_key
     from .seen_keys import SeenKeys
@@ -119,7 +121,8 @@ def finish_rows(
     bq = rows
     if scale_k is not None:
         factor = factor * scale_k[work.key_head]
-    x = local_tile(sums, (bq, dims[0]), (*work.place, 0)).load()
+    tile = SumTile(bq, dims[0], vector)
+    x = local_tile(tile.within(sums), (None, None), work.place, tile.copy).load()
     is_masked = left is not None or right is not None
     if is_masked:
         # NaN or Inf in rows of K, which a product of 0 does not hide.
@@ -132,4 +135,5 @@ def finish_rows(
             )
     with otherwise() if is_masked else nullcontext():
         result = (x * factor).to(dQ.dtype)
-        cute.copy(result, local_tile(dQ, (bq, dims[0]), (*work.head, work.i, 0)))
+        at = *work.head, work.i, 0
+        cute.copy(result, local_tile(dQ, (bq, dims[0]), at, tile.copy))

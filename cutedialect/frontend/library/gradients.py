@@ -1,5 +1,5 @@
-"""The gradients of attention's backward pass as they add up, each of which a call may not ask for:
-those of keys and values in registers, those of queries in memory.
+"""The gradients of keys and values of attention's backward pass as they add up in registers. A call
+may not ask for all of them.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cutedialect.frontend import functions as cute
-from cutedialect.frontend.atomics import atomic_add
 from cutedialect.frontend.local_tiles import local_tile
 from cutedialect.frontend.scalar import Scalar
 from cutedialect.frontend.tile import Tensor, Tile, View
@@ -40,29 +39,6 @@ class Sums:
         """Add the product of two tiles, the first one in the type of the second."""
         if self.tile is not None:
             cute.tile_gemm(a.to(b.dtype), b, self.tile)
-
-
-@dataclass(frozen=True)
-class AddedSums:
-    """A gradient of which a trip adds tiles of a shape to memory; None where another kernel has
-    it.
-    """
-
-    out: Tensor | None
-    shape: tuple[int, int]
-
-    def multiply(self, a: Tile, b: View) -> Tile | None:
-        """The product of two tiles."""
-        if self.out is None:
-            return None
-        product = cute.zeros(self.shape)
-        cute.tile_gemm(a, b, product)
-        return product
-
-    def add(self, product: Tile | None, place: Sequence[Scalar | int]) -> None:
-        """Add a product to the tile in a place."""
-        if self.out is not None and product is not None:
-            atomic_add(product, local_tile(self.out, self.shape, place))
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,8 @@ def key_gradients(
     tile: tuple[int, int] = (64, 64),
     unit: int = 64,
     dims: tuple[int, int] = (64, 64),
+    vector: int = 1,
+    early_values: bool = False,
 ) -> None:
     """dK = factor dS^T Q and dV = P^T dO, where P = exp2(scale Q K^T - logarithms) and
     dS = P (dO V^T - delta); sums += dS K, if there are any.
@@ -51,15 +53,17 @@ def key_gradients(
     heads..., rows) and `sums` (..., D) hold each sequence from a multiple of `unit` rows on, with
     rows behind its end, up to such a multiple, whose logarithm is inf. Rows see keys as in
     `attention`, which has the same arguments; `items` (work items, heads) are enough for all blocks
-    of keys of packed sequences.
+    of keys of packed sequences. With `early_values` dV is multiplied beside the slopes, for which
+    threads hold P in two types.
     """
     # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
     from cutedialect.frontend import functions as cute
     from cutedialect.frontend.local_tiles import local_tile
     from cutedialect.frontend.loops import otherwise, range_, when
 
+    from .added_sums import AddedSums, SumTile
     from .backward_items import KeyItem
-    from .gradients import AddedSums, KeyGradients, Scales, Sums
+    from .gradients import KeyGradients, Scales, Sums
     from .pair_by_pair import key_gradients_by_row
     from .seen_rows import SeenRows
     from .slopes import Slopes
@@ -74,7 +78,7 @@ def key_gradients(
     whole = Slopes(scale, cap, None, factor_v)
     first, count = seen.tiles(bq)
     dk, dv = Sums.of(dK, (bk, dims[0])), Sums.of(dV, (bk, dims[1]))
-    dq = AddedSums(sums, (bq, dims[0]))
+    dq = AddedSums.of(sums, SumTile(bq, dims[0], vector))
     for head in work.row_heads():
         slopes = whole.of_head(scale_q, scale_k, scale_v, head, heads)
         for i in range_(first, first + count):
@@ -87,17 +91,20 @@ def key_gradients(
             hides = seen.cuts(i * bq, bq)
             tangents = slopes.weigh(s, local_tile(logarithms, (bq,), place).T.load())
             seen.hide(s, i * bq, hides)
-            slopes.slope(dp, s, tangents, local_tile(delta, (bq,), place).T.load())
+            part = local_tile(delta, (bq,), place).T.load()
+            if early_values:
+                dv.multiply(s, g)
+            slopes.slope(dp, s, tangents, part)
             # A gradient or a value that is NaN, which a weight of 0 does not hide.
             seen.hide(dp, i * bq, hides)
-            # Behind the slopes: P in two types beside these would take registers. Before these are
-            # stored, so that it works meanwhile.
-            dv.multiply(s, g)
+            if not early_values:
+                # Before the slopes are stored, so that it works meanwhile.
+                dv.multiply(s, g)
             ds = dp.to(Q.dtype)
             x = dq.multiply(ds.T, k)
             dk.multiply(ds, q)
             # Beside the multiply of dK.
-            dq.add(x, (*place, 0))
+            dq.add(x, place)
 
     scales = Scales(scale_q, scale_k, scale_v)
     gradients = KeyGradients.of(work, (dk, dv), (factor, factor_v), scales, dims)

@@ -1,7 +1,7 @@
 """The trips of a loop: the ops of the first one and of any other, of branches on which it is one
 side, and the attributes that say in which trip of the scheduled loop, and where in it, an op runs.
 
-    for j { s = q k[j] {stage = 0, order = 0}; o += s v[j] {stage = 1, order = 1}; ... }
+    for j { s = q k[j] {stage = 0, position = 0}; o += s v[j] {stage = 1, position = 1}; ... }
 
 An op of stage 1 runs one trip later than those of stage 0, and ops run in the order of the numbers,
 equal ones in that of the program. A branch runs where the ops inside of it do, and pure code of
@@ -28,7 +28,7 @@ from cutedialect.passes.analysis.memory_views import expression_of, roots_of
 from cutedialect.passes.analysis.mma_choice import is_warpgroup_multiply
 
 STAGE = "stage"
-ORDER = "order"
+ORDER = "position"
 CROWDED = "crowded"
 """The attribute of a loop whose trips leave registers for little that stays through all of them."""
 # What a comparison of the loop's index with its first value says of the first trip and of no other.

@@ -30,8 +30,6 @@ _MAX_BYTES = 16
 # What L2 is to bring from memory where a load wants a part of it, and from which target on.
 _PREFETCH = ".L2::256B"
 _PREFETCH_TARGET = 80
-# From which target on atomics combine vectors, and of how many units.
-_VECTOR_RED_TARGET, _VECTOR_UNITS = 90, 4
 # The order and scope of reductions that name none.
 _RELAXED = "relaxed.gpu"
 
@@ -84,9 +82,7 @@ def reduced_units(context: Context, operation: str, type_: str) -> int:
     9.7.13.6), each element atomically by itself.
     """
     has_vectors = operation == "add" and type_ in ("f32", "f16", "bf16")
-    if has_vectors and target(context.arch).number >= _VECTOR_RED_TARGET:
-        return _VECTOR_UNITS
-    return 1
+    return target(context.arch).reduced_floats if has_vectors else 1
 
 
 @dataclass

@@ -259,9 +259,7 @@ def _can_pad(kernel: cute.KernelOp, padded: dict[int, int]) -> bool:
     """Whether all ops that see the extents in question can have others."""
     for op in walk(kernel.body.block):
         if isinstance(op, cute.LocalTileOp | cute.IndexedTileOp):
-            type_ = op.memref.type
-            kept = [type_.modes[m] for m, each in enumerate(op.tile.get_values()) if each < 0]
-            if op.of is not None or any(each in padded for each in kept):
+            if not _can_widen(op, padded):
                 return False
             continue
         sees = any(extent in padded for shape in fragment_shapes(op) for extent in shape)
@@ -277,6 +275,17 @@ def _can_pad(kernel: cute.KernelOp, padded: dict[int, int]) -> bool:
         ):
             return False
     return True
+
+
+def _can_widen(op: View, padded: Mapping[int, int]) -> bool:
+    """Whether a view may have padded extents: neither modes that it keeps whole, nor those that a
+    tiled copy divides, which a program names.
+    """
+    type_, extents = op.memref.type, op.tile.get_values()
+    assert isinstance(type_, cute.MemRefType)
+    kept = [type_.modes[mode] for mode, extent in enumerate(extents) if extent < 0]
+    is_named = "tiled" in op.attributes and any(extent in padded for extent in extents)
+    return op.of is None and not is_named and not any(each in padded for each in kept)
 
 
 def _holds_part(op: Operation, padded: Mapping[int, int]) -> bool:

@@ -151,7 +151,7 @@ def test_stage_and_order_are_attributes_that_a_user_may_write():
     ordered = scheduled(
         gated,
         gated_specs(),
-        lambda text: re.sub(r"stage = \d : i32, order = \d", "stage = 0 : i32, order = 0", text),
+        lambda text: re.sub(r"(stage|position) = \d", r"\1 = 0", text),
     )
     assert ordered[0] == 0
     assert ordered[1].count("wgmma.wait") < same[1].count("wgmma.wait")
@@ -159,7 +159,7 @@ def test_stage_and_order_are_attributes_that_a_user_may_write():
 
 def test_an_order_that_breaks_a_dependence_is_refused():
     code, _, err = scheduled(
-        gated, gated_specs(), lambda text: text.replace("order = 5 : i32", "order = 9 : i32")
+        gated, gated_specs(), lambda text: text.replace("position = 5 : i32", "position = 9 : i32")
     )
     assert code == 1
     assert "on which cute.map depends" in err or "behind those of" in err
