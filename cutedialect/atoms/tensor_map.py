@@ -18,11 +18,15 @@ from cutedialect.layout import Swizzle
 
 
 class _Type(NamedTuple):
-    """`code` is the driver's CUtensorMapDataType."""
+    """`code` is the driver's CUtensorMapDataType, `bits` those of an element in shared memory,
+    `packed` those in global memory where 16 of them lie there without gaps, and in 16 bytes of
+    shared memory with what is left over at the end.
+    """
 
     code: int
     bits: int
     is_float: bool
+    packed: int = 0
 
 
 # 8-bit floats and signed bytes are copied as bytes, signed 16-bit integers as u16.
@@ -48,7 +52,11 @@ _TYPES = {
     "f32ftz": _Type(10, 32, True),
     "tf32": _Type(11, 32, True),
     "tf32ftz": _Type(12, 32, True),
+    "b4x16_p64": _Type(14, 8, False, packed=4),
+    "b6x16_p32": _Type(15, 8, False, packed=6),
 }
+# Elements in the innermost dimension of a tensor, and of a box, whose elements are packed.
+PACKED_EXTENT = 128
 _SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3, ATOM_32B: 4}
 _INTERLEAVES = {"none": 0, "16B": 1, "32B": 2}
 _PROMOTIONS = {"none": 0, "64B": 1, "128B": 2, "256B": 3}
@@ -160,7 +168,7 @@ class TensorMap:
     @property
     def alignment(self) -> int:
         """Bytes that the address in global memory has to be a multiple of."""
-        return 32 if self.interleave == "32B" else 16
+        return 32 if self.interleave == "32B" or _type(self.dtype).packed else 16
 
     @property
     def smem_alignment(self) -> int:
@@ -181,12 +189,16 @@ class TensorMap:
 
     @property
     def box_bytes(self) -> int:
-        """What one copy adds to the transaction count: the whole box, parts out of bounds and all.
+        """What one copy adds to the transaction count: the whole box, parts out of bounds and all,
+        of packed elements without the gaps that they get.
 
         >>> TensorMap("f16", (4096, 4096), (8192,), (64, 128), swizzle="128B").box_bytes
         16384
+        >>> TensorMap("b6x16_p32", (4096, 4096), (3072,), (128, 64), swizzle="128B").box_bytes
+        6144
         """
-        return prod(self.loaded) * self.element_bytes
+        kind = _type(self.dtype)
+        return prod(self.loaded) * (kind.packed or kind.bits) // 8
 
     @property
     def smem_bytes(self) -> int:
@@ -218,6 +230,11 @@ class TensorMap:
         for i, extent in enumerate(self.dims):
             if not 1 <= extent <= 1 << 32:
                 raise ValueError(f"expected dimension {i} of 1 to 2^32 elements, got {extent}")
+        if _type(self.dtype).packed and self.dims[0] % PACKED_EXTENT:
+            raise ValueError(
+                f"expected dimension 0 of a multiple of {PACKED_EXTENT} elements of {self.dtype}, "
+                f"got {self.dims[0]}; cute.pack fills rows up"
+            )
         unit = self.alignment
         for i, stride in enumerate(self.strides, start=1):
             if stride % unit:
@@ -254,6 +271,8 @@ class TensorMap:
                     f"pixels, got {self.lower} and {self.box}"
                 )
         self._check_inner(kind)
+        if kind.packed and (self.interleave != "none" or self.lower):
+            raise ValueError(f"expected neither interleave nor pixels with {self.dtype}")
         if self.oob_fill == "nan" and not kind.is_float:
             raise ValueError(
                 f"expected a floating-point type for the fill with NaN, got {self.dtype}; "
@@ -279,6 +298,11 @@ class TensorMap:
 
     def _check_inner(self, kind: _Type) -> None:
         """Rules of the innermost row of the box."""
+        if kind.packed and (self.box[0] != PACKED_EXTENT or self.swizzle not in ("none", "128B")):
+            raise ValueError(
+                f"expected box extent 0 of {PACKED_EXTENT} elements of {self.dtype}, with swizzle "
+                f"128B or none, got {self.box[0]} with swizzle {self.swizzle}"
+            )
         row = self.box[0] * kind.bits // 8
         if self.interleave == "none" and row % 16:
             each = max(1, 128 // kind.bits)
@@ -461,6 +485,13 @@ def tensor_map_of(
     >>> found = tensor_map_of("f16", (512, 256), (256, 1), (128, 64), Swizzle(3, 4, 3))
     >>> found.dims, found.strides, found.box, found.swizzle
     ((256, 512), (512,), (64, 128), '128B')
+
+    Of packed elements shape and strides are those of the bytes that hold them, and the box counts
+    elements:
+
+    >>> found = tensor_map_of("b6x16_p32", (512, 192), (192, 1), (128, 128), Swizzle(3, 4, 3))
+    >>> found.dims, found.strides, found.box
+    ((256, 512), (192,), (128, 128))
     """
     if not len(shape) == len(strides) == len(box):
         raise ValueError(
@@ -468,14 +499,20 @@ def tensor_map_of(
             f"{len(strides)} and {len(box)}"
         )
     order = dim_order(strides)
-    size = _type(dtype).bits // 8
+    kind = _type(dtype)
+    size = kind.bits // 8
+    unit = 2 * 16 if kind.packed else 16
     steps = [
-        strides[mode] * size if shape[mode] > 1 else -(-max(strides[mode], 0) * size // 16) * 16
+        strides[mode] * size if shape[mode] > 1 else -(-max(strides[mode], 0) * size // unit) * unit
         for mode in order[1:]
     ]
+    dims = [max(1, shape[mode]) for mode in order]
+    if kind.packed:
+        # The tensor is one of the bytes that hold the elements.
+        dims[0] = max(PACKED_EXTENT, shape[order[0]] * 8 // kind.packed)
     return TensorMap(
         dtype,
-        tuple(max(1, shape[mode]) for mode in order),
+        tuple(dims),
         tuple(steps),
         tuple(box[mode] for mode in order),
         swizzle=swizzle_mode(swizzle),

@@ -43,6 +43,11 @@ class BlockFormat:
         return 2 if self.element == e2m1 else 1
 
     @property
+    def is_packable(self) -> bool:
+        """Whether elements have 6 bits, of which `cute.pack` puts four in three bytes."""
+        return self.element in (e2m3, e3m2)
+
+    @property
     def stored(self) -> str:
         """The type of the array of elements: two of 4 bits are in a byte, the first one low."""
         return "u8" if self.packed > 1 else self.element.name

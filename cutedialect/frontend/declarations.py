@@ -65,6 +65,9 @@ _OF_GEMM = (
     Parameter("packed_b", kinds.PACKING, None,
               "how integers hold the elements of b: type, axis and order, as in 'u4 -2 2:1'",
               "cute.packed(W, dtype, axis, order), of which tiles are loaded", is_late=True),
+    Parameter("packed_a", kinds.PACKING, None,
+              "how bytes hold elements of 6 bits of a, as in 'e2m3 -1 4:1'; those of b are packed, "
+              "too", "cute.scaled_gemm on tiles of bytes", is_late=True),
     Parameter("acc_dtype", kinds.DTYPE, None, "the type of sums",
               "the type of acc: cute.zeros(shape, dtype)"),
     Parameter("fast_accum", kinds.FLAG, True,
@@ -104,7 +107,7 @@ if zero_b is not None:
 def _has_whole_scales(given: Mapping[str, Any]) -> bool:
     """Whether no scale lies along rows, columns or blocks, and no mode is packed."""
     scales = (given.get(name) for name in ("scale_a", "scale_b", "zero_b"))
-    if given.get("packed_b"):
+    if given.get("packed_b") or given.get("packed_a"):
         return False
     return all(prod(getattr(scale, "shape", ())) == 1 for scale in scales if scale is not None)
 
@@ -144,7 +147,8 @@ GEMM = Call(
     b.T; what fills the panels up has to be numbers, as it is there. Both operands have them;
     batches of an operand stand in front of its panels. "mxfp4" and "nvfp4" (scales of e4m3 for 16
     elements each; global scales are factors of alpha) have a and b.T of u8, pairs of e2m1 along K.
-    sm_120a multiplies e2m3 and e3m2 of a byte, too, with such scales ("mxfp6_e2m3") and without.
+    sm_120a multiplies e2m3 and e3m2 of a byte, too, with such scales ("mxfp6_e2m3") and without;
+    sm_100a and its family of both operands four in three bytes, as `cute.pack` puts them.
 
     Weights b beside f16 or bf16 may have 8 bits, or 4: `cute.packed(w, "u4", axis, order)` of an
     array of integers, or those integers with `packed_b` "u4 axis order". What is multiplied is (b -
@@ -181,14 +185,17 @@ if acc is not None:
 if tiled is not None or atom is not None or negate is not None or sums:
     refuse_of_tiles(tiled, atom, negate)
 """,
-    unwraps="if type(b) is Packed: b, packed_b = b.array, b.text",
+    unwraps="""
+if type(b) is Packed: b, packed_b = b.array, b.text
+if type(a) is Packed: a, packed_a = a.array, a.text
+""",
     before="splits = precision is not None and check_precision(precision, a)" + _NUMBERS,
     numbers="(factor, beta)",
     repeated="ready.numbers(factor, beta) if factor != 1 or beta != 0 else None",
     outputs=(Output("out", "... M N"),),
     rules=gemm_operands.RULES,
     fits=gemm_operands.FITS,
-    not_jax=("zero_b", "packed_b"),
+    not_jax=("zero_b", "packed_b", "packed_a"),
     parts=(
         Part(("M",), _has_whole_scales),
         Part(("N",), _has_whole_scales),
@@ -230,7 +237,9 @@ GROUPED_GEMM = Call(
             else each.key,
         )
         for each in _OF_GEMM
-        if not each.kind.is_of_tiles and each.kind is not kinds.PRECISION
+        if not each.kind.is_of_tiles
+        and each.kind is not kinds.PRECISION
+        and each.name != "packed_a"
     ),
     prepared="as_, bs, c, bias, out, array_a, array_b, array_z, aux",
     unwraps="bs, packed_b = unpacked(bs, packed_b)",

@@ -20,6 +20,7 @@ from .dtypes import DType, f32
 from .gemm import GemmCall, gemm
 from .gemm import door as gemm_door
 from .gemm_scales import BLOCK, Panels, Scale, fold_numbers
+from .gemm_weights import is_packed
 from .grouped_gemm import LISTS, grouped_gemm
 from .grouped_gemm import door as grouped_door
 from .rules import Operand, as_operand
@@ -172,7 +173,7 @@ def _described_gemm(
     options: Mapping[str, Any],
     lists: Mapping[str, str] | None = None,
 ) -> DescribedCall:
-    if call.has_zero or call.packing_text is not None:
+    if call.has_zero or is_packed(call):
         raise ValueError(
             "zero_b, packed_b: expected None of a call that is compiled to a file, got weights "
             "with a zero or packed ones; compile a tile program with cute.packed"

@@ -190,13 +190,14 @@ def tile_gemm(
     of_arrays: Mapping[str, object] | None = None,
     factors: Sequence[View] = (),
     scaling: str | None = None,
+    held: str | None = None,
 ) -> None:
     """acc (M,N) += a (M,K) @ b (K,N), on tiles; by the TiledMMA `tiled`, or the atom of a name, if
     one is given. With `sums` acc is (M,N+8), and each of the last columns adds up the rows of a
     (wgmma does with A in registers and B of 16, 32 or 64 columns of 16 bits; elsewhere threads do).
     `of_arrays` are the arguments that arrays take, refused where they are not the defaults.
     `factors` are the scales of blocks of a and b as `scaling` says, words of panels (`cute.gemm` of
-    the dialect has their shapes).
+    the dialect has their shapes); `held` names the elements of 6 bits that bytes hold, as there.
     """
     is_tf32 = all(isinstance(tile, Tile | View) and tile.dtype == f32 for tile in (a, b))
     _check_arguments_of_arrays(of_arrays or {}, is_tf32)
@@ -236,6 +237,7 @@ def tile_gemm(
             sums=sums,
             factors=scales,
             scaling=scaling,
+            held=held,
         )
     )
 

@@ -57,7 +57,7 @@ from .gemm_scales import (
     view_of,
 )
 from .gemm_tile import default_tile
-from .gemm_weights import weights_of
+from .gemm_weights import split_texts, unwrap, weights_of
 from .kernel import ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, device_for, spec_of
 from .library.split_gemm import DEPTH
@@ -186,6 +186,8 @@ class Product:
             has_space = self.space(given, arch) is not None
             return partial(self.scheduled, given, arch) if has_space else None
 
+        from .gemm_tuning import kernel_class
+
         memory = Memory(lambda: f"{self.family}{kernel_class(self.taking[0])}", arch)
         ready = fitted(prepared, choice, asked, backend, memory, partial(self.kept, arch))
         space = self.space(asked, arch)
@@ -234,7 +236,8 @@ class GemmCall(Checked, Product):
         self.is_scaled, self.splits = given.is_scaled, given.splits
         self.scale_values = given.scale_a, given.scale_b
         self.zero_value, self.zero_number = given.zero_b, given.zero_number
-        self.packing_text = given.packed_b
+        texts = getattr(given, "packed_a", None), given.packed_b
+        self.packing_text, self.six_texts = split_texts(texts) if any(texts) else (None, texts)
         # Where a result of integers takes no factor, the epilogue computes in its type.
         self.activation = given.activation
         self.swapped = False
@@ -466,8 +469,11 @@ class GemmCall(Checked, Product):
             "promotes": self.promotes or self._promotes_freely(tile, schedule, arch, specs),
             "spans": tuple(spans),
             **(scale_constants(tile, self.scales, schedule, arch) if any(self.scales) else {}),
-            **(weights_of(self, tile) if self.packing_text or self.zero_number else {}),
+            **(weights_of(self, tile) if self._packs() else {}),
         }
+
+    def _packs(self) -> bool:
+        return any((self.packing_text, self.zero_number, *self.six_texts))
 
     def _shares_scales(self) -> bool:
         return not self.has_panels and (self.is_scaled or self.promotes or self.zero is not None)
@@ -586,13 +592,6 @@ def _with_roles(schedule: Schedule, by_warpgroups: bool) -> Schedule:
     return Schedule(warps=warps, roles="specialized", scheduler="persistent").merged(schedule)
 
 
-def kernel_class(call: GemmCall) -> str:
-    """What kernels of a schedule depend on: types, majors, alignments and the epilogue."""
-    from .gemm_tuning import problem_class
-
-    return f"gemm {problem_class(call, extents=False)} {call.activation}"
-
-
 # Accumulators of a thread that leave room for as many that are promoted (64 x 192 a warpgroup), and
 # those that are without being asked, of sums that are longer: up to there tensor cores lose no more
 # than rounding the result to bf16 does.
@@ -617,8 +616,8 @@ def normalized(given: SimpleNamespace) -> SimpleNamespace:
 
 def with_numbers(given: SimpleNamespace) -> SimpleNamespace:
     """The same without a look at operands, which may have no memory: a derivative's factors."""
-    if type(getattr(given, "b", None)) is Packed:
-        given.b, given.packed_b = given.b.array, given.b.text
+    if Packed in (type(getattr(given, name, None)) for name in "ab"):
+        unwrap(given)
     given.zero_number = 0.0
     if given.zero_b is not None and (zero := number_of(given.zero_b)) is not None:
         given.zero_number, given.zero_b = zero, None

@@ -121,12 +121,19 @@ def has_tcgen05(a: DType, b: DType, acc: DType, arch: str) -> bool:
 def check_types(a: Operand, b: Operand, arch: str) -> None:
     """Refuse operands of types that the tensor cores of a target do not multiply."""
     chip = target(arch)
+    if is_packed(a):
+        if not (chip.tmem_columns and chip.suffix):
+            raise ValueError(
+                f"a: expected a byte for each element on {arch}, got elements of 6 bits without "
+                "gaps, which sm_100a and its family multiply"
+            )
+        return
     for each in (a, b):
         if each.dtype in (e3m2, e2m3) and chip.has("sm_89+") and not chip.has(_SIX_BITS):
             raise ValueError(
                 f"{each.name}: expected e4m3 on {arch}, which has all numbers of {each.dtype.name} "
                 f"(float8_e4m3fn of NumPy) in as many bytes, got {each.dtype.name}, which sm_120a "
-                "and its family multiply"
+                "and its family multiply; cute.pack puts four in three bytes for sm_100a"
             )
     first = first_target(*multiplied_names(a.dtype, b.dtype, f32)[:2])
     if first is None or target(arch).number >= first.number:
@@ -343,9 +350,33 @@ def _weights(call: Any) -> Operand:
     return Operand(operand.value, "b", tuple(shape), packing.dtype, operand.array)
 
 
+def _sixes(operand: Operand, text: str, k_mode: int) -> Operand:
+    """An operand of elements of 6 bits, along K, that bytes hold."""
+    from .packed import packing_from
+
+    rank = len(operand.shape)
+    packing = packing_from(text, operand.dtype, rank)
+    if packing.axis != rank - 2 + k_mode:
+        raise ValueError(
+            f"{operand.name}: expected elements of 6 bits packed along K, got mode {packing.axis} "
+            f"of {rank}; cute.pack packs K of a (..., K, N)"
+        )
+    shape = packing.shape(operand.shape)
+    return Operand(operand.value, operand.name, shape, packing.dtype, operand.array)
+
+
+def is_packed(operand: Operand) -> bool:
+    """Whether bytes hold the elements of 6 bits of an operand without gaps."""
+    held = operand.value.dtype if operand.array is None else as_dtype(operand.array.dtype)
+    return operand.dtype in (e2m3, e3m2) and held == u8
+
+
 def _elements(call: Any, name: str, k_mode: int) -> Operand:
     """An operand: of bytes with scales in panels the pairs of elements of 4 bits that they hold."""
     operand = as_operand(getattr(call.given, name), name)
+    text = call.six_texts[k_mode == 0]
+    if text is not None:
+        return _sixes(operand, text, k_mode)
     scale = call.scale_values[k_mode == 0]
     if operand.dtype == e2m1:
         raise TypeError(
@@ -403,6 +434,9 @@ RULES = (
     Array("b", of=_weights),
     Fits("a"),
     Fits("b"),
+    Rule("b", lambda x: is_packed(x.a) != is_packed(x.b),
+         lambda x: "operands of which both are packed by cute.pack where one has elements of 6 "
+         f"bits, got a of {x.a.dtype.name} and b of {x.b.dtype.name}", TypeError),
     Rule("precision", lambda x: x.splits and any(each is not None for each in x.scale_values),
          lambda x: "'tf32' with arrays of scales, got '3xtf32'"),
     Rule("b", _differs, lambda x: f"{x.a.dtype.name} as in a, got {x.b.dtype.name}", TypeError),

@@ -141,6 +141,11 @@ def kept_schedule(call: GemmCall, arch: str) -> Schedule | None:
     return Schedule.parse(best) if best else None
 
 
+def kernel_class(call: GemmCall) -> str:
+    """What kernels of a schedule depend on: types, majors, alignments and the epilogue."""
+    return f"gemm {problem_class(call, extents=False)} {call.activation}"
+
+
 def problem_class(call: GemmCall, extents: bool = True) -> str:
     """Sizes (if not left out), types, majors, alignment classes and the epilogue of a call."""
     *batch, m, n = (rough(extent) for extent in call.out_shape)

@@ -5,6 +5,7 @@ are those of NumPy, torch or CuPy, and results live where they do.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -14,7 +15,7 @@ from cutedialect.layout import flatten
 from cutedialect.layout.text import parse_layout
 
 from .dtypes import as_dtype
-from .packed import ELEMENTS, Packed, packing_of
+from .packed import ELEMENTS, SIXES, Packed, packing_of
 
 FRAGMENTS = "(2,4,2,(2,2)):(2,16,4,(1,8))"
 """The order in which a thread of a warpgroup, or of `mma.sync`, has what it multiplies of 64 rows
@@ -25,6 +26,8 @@ HALF_FRAGMENTS = "(2,4,2,2):(2,8,4,1)"
 BYTE_FRAGMENTS, HALF_BYTE_FRAGMENTS = "(2,4,2,4):(1,16,2,4)", "(2,4,2,2):(1,8,2,4)"
 """The same of elements of 8 bits, in 16 and 8 bytes."""
 _BITS, _BYTE, _BLOCK = 4, 8, 64
+# Codes of 6 bits, and how many of a row are brought at once.
+_SIX_MASK, _SIX_BLOCK = 63, 128
 
 
 def pack(q: Any, dtype: object = "u4", order: str | None = None) -> Packed:
@@ -42,17 +45,32 @@ def pack(q: Any, dtype: object = "u4", order: str | None = None) -> Packed:
         w = cute.pack(q)
         y = cute.gemm(x, w, scale_b=scales, zero_b=zeros)
 
+    Elements of 6 bits, a byte each as `cute.quantize` gives them (or their codes as uint8), are
+    packed with dtype "e2m3" or "e3m2": four in three bytes, low bits first, rows of K filled up
+    with zeros to multiples of 128 elements. sm_100a and its family multiply them, a and b alike:
+
+        a, b = cute.pack(elements_a.T, "e2m3").T, cute.pack(elements_b.T, "e2m3")
+        y = cute.gemm(a, b, scale_a=scales_a, scale_b=scales_b)
+
     Raises TypeError for other types, ValueError for fewer modes or another order.
     """
     element = as_dtype(dtype)
-    if element not in ELEMENTS:
-        raise TypeError(f"dtype: expected u4, i4, u8 or i8 of packed elements, got {element.name}")
+    if element not in (*ELEMENTS, *SIXES):
+        raise TypeError(
+            "dtype: expected u4, i4, u8 or i8 of packed elements, or e2m3 or e3m2, got "
+            f"{element.name}"
+        )
     holder = as_dtype(q.dtype, "q")
-    if holder.name not in ("i8", "u8"):
-        raise TypeError(f"q: expected int8 or uint8, an element each, got {holder.name}")
+    codes = ("u8", element.name) if element in SIXES else ("i8", "u8")
+    if holder.name not in codes:
+        raise TypeError(f"q: expected {' or '.join(codes)}, an element each, got {holder.name}")
     rank = len(q.shape)
     if rank < 2:
         raise ValueError(f"q: expected 2 modes (K, N) or more, got shape {tuple(q.shape)}")
+    if element in SIXES:
+        packing = packing_of(as_dtype("u8"), rank, element, -2, order)
+        codes = q.view(np.uint8) if holder == element else q
+        return Packed(_sixes(codes.swapaxes(-1, -2)).swapaxes(-1, -2), packing)
     order = order or (FRAGMENTS if element.bits == _BITS else BYTE_FRAGMENTS)
     packing = packing_of(as_dtype("u8"), rank, element, -2, order)
     if _BLOCK % packing.block:
@@ -71,9 +89,26 @@ def pack(q: Any, dtype: object = "u4", order: str | None = None) -> Packed:
     return Packed(packed.swapaxes(-1, -2), packing)
 
 
-def padded(rows: Any) -> Any:
+def _sixes(codes: Any) -> Any:
+    """Rows of codes of 6 bits, a byte each, as bytes that hold four in three."""
+    rows = padded(codes & (_SIX_MASK), _SIX_BLOCK)
+    *batch, k = rows.shape
+    fours = rows.reshape(*batch, k // 4, 4)
+    first, second, third, fourth = (fours[..., at] for at in range(4))
+    parts = [first | second << 6, second >> 2 | third << 4, third >> 4 | fourth << 2]
+    return stacked(parts).reshape(*batch, k // 4 * 3)
+
+
+def stacked(parts: Sequence[Any]) -> Any:
+    """Arrays of one shape beside each other, along a last mode."""
+    if hasattr(parts[0], "astype"):
+        return library_of(parts[0]).stack(parts, -1)
+    return sys.modules["torch"].stack(list(parts), -1)
+
+
+def padded(rows: Any, block: int = _BLOCK) -> Any:
     """Rows of bytes, with zeros up to whole blocks."""
-    missing = -rows.shape[-1] % _BLOCK
+    missing = -rows.shape[-1] % block
     if not missing:
         return rows
     shape = (*rows.shape[:-1], rows.shape[-1] + missing)
@@ -109,9 +144,5 @@ def elements_of(integers: Any, bits: int, order: str | None = None) -> Any:
     assert prod(flatten(layout.shape)) == per  # pyright: ignore[reportArgumentType]
     shifts = [bits * place for place in layout.offsets()]
     parts = [(integers >> shift) & ((1 << bits) - 1) for shift in shifts]
-    if hasattr(integers, "astype"):
-        stacked = library_of(integers).stack(parts, -1)
-    else:
-        stacked = sys.modules["torch"].stack(parts, -1)
     *batch, words = integers.shape
-    return as_bytes(stacked.reshape(*batch, words * per))
+    return as_bytes(stacked(parts).reshape(*batch, words * per))

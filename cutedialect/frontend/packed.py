@@ -15,13 +15,17 @@ from cutedialect.layout import Layout, LayoutError, flatten
 from cutedialect.layout.orders import check_order
 from cutedialect.layout.text import parse_layout
 
-from .dtypes import DType, as_dtype, i4, i8, u4, u8
+from .dtypes import DType, as_dtype, e2m3, e3m2, i4, i8, u4, u8
 
 if TYPE_CHECKING:
     pass
 
 ELEMENTS = (i4, u4, i8, u8)
 """Types of packed elements."""
+SIXES = (e2m3, e3m2)
+"""Those of 6 bits, of which `cute.pack` puts four in three bytes, low bits first."""
+_OF_SIXES = "4:1"
+_FOUR_IN_THREE = 4, 3
 HOLDERS = ("i8", "u8", "i32", "u32")
 """Types of the integers that hold them."""
 ORDERS = {
@@ -33,12 +37,13 @@ ORDERS = {
 
 @dataclass(frozen=True)
 class Packing:
-    """Elements of a type along an axis, so many of which an integer holds, in an order."""
+    """Elements of a type along an axis, `per` of which `of` integers hold, in an order."""
 
     dtype: DType
     axis: int
     order: Layout
     per: int
+    of: int = 1
 
     @property
     def block(self) -> int:
@@ -57,7 +62,7 @@ class Packing:
     def shape(self, shape: Sequence[Any]) -> tuple[Any, ...]:
         """The shape of the elements of integers of a shape; None stays."""
         return tuple(
-            extent * self.per if at == self.axis and extent is not None else extent
+            extent * self.per // self.of if at == self.axis and extent is not None else extent
             for at, extent in enumerate(shape)
         )
 
@@ -146,6 +151,11 @@ def packed(w: Any, dtype: object, axis: int = -1, order: Layout | str | None = N
         raise
     if not is_tensor:
         return Packed(w, packing)
+    if packing.dtype in SIXES:
+        _refuse(
+            f"dtype: expected u4 or i4 inside a kernel, got {packing.dtype.name}; cute.scaled_gemm "
+            "takes tiles of the bytes"
+        )
     from .packed_tensors import PackedTensor
 
     return PackedTensor(w, packing)
@@ -156,14 +166,24 @@ def packing_of(
 ) -> Packing:
     """How an array of a type and rank holds elements; raises TypeError or ValueError."""
     element = as_dtype(dtype)
-    if element not in ELEMENTS:
-        raise TypeError(f"dtype: expected u4, i4, u8 or i8 of packed elements, got {element.name}")
+    if element not in (*ELEMENTS, *SIXES):
+        raise TypeError(
+            "dtype: expected u4, i4, u8 or i8 of packed elements, or e2m3 or e3m2, got "
+            f"{element.name}"
+        )
     if holder.name not in HOLDERS:
         raise TypeError(
             f"w: expected int8, uint8, int32 or uint32 that hold packed elements, got {holder.name}"
         )
     if not isinstance(axis, int) or isinstance(axis, bool) or not -rank <= axis < rank:
         raise ValueError(f"axis: expected a mode in {-rank}..{rank - 1}, got {axis!r}")
+    if element in SIXES:
+        if holder != u8 or order not in (None, _OF_SIXES):
+            raise ValueError(
+                f"order: expected None with elements of 6 bits in uint8, got {order!r} in "
+                f"{holder.name}"
+            )
+        return Packing(element, axis % rank, parse_layout(_OF_SIXES), *_FOUR_IN_THREE)
     per = holder.bits // element.bits
     return Packing(element, axis % rank, _order(order, per), per)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # The modes of one panel, and what an array of panels has at least.
 _PANEL, _LEAST = (32, 4, 4), 5
+SIX_BITS = 6
 _IN_PANELS = [name for name, each in FORMATS.items() if each.scale in (ue8m0, ue4m3)]
 # Words of a panel by their type.
 _WORDS = {i32: PANEL[0], i64: PANEL_WORDS}
@@ -60,9 +61,10 @@ def scaled_gemm(
 
     a and b are tiles in memory, of the elements that `cute.quantize` gives in a format (mxfp8 and
     mxfp6 may differ between both), or of bytes with two elements of 4 bits, (M, K / 2) and (K / 2,
-    N). M and N are multiples of 128, and K of the elements that a panel of scales has. `scale_a`
-    and `scale_b` are tiles (M / 128, words) and (N / 128, words) of `cute.scale_words`: of i32 on
-    both targets, on sm_100a up to 256 of them, or of i64 there.
+    N), or with four of 6 bits in three, (M, 3 K / 4) and (3 K / 4, N), as `cute.pack` has them,
+    which sm_100a and its family take. M and N are multiples of 128, and K of the elements that a
+    panel of scales has. `scale_a` and `scale_b` are tiles (M / 128, words) and (N / 128, words) of
+    `cute.scale_words`: of i32 on both targets, on sm_100a up to 256 of them, or of i64 there.
 
     Raises a located error for other tiles, formats or targets.
     """
@@ -77,13 +79,16 @@ def scaled_gemm(
         )
     kind = FORMATS[format]
     _check_elements(kind, a, b)
+    is_held = kind.is_packable and a.dtype == b.dtype == u8
+    held = f"{kind.element.name} {kind.element.name}" if is_held else None
+    depth = a.shape[1] * 8 // SIX_BITS if is_held else a.shape[1] * kind.packed
     for name, scale, rows in (
         ("scale_a", scale_a, acc.shape[0]),
         ("scale_b", scale_b, acc.shape[1]),
     ):
-        _check_scale(kind, name, scale, rows, a.shape[1] * kind.packed)
+        _check_scale(kind, name, scale, rows, depth)
     scaling = f"{kind.scale.name}x{kind.columns}"
-    tile_gemm(a, b, acc, factors=(scale_a, scale_b), scaling=scaling)
+    tile_gemm(a, b, acc, factors=(scale_a, scale_b), scaling=scaling, held=held)
 
 
 def _check_elements(kind: BlockFormat, a: Tile | View, b: Tile | View) -> None:
@@ -93,6 +98,8 @@ def _check_elements(kind: BlockFormat, a: Tile | View, b: Tile | View) -> None:
     from .trace import error
 
     kinds = (u8,) if kind.packed > 1 else BYTE_FLOATS
+    if kind.is_packable and a.dtype == b.dtype == u8:
+        return
     for name, tile in (("a", a), ("b", b)):
         if not isinstance(tile, View):
             raise error(

@@ -29,9 +29,10 @@ def gemm(
     a: Any, b: Any, acc: None = None, *, c: Any = None, alpha: float = 1.0, beta: float = 0.0,
     bias: Any = None, activation: Activation | Callable[..., Any] | None = None,
     scale_a: Any = None, scale_b: Any = None, zero_b: Any = None, packed_b: str | None = None,
-    acc_dtype: object = None, fast_accum: bool = True, precision: Precision | None = None,
-    aux: Any = None, out: Any = None, out_dtype: object = None, arch: Arch | None = None,
-    schedule: Schedule | str | None = None, backend: Backend = "auto", stream: Any = None,
+    packed_a: str | None = None, acc_dtype: object = None, fast_accum: bool = True,
+    precision: Precision | None = None, aux: Any = None, out: Any = None, out_dtype: object = None,
+    arch: Arch | None = None, schedule: Schedule | str | None = None, backend: Backend = "auto",
+    stream: Any = None,
 ) -> Any: ...
 
 

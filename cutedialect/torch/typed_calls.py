@@ -20,9 +20,10 @@ def gemm(
     activation: Activation | Callable[..., Any] | None = None,
     scale_a: torch.Tensor | float | None = None, scale_b: torch.Tensor | float | None = None,
     zero_b: torch.Tensor | float | None = None, packed_b: str | None = None,
-    acc_dtype: object = None, fast_accum: bool = True, precision: Precision | None = None,
-    aux: torch.Tensor | None = None, out: torch.Tensor | None = None, out_dtype: object = None,
-    arch: Arch | None = None, schedule: Schedule | str | None = None, backend: Backend = "auto",
+    packed_a: str | None = None, acc_dtype: object = None, fast_accum: bool = True,
+    precision: Precision | None = None, aux: torch.Tensor | None = None,
+    out: torch.Tensor | None = None, out_dtype: object = None, arch: Arch | None = None,
+    schedule: Schedule | str | None = None, backend: Backend = "auto",
 ) -> torch.Tensor: ...
 
 

@@ -5,6 +5,7 @@ kernel may keep a map in a parameter or in global memory. Everything is innermos
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import struct
@@ -38,7 +39,15 @@ _TYPES: dict[str, tuple[int, Any, bool]] = {
     "f32ftz": (4, np.float32, True),
     "tf32": (4, np.float32, True),
     "tf32ftz": (4, np.float32, True),
+    "b4x16_p64": (1, np.uint8, False),
+    "b6x16_p32": (1, np.uint8, False),
 }
+# Bits in global memory of elements of which 16 lie there without gaps; in shared memory they have
+# 16 bytes, whose last ones nobody reads (PTX ISA 5.5.1.1): so many elements are the row of a box.
+_PACKED = {"b4x16_p64": 4, "b6x16_p32": 6}
+_PACKED_EXTENT, _GROUP = 128, 16
+# What stands there.
+_GAP = 0xA5
 _NAMES = tuple(_TYPES)
 # The driver's enumerators of element types and swizzles, in order.
 ELEMENT_CODES = (
@@ -116,8 +125,20 @@ class TensorMap:
 
     @property
     def copy_bytes(self) -> int:
-        """What a load adds to the transaction count: the whole box, in bounds or not."""
-        return self.rows * self.row_bytes
+        """What a load adds to the transaction count: the whole box, in bounds or not, without the
+        gaps that packed elements get.
+        """
+        bits = _PACKED.get(self.dtype, 8)
+        return self.rows * self.row_bytes * bits // 8
+
+    @functools.cached_property
+    def held(self) -> TensorMap:
+        """The map of the bytes that hold packed elements; of others this one."""
+        bits = _PACKED.get(self.dtype)
+        if bits is None:
+            return self
+        dims, box = ((each[0] * bits // 8, *each[1:]) for each in (self.dims, self.box))
+        return dataclasses.replace(self, dtype="u8", dims=dims, box=box, span=0)
 
     @property
     def pitch(self) -> int:
@@ -144,6 +165,12 @@ class TensorMap:
     def fetch(self, tensor: Any, start: tuple[int, ...]) -> Array:
         """The box at ``start`` as ``[rows, row bytes]`` uint8; fill where it is out of bounds.
         ``tensor`` is from ``elements``, or takes the same indices."""
+        if self.held is not self:
+            bits = _PACKED[self.dtype]
+            data = self.held.fetch(tensor, (start[0] * bits // 8, *start[1:]))
+            groups: Array = np.full((self.rows, self.counts[0] // _GROUP, _GROUP), _GAP, np.uint8)
+            groups[..., : 2 * bits] = data.reshape(self.rows, -1, 2 * bits)
+            return groups.reshape(self.rows, self.row_bytes)
         shape = self.counts[::-1]
         inside = self.window(start)
         part = None if inside is None else tensor[inside[0]]
@@ -208,6 +235,8 @@ class TensorMap:
 
     def elements(self, data: Array, offset: int) -> Array:
         """The tensor as unsigned words over an allocation's bytes, outermost dimension first."""
+        if self.held is not self:
+            return self.held.elements(data, offset)
         size = self.element_bytes
         word = data[offset : offset + size].view(f"u{size}")
         steps = (size, *self.strides)
@@ -218,6 +247,8 @@ class TensorMap:
     @property
     def reach(self) -> int:
         """Bytes from the address to the end of the last element."""
+        if self.held is not self:
+            return self.held.reach
         steps = (self.element_bytes, *self.strides)
         return sum((n - 1) * s for n, s in zip(self.dims, steps, strict=True)) + steps[0]
 
@@ -337,9 +368,13 @@ def from_argument(what: str, value: Any, address: int, size: int) -> TensorMap:
     _expect(what, is_float or fill == "zero", f"a floating-point type to fill with NaN, got {kind}")
     for i, extent in enumerate(dims):
         _expect(what, 1 <= extent <= 1 << 32, f"dims[{i}] of 1 to 2^32, got {extent}")
+    each = 16
+    if kind in _PACKED:
+        each = 32
+        _expect_packed(what, (dims[0], box[0]), swizzle, is_walk=bool(lower or upper))
     for i, stride in enumerate(strides):
-        fine = stride % 16 == 0 and 0 <= stride < 1 << 40
-        _expect(what, fine, f"strides[{i}] to be a multiple of 16 below 2^40, got {stride}")
+        fine = stride % each == 0 and 0 <= stride < 1 << 40
+        _expect(what, fine, f"strides[{i}] to be a multiple of {each} below 2^40, got {stride}")
     for i, extent in enumerate(box):
         _expect(what, 1 <= extent <= 256, f"box[{i}] of 1 to 256, got {extent}")
     for i, step in enumerate(steps):
@@ -349,7 +384,8 @@ def from_argument(what: str, value: Any, address: int, size: int) -> TensorMap:
     _expect(what, row % 16 == 0, f"box[0] to span a multiple of 16 bytes, got {row}")
     _expect(what, not span or row <= span, f"box[0] of at most {span} bytes (swizzle {swizzle}), "
             f"got {row}")  # fmt: skip
-    _expect(what, address % 16 == 0, f"an array at a multiple of 16 bytes, got {address:#x}")
+    fine = address % each == 0
+    _expect(what, fine, f"an array at a multiple of {each} bytes, got {address:#x}")
     found = TensorMap(
         address, kind, dims, strides, box, steps, span, fill == "nan", unit, lower, upper
     )
@@ -357,6 +393,15 @@ def from_argument(what: str, value: Any, address: int, size: int) -> TensorMap:
     _expect(what, inside, f"a tensor within the array's {size} bytes, "
             f"got one that reaches to byte {found.reach}")  # fmt: skip
     return found
+
+
+def _expect_packed(what: str, extents: tuple[int, int], swizzle: str, *, is_walk: bool) -> None:
+    """The rules of packed elements."""
+    extent, row = extents
+    _expect(what, extent % _PACKED_EXTENT == 0, f"dims[0] of {_PACKED_EXTENT} times, got {extent}")
+    _expect(what, row == _PACKED_EXTENT, f"box[0] of {_PACKED_EXTENT}, got {row}")
+    _expect(what, swizzle in ("none", "128B"), f"swizzle none or 128B, got {swizzle!r}")
+    _expect(what, not is_walk, "no corners of pixels with packed elements")
 
 
 def _expect_walk(

@@ -205,6 +205,7 @@ def _copy(op: cute.CopyOp) -> Step:
     reduce = atom.reduce if isinstance(atom, TmaStoreType | BulkStoreType) else None
     combine = None if reduce is None else combine_of(reduce)
     is_plain = mask is None and combine is None
+    spread = _dtype(op.destination) if op.spreads else None
 
     def step(cta: Cta) -> None:
         if pred is not None and not cta.values[pred]:
@@ -215,6 +216,8 @@ def _copy(op: cute.CopyOp) -> Step:
             cta.store(to, tile.stored(to.memory))
             return
         array = tile.array if keeps else tile.read()
+        if spread is not None:
+            array = six_bits(array, spread)
         if mask is not None:
             array = np.where(cta.values[mask].read(), array, to.read())
         cta.store(to, array, combine)
@@ -261,7 +264,10 @@ def _gemm(op: cute.GemmOp) -> Step:
     rows = None if is_whole else _rows_at_a_time(cute.shape_of(op.a.type), cute.shape_of(op.b.type))
     sums, slices = op.columns_of_sums, op.slices
     factors = [] if op.scales is None else slots(op.factors[:2])
-    scaled = partial(_scaled, wide, op.scales or "", op.has_pairs, op.first_factor)
+    spread = partial(_scaled, wide, op.scales or "", op.has_pairs, op.first_factor)
+    kinds = [
+        None if each is None else dtype_of(each) for each in map(op.held_element, (op.a, op.b))
+    ]
 
     def plain(cta: Cta) -> None:
         values = cta.values
@@ -271,15 +277,20 @@ def _gemm(op: cute.GemmOp) -> Step:
 
     is_wide = wide == dtype and all(held_as(_dtype(each)) == wide for each in (op.a, op.b))
     is_plain = rows is not None and keeps is None and not (is_negated or sums or factors)
-    is_plain = is_plain and slices == 1
+    is_plain = is_plain and slices == 1 and op.held is None
     if is_plain and is_wide:
         return plain
 
     def step(cta: Cta) -> None:
         values = cta.values
         left, right = values[a].read(), values[b].read()
+        if op.held is not None:
+            left, right = (
+                tile if kind is None else six_bits(tile, kind)
+                for tile, kind in zip((left, right), kinds, strict=True)
+            )
         if factors:
-            left, right = map(scaled, (left, right), [values[each].read() for each in factors])
+            left, right = map(spread, (left, right), [values[each].read() for each in factors])
         elif left.dtype is not wide and left.dtype != wide:
             left, right = left.astype(wide), right.astype(wide)
         if sums:
@@ -317,6 +328,14 @@ def _scaled(
     start = first * cute.SCALINGS[scaling]
     scales = _spread(words, scaling)[:, start : start + elements.shape[1]]
     return elements * scales.astype(dtype)
+
+
+def six_bits(held: np.ndarray, kind: np.dtype) -> np.ndarray:
+    """Four elements of 6 bits from each three bytes, low bits first: as many rows."""
+    low, middle, high = (held[:, at::3].astype(np.uint32) for at in range(3))
+    words = low | middle << 8 | high << 16
+    codes = np.stack([words >> 6 * at & 63 for at in range(4)], axis=-1).astype(np.uint8)
+    return codes.reshape(len(held), -1).view(kind)
 
 
 def _halves(pairs: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -442,6 +442,12 @@ def _tensor_map(call: ast.expr) -> dict[str, Any]:
     shape, strides, pointer = call.args[4:]
     options = {word.arg: ast.literal_eval(word.value) for word in call.keywords}
     sliced, window = options.get("sliced"), options.get("window")
+    if element.startswith("packed"):
+        raise CompileError(
+            f"{name}: expected whole bytes in a kernel that is compiled to a file, got elements of "
+            "6 bits without gaps; take e4m3, which has all of their numbers",
+            code="CD-HOST",
+        )
     assert isinstance(shape, ast.Tuple)
     assert isinstance(strides, ast.Tuple)
     # What does not depend on the extents, read off the map of a tensor as large as the box.

@@ -346,7 +346,7 @@ class _Writer:
         swizzle = made.swizzle
         parts = (
             repr(memref.name_hint or f"argument {memref.index}"),
-            repr(str(made.element)),
+            repr(f"packed {made.element}" if made.is_packed else str(made.element)),
             repr(tuple(made.box[mode] for mode in order)),
             repr(None if swizzle is None else (swizzle.bits, swizzle.base, swizzle.shift)),
             _tuple(_known(tensor.shape[mode], shape[mode]) for mode in order),

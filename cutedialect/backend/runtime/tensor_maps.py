@@ -38,6 +38,7 @@ _DTYPES = {
     "f16": "f16", "bf16": "bf16", "f32": "f32", "tf32": "tf32", "f64": "f64", "f8E4M3FN": "e4m3",
     "f8E5M2": "e5m2", "f8E8M0FNU": "u8", "f8E4M3FNUZ": "u8", "f8E5M2FNUZ": "u8", "f8E4M3": "u8",
     "f6E2M3FN": "u8", "f6E3M2FN": "u8", "f4E2M1FN": "u8",
+    "packed f6E2M3FN": "b6x16_p32", "packed f6E3M2FN": "b6x16_p32", "packed f4E2M1FN": "b4x16_p64",
     "i1": "u8", "i8": "s8", "i16": "s16", "i32": "s32", "i64": "s64",
     "si8": "s8", "si16": "s16", "si32": "s32", "si64": "s64",
     "ui8": "u8", "ui16": "u16", "ui32": "u32", "ui64": "u64",

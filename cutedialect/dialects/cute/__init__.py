@@ -25,6 +25,7 @@ from .attributes import (
     SwizzleAttr,
     TiledCopyAttr,
 )
+from .block_scales import panels_of
 from .cooperation import (
     CancelLaunchOp,
     ClaimOp,
@@ -61,22 +62,22 @@ from .pixel_tiles import PixelTileOp
 from .reductions import ReduceOp
 from .scalar_ops import BrevOp
 from .slices import ReadOp, SearchOp, SliceOp, slice_type
-from .storage import AllocFragmentOp, AllocSmemOp, AllocTmemOp, StageOp
+from .storage import AllocFragmentOp, AllocSmemOp, AllocTmemOp, LoadOp, StageOp
 from .tensor_layouts import GetLayoutOp, MakeViewOp, view_type
 from .tile_ops import (
+    HELD,
     PANEL_COLUMNS,
     PANEL_GROUPS,
     PANEL_LANES,
     PANEL_ROWS,
     PANEL_WORDS,
     SCALINGS,
+    SIX,
     CopyOp,
     GemmOp,
-    LoadOp,
     MapOp,
     YieldOp,
     broadcasts,
-    panels_of,
 )
 from .types import (
     FragmentType,
@@ -213,6 +214,7 @@ Cute = CuteDialect(
 __all__ = [
     "ATOMICS",
     "FETCHED",
+    "HELD",
     "LINE_OPS",
     "ORDERS",
     "PANEL_COLUMNS",
@@ -223,6 +225,7 @@ __all__ = [
     "SCALINGS",
     "SCHEDULED",
     "SCOPES",
+    "SIX",
     "AllocFragmentOp",
     "AllocSmemOp",
     "AllocTmemOp",

@@ -7,22 +7,47 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import i32, i64
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 
 from cutedialect.dialects.checks import check
 from cutedialect.dialects.cute_nvgpu import MmaType, Sm80MmaType
 
 from .tile_ops import (
+    HELD,
+    HELD_TOGETHER,
     PANEL_COLUMNS,
     PANEL_ROWS,
     PANEL_WORDS,
     SCALINGS,
+    SIX,
 )
-from .types import FragmentType
+from .types import FragmentType, element_bits
 from .views import element_of, shape_of
 
 if TYPE_CHECKING:
     from .tile_ops import GemmOp
+
+
+def panels_of(factor: SSAValue) -> tuple[int, int]:
+    """Panels of rows and of columns of a tile of words of scales."""
+    rows, words = shape_of(factor.type)
+    return rows, words * element_bits(element_of(factor.type)) // (8 * PANEL_ROWS * PANEL_COLUMNS)
+
+
+def verify_held(op: GemmOp) -> None:
+    """Bytes of both operands hold whole rows of elements of 6 bits as TMA brings them."""
+    names = op.held.data.split() if op.held is not None else []
+    check(
+        len(names) == 2 and HELD.keys() >= set(names),
+        f"expected held to name elements of A and B ({', '.join(HELD)}), got {op.held}",
+    )
+    for value in (op.a, op.b):
+        depth = shape_of(value.type)[1]
+        is_whole = not isinstance(depth, int) or depth * 8 % (SIX * HELD_TOGETHER) == 0
+        check(
+            element_bits(element_of(value.type)) == 8 and is_whole,
+            f"expected bytes of whole rows of {HELD_TOGETHER} elements of 6 bits, got {value.type}",
+        )
 
 
 def verify_scaling(op: GemmOp) -> None:
@@ -43,8 +68,7 @@ def verify_scaling(op: GemmOp) -> None:
         "expected scales of blocks without negate, sums and slices",
     )
     is_bound = isinstance(op.atom, Sm80MmaType)
-    columns = PANEL_COLUMNS * SCALINGS[op.scales or ""] // (2 if op.has_pairs else 1)
-    depth = shape_of(op.a.type)[1]
+    columns, depth = PANEL_COLUMNS * SCALINGS[op.scales or ""], op.depth
     # A CTA of a pair has half of B, and the scales of all of it.
     for name, rows, factor in zip("AB", shape_of(op.acc.type), op.factors, strict=False):
         if not (isinstance(rows, int) and isinstance(depth, int)):

@@ -1,4 +1,6 @@
-"""Storage of tiles: registers, shared memory and tensor memory, and the stages of a buffer."""
+"""Storage of tiles: registers, shared memory and tensor memory, the stages of a buffer, and loads
+of tiles into registers.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +22,7 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import (
+    MemoryReadEffect,
     Pure,
 )
 from xdsl.utils.exceptions import VerifyException
@@ -29,12 +32,21 @@ from cutedialect.dialects.checks import check
 from cutedialect.dialects.effects import ALLOCATES, Effects
 from cutedialect.layout import (
     Layout,
+    LayoutError,
+    coalesce,
     flatten,
     unflatten,
 )
 
+from .attributes import TiledCopyAttr
 from .types import FragmentType, MemRefType
-from .views import parse_types, print_types
+from .views import (
+    parse_types,
+    print_types,
+    same_element,
+    same_tile,
+    shape_of,
+)
 
 PAIR = "pair"
 """On the buffer of a tile of which each CTA of a pair keeps half of the rows."""
@@ -304,3 +316,71 @@ def stage_type(type_: Attribute) -> MemRefType:
     if not isinstance(type_, MemRefType) or type_.rank < 2:
         raise VerifyException(f"expected a ring of rank 2 or more, got {type_}")
     return type_.with_layout(Layout(type_.modes[:-1], type_.stride[:-1]))
+
+
+@irdl_op_definition
+class LoadOp(IRDLOperation):
+    """Read a tile of memory into a new register tile; what lies outside the tensor reads as 0.
+
+    `tiled` is the tiled copy that `cute-partition` gave the register tile its layout from; none
+    where that is the layout of another op, such as a multiply's.
+
+    Example:
+
+        cute.kernel @k(%a: !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)">) {
+          %x = cute.load %a : !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)"> -> !cute.fragment<f32, "(64,32)">
+          %y = cute.load %a {tiled = #cute.tiled_copy<"((8,4),4):((16,1),4)", tiler = "(4,32)">} :
+            !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)"> -> !cute.fragment<f32, "(64,32)", "((8,4),(4,16)):((256,1),(64,4))">
+        }
+    """
+
+    name = "cute.load"
+    source = operand_def(MemRefType)
+    tiled = opt_prop_def(TiledCopyAttr)
+    result = result_def(FragmentType)
+    traits = traits_def(MemoryReadEffect())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(
+        self,
+        source: SSAValue,
+        result: FragmentType | None = None,
+        tiled: TiledCopyAttr | None = None,
+    ) -> None:
+        type_ = source.type
+        assert isinstance(type_, MemRefType)
+        result = result or FragmentType.get(type_.element, type_.shape)
+        super().__init__(operands=[source], result_types=[result], properties={"tiled": tiled})
+
+    def effects(self) -> Effects:
+        return Effects(reads=(self.source,))
+
+    def verify_(self) -> None:
+        same_tile(self.source.type, self.result.type)
+        same_element(self.source.type, self.result.type)
+        check_tiled(self.tiled, self.source, self.result)
+
+
+def check_tiled(tiled: TiledCopyAttr | None, *sides: SSAValue) -> None:
+    """A tiled copy moves the register tile of a copy as the tile's own layout has it, and whole
+    parts of a tile between memories (a tile of several parts part by part).
+    """
+    if tiled is None:
+        return
+    held = next((each.type for each in sides if isinstance(each.type, FragmentType)), None)
+    shape = shape_of(sides[0].type)
+    check(
+        len(shape) == len(tiled.data.tiler),
+        f"expected a tiler of rank {len(shape)}, got {tiled.data.tiler}",
+    )
+    if held is None or held.tv is None:
+        return
+    try:
+        mine = tiled.data.tv_layout(shape)
+    except LayoutError as error:
+        raise VerifyException(str(error)) from error
+    check(
+        all(coalesce(a) == coalesce(b) for a, b in zip(mine, held.tv, strict=True)),
+        f"expected a tiled copy that moves the register tile as {held.tv}, got {mine}",
+    )

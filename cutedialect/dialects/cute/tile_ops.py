@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     Float4E2M1FNType,
+    Float6E2M3FNType,
+    Float6E3M2FNType,
     IntegerAttr,
     IntegerType,
     StringAttr,
@@ -58,72 +61,26 @@ from cutedialect.dialects.cute_nvgpu import (
 )
 from cutedialect.dialects.cute_nvgpu.mma_atoms import NEGATIONS, Sm90MmaType, Sm100MmaType
 from cutedialect.dialects.effects import Effects, space_of, team_of, unit_of
-from cutedialect.layout import LayoutError, coalesce
 
 from .attributes import TiledCopyAttr, with_attributes
-from .types import FragmentType, MemRefType, element_bits, fragment_of
+from .storage import check_tiled
+from .types import FragmentType, MemRefType, fragment_of
 from .views import arch_of, element_of, names_of, same_element, same_tile, shape_of
 
 SUM_COLUMNS = 8
 """Columns that add up the rows of A where a multiply has `sums`: as many as the narrowest one."""
 SCALINGS = {"ue8m0x32": 32, "ue4m3x16": 16}
 """The scales of blocks that a multiply takes, and how many elements share one."""
+SIX, HELD_TOGETHER = 6, 128
+"""Bits of elements that bytes hold without gaps, and how many of a row TMA brings at once."""
+HELD = {"e2m3": Float6E2M3FNType(), "e3m2": Float6E3M2FNType()}
+"""The types of such elements."""
 PANEL_ROWS, PANEL_COLUMNS, PANEL_WORDS = 128, 4, 64
 """Rows, columns and words of a panel of scales: 512 bytes, which `tcgen05.cp` copies at once."""
 PANEL_LANES, PANEL_GROUPS = 32, 4
 """Rows of a panel as (lanes, groups): row r is row r % 32 of group r / 32. The four scales of a row
 are a word of 32 bits; those of the groups lie beside each other.
 """
-
-
-def panels_of(factor: SSAValue) -> tuple[int, int]:
-    """Panels of rows and of columns of a tile of words of scales."""
-    rows, words = shape_of(factor.type)
-    return rows, words * element_bits(element_of(factor.type)) // (8 * PANEL_ROWS * PANEL_COLUMNS)
-
-
-@irdl_op_definition
-class LoadOp(IRDLOperation):
-    """Read a tile of memory into a new register tile; what lies outside the tensor reads as 0.
-
-    `tiled` is the tiled copy that `cute-partition` gave the register tile its layout from; none
-    where that is the layout of another op, such as a multiply's.
-
-    Example:
-
-        cute.kernel @k(%a: !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)">) {
-          %x = cute.load %a : !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)"> -> !cute.fragment<f32, "(64,32)">
-          %y = cute.load %a {tiled = #cute.tiled_copy<"((8,4),4):((16,1),4)", tiler = "(4,32)">} :
-            !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)"> -> !cute.fragment<f32, "(64,32)", "((8,4),(4,16)):((256,1),(64,4))">
-        }
-    """
-
-    name = "cute.load"
-    source = operand_def(MemRefType)
-    tiled = opt_prop_def(TiledCopyAttr)
-    result = result_def(FragmentType)
-    traits = traits_def(MemoryReadEffect())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
-
-    def __init__(
-        self,
-        source: SSAValue,
-        result: FragmentType | None = None,
-        tiled: TiledCopyAttr | None = None,
-    ) -> None:
-        type_ = source.type
-        assert isinstance(type_, MemRefType)
-        result = result or FragmentType.get(type_.element, type_.shape)
-        super().__init__(operands=[source], result_types=[result], properties={"tiled": tiled})
-
-    def effects(self) -> Effects:
-        return Effects(reads=(self.source,))
-
-    def verify_(self) -> None:
-        same_tile(self.source.type, self.result.type)
-        same_element(self.source.type, self.result.type)
-        _check_tiled(self.tiled, self.source, self.result)
 
 
 @irdl_op_definition
@@ -194,7 +151,8 @@ class CopyOp(IRDLOperation):
         return Effects(reads, (destination,), unit_of(atom), team=team_of(atom))
 
     def verify_(self) -> None:
-        if isinstance(self.atom, TmaLoadType) and self.atom.is_paired:
+        spreads = self.spreads
+        if isinstance(self.atom, TmaLoadType) and (self.atom.is_paired or spreads):
             self._check_half()
         else:
             same_tile(self.source.type, self.destination.type)
@@ -207,7 +165,7 @@ class CopyOp(IRDLOperation):
                 elements == wanted,
                 f"expected tiles of the atom's types {names_of(wanted)}, got {names_of(elements)}",
             )
-        else:
+        elif not spreads:
             same_element(self.source.type, self.destination.type)
         if isinstance(self.atom, TmaLoadType | TmaStoreType):
             check(
@@ -225,11 +183,25 @@ class CopyOp(IRDLOperation):
                 "expected no tensor map with a bulk copy (TMA atoms take one), got one",
             )
             self.atom.check_tiles(self.source.type, self.destination.type)
-        _check_tiled(self.tiled, self.source, self.destination)
+        check_tiled(self.tiled, self.source, self.destination)
+
+    @property
+    def spreads(self) -> bool:
+        """Whether TMA brings elements that bytes hold without gaps, each to a place of its own."""
+        map_ = self.descriptor.type if self.descriptor is not None else None
+        return isinstance(map_, TmaDescriptorType) and map_.is_packed
+
+    def counted(self, size: int) -> int:
+        """The bytes that TMA counts of so many in shared memory: none of the gaps between elements
+        that it spreads.
+        """
+        return size * SIX // 8 if self.spreads else size
 
     def _check_half(self) -> None:
         """Each CTA of a pair keeps half of the rows; before the roles part it has both."""
         whole, mine = shape_of(self.source.type), shape_of(self.destination.type)
+        if self.spreads:
+            whole = whole[0], whole[1] * 8 // SIX  # pyright: ignore[reportOperatorIssue]
         check(
             len(whole) == len(mine) == 2
             and whole[1] == mine[1]
@@ -284,7 +256,9 @@ class GemmOp(IRDLOperation):
     of 32 bits, the scales of a row each (panels of rows, 128 words for each panel of columns),
     stand for the same where threads bring them to registers, a panel of columns at a time: a
     multiply of `mma.sync` takes the scales of a row from `first_scale` of its word on. Operands
-    of 8-bit integers are pairs of e2m1, the first in the low half, and have half of the columns.
+    of 8-bit integers are pairs of e2m1, the first in the low half, and have half of the columns;
+    with `held = "e2m3 e3m2"` they hold such elements of 6 bits, four in three bytes, with scales or
+    without, and lie along K: TMA spreads them where tensor cores read them.
 
     Example:
 
@@ -327,6 +301,7 @@ class GemmOp(IRDLOperation):
     sums = opt_prop_def(UnitAttr)
     scaling = opt_prop_def(StringAttr)
     first_scale = opt_prop_def(IntegerAttr)
+    held = opt_prop_def(StringAttr)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
@@ -346,6 +321,7 @@ class GemmOp(IRDLOperation):
         factors: Sequence[SSAValue] = (),
         scaling: str | None = None,
         first_scale: int = 0,
+        held: str | None = None,
     ) -> None:
         super().__init__(
             operands=[a, b, acc, keeps, list(factors)],
@@ -355,6 +331,7 @@ class GemmOp(IRDLOperation):
                 "sums": UnitAttr() if sums else None,
                 "scaling": None if scaling is None else StringAttr(scaling),
                 "first_scale": IntegerAttr(first_scale, i32) if first_scale else None,
+                "held": None if held is None else StringAttr(held),
             },
         )
 
@@ -371,7 +348,9 @@ class GemmOp(IRDLOperation):
         """The multiply of other operands with the same scaling; factors that are left out stay."""
         factors = self.factors if factors is None else factors
         given = {"keeps": keeps, "factors": factors, "first_scale": first_scale}
-        return GemmOp(a, b, acc, atom, scaling=self.scales, **given)
+        is_held = isinstance(element_of(a.type), IntegerType) and self.held is not None
+        held = self.held.data if self.held is not None and is_held else None
+        return GemmOp(a, b, acc, atom, scaling=self.scales, held=held, **given)
 
     @property
     def first_factor(self) -> int:
@@ -381,7 +360,30 @@ class GemmOp(IRDLOperation):
     @property
     def has_pairs(self) -> bool:
         """Whether a byte of the operands holds two elements of 4 bits."""
-        return self.scaling is not None and isinstance(element_of(self.a.type), IntegerType)
+        is_integer = isinstance(element_of(self.a.type), IntegerType)
+        return self.scaling is not None and is_integer and self.held is None
+
+    @property
+    def packs(self) -> bool:
+        """Whether bytes hold more than an element each."""
+        return self.has_pairs or self.held is not None
+
+    def held_element(self, value: SSAValue) -> Attribute | None:
+        """The elements of 6 bits that the bytes of an operand hold; None of others."""
+        if self.held is None or not isinstance(element_of(value.type), IntegerType):
+            return None
+        names = self.held.data.split()
+        return HELD[names[value is not self.a]]
+
+    @property
+    def depth(self) -> Any:
+        """How many elements along K the operands have; of a tensor that may be its type's mark of a
+        run-time extent.
+        """
+        columns = shape_of(self.a.type)[1]
+        if not isinstance(columns, int) or not isinstance(element_of(self.a.type), IntegerType):
+            return columns
+        return columns * 8 // SIX if self.held is not None else columns * (1 + self.has_pairs)
 
     @property
     def scales(self) -> str | None:
@@ -459,6 +461,10 @@ class GemmOp(IRDLOperation):
 
     def _verify_shapes(self) -> None:
         a, b, c = (shape_of(value.type) for value in (self.a, self.b, self.acc))
+        if self.held is not None:
+            from .block_scales import verify_held
+
+            verify_held(self)
         most = 3 if isinstance(self.acc.type, FragmentType) else 2
         check(
             len(a) == len(b) == 2 <= len(c) <= most,
@@ -512,30 +518,6 @@ class GemmOp(IRDLOperation):
     def _is_half(self, mine: object, whole: object) -> bool:
         """Whether a CTA of a pair holds its half of B's rows, and the other CTA the other."""
         return self.is_paired and isinstance(mine, int) and 2 * mine == whole
-
-
-def _check_tiled(tiled: TiledCopyAttr | None, *sides: SSAValue) -> None:
-    """A tiled copy moves the register tile of a copy as the tile's own layout has it, and whole
-    parts of a tile between memories (a tile of several parts part by part).
-    """
-    if tiled is None:
-        return
-    held = next((each.type for each in sides if isinstance(each.type, FragmentType)), None)
-    shape = shape_of(sides[0].type)
-    check(
-        len(shape) == len(tiled.data.tiler),
-        f"expected a tiler of rank {len(shape)}, got {tiled.data.tiler}",
-    )
-    if held is None or held.tv is None:
-        return
-    try:
-        mine = tiled.data.tv_layout(shape)
-    except LayoutError as error:
-        raise VerifyException(str(error)) from error
-    check(
-        all(coalesce(a) == coalesce(b) for a, b in zip(mine, held.tv, strict=True)),
-        f"expected a tiled copy that moves the register tile as {held.tv}, got {mine}",
-    )
 
 
 def _fit(extent: object, other: object) -> bool:

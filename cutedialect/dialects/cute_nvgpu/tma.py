@@ -56,7 +56,9 @@ class TmaDescriptorType(Data[tuple], TypeAttribute):
     lies behind a slice's end is out of bounds. With `pixels (-1,-1) (-1,-1) (1,1)` it is one for
     images (PTX ISA 5.5.4, im2col mode): copies walk over their pixels, between the lower and the
     upper corner and by the steps of the modes between the first and the last one, and a box has
-    its pixels along the last of these.
+    its pixels along the last of these. With `packed` it is one of bytes that hold elements of 6 bits
+    without gaps: boxes count these, which get gaps in shared memory, 16 of them 16 bytes (PTX ISA
+    5.5.1.1).
     """
 
     name = "cute_nvgpu.tma_descriptor"
@@ -69,8 +71,9 @@ class TmaDescriptorType(Data[tuple], TypeAttribute):
         swizzle: Swizzle | None = None,
         sliced: int | None = None,
         window: Window | None = None,
+        packed: bool = False,
     ) -> TmaDescriptorType:
-        return cls((element, tuple(box), swizzle, sliced, window))
+        return cls((element, tuple(box), swizzle, sliced, window, packed))
 
     @property
     def element(self) -> Attribute:
@@ -95,6 +98,11 @@ class TmaDescriptorType(Data[tuple], TypeAttribute):
         """How copies walk over the pixels of images."""
         return self.data[4]
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether bytes hold its elements without gaps."""
+        return self.data[5]
+
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple:
         with parser.in_angle_brackets():
@@ -105,14 +113,17 @@ class TmaDescriptorType(Data[tuple], TypeAttribute):
                 lambda: parser.parse_integer(allow_boolean=False, allow_negative=False),
             )
             swizzle = sliced = window = None
+            packed = False
             while parser.parse_optional_punctuation(",") is not None:
                 if parser.parse_optional_keyword("slice") is not None:
                     sliced = parser.parse_integer(allow_boolean=False, allow_negative=False)
+                elif parser.parse_optional_keyword("packed") is not None:
+                    packed = True
                 elif parser.parse_optional_keyword("pixels") is not None:
                     window = parse_window(parser)
                 else:
                     swizzle = _parse_swizzle(parser)
-            return element, tuple(box), swizzle, sliced, window
+            return element, tuple(box), swizzle, sliced, window, packed
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
@@ -124,6 +135,8 @@ class TmaDescriptorType(Data[tuple], TypeAttribute):
                 printer.print_string(f", slice {self.sliced}")
             if self.window is not None:
                 printer.print_string(f", pixels {window_text(self.window)}")
+            if self.is_packed:
+                printer.print_string(", packed")
 
     def verify(self) -> None:
         check(1 <= len(self.box) <= 5, f"expected a box of rank 1 to 5, got {len(self.box)}")

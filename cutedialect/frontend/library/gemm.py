@@ -51,6 +51,7 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
         zero: float = 0.0,
         packed: tuple[Any, ...] | None = None,
         scaling: str | None = None,
+        held: str | None = None,
     ) -> None:
         # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
         from cutedialect.frontend import functions as cute
@@ -68,10 +69,11 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
             )
         if packed is not None:
             A, B = unpacked(A, B, packed, swapped)
-        # Bytes with scales of blocks hold two elements.
-        held = bk // 2 if scaling is not None and A.dtype == u8 else bk
-        a_tiles = local_tile(A, (bm, held), (*batch, m, None))
-        b_tiles = local_tile(B, (held, bn), (*batch, None, n))
+        # Bytes with scales of blocks hold two elements, or three four of 6 bits.
+        bits = 6 if held is not None else 4 if scaling is not None and A.dtype == u8 else 8
+        step = bk * bits // 8
+        a_tiles = local_tile(A, (bm, step), (*batch, m, None))
+        b_tiles = local_tile(B, (step, bn), (*batch, None, n))
 
         def factors(k: Scalar | int | None) -> list[Tile]:
             """The scales of step k, or those that are the same for all steps."""
@@ -100,7 +102,10 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
             if scaling is not None:
                 # Tensor cores multiply blocks by their scales.
                 scales = [each[k] for each in panels]
-                cute.tile_gemm(a_tiles[k], b_tiles[k], acc, factors=scales, scaling=scaling)
+                of_blocks = {"factors": scales, "scaling": scaling, "held": held}
+                cute.tile_gemm(a_tiles[k], b_tiles[k], acc, **of_blocks)
+            elif held is not None:
+                cute.tile_gemm(a_tiles[k], b_tiles[k], acc, held=held)
             elif promotes:
                 # The scales are on their way while the tensor cores work.
                 coming = [] if loads_ahead else factors(k)

@@ -52,7 +52,12 @@ from cutedialect.passes.analysis.layout_inference import (
     operand_major,
     vector_bytes,
 )
-from cutedialect.passes.analysis.smem_layouts import operand_layout
+from cutedialect.passes.analysis.smem_layouts import (
+    held_type,
+    operand_layout,
+    parts_of_rows,
+    untransposed,
+)
 from cutedialect.passes.analysis.tensor_accumulators import tensor_plan
 from cutedialect.passes.analysis.tensor_maps import asks_tiles_around, is_joined
 from cutedialect.passes.analysis.thread_layouts import (
@@ -157,9 +162,18 @@ class MmaChoice:
             if self.named is not None:
                 return named if self._fits(self.named, warps) else None
             return named if self._divides(named, warps) else None
-        candidates: Sequence[MmaAtom] = self._warp_wide()
-        if self.has_load_role:
-            candidates = [*self._tcgen05(warps), *self._wgmma(warps), *candidates]
+        candidates: Sequence[MmaAtom]
+        if self.op.held is not None:
+            candidates = self._tcgen05(warps)
+            if not candidates:
+                raise ValueError(
+                    "elements of 6 bits that bytes hold without gaps: expected a multiply of "
+                    f"tcgen05, got {self._not_tcgen05(warps)}"
+                )
+        else:
+            candidates = self._warp_wide()
+            if self.has_load_role:
+                candidates = [*self._tcgen05(warps), *self._wgmma(warps), *candidates]
         return next((atom for atom in candidates if self._divides(atom, warps)), None)
 
     @property
@@ -283,7 +297,7 @@ class MmaChoice:
     @cached_property
     def _tile(self) -> tuple[int, int, int]:
         rows, columns = shape_of(self.op.acc.type)[:2]
-        return rows, columns, shape_of(self.op.a.type)[1] * (2 if self.op.has_pairs else 1)
+        return rows, columns, self.op.depth
 
     @property
     def _names(self) -> tuple[str, str, str]:
@@ -294,7 +308,8 @@ class MmaChoice:
         """The tcgen05 atoms for the types of the operands, pairs of 4 bits among them. Raises
         `ValueError` for none.
         """
-        if narrow := [name for name in self._names if name in ("e2m3", "e3m2")]:
+        narrow = [name for name in self._names if name in ("e2m3", "e3m2")]
+        if narrow and self.op.held is None:
             why = "packed, where memory has a byte of each; e4m3 has all of its numbers"
             raise ValueError(f"tcgen05 reads {narrow[0]} {why}")
         found = find_tcgen05(*self._names, self.arch, scaling=self.op.scales or "")
@@ -519,7 +534,7 @@ class MmaChoice:
                 )
             if needs_widening(op, value):
                 return f"{name} would have to be converted in shared memory"
-            is_across = op.has_pairs and operand_major(memref_of(value)) == 0
+            is_across = op.packs and operand_major(memref_of(value)) == 0
             if is_across or not _feeds(op, value, "tcgen05"):
                 return self._no_layout(name, value)
         m, n, k = self._tile
@@ -571,6 +586,8 @@ def multiplied_element(op: GemmOp, value: SSAValue) -> Attribute:
     ones are converted to these, which is exact.
     """
     mine = element_of(value.type)
+    if (held := op.held_element(value)) is not None:
+        return held
     other = element_of((op.b if value is op.a else op.a).type)
     is_short = isinstance(other, Float16Type | BFloat16Type)
     is_byte = isinstance(mine, Float8E4M3FNType | Float8E5M2Type)
@@ -586,7 +603,9 @@ def multiplied_elements(op: GemmOp) -> tuple[Attribute, Attribute, Attribute]:
 
 def needs_widening(op: GemmOp, value: SSAValue) -> bool:
     """Whether an operand is converted before it is multiplied."""
-    return multiplied_element(op, value) != element_of(value.type)
+    return op.held_element(value) is None and multiplied_element(op, value) != element_of(
+        value.type
+    )
 
 
 def _gmem_type(value: SSAValue) -> MemRefType | None:
@@ -648,7 +667,7 @@ def _feeds(op: GemmOp, value: SSAValue, unit: str, parts: int = 1) -> bool:
         if bits not in _STAGED_BITS[unit] or len(shape) != 2 or (is_turned and bits != 16):
             return False
     elif (memory := _gmem_type(value)) is not None:
-        shape, major = memory.shape, operand_major(memory)
+        shape, major = shape_of(held_type(op, value)), operand_major(memory)
         bits = element_bits(multiplied_element(op, value))
     else:
         return False
@@ -662,24 +681,6 @@ def _feeds(op: GemmOp, value: SSAValue, unit: str, parts: int = 1) -> bool:
     assert isinstance(layout.shape, tuple)
     rows = layout.shape[is_turned]
     return not isinstance(rows, tuple) or shape[is_turned] // parts % rows[0] == 0  # pyright: ignore[reportOperatorIssue]
-
-
-def parts_of_rows(shape: tuple[int, ...], parts: int, is_turned: bool) -> tuple[Layout, ...]:
-    """Where equal parts of the rows of an operand start, one for each warpgroup; rows are the
-    second mode of an operand whose tile `is_turned`.
-    """
-    if parts == 1 or len(shape) != 2:
-        return ()
-    step = shape[0] * (shape[1] // parts) if is_turned else shape[0] // parts
-    return (Layout((parts, 1), (step, 0)),)
-
-
-def untransposed(tile: SSAValue) -> tuple[SSAValue, bool]:
-    """The tile that another one is a transpose of, and whether it is: two transposes are none."""
-    is_turned = False
-    while isinstance(tile.owner, TransposeOp):
-        tile, is_turned = tile.owner.source, not is_turned
-    return tile, is_turned
 
 
 def goes_through_smem(op: GemmOp, value: SSAValue, bound: BoundMma) -> bool:

@@ -97,6 +97,8 @@ def half_layout(op: GemmOp, tile: SSAValue) -> Staging:
     """(layout, swizzle, alignment) of half of an operand's rows in shared memory."""
     type_ = memref_of(tile)
     rows, depth = _shape(tile)
+    if op.held_element(tile) is not None:
+        depth = op.depth
     bits = element_bits(multiplied_element(op, tile))
     return operand_layout((rows // 2, depth), operand_major(type_), bits, "tcgen05")
 

@@ -16,8 +16,12 @@ from functools import lru_cache
 from itertools import chain
 from math import gcd
 
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Attribute, SSAValue
+
 from cutedialect.atoms import WARP_SIZE
 from cutedialect.atoms.smem_layouts import SWIZZLE_32B
+from cutedialect.dialects.cute import HELD, GemmOp, MemRefType, TransposeOp, memref_of
 from cutedialect.layout import Layout, Swizzle, coalesce, composition, right_inverse
 from cutedialect.passes.analysis.thread_layouts import modes_of
 
@@ -311,3 +315,37 @@ def _takes(
             if any(place(lane + values[first + i]) != start + i * size for i in range(1, width)):
                 return False
     return True
+
+
+def is_held(memory: Attribute, multiplied: Attribute) -> bool:
+    """Whether bytes in memory hold elements of 6 bits that are multiplied."""
+    return isinstance(memory, IntegerType) and multiplied in HELD.values()
+
+
+def held_type(op: GemmOp, value: SSAValue) -> MemRefType:
+    """The type of a tile in memory in the elements that its bytes hold; of others its own."""
+    type_ = memref_of(value)
+    element = op.held_element(value)
+    if element is None:
+        return type_
+    rows, _ = type_.modes
+    layout = Layout((rows, op.depth), type_.layout.stride)
+    return MemRefType.get(element, type_.space, type_.alignment, layout, type_.swizzle)
+
+
+def parts_of_rows(shape: tuple[int, ...], parts: int, is_turned: bool) -> tuple[Layout, ...]:
+    """Where equal parts of the rows of an operand start, one for each warpgroup; rows are the
+    second mode of an operand whose tile `is_turned`.
+    """
+    if parts == 1 or len(shape) != 2:
+        return ()
+    step = shape[0] * (shape[1] // parts) if is_turned else shape[0] // parts
+    return (Layout((parts, 1), (step, 0)),)
+
+
+def untransposed(tile: SSAValue) -> tuple[SSAValue, bool]:
+    """The tile that another one is a transpose of, and whether it is: two transposes are none."""
+    is_turned = False
+    while isinstance(tile.owner, TransposeOp):
+        tile, is_turned = tile.owner.source, not is_turned
+    return tile, is_turned

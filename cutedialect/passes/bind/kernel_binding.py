@@ -36,6 +36,7 @@ from cutedialect.passes.analysis.results import type_of_columns
 from cutedialect.passes.analysis.smem_layouts import (
     Staging,
     exchange_layout,
+    is_held,
     staging_layout,
 )
 from cutedialect.passes.analysis.tensor_maps import (
@@ -170,11 +171,17 @@ class KernelBinding:
         """
         staged = half_type(staged) if is_half else staged
         shape = staged.shape if is_half else part_of(tile).shape
+        packed = is_held(cute.element_of(tile.type), staged.element)
+        shape, element = (staged.shape, staged.element) if packed else (shape, element)
         found = boxes_of(tile, shape, staged.layout, share, is_stored)
         if isinstance(found, str):
             self.unmapped = found
             return None
-        return self.maps.descriptor(*found, staged.swizzle, element)
+        place, _ = found
+        if packed and (place.sliced is not None or place.window is not None):
+            self.unmapped = "elements that bytes hold without gaps are no slice"
+            return None
+        return self.maps.descriptor(*found, staged.swizzle, element, packed)
 
     def converted(
         self, value: SSAValue, tv: Layout, before: Operation, is_stored: bool = False
@@ -273,9 +280,11 @@ class TensorMaps:
         box: tuple[int, ...],
         swizzle: Swizzle | None,
         element: Attribute | None = None,
+        packed: bool = False,
     ) -> SSAValue:
         """The map for boxes of `box` (by the tile's modes): a kernel argument, or for a member of
-        a group a member of an argument. `element` is the map's where it is not the tensor's.
+        a group a member of an argument. `element` is the map's where it is not the tensor's,
+        whose bytes hold it where it is `packed`.
         """
         tensor = tile.tensor
         type_ = cute.memref_of(tensor)
@@ -284,7 +293,8 @@ class TensorMaps:
             if mode >= 0:
                 extents[mode] = extent
         described = TmaDescriptorType.get(
-            element or type_.element, tuple(extents), swizzle, tile.sliced, tile.window
+            *(element or type_.element, tuple(extents), swizzle, tile.sliced, tile.window),
+            packed=packed,
         )
         found = self.known.get((tensor, described))
         if found is None:

@@ -54,7 +54,9 @@ from cutedialect.passes.analysis.multiply_pairs import paired_type
 from cutedialect.passes.analysis.role_plan import PREPARING_WARPS
 from cutedialect.passes.analysis.smem_layouts import (
     OPERAND,
+    held_type,
     in_half_lines,
+    is_held,
     operand_layout,
     staging_layout,
     with_fewest_turns,
@@ -201,7 +203,7 @@ class StagedOperands(KernelBinding):
         else:
             major = operand_major(type_) if self.is_specialized else contiguous_mode(type_)
             tvs = self._readers(tile, is_turned)
-            buffer = self.new_buffer(type_, major, op, name, tvs=tvs)
+            buffer = self.new_buffer(held_type(op, value), major, op, name, tvs=tvs)
         # What the kernel has stored is brought where it is read.
         place = op if is_stored else brought_once(value, op)
         self.copy_to_smem(value, buffer, place)
@@ -422,6 +424,7 @@ class StagedOperands(KernelBinding):
         chooses = self.is_specialized and cute.named_copy(source) is None
         if chooses and self.load_by_tma(source, buffer, before, rounded):
             return
+        self._refuse_gaps(type_, buffer, before)
         # A warpgroup loads beside those that multiply, or the whole CTA.
         threads = self._loading_threads() if self.is_specialized else self.threads
         copy = self._tiled_copy(source, before, threads)
@@ -440,6 +443,16 @@ class StagedOperands(KernelBinding):
             tile = cute.FragmentType.get(type_.element, type_.shape, copied(copy, type_.shape))
             source, tiled = self.insert(cute.LoadOp(source, tile, tiled), before).result, None
         self.insert(cute.CopyOp(source, buffer, atom=atom, tiled=tiled), before)
+
+    def _refuse_gaps(self, type_: cute.MemRefType, buffer: SSAValue, before: Operation) -> None:
+        """Refuse to spread elements of 6 bits by threads."""
+        if is_held(type_.element, cute.element_of(buffer.type)):
+            raise PassFailedException(
+                before,
+                "expected elements of 6 bits that TMA brings, 128 of a row at once, got "
+                f"{self.unmapped or 'copies of threads'}; leave loads out of the schedule, and let "
+                "cute.pack fill rows up",
+            )
 
     def _copy_rows(self, source: SSAValue, buffer: SSAValue, before: Operation) -> None:
         """Numbered rows into `buffer`, by the threads that have their numbers."""

@@ -80,6 +80,8 @@ def _load_boxes(
     builder, atom = self.builder, op.atom
     assert isinstance(atom, TmaLoadType)
     assert op.descriptor is not None
+    if op.spreads:
+        source = _in_elements(source, op)
     assert op.barrier is not None
     full = op.barrier.owner
     is_paired = isinstance(full, pipeline.BarrierOp) and self.rings[full.ring].op.is_paired
@@ -124,6 +126,22 @@ def _load_boxes(
                 offsets=moved,
             )
         )
+
+
+def _in_elements(view: View, op: cute.CopyOp) -> View:
+    """A tile of bytes by the elements that they hold, which coordinates of its map count."""
+    line, *_ = dim_order(view.root_strides)
+    origin = tuple(
+        (mode, coord, times * 8 // cute.SIX if mode == line else times)
+        for mode, coord, times in view.origin
+    )
+    modes = tuple(
+        ((extent, stride),)
+        for extent, ((_, stride),) in zip(
+            cute.shape_of(op.destination.type), view.modes, strict=True
+        )
+    )
+    return replace(view, origin=origin, modes=modes)
 
 
 def _prefetch(self: KernelLowering, op: cute_nvgpu.TmaPrefetchOp) -> None:

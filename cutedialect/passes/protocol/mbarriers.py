@@ -174,7 +174,7 @@ def _copy(event: Event, op: cute.CopyOp, named: Named) -> None:
             raise Undecided(op, "the barrier that the load signals is not known")
         event.ring, event.state = named.barriers[op.barrier]
         type_ = memory_type(op.destination)
-        event.count = type_.layout.size() * type_.bits // 8
+        event.count = op.counted(type_.layout.size() * type_.bits // 8)
     elif event.engine is Engine.BULK_STORE:
         event.warps = getattr(op.atom, "warps", None) or 0
 

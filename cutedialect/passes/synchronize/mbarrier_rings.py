@@ -185,7 +185,7 @@ class _Insertion:
         pairs = any(op.is_paired for op in self.multiplies)
         edge = self.ring.edges[self.number]
         total = sum(
-            buffer_bytes(alloc)
+            writer.counted(buffer_bytes(alloc))
             for alloc, writer in zip(edge.buffers, self.writers, strict=True)
             if isinstance(writer.atom, TmaLoadType)
         ) * (2 if pairs else 1)

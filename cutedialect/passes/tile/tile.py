@@ -285,8 +285,7 @@ def _check_tile(kernel: cute.KernelOp, given: Schedule) -> None:
     gemm = next(iter(ops_of(kernel, cute.GemmOp)), None)
     if gemm is None or given.tile is None:
         return
-    depth = cute.shape_of(gemm.a.type)[1] * (2 if gemm.has_pairs else 1)
-    written = *cute.shape_of(gemm.acc.type), depth
+    written = *cute.shape_of(gemm.acc.type), gemm.depth
     if given.tile != written[: max(2, len(given.tile))]:
         raise PassFailedException(
             gemm, f"expected the schedule's tile to be the program's {written}, got {given.tile}"

@@ -66,6 +66,12 @@ class _Boxes:
         found: list[tuple[TensorMap, tuple[int, ...]]] = []
         for address, *start in zip(addresses, *columns, strict=True):
             tensor = self._known.get(address) or self._map(address)
+            if tensor.held is not tensor and start[0] % tensor.box[0]:
+                raise self.ins.error(
+                    "CD-E6",
+                    f"the innermost coordinate {start[0]} of packed elements: expected a multiple "
+                    f"of {tensor.box[0]}",
+                )
             if start[0] * tensor.element_bytes % 16:
                 raise self.ins.error(
                     "CD-E6",
@@ -304,6 +310,8 @@ def _store(ins: Instruction, machine: Machine, head: str, operation: str | None)
         starts = boxes.at(lanes)
         for i, at in enumerate(locate(lanes).tolist()):
             tensor, start = starts[i]
+            if tensor.held is not tensor:
+                raise ins.error("CD-E6", f"a store of packed elements ({tensor.dtype})")
             if min(start) < 0:
                 raise ins.error(
                     "CD-E6",
