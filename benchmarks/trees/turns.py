@@ -13,6 +13,7 @@ import numpy as np
 from .pairs import Pair, Process, Trees, asked, with_processes
 
 _ROUNDS = 9
+_OF = "the base's", "this tree's"
 # Relative to the largest element: results of 16 bits, of sums in another order.
 TOLERANCE = 0.02
 
@@ -34,12 +35,13 @@ def timed(trees: Trees, pairs: Sequence[Pair], folder: Path, seconds: float) -> 
 def _launch(pair: Pair, both: tuple[Process, Process], folder: Path) -> None:
     rounds: list[list[float]] = []
     results: list[dict[str, Any]] = []
+    sides = tuple(zip(_OF, both, strict=True))
     try:
-        for process in both:
-            results.append(asked(process, "prepare", folder=str(folder), **pair.request))
+        for process in sides:
+            results.append(_asked(process, "prepare", folder=str(folder), **pair.request))
         for number in range(_ROUNDS):
-            order = both if number % 2 == 0 else both[::-1]
-            ms = [asked(process, "round")["ms"] for process in order]
+            order = sides if number % 2 == 0 else sides[::-1]
+            ms = [_asked(process, "round")["ms"] for process in order]
             rounds.append(ms if number % 2 == 0 else ms[::-1])
     except RuntimeError as error:
         pair.figures["not timed"] = str(error)
@@ -47,6 +49,15 @@ def _launch(pair: Pair, both: tuple[Process, Process], folder: Path) -> None:
     pair.figures["us"] = [1e3 * median(side) for side in zip(*rounds, strict=True)]
     pair.figures["ratio"] = median(old / new for old, new in rounds)
     pair.figures["deviation"] = _deviation(*results)
+
+
+def _asked(side: tuple[str, Process], do: str, **request: Any) -> dict[str, Any]:
+    """An answer of a tree's process; an error says which tree's it is."""
+    of, process = side
+    try:
+        return asked(process, do, **request)
+    except RuntimeError as error:
+        raise RuntimeError(f"{of}: {error}") from None
 
 
 def _deviation(old: dict[str, Any], new: dict[str, Any]) -> float:

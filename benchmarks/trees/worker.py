@@ -57,6 +57,18 @@ def take(package: Path, programs: Path) -> str:
     return ""
 
 
+def _is_lost() -> bool:
+    """Whether a launch has broken the process's context of the device, so that all others fail."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return False
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        return True
+    return False
+
+
 def main() -> None:
     """Answer requests until there are no more."""
     package, programs, cache = map(Path, sys.argv[1:])
@@ -87,12 +99,12 @@ class Worker:
         self._call: Any = None
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """By what is asked; a failure is an answer."""
+        """By what is asked; a failure is an answer. `lost` says that the device takes no more."""
         do = getattr(self, f"_{request['do']}")
         try:
             return do(**{name: value for name, value in request.items() if name != "do"})
         except Exception as error:
-            return {"failure": reason(error)}
+            return {"failure": reason(error), "lost": _is_lost()}
 
     def _compile(
         self,

@@ -2,7 +2,9 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from benchmarks.supervisor import NoDeviceError
 from benchmarks.trees import rows, turns
 from benchmarks.trees.pairs import DIFFERENT, GONE, NEITHER, NEW, Pair, _pair
 from benchmarks.trees.tree import ROOT, Tree, exported
-from benchmarks.trees.worker import bare
+from benchmarks.trees.worker import Worker, bare
 from cutedialect.backend.runtime import ptxas
 from cutedialect.tools import sass
 
@@ -155,4 +157,19 @@ def test_launches_in_turns(tmp_path):
     assert turns._deviation(results[0], results[2]) == np.inf
     pair = Pair("tables", "sm_90a", "k", DIFFERENT)
     turns._launch(pair, (Answers(0.3, results[0]), Answers(0, {}, "no memory")), tmp_path)
-    assert pair.figures == {"not timed": "no memory"}
+    assert pair.figures == {"not timed": "this tree's: no memory"}
+
+
+@pytest.mark.parametrize("error", [None, RuntimeError("an illegal instruction")])
+def test_a_process_whose_device_is_lost_says_so(monkeypatch, tmp_path, error):
+    """What asks starts another one, so that the next pair is timed."""
+
+    def synchronize():
+        if error is not None:
+            raise error
+
+    cuda = SimpleNamespace(is_initialized=lambda: True, synchronize=synchronize)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    answer = Worker(tmp_path, print).answer({"do": "round"})
+    assert "AttributeError" in answer["failure"]
+    assert answer["lost"] == (error is not None)
