@@ -166,6 +166,9 @@ def _share(traffic: Stream) -> float:
     """Among how many warps a tile is shared when a thread has some vectors of it."""
     loads = max(1, -(-traffic.loaded_bits // traffic.bits))
     vectors = _NARROWED_VECTORS if traffic.narrows else VECTORS
+    if traffic.narrows and traffic.shape[traffic.contiguous] == _vector(traffic):
+        # Threads that have whole blocks find a scale once: few vectors, and many warps, are faster.
+        vectors = VECTORS // loads
     values = _vector(traffic) * max(1, min(vectors, _MOST_LOADED // loads))
     return traffic.elements / (WARP_SIZE * max(values, traffic.block))
 

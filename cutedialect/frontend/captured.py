@@ -7,6 +7,7 @@ once, is refused.
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import random
 import threading
@@ -167,7 +168,8 @@ class Captured:
 
     def _add_object(self, path: str, value: Any) -> None:
         cls = type(value)
-        wrapped = getattr(value, "__wrapped__", None)
+        # Traced values say what they lack in words, which nobody has asked for here.
+        wrapped = inspect.getattr_static(value, "__wrapped__", None)
         if cls.__module__.partition(".")[0] in ("cutedialect", "xdsl"):
             if isinstance(wrapped, types.FunctionType):
                 self.add(path, wrapped)

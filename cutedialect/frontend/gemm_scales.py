@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from cutedialect.schedule import Schedule
 
 BLOCK = 128
+# Targets whose warpgroups multiply, bits of a byte, and the most sums that leave a thread room for
+# as many products.
+_WARPGROUPS, _BYTE, _MOST_SUMS = "sm_90", 8, 96
 # Rows of weights that may share a scale.
 GROUPS = (128, 64, 32)
 _WHOLE, _EACH = 0, 1
@@ -223,18 +226,36 @@ def scales_on(
 
 
 def scale_constants(
-    tile: Sequence[int], scales: Sequence[Scale | None], schedule: Schedule | None, arch: str
+    tile: Sequence[int],
+    scales: Sequence[Scale | None],
+    schedule: Schedule | None,
+    arch: str,
+    bits: int,
 ) -> dict[str, object]:
     """The parameters of the tile program that say how it takes scales: in panels, or by threads,
     which load those of blocks a step before the one that takes them: the assembler multiplies them
     with each other in front of the step's multiplies, which would wait for memory. Beside the next
-    step's multiplies they have a step to come in, and CTAs that share a tile begin at steps of
-    their own.
+    step's multiplies they have a step to come in. `bits`: those of an element of A.
     """
     if any(isinstance(scale, Panels) for scale in scales):
         return panel_constants(tile, scales, arch)
-    is_late = schedule is not None and (schedule.overlap == "yes" or schedule.shares_tiles)
-    return {"loads_ahead": not is_late}
+    is_late = schedule is not None and schedule.overlap == "yes"
+    bands = bands_of(tile, schedule, arch) if bits == _BYTE else 1
+    return {"loads_ahead": not is_late, "bands": bands}
+
+
+def bands_of(tile: Sequence[int], schedule: Schedule | None, arch: str) -> int:
+    """Parts of a tile's rows whose products of 8-bit floats follow each other: two where threads of
+    warpgroups have no room for those of all beside their sums.
+    """
+    if schedule is None or schedule.overlap == "yes" or not arch.startswith(_WARPGROUPS):
+        return 1
+    from cutedialect.choosing.gemm_problem import warpgroups
+    from cutedialect.schedule import replace_set
+
+    groups = warpgroups(replace_set(schedule, {"tile": tuple(tile)}))
+    is_crowded = tile[0] * tile[1] > _MOST_SUMS * 128 * groups
+    return 2 if is_crowded and tile[0] % (2 * 64 * groups) == 0 else 1
 
 
 def view_of(scale: Scale, value: Any, swapped: bool) -> Any:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from cutedialect.atoms import DEVICES
 from cutedialect.choosing.choose import choose
 from cutedialect.choosing.gemm_problem import Problem, tiling_of
 from cutedialect.choosing.gemm_schedules import GEMM_SPACE
@@ -14,6 +15,10 @@ from cutedialect.choosing.need import NONE
 SCALED = Problem(
     1024, 4096, 4096, 1, 8, 16, most_values=96, blocks=(0, 128, 128), may_shift=False, promotes=True
 )
+
+
+def device_named(name: str):
+    return next(device for device in DEVICES if device.name == name)
 
 
 def test_few_sums_are_added_up_beside_multiplies():
@@ -39,3 +44,19 @@ def test_wide_products_stay_as_they_are(size):
     """Transposed ones took 1.3 to 1.5 times as long (an H200)."""
     m, n, k = size
     assert choose(GEMM_SPACE, (replace(SCALED, m=m, n=n, k=k),)).swap_ab == "no"
+
+
+def test_deep_products_of_few_rows_share_tiles_in_clusters():
+    problem = replace(SCALED, m=128, n=7168, k=16384, device=device_named("H200"))
+    chosen = choose(GEMM_SPACE, (problem,))
+    assert (chosen.tile, chosen.split_k, chosen.reduction) == ((128, 128, 128), 2, "cluster")
+
+
+def test_few_steps_are_computed_at_once():
+    """By three CTAs of a multiprocessor, where two of three have tiles or more."""
+    problem = replace(SCALED, m=64, n=24576, k=1536, device=device_named("H200"))
+    chosen = choose(GEMM_SPACE, (problem,))
+    assert (chosen.ctas, chosen.scheduler, chosen.early_launch) == (3, "single", "yes")
+    assert chosen.plan.teams == 1
+    for other in ({"k": 4096}, {"n": 30000}, {"n": 7168}):
+        assert choose(GEMM_SPACE, (replace(problem, **other),)).ctas is None

@@ -172,6 +172,34 @@ def test_blocks(shape, tile, blocks):
     assert same(got, want if k else np.zeros((m, n)))
 
 
+@pytest.mark.some(4)
+@pytest.mark.parametrize("blocks", ["rows and squares", "rows of a alone", "squares of b alone"])
+@pytest.mark.parametrize(
+    ("shape", "schedule"),
+    [
+        ((300, 136, 384), "tile = (256,128,128), epilogue = smem, stages = 2"),
+        ((300, 136, 384), "tile = (256,128,128), epilogue = smem, cluster = (1,2), stages = 2"),
+        ((130, 136, 640), "tile = (64,64,128), split_k = 3"),
+        ((130, 136, 640), "tile = (64,64,128), split_k = 2, reduction = cluster"),
+        ((130, 136, 640), "tile = (64,64,128), split_k = 2, reduction = atomic"),
+        ((130, 136, 640), "tile = (64,64,128), scheduler = stream"),
+        ((130, 136, 640), "tile = (64,64,128), scheduler = tail, split_k = 2"),
+    ],
+)
+def test_bands_and_parts(shape, schedule, blocks):
+    """Bands of rows that follow each other, and parts of the depth, whose scales come a step ahead
+    from the first step of each.
+    """
+    m, n, k = shape
+    a, b = operands(shape)
+    of_a, of_b = BLOCKS[blocks]
+    scale_a = None if of_a is None else powers(entries((m, k), of_a), 3)
+    scale_b = None if of_b is None else powers(entries((k, n), of_b), 4)
+    got = run(a, b, scale_a=scale_a, scale_b=scale_b, schedule=schedule)
+    want = scaled(a, b, 1.0 if scale_a is None else scale_a, 1.0 if scale_b is None else scale_b)
+    assert same(got, want)
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.int8, np.float32])
 def test_blocks_of_other_types(dtype):
     a, b = operands((72, 136, 300), (dtype, dtype))

@@ -141,6 +141,35 @@ def test_every_bit_is_that_of_the_reference(name: Any, rounding: Any, arch: Any)
     assert same(scales, wanted_scales)
 
 
+@pytest.mark.parametrize(
+    ("name", "rounding"), [("mxfp4", "up"), ("mxfp4", "down"), ("nvfp4", None)]
+)
+def test_halves_of_words_on_sm_90a(name: Any, rounding: Any) -> None:
+    """Elements of 16 bits without gaps, of all sizes that bf16 has, NaN and infinities too."""
+    wide = drawn((48, 256), F32)
+    wide[20] = np.exp2(np.linspace(-140, 127, 256)).astype(F32)
+    wide[21, ::2] = -0.0
+    for dtype in (ml_dtypes.bfloat16, np.float16):
+        with np.errstate(over="ignore"):
+            x = wide.astype(dtype)
+        made = cute.quantize(x, name, rounding=rounding, arch="sm_90a", backend="emulator")
+        wanted, scales = reference(x, name, rounding or "nearest")
+        assert same(made[0], packed(wanted))
+        assert same(made[1], scales)
+
+
+@pytest.mark.parametrize("name", ["mxfp4", "nvfp4"])
+def test_instructions_of_an_element(name: Any) -> None:
+    """Products of bf16 with powers of two are rounded in pairs; threads that have whole blocks
+    exchange nothing; permutes bring the signs of eight elements together.
+    """
+    x = cute.TensorSpec((4096, 4096), "bf16")
+    kernel = cute.compile(cute.quantize, x, name, arch="sm_90a")
+    assert ("fma.rn.bf16x2" in kernel.ptx) == (name == "mxfp4")
+    assert ("fma.rn.f32" in kernel.ptx) == ("shfl" not in kernel.ptx) == (name == "nvfp4")
+    assert "prmt.b32" in kernel.ptx
+
+
 # Of each format the relative error of an element, and the absolute one in units of its scale:
 # halves of the last place of its mantissa, and of the least step.
 BOUNDS = {

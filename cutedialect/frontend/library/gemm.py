@@ -47,6 +47,7 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
         swapped: bool = False,
         promotes: bool = False,
         loads_ahead: bool = False,
+        bands: int = 1,
         spans: tuple[Spans, Spans, Spans] = ((0, 0), (0, 0), (0, 0)),
         zero: float = 0.0,
         packed: tuple[Any, ...] | None = None,
@@ -72,19 +73,24 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
         # Bytes with scales of blocks hold two elements, or three four of 6 bits.
         bits = 6 if held is not None else 4 if scaling is not None and A.dtype == u8 else 8
         step = bk * bits // 8
-        a_tiles = local_tile(A, (bm, step), (*batch, m, None))
+        bands = bands if promotes else 1
+        rows = bm // bands
+        places = [m] if bands == 1 else [m * bands + band for band in range(bands)]
+        a_tiles = [local_tile(A, (rows, step), (*batch, place, None)) for place in places]
         b_tiles = local_tile(B, (step, bn), (*batch, None, n))
 
-        def factors(k: Scalar | int | None) -> list[Tile]:
-            """The scales of step k, or those that are the same for all steps."""
-            found: list[Tile] = []
-            for scale, of, modes, axis in (
-                (scale_a, spans[0], ((m, bm), (k, bk)), 1),
-                (scale_b, spans[1], ((k, bk), (n, bn)), 0),
-            ):
-                if scale is not None and (of[axis] != 0) == (k is not None):
-                    found.append(scale_tile(scale, of, modes, batch).to(f32))
-            return found
+        def factors(k: Scalar | int | None, place: Scalar | None = None) -> list[Tile]:
+            """The scale of step k, or what is the same for all steps: of rows at a place, or of
+            columns.
+            """
+            scale, of, modes, axis = (
+                (scale_b, spans[1], ((k, bk), (n, bn)), 0)
+                if place is None
+                else (scale_a, spans[0], ((place, rows), (k, bk)), 1)
+            )
+            if scale is None or (of[axis] != 0) != (k is not None):
+                return []
+            return [scale_tile(scale, of, modes, batch).to(f32)]
 
         def zero_of(k: Scalar | None) -> Tile | float:
             """What stands for 0 in the weights of step k."""
@@ -93,32 +99,31 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
             modes = ((m, bm), (k, bk)) if swapped else ((k, bk), (n, bn))
             return scale_tile(zeros, spans[2], modes, batch)
 
-        acc = cute.zeros((bm, bn), epilogue_dtype if promotes else acc_dtype)
-        panels = (
-            [] if scaling is None else panel_tiles(scale_a, scale_b, scaling, tile, (*batch, m, n))
-        )
-        now = mutable(factors(0)) if promotes and loads_ahead else []
-        for k in range_(a_tiles.tiles):
-            if scaling is not None:
-                # Tensor cores multiply blocks by their scales.
-                scales = [each[k] for each in panels]
-                of_blocks = {"factors": scales, "scaling": scaling, "held": held}
-                cute.tile_gemm(a_tiles[k], b_tiles[k], acc, **of_blocks)
-            elif held is not None:
-                cute.tile_gemm(a_tiles[k], b_tiles[k], acc, held=held)
-            elif promotes:
-                # The scales are on their way while the tensor cores work.
-                coming = [] if loads_ahead else factors(k)
-                part = cute.zeros((bm, bn), acc_dtype)
-                cute.tile_gemm(*multiplied(a_tiles[k], b_tiles[k], zero_of(k)), part)
-                coming = coming or factors(k + 1)
-                acc += scaled(part.to(acc.dtype), now or coming)
-                for factor, each in zip(now, coming, strict=loads_ahead):
-                    factor.assign(each)
-            else:
-                cute.tile_gemm(*multiplied(a_tiles[k], b_tiles[k], zero_of(k)), acc)
-        out = scaled(acc.to(epilogue_dtype), factors(None) if scaling is None else [])
-        finish(out, C, bias, D, alpha, beta, aux, (*batch, m, n), activation, swapped)
+        sums = [cute.zeros((rows, bn), epilogue_dtype if promotes else acc_dtype) for _ in places]
+        if promotes:
+            bands_of = [*zip(places, a_tiles, sums, strict=True)]
+            add_steps(bands_of, b_tiles, factors, zero_of, acc_dtype, loads_ahead)
+        else:
+            (acc,), (a_steps,) = sums, a_tiles
+            panels = (
+                []
+                if scaling is None
+                else panel_tiles(scale_a, scale_b, scaling, tile, (*batch, m, n))
+            )
+            for k in range_(a_steps.tiles):
+                if scaling is not None:
+                    # Tensor cores multiply blocks by their scales.
+                    scales = [each[k] for each in panels]
+                    of_blocks = {"factors": scales, "scaling": scaling, "held": held}
+                    cute.tile_gemm(a_steps[k], b_tiles[k], acc, **of_blocks)
+                elif held is not None:
+                    cute.tile_gemm(a_steps[k], b_tiles[k], acc, held=held)
+                else:
+                    cute.tile_gemm(*multiplied(a_steps[k], b_tiles[k], zero_of(k)), acc)
+        for place, acc in zip(places, sums, strict=True):
+            same = [] if scaling is not None else [*factors(None, place), *factors(None)]
+            out = scaled(acc.to(epilogue_dtype), same)
+            finish(out, C, bias, D, alpha, beta, aux, (*batch, place, n), activation, swapped)
 
     return gemm
 
@@ -128,6 +133,44 @@ def unpacked(A: Any, B: Any, packed: Sequence[Any], swapped: bool) -> tuple[Any,
     from cutedialect.frontend.packed import packed as packed_tensor
 
     return (packed_tensor(A, *packed), B) if swapped else (A, packed_tensor(B, *packed))
+
+
+def add_steps(
+    bands: Sequence[tuple[Scalar, Any, Tile]],
+    b_tiles: Any,
+    factors: Callable[..., list[Tile]],
+    zero_of: Callable[[Any], Tile | float],
+    dtype: DType,
+    loads_ahead: bool,
+) -> None:
+    """Add up the products of steps of the depth outside of the tensor cores, which sum a step in
+    `dtype`. Bands of rows follow each other, so that threads hold the products of one beside the
+    sums of all: their places, tiles of A and sums. `factors` gives the scales of a step, of rows at
+    a place or of columns; with `loads_ahead` they come a step before the one that takes them.
+    """
+    from cutedialect.frontend import functions as cute
+    from cutedialect.frontend.loops import range_
+    from cutedialect.frontend.scalar import Scalar, as_i32
+
+    def scales(k: Scalar) -> list[list[Tile]]:
+        """The scales of the rows of each band, and of the columns."""
+        return [*(factors(k, place) for place, _, _ in bands), factors(k)]
+
+    first = Scalar(as_i32(0, "a step"))
+    kept = [mutable(each) for each in scales(first)] if loads_ahead else []
+    for k in range_(first, b_tiles.tiles):
+        # The scales are on their way while the tensor cores work.
+        coming = [] if loads_ahead else scales(k)
+        b = b_tiles[k]
+        for band, (_, a_tiles, acc) in enumerate(bands):
+            part = cute.zeros(acc.shape, dtype)
+            cute.tile_gemm(*multiplied(a_tiles[k], b, zero_of(k)), part)
+            coming = coming or scales(k + 1)
+            *of_rows, of_columns = kept or coming
+            acc += scaled(part.to(acc.dtype), [*of_rows[band], *of_columns])
+        for now, following in zip(kept, coming, strict=loads_ahead):
+            for factor, each in zip(now, following, strict=True):
+                factor.assign(each)
 
 
 def mutable(tiles: Sequence[Tile]) -> list[Tile]:

@@ -8,6 +8,7 @@ cores multiply those of 8 bits; everything else is computed in f32.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from xdsl.ir import SSAValue
@@ -49,6 +50,7 @@ _LEAST_POWER = 0x400000
 # Sums of f32 with this are whole numbers. Exponents up to which a number's bits are found by a line
 # for each of them.
 _ROUNDING, _MOST_LINES = 3 << 22, 3
+_ROUNDING_BITS = 0x4B400000
 
 
 def encode(value: float, name: str) -> int:
@@ -203,7 +205,8 @@ def _byte_of(builder: ScalarBuilder, value: SSAValue, name: str) -> Scalar:
     if saturates and not _is_computed(builder, value):
         # The smaller of NaN and a number is the number: without a NaN it is the largest one.
         signed = builder.pure("min.f32", value, most)
-    sign = builder.pure("shr.u32", builder.pure("mov.b32", signed), 32 - form.bits)
+    word = builder.pure("mov.b32", signed)
+    sign = builder.pure("shr.u32", word, 32 - form.bits)
     mask = (1 << form.bits - 1) - 1
     # The low bits of the sum, the others of the sign: one bitwise function of two and a constant.
     differing = builder.pure("and.b32", builder.pure("xor.b32", sums, sign), mask)
@@ -211,7 +214,19 @@ def _byte_of(builder: ScalarBuilder, value: SSAValue, name: str) -> Scalar:
     if not saturates:
         # All bits below the sign, as `cvt` has it.
         bits = builder.pure("selp.b32", mask, bits, builder.pure("setp.nan.f32", value, value))
-    return builder.pure("cvt.u16.u32", bits)
+    element = builder.pure("cvt.u16.u32", bits)
+    if name == "e2m1":
+        from .packed_codes import Code
+
+        lines = tuple(_lines(form))
+        builder.codes[element] = Code(value, word, lines, most, sums, _ROUNDING_BITS)
+    return element
+
+
+def _lines(form: Format) -> Iterator[tuple[float, int]]:
+    """The slope of a line for each exponent, and its first step."""
+    for exponent in range(form.most >> form.mantissa):
+        yield 2.0 ** (form.mantissa + form.bias - 1 - exponent), exponent << form.mantissa
 
 
 def _steps_by_lines(builder: ScalarBuilder, magnitude: Scalar, form: Format) -> Scalar:
@@ -220,10 +235,9 @@ def _steps_by_lines(builder: ScalarBuilder, magnitude: Scalar, form: Format) -> 
     1.5 * 2^23 round to whole numbers, and rounding keeps their order.
     """
     least: Scalar | None = None
-    for exponent in range(form.most >> form.mantissa):
-        slope = 2.0 ** (form.mantissa + form.bias - 1 - exponent)
-        anchor = _ROUNDING + exponent * (1 << form.mantissa)
-        line = builder.pure("mov.b32", builder.pure("fma.rn.f32", magnitude, slope, float(anchor)))
+    for slope, first in _lines(form):
+        anchor = float(_ROUNDING + first)
+        line = builder.pure("mov.b32", builder.pure("fma.rn.f32", magnitude, slope, anchor))
         least = line if least is None else builder.pure("min.s32", least, line)
     assert least is not None
     return least

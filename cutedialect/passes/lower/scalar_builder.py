@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, lru_cache, partialmethod
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
@@ -20,10 +21,15 @@ from cutedialect.atoms.matrix_descriptor import MatrixDescriptor
 from cutedialect.dialects import ptx
 from cutedialect.dialects.ptx.mnemonics import operand_classes
 
+if TYPE_CHECKING:
+    from .packed_codes import Code
+
 Scalar = SSAValue | int | float
 """A register, or a constant (a Python number; `True` and `False` for predicates)."""
 
 _NUMBERS = (int, float)
+# The bytes of either half, as `prmt` selects them of its first source.
+_HALVES = (0x10, 0x32)
 _BITS = {"pred": 1, "f16x2": 32, "bf16x2": 32, "f32x2": 64} | dict.fromkeys(
     ("e4m3x2", "e5m2x2", "e2m3x2", "e3m2x2", "ue8m0x2"), 16
 )
@@ -106,6 +112,8 @@ class ScalarBuilder:
         self.depth: dict[SSAValue, int] = {}
         self.definitions: dict[SSAValue, tuple] = {}
         self.nonnegative: set[SSAValue] = set()
+        # Elements of 4 bits by the 16-bit registers that hold one.
+        self.codes: dict[Scalar, Code] = {}
         # The thread's number in its role, where that is not its number in the CTA.
         self.thread: Scalar | None = None
         self.location: LocationAttr = UNKNOWN_LOC
@@ -401,6 +409,10 @@ class ScalarBuilder:
                 and (first[2], second[2]) == (0, 1)
             ):
                 return first[1]
+            low, high = (self._half_of_word(part) for part in parts)
+            if low is not None and high is not None:
+                selector = _HALVES[low[1]] | _HALVES[high[1]] << 8 | 0x4400
+                return self.register("prmt.b32", low[0], high[0], selector)
         registers = tuple(self.value(part, "b16") for part in parts)
         return self._shared(
             (f"pack.{cls}", *registers), registers, lambda: ptx.PackOp(registers, cls)
@@ -415,6 +427,16 @@ class ScalarBuilder:
         if second[:2] == ("shr.u16", low) and self.constant(second[2]) == 8:
             return low
         return self.pure("or.b16", self.pure("and.b16", low, 255), self.pure("shl.b16", high, 8))
+
+    def _half_of_word(self, part: Scalar) -> tuple[Scalar, int] | None:
+        """The word that a 16-bit register is a half of, which arithmetic took, and which half."""
+        cut = self.definition(part)
+        if cut[:1] not in (("cvt.u16.u32",), ("cvt.s16.s32",)):
+            return None
+        shifted = self.definition(cut[1])
+        if shifted[:1] == ("shr.u32",) and self.constant(shifted[2]) == 16:
+            return shifted[1], 1
+        return cut[1], 0
 
     def unpack(self, value: SSAValue) -> tuple[SSAValue, SSAValue]:
         """The two 16-bit halves of a 32-bit register, low half first."""
@@ -461,6 +483,12 @@ class ScalarBuilder:
     def joined(self, parts: Sequence[Scalar], bits: int) -> Scalar:
         """One register of so many bits made of elements in 16-bit registers, low part first."""
         if len(parts) * 16 > bits:
+            if self.codes and bits == 32:
+                from .packed_codes import packed_codes
+
+                codes = packed_codes(self, parts)
+                if codes is not None:
+                    return codes
             parts = [self.pack_bytes(*parts[i : i + 2]) for i in range(0, len(parts), 2)]
         return parts[0] if len(parts) == 1 else self.pack(*parts)
 

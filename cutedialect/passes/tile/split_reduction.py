@@ -36,6 +36,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import UniversalCopyType
+from cutedialect.dialects.effects import written_by
 from cutedialect.dialects.walks import holds, walk
 from cutedialect.layout import Dyn, Layout
 from cutedialect.passes.analysis.memory_views import constant_of, is_zero
@@ -88,10 +89,13 @@ class Share:
 
 @dataclass(frozen=True)
 class Reduction:
-    """The loop of a kernel's matrix multiplies, and the fragments that it adds to."""
+    """The loop of a kernel's matrix multiplies, the fragments that it adds to, and copies to those
+    that it loads a trip ahead, which bring what the first trip takes.
+    """
 
     loop: scf.ForOp
     accumulators: tuple[SSAValue, ...]
+    ahead: tuple[cute.CopyOp, ...] = ()
 
 
 def reduction_of(kernel: cute.KernelOp) -> Reduction:
@@ -110,19 +114,49 @@ def reduction_of(kernel: cute.KernelOp) -> Reduction:
             loop, f"expected a loop of step 1 whose reduction is split; {WHOLE_REDUCTION}"
         )
     found: list[SSAValue] = []
+    ahead = tuple(_loads_of_first_trip(loop))
+    loaded = {copy.destination for copy in ahead}
     for op in walk(loop):
         value = None
         if isinstance(op, cute.GemmOp):
             value = op.acc
         elif isinstance(op, cute.CopyOp | cute.FillOp):
             value = op.destination if isinstance(op, cute.CopyOp) else op.fragment
-        if value is None or not isinstance(value.type, cute.FragmentType) or value in found:
+        if value is None or not isinstance(value.type, cute.FragmentType):
+            continue
+        if value in found or value in loaded:
             continue
         if isinstance(value.owner, Operation) and not loop.is_ancestor(value.owner):
             _check_sum(value, loop)
             found.append(value)
     check_shared_effects(kernel, loop)
-    return Reduction(loop, tuple(found))
+    return Reduction(loop, tuple(found), ahead)
+
+
+def _loads_of_first_trip(loop: scf.ForOp) -> Iterator[cute.CopyOp]:
+    """Copies in front of a loop of tiles that are loaded at its lower bound, to fragments to which
+    its trips do nothing but copy what they load.
+    """
+    block = block_of(loop)
+    for copy in [op for op in block.ops if isinstance(op, cute.CopyOp)]:
+        tile, target = _loaded_tile(copy), copy.destination
+        if tile is None or loop.lb not in tile.coords or not copy.is_before_in_block(loop):
+            continue
+        writes = [use.operation for use in target.uses if target in written_by(use.operation)]
+        if all(
+            _loaded_tile(op) is not None
+            if loop.is_ancestor(op)
+            else op is copy or (isinstance(op, cute.FillOp) and op.is_before_in_block(copy))
+            for op in writes
+        ):
+            yield copy
+
+
+def _loaded_tile(op: Operation) -> cute.LocalTileOp | None:
+    """The tile of a tensor that a copy to a fragment has loaded."""
+    load = op.source.owner if isinstance(op, cute.CopyOp) else None
+    tile = load.source.owner if isinstance(load, cute.LoadOp) else None
+    return tile if isinstance(tile, cute.LocalTileOp) else None
 
 
 def _check_sum(accumulator: SSAValue, loop: scf.ForOp) -> None:
@@ -212,7 +246,7 @@ def share_reduction(
     """Cut the loop to the CTA's part, and leave what follows it to the last CTA of the tile."""
     atomic = schedule.reduction == "atomic"
     loop = reduction.loop
-    _cut(loop, share)
+    _cut(loop, share, reduction.ahead)
     following = _following(loop)
     if schedule.shares_in_cluster:
         if [cute.fragment_of(each).bits for each in reduction.accumulators] != [_SUMMED_BITS]:
@@ -279,14 +313,23 @@ def _move(ops: Sequence[Operation], before: Operation) -> None:
     insert_before(before, *ops)
 
 
-def _cut(loop: scf.ForOp, share: Share) -> None:
-    """Let the loop run from 0 over the trips of this part."""
+def _cut(loop: scf.ForOp, share: Share, ahead: Iterable[cute.CopyOp]) -> None:
+    """Let the loop run from 0 over the trips of this part, behind loads of what its first one
+    takes.
+    """
     build = ScalarBuilder(InsertPoint.before(loop), loop)
     from_zero = is_zero(loop.lb)
     total = loop.ub if from_zero else build.sub(loop.ub, loop.lb)
     first, count = share.trips(build, total)
     if not from_zero:
         first = build.add(first, loop.lb)
+    for copy in ahead:
+        tile = _loaded_tile(copy)
+        assert tile is not None
+        for place, operand in enumerate(tile.operands):
+            if operand is loop.lb:
+                tile.operands[place] = first
+        _move([tile, *(use.operation for use in tile.result.uses), copy], loop)
     loop.operands[0], loop.operands[1] = build.constant(0), count
     trip, inside = loop.body.block.args[0], loop.body.block.first_op
     assert inside is not None
