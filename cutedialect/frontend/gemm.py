@@ -461,7 +461,7 @@ class GemmCall(Checked, Product):
             raise ValueError(f"schedule: expected depth {DEPTH} for precision='3xtf32', got {tile}")
         if self._shares_scales():
             check_tile(tile, (spans[0][0], spans[1][1], self._group))
-        bits = self.a.dtype.bits
+        scales = tile, self.scales, schedule, arch, self.a.dtype.bits
         return {
             "tile": tile,
             "acc_dtype": self.acc_dtype,
@@ -469,7 +469,7 @@ class GemmCall(Checked, Product):
             "swapped": self.swapped,
             "promotes": self.promotes or self._promotes_freely(tile, schedule, arch, specs),
             "spans": tuple(spans),
-            **(scale_constants(tile, self.scales, schedule, arch, bits) if any(self.scales) else {}),
+            **(scale_constants(*scales) if any(self.scales) else {}),
             **(weights_of(self, tile) if self._packs() else {}),
         }
 
