@@ -46,6 +46,8 @@ class Launches:
         for operands in sets[1:]:
             call(operands)
         self._torch.cuda.synchronize()
+        # A captured graph has addresses alone: without this, launches would read freed memory.
+        self._sets = sets
         (self._batch,) = self._timing.make_batches(self._torch, [call], sets, launches)
 
     @classmethod

@@ -1,8 +1,10 @@
 """`benchmarks.compare_trees` finds which kernels of another tree differ, and what that costs."""
 
+import gc
 import json
 import shutil
 import sys
+import weakref
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +14,7 @@ import pytest
 from benchmarks import compare_trees
 from benchmarks.supervisor import NoDeviceError
 from benchmarks.trees import rows, turns
+from benchmarks.trees.launches import Launches, Operands
 from benchmarks.trees.pairs import DIFFERENT, GONE, NEITHER, NEW, Pair, _pair
 from benchmarks.trees.tree import ROOT, Tree, exported
 from benchmarks.trees.worker import Worker, bare
@@ -173,3 +176,21 @@ def test_a_process_whose_device_is_lost_says_so(monkeypatch, tmp_path, error):
     answer = Worker(tmp_path, print).answer({"do": "round"})
     assert "AttributeError" in answer["failure"]
     assert answer["lost"] == (error is not None)
+
+
+def test_operands_live_as_long_as_their_launches(monkeypatch):
+    """Captured graphs have their addresses alone."""
+    torch = SimpleNamespace(cuda=SimpleNamespace(synchronize=lambda: None))
+    timing = SimpleNamespace(make_batches=lambda torch, calls, sets, launches: [launches])
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "benchmarks.timing", timing)
+    arrays = [np.zeros(1), np.zeros(1)]
+    kept = [weakref.ref(array) for array in arrays]
+    sets = [Operands((array,), ()) for array in arrays]
+    launches = Launches(lambda operands: None, sets, 1)
+    del arrays, sets
+    gc.collect()
+    assert all(reference() is not None for reference in kept)
+    del launches
+    gc.collect()
+    assert not any(reference() is not None for reference in kept)
