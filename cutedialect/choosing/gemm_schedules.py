@@ -269,7 +269,7 @@ def _margins(
     """What estimates count as many times as."""
     problem, margins = problems[0], price.margins
     shared = 1.0 if problem.widens else margins["shared"]
-    if problem.promotes:
+    if problem.promotes and not problem.widens:
         shared = np.where(tilings.in_cluster, margins["joined"], shared)
     factors = np.where(tilings.parts > 1, shared, 1.0)
     if problem.m > _MOST_SWAPPED and not problem.turns:

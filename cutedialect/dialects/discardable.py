@@ -33,7 +33,7 @@ _HOLDERS = {
     "in_place": ("cute.kernel",),
     "one_stage": ("cute.alloc_smem",),
     "operand": ("cute.alloc_smem",),
-    "order": _SCHEDULED,
+    "position": _SCHEDULED,
     "pair": ("cute.alloc_smem",),
     "reads": _SCHEDULED,
     "reads_earlier": _SCHEDULED,

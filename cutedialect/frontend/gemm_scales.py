@@ -235,11 +235,14 @@ def scale_constants(
     """The parameters of the tile program that say how it takes scales: in panels, or by threads,
     which load those of blocks a step before the one that takes them: the assembler multiplies them
     with each other in front of the step's multiplies, which would wait for memory. Beside the next
-    step's multiplies they have a step to come in. `bits`: those of an element of A.
+    step's multiplies they have a step to come in, and those of weights come in their ring, in CTAs
+    that share a tile too. `bits`: those of an element of A.
     """
     if any(isinstance(scale, Panels) for scale in scales):
         return panel_constants(tile, scales, arch)
-    is_late = schedule is not None and schedule.overlap == "yes"
+    is_late = schedule is not None and (
+        schedule.overlap == "yes" or (bits != _BYTE and schedule.shares_tiles)
+    )
     bands = bands_of(tile, schedule, arch) if bits == _BYTE else 1
     return {"loads_ahead": not is_late, "bands": bands}
 

@@ -52,12 +52,12 @@ def test_remedies_of_a_product(case):
     assert re.search(r"note: (the nearest schedule that|it) compiles,? without", told)
 
 
-def test_multiplies_of_warps_say_why():
-    """The remark of the choice stands below the refusal of the plan."""
+def test_instances_of_warps_say_why():
+    """A program without a loop over work items has none that take turns."""
     schedule = "tile = (64,64,64), warps = (1,1), roles = alternate"
     told = refused("sm_90a", cute.gemm, (half(64, 64), half(64, 64)), schedule)
-    assert "take roles = uniform" in told
-    assert "note: cute-partition: wgmma not taken" in told
+    assert "take roles = specialized" in told
+    assert "note: the nearest schedule that compiles, without roles" in told
 
 
 def test_a_program_that_no_schedule_mends_has_no_advice():

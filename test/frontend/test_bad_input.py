@@ -57,9 +57,8 @@ READ_ONLY.flags.writeable = False
         ({"schedule": "epilogue = tma"}, CompileError, "with epilogue = tma, got uniform on sm_80"),
         ({"schedule": "epilogue = tma, roles = uniform", "arch": "sm_90a"}, CompileError,
          "with epilogue = tma, got uniform on sm_90a; take epilogue = smem"),
-        ({"schedule": "roles = specialized"}, CompileError, "'specialized', got mma.sync"),
-        ({"schedule": "tile = (64,64,64), warps = (2,1), roles = specialized", "arch": "sm_90a"},
-         CompileError, "take roles = uniform\n.*nearest schedule.*\n.*whole warpgroups"),
+        ({"schedule": "roles = specialized"}, CompileError,
+         "uniform on sm_80, got 'specialized': .*; take roles = uniform"),
     ],
 )  # fmt: skip
 def test_gemm(change, kind, message):

@@ -128,7 +128,7 @@ WORDS, SCALES = np.zeros((24, 64), np.int32), np.zeros((3, 64), np.float16)
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: cute.pack(np.zeros((64, 8), np.int32)), TypeError, "q: expected int8 or uint8"),
+        (lambda: cute.pack(np.zeros((64, 8), np.int32)), TypeError, "q: expected i8 or u8"),
         (lambda: cute.pack(np.zeros(64, np.int8)), ValueError, r"q: expected 2 modes \(K, N\)"),
         (lambda: cute.pack(np.zeros((64, 8), np.int8), "i16"), TypeError, "expected u4, i4, u8 or"),
         (lambda: cute.pack(np.zeros((64, 8), np.int8), order="(3,2):(2,1)"), ValueError,

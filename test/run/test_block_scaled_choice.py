@@ -52,12 +52,13 @@ def compiled(format, m, n, k, **options):
     return cute.compile(cute.gemm, *specs, **given)
 
 
+EARLY = ", early_launch = yes"
 CHOSEN = {
     "mxfp8 8192 8192 8192": "tile = (128,256,128), cluster = (2,1), swap_ab = no",
     "mxfp4 8192 8192 8192": "tile = (128,256,256), cluster = (2,1), swap_ab = no",
     "nvfp4 2048 7168 2048": "tile = (128,256,256), cluster = (2,1), swap_ab = no",
-    "mxfp8 1024 1536 512": "tile = (128,128,128), cluster = (2,1), swap_ab = no",
-    "nvfp4 16 4096 4096": "tile = (128,128,256), cluster = (2,1), swap_ab = yes",
+    "mxfp8 1024 1536 512": "tile = (128,128,128), cluster = (2,1), swap_ab = no" + EARLY,
+    "nvfp4 16 4096 4096": "tile = (128,128,256), cluster = (2,1), swap_ab = yes" + EARLY,
 }
 
 
