@@ -66,14 +66,14 @@ def test_pack_has_the_order_of_the_manual(name):
 
 
 # With two stages: none, a part of a trip, one, as many as stages, one more, many.
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("k", [0, 32, 100, 128, 256, 384, 640])
 @pytest.mark.parametrize("scaled", [True, False])
 def test_trips(k, scaled):
     assert holds(130, 140, k, scaled=scaled, schedule="tile = (128,128,128), stages = 2")
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("shape", "schedule"),
     [
