@@ -14,8 +14,6 @@ has a digest of each kernel's PTX, to compare two trees by.
 from __future__ import annotations
 
 import argparse
-import functools
-import gc
 import hashlib
 import json
 import os
@@ -26,7 +24,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from cutedialect import CompileError
-from cutedialect.frontend import launch
 from cutedialect.passes.protocol import check_protocol
 
 from .attention_case import Attention
@@ -34,6 +31,7 @@ from .case import Case
 from .cases import CASES, EXTRAS
 from .multiplied_programs import TARGETS
 from .protocol_verdict import forget_calls
+from .trees.compilation import forget
 
 _MOST_MS = {True: 60, False: 15}
 _MOST_SHARE = 0.25
@@ -62,7 +60,8 @@ def measured(case: Case, arch: str, repeat: int) -> dict[str, Any]:
     check_protocol.verdict_of = timed
     try:
         for _ in range(repeat):
-            _forget()
+            forget_calls()
+            forget()
             spent[0], began = 0.0, time.process_time()
             compiled = case.compiled(None, arch)
             best = min(best, time.process_time() - began)
@@ -75,18 +74,6 @@ def measured(case: Case, arch: str, repeat: int) -> dict[str, Any]:
         "arch": arch, "name": case.name, "whole": 1e3 * best, "check": 1e3 * least,
         "is_attention": isinstance(case, Attention), "says": sorted(says), "ptx": digest,
     }  # fmt: skip
-
-
-def _forget() -> None:
-    """Empty what earlier compilations left: kernels, and the memos of our functions."""
-    launch._kernels = {}
-    forget_calls()
-    for name, module in list(sys.modules.items()):
-        if name.startswith("cutedialect."):
-            for value in vars(module).values():
-                if isinstance(value, functools._lru_cache_wrapper):
-                    value.cache_clear()
-    gc.collect()
 
 
 def _is_bad(row: dict[str, Any]) -> bool:

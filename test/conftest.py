@@ -132,6 +132,24 @@ def spills_of():
 
 
 @pytest.fixture
+def assembles():
+    """Whether a kernel's PTX assembles for a target without a message and without a spill; a test
+    that asks for it is skipped without ptxas.
+    """
+    from cutedialect.backend.runtime import ptxas
+
+    def assemble(ptx, arch):
+        if not ptxas.candidates():
+            pytest.skip("needs ptxas")
+        assembly = ptxas.assemble(ptx, arch, strict=True)
+        assert assembly.spill_stores == assembly.spill_loads == 0
+        assert assembly.messages == ()
+        return True
+
+    return assemble
+
+
+@pytest.fixture
 def verdicts(monkeypatch):
     """What the check says of each kernel that a test compiles, a string for each thing."""
     from cutedialect.passes.protocol import check_protocol

@@ -18,7 +18,7 @@ _CHECK = "cutedialect.passes.protocol.check_protocol"
 
 def milliseconds(case: Any, target: str) -> dict[str, float]:
     """Of a case's default kernel with empty memos: in all, and of the check, 0 in trees without."""
-    _forget()
+    forget()
     with mock.patch.dict(os.environ, CUTEDIALECT_NO_CACHE="1"), _checks() as spent:
         began = time.process_time()
         case.compiled(None, target)
@@ -48,7 +48,7 @@ def _checks() -> Iterator[list[float]]:
         yield spent
 
 
-def _forget() -> None:
+def forget() -> None:
     """Empty what earlier compilations left: kernels, and the memos of the package's functions."""
     import_module("cutedialect.frontend.launch")._kernels = {}
     for name, module in list(sys.modules.items()):

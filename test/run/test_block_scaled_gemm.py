@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
-from cutedialect.backend.runtime import ptxas
 
 E4M3, E5M2, UE8M0 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float8_e8m0fnu
 E2M1 = ml_dtypes.float4_e2m1fn
@@ -272,7 +271,7 @@ FORMS = {
 @pytest.mark.parametrize("arch", ["sm_100a", "sm_103a", "sm_100f"])
 @pytest.mark.parametrize("tile", ["(128,128,256)", "(128,256,256)"])
 @pytest.mark.parametrize("format", FORMS)
-def test_assembly(arch, tile, format):
+def test_assembly(arch, tile, format, assembles):
     """Scales come by TMA, and each panel is one copy to tensor memory."""
     element, scale, name, panel, step = FORMS[format]
     problem = Problem(512, 512, 512, (element, element), scale=scale)
@@ -287,8 +286,4 @@ def test_assembly(arch, tile, format):
     copies = (1 + int(tile.split(",")[1]) // ROWS) * (256 // panel)
     assert kernel.ptx.count("tcgen05.cp.cta_group::1.32x128b.warpx4") == copies
     assert kernel.ptx.count(f"tcgen05.mma.cta_group::1.{name} ") == 256 // step
-    if not ptxas.candidates():
-        pytest.skip("needs ptxas")
-    assembly = ptxas.assemble(kernel.ptx, arch, strict=True)
-    assert assembly.spill_stores == assembly.spill_loads == 0
-    assert assembly.messages == ()
+    assert assembles(kernel.ptx, arch)

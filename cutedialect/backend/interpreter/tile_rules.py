@@ -4,6 +4,7 @@ op works on whole tiles at once; thread-value layouts say who does it, not what.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from math import prod
 from operator import methodcaller
@@ -252,6 +253,30 @@ def _fetch(op: cute.FetchOp) -> Step:
     return step
 
 
+def _operands(op: cute.GemmOp, wide: np.dtype) -> Callable[[Any], tuple[np.ndarray, np.ndarray]]:
+    """Reads both operands as numbers of a wide type: elements of 6 bits from the bytes that hold
+    them, and those with scales of blocks times these.
+    """
+    tiles = slots((op.a, op.b))
+    factors = [] if op.scales is None else slots(op.factors[:2])
+    scaled = partial(_scaled, wide, op.scales or "", op.has_pairs, op.first_factor)
+    elements = map(op.held_element, (op.a, op.b))
+    kinds = [None if element is None else dtype_of(element) for element in elements]
+
+    def read(values: Any) -> tuple[np.ndarray, np.ndarray]:
+        left, right = (
+            values[tile].read() if kind is None else six_bits(values[tile].read(), kind)
+            for tile, kind in zip(tiles, kinds, strict=True)
+        )
+        if factors:
+            left, right = map(scaled, (left, right), [values[each].read() for each in factors])
+        elif left.dtype is not wide and left.dtype != wide:
+            left, right = left.astype(wide), right.astype(wide)
+        return left, right
+
+    return read
+
+
 @rule(cute.GemmOp)
 def _gemm(op: cute.GemmOp) -> Step:
     (a, b, acc), dtype, is_whole = slots((op.a, op.b, op.acc)), _dtype(op.acc), op.is_whole_problem
@@ -263,11 +288,7 @@ def _gemm(op: cute.GemmOp) -> Step:
     limits = np.iinfo(dtype) if saturates else None
     rows = None if is_whole else _rows_at_a_time(cute.shape_of(op.a.type), cute.shape_of(op.b.type))
     sums, slices = op.columns_of_sums, op.slices
-    factors = [] if op.scales is None else slots(op.factors[:2])
-    spread = partial(_scaled, wide, op.scales or "", op.has_pairs, op.first_factor)
-    kinds = [
-        None if each is None else dtype_of(each) for each in map(op.held_element, (op.a, op.b))
-    ]
+    operands = _operands(op, wide)
 
     def plain(cta: Cta) -> None:
         values = cta.values
@@ -276,23 +297,14 @@ def _gemm(op: cute.GemmOp) -> Step:
         cta.store(to, np.add(to.read(), product, out=product))
 
     is_wide = wide == dtype and all(held_as(_dtype(each)) == wide for each in (op.a, op.b))
-    is_plain = rows is not None and keeps is None and not (is_negated or sums or factors)
+    is_plain = rows is not None and keeps is None and not (is_negated or sums or op.scales)
     is_plain = is_plain and slices == 1 and op.held is None
     if is_plain and is_wide:
         return plain
 
     def step(cta: Cta) -> None:
         values = cta.values
-        left, right = values[a].read(), values[b].read()
-        if op.held is not None:
-            left, right = (
-                tile if kind is None else six_bits(tile, kind)
-                for tile, kind in zip((left, right), kinds, strict=True)
-            )
-        if factors:
-            left, right = map(spread, (left, right), [values[each].read() for each in factors])
-        elif left.dtype is not wide and left.dtype != wide:
-            left, right = left.astype(wide), right.astype(wide)
+        left, right = operands(values)
         if sums:
             right = np.concatenate([right, np.ones((sums, right.shape[1]), right.dtype)])
         product = _sliced(left, right, rows, slices)

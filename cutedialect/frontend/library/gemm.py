@@ -111,13 +111,11 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
                 else panel_tiles(scale_a, scale_b, scaling, tile, (*batch, m, n))
             )
             for k in range_(a_steps.tiles):
-                if scaling is not None:
-                    # Tensor cores multiply blocks by their scales.
-                    scales = [each[k] for each in panels]
+                if scaling is not None or held is not None:
+                    # Tensor cores multiply blocks by their scales, and what bytes hold.
+                    scales = [panel[k] for panel in panels]
                     of_blocks = {"factors": scales, "scaling": scaling, "held": held}
                     cute.tile_gemm(a_steps[k], b_tiles[k], acc, **of_blocks)
-                elif held is not None:
-                    cute.tile_gemm(a_steps[k], b_tiles[k], acc, held=held)
                 else:
                     cute.tile_gemm(*multiplied(a_steps[k], b_tiles[k], zero_of(k)), acc)
         for place, acc in zip(places, sums, strict=True):
