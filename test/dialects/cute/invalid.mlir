@@ -337,7 +337,7 @@ cute.kernel @packed_sum_of_none() {
 
 cute.kernel @misspelled_attribute(%a: !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)">) {
   %s = cute.alloc_smem : !cute.memref<f32, smem, align<16>, "(64,32):(32,1)">
-  // expected-error @+1 {{unknown attribute 'tild' of 'cute.copy', which has atom, tiled, fills, order, reads, reads_earlier, reads_early, reduce, role, stage; did you mean 'tiled'?}}
+  // expected-error @+1 {{unknown attribute 'tild' of 'cute.copy', which has atom, tiled, fills, position, reads, reads_earlier, reads_early, reduce, role, stage; did you mean 'tiled'?}}
   cute.copy %a, %s {tild = 1 : i32} : !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)"> -> !cute.memref<f32, smem, align<16>, "(64,32):(32,1)">
 }
 
@@ -352,7 +352,7 @@ cute.kernel @attribute_of_another_op(%a: !cute.memref<f32, gmem, align<16>, "(64
 
 cute.kernel @attribute_of_a_loop(%n: i32) {
   scf.for %i = %n to %n step %n : i32 {
-  // expected-error @+1 {{unknown attribute 'turn' of 'scf.for', which has crowded, few_trips, fills, order, reads, reads_earlier, reads_early, role, stage, turns, work_items; did you mean 'turns'?}}
+  // expected-error @+1 {{unknown attribute 'turn' of 'scf.for', which has crowded, few_trips, fills, position, reads, reads_earlier, reads_early, role, stage, turns, work_items; did you mean 'turns'?}}
   } {turn}
 }
 
