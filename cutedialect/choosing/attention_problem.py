@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from cutedialect.atoms import Target, target, usual_device
 
 from .price import load, named
+from .rules import load_rules
 
 # Rows that a warpgroup multiplies at once, and columns of 16 bits of a span of the widest swizzle.
 GROUP_ROWS, SPAN = 64, 64
@@ -48,6 +49,26 @@ class AttentionFacts:
     def widest(self) -> int:
         """The columns of the wider heads."""
         return max(self.dims)
+
+    @property
+    def narrowest(self) -> int:
+        """The columns of the narrower heads."""
+        return min(self.dims)
+
+    @property
+    def columns(self) -> int:
+        """Those of a result."""
+        return self.dims[1]
+
+    @property
+    def is_square(self) -> bool:
+        """Whether heads of q and k are as wide as those of v."""
+        return self.dims[0] == self.dims[1]
+
+    @property
+    def shares(self) -> bool:
+        """Whether heads share keys; in the backward pass as many as a call tells when it runs."""
+        return self.group != 1
 
     @property
     def target(self) -> Target:
@@ -111,19 +132,9 @@ class AttentionProblem(AttentionFacts):
         return self.loads_boxes and self.bits == 16
 
     @property
-    def is_small(self) -> bool:
-        """Whether elements have 8 bits."""
-        return self.bits_q == 8
-
-    @property
     def is_mixed(self) -> bool:
         """Whether keys and values are converted to the type of q."""
         return self.bits < self.bits_q
-
-    @property
-    def caps_slices(self) -> bool:
-        """Whether scores of slices are capped: either takes registers of those that multiply."""
-        return self.is_capped and self.is_sliced and self.is_plain and not self.is_paged
 
     @property
     def sums_few(self) -> bool:
@@ -167,6 +178,13 @@ class AttentionProblem(AttentionFacts):
         """Whether packed sequences have few rows, on average."""
         return self.is_packed and self.rows is not None and self.rows <= PRICE.few_packed_rows
 
+    @property
+    def has_narrow_window(self) -> bool:
+        """Whether rows see few of many keys."""
+        if self.sees is None or self.rows is None or self.sees > PRICE.few_keys:
+            return False
+        return PRICE.narrow_windows * self.sees <= self.rows
+
     def fills_one_wave(self, rows: int) -> bool:
         """Whether each processor has a tile of so many rows at most."""
         if self.sequences is None or self.rows is None or self.is_packed or not self.is_plain:
@@ -184,3 +202,7 @@ class AttentionProblem(AttentionFacts):
         size = self.bits_q // 8 * sum(self.dims) * self.sequences * (self.rows + keys)
         busy = max(flops / PRICE.multiplies_per_second, size / PRICE.bytes_per_second)
         return PRICE.launch_seconds + busy <= seconds
+
+
+RULES = load_rules("attention", AttentionProblem)
+"""What follows from facts alone."""

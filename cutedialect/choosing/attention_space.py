@@ -1,5 +1,6 @@
 """The schedules from which attention chooses: candidates of rows and keys of a tile, by warps that
-multiply alone, by warpgroups, or in tensor memory, and what goes with each of them.
+multiply alone, by warpgroups, or in tensor memory, and what goes with each of them. What follows
+from facts alone are rows of `prices/attention-rules.json`.
 """
 
 from __future__ import annotations
@@ -7,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from cutedialect.choices import Overlap, Scheduler
 from cutedialect.schedule import Schedule
 
 from .attention_pairs import pays
@@ -21,7 +21,7 @@ from .attention_parameters import (
     takes_turns,
 )
 from .attention_price import time_of
-from .attention_problem import GROUP_ROWS, PRICE, SPAN, WIDE, AttentionProblem
+from .attention_problem import GROUP_ROWS, PRICE, RULES, SPAN, WIDE, AttentionProblem
 from .need import Limits, Need
 from .resident_attention import resident_schedule
 
@@ -35,15 +35,12 @@ _SHIFTING_WARPS, _MOST_WARPS, _ATOM_COLUMNS = 4, 8, 8
 # Lanes of tensor memory, keys of a block there, and the rows of a tile of each plan with a role
 # that corrects what is accumulated there; columns of results that half of the lanes hold.
 _LANES, _CORRECTED_KEYS, _CORRECTING = 128, 64, {"split": 256, "corrected": 128}
-# The plan of two roles that share a tile with other registers for those that correct and compute,
-# and the heads whose causal rows have registers for the longest blocks beside a mask.
+_HALF_COLUMNS = 224
+# The plan of two roles that share a tile with other registers for those that correct and compute.
 _SPLIT_OF = (
     "(load 1 @24: loads; mma 1 @24: tensor_multiplies; epilogue 1 @24: stores; "
     "empty 1 @24: nothing; correction 4 @{}: corrects; main 2/* @{}: rest)"
 )
-_MASKED_DIMS = ((64, 64), (128, 128))
-# Registers of a thread that corrects, and of one that computes, masked rows of so many columns.
-_MASKED_REGISTERS = {160: (144, 168), 192: (136, 176)}
 # Keys of a block of wide heads of which shared memory holds two stages beside little more: numbers
 # of rows and mbarriers.
 _LONGER_KEYS, _BESIDE_LONGER_BYTES = 80, 3072
@@ -51,11 +48,10 @@ _LONGER_KEYS, _BESIDE_LONGER_BYTES = 80, 3072
 # tile, and the most beside a mask: those of which products take longer than what they read.
 _PAIRED_COLUMNS = 32
 _PAIRED_KEYS, _MOST_MASKED_KEYS = {2: (128, 96, 64), 1: (96,)}, 96
-# Elements whose exponentials tensor memory holds in the place of scores.
-_WIDE_BLOCK_BITS = 16
-_HALF_COLUMNS = 224
 # Shared memory beside tiles of wide heads, and bytes of a vector.
 _WIDE_BYTES, _VECTOR_BYTES = 2048, 16
+# Fields that say how warpgroups share a tile.
+_OF_GROUPS = ("tile", "warps", "roles", "atom", "ctas", "registers")
 # What lacked registers has given way so often.
 _MOST_STEPS = 8
 
@@ -127,11 +123,11 @@ def _loops_of_one(
     fewer keys.
     """
     if problem.widest > WIDE:
-        registers = _shifting_registers(problem, given) if problem.on_groups else None
         for step in range(_MOST_STEPS):
-            yield _wide(problem, step).merged(Schedule(registers=registers)).merged(given)
+            yield _wide(problem, given, step).merged(given)
         return
-    if _may_share_processor(problem, given):
+    is_alone = problem.on_groups and given.cluster in (None, (1, 1)) and _leaves(given, *_OF_GROUPS)
+    if is_alone and RULES.shares_processor.first(problem):
         resident = resident_schedule(problem, problem.is_over_after(PRICE.soon_seconds))
         if resident is not None:
             yield resident.merged(_order(problem, 2 * GROUP_ROWS)).merged(given)
@@ -147,21 +143,14 @@ def _loops_of_one(
 
 
 def _of_narrow_caches(problem: AttentionProblem, given: Schedule) -> Iterator[Schedule]:
-    """What is fastest of all that was timed for keys that threads convert, by the rows that see
-    them: few rows leave most of a warpgroup's multiply empty, and more warps convert beside small
-    ones; many rows share what is converted once for all.
-    """
-    is_open = _leaves(given, "tile", "warps", "roles", "atom", "ctas", "registers", "overlap")
+    """What is fastest of all that was timed for keys that threads convert."""
     is_odd = problem.is_shifted or problem.is_padded or not problem.loads_boxes
-    if not (problem.on_groups and problem.is_mixed and is_open) or is_odd:
-        return
-    kind = "integers" if problem.is_integer else "floats"
-    rows = PRICE.many_rows if problem.rows is None else problem.rows
-    for of, (least, most), (narrowest, widest), scales_keys, words in PRICE.narrow_caches:
-        is_kind = of == kind and scales_keys in (None, problem.scales_keys)
-        if is_kind and least <= rows <= most and narrowest <= problem.widest <= widest:
+    is_open = _leaves(given, *_OF_GROUPS, "overlap")
+    if problem.on_groups and problem.is_mixed and is_open and not is_odd:
+        rows = PRICE.many_rows if problem.rows is None else problem.rows
+        for tile in RULES.narrow_caches.each(problem, rows=rows):
             # As where these fields are given: the others follow from them.
-            yield _on_groups(problem, Schedule.parse(words).merged(given), 0, in_turns=False)
+            yield _on_groups(problem, tile.merged(given), 0, in_turns=False)
 
 
 def _keys_of(schedule: Schedule) -> int:
@@ -179,7 +168,10 @@ def _leaves(given: Schedule, *names: str) -> bool:
 
 
 def _on_warps(problem: AttentionProblem, given: Schedule, step: int, _: bool) -> Schedule:
-    """Tiles of 16 to 128 rows and as many keys as shared memory holds."""
+    """Tiles of 16 to 128 rows and as many keys as shared memory holds. Several warps may share the
+    rows by columns, twice as many with each step: threads that shift rows into place hold many
+    elements of a block, and 16 rows of a result in one warp leave no registers for these.
+    """
     keys = _fewer_keys(problem, 64 if problem.widest <= 128 else 32, step)
     while keys > _LEAST_KEYS and not _fits(problem, _ROWS, keys):
         keys //= 2
@@ -187,24 +179,17 @@ def _on_warps(problem: AttentionProblem, given: Schedule, step: int, _: bool) ->
     if problem.target.tmem_columns and given.plan.taking("tensor_multiplies"):
         # Scores in tensor memory have all of its lanes for each role that computes.
         rows = _LANES * given.plan.parts
-    is_open = _leaves(given, "tile", "warps", "roles")
-    warps = _sharing_warps(problem, rows, keys, step) if is_open else None
-    return Schedule(tile=(rows, keys), warps=warps).merged(_order(problem, rows)).merged(given)
-
-
-def _sharing_warps(
-    problem: AttentionProblem, rows: int, keys: int, step: int
-) -> tuple[int, int] | None:
-    """The warps of a tile where several share its rows by columns, twice as many with each step;
-    None where each has its own. Threads that shift rows into place hold many elements of a block,
-    and 16 rows of a result in one warp leave no registers for these.
-    """
     atoms = rows // _ROWS
     columns = max(1, _SHIFTING_WARPS // atoms) if problem.is_shifted else 1
     columns = min(columns << step, max(1, _MOST_WARPS // atoms))
-    while columns > 1 and any(each % (columns * _ATOM_COLUMNS) for each in (keys, problem.dims[1])):
+    while columns > 1 and any(each % (columns * _ATOM_COLUMNS) for each in (keys, problem.columns)):
         columns //= 2
-    return (atoms, columns) if columns > 1 else None
+    share = columns > 1 and _leaves(given, "tile", "warps", "roles")
+    schedule = Schedule(tile=(rows, keys), warps=(atoms, columns) if share else None)
+    return schedule.merged(_order(problem, rows)).merged(given)
+
+
+# -- Tensor memory
 
 
 def _corrected(problem: AttentionProblem, given: Schedule) -> list[Schedule]:
@@ -216,7 +201,7 @@ def _corrected(problem: AttentionProblem, given: Schedule) -> list[Schedule]:
     tmem, rows = problem.target.tmem_columns, problem.rows or PRICE.many_rows
     is_open = _leaves(given, "tile", "warps", "roles", "atom") and problem.loads_boxes
     # Half of the lanes hold few rows, of which registers hold results of so many columns at most.
-    few = _LANES // 2 if problem.dims[1] <= _HALF_COLUMNS else _ROWS
+    few = _LANES // 2 if problem.columns <= _HALF_COLUMNS else _ROWS
     if not tmem or not is_open or problem.bits != problem.bits_q or rows <= few:
         return []
     for roles, height in _CORRECTING.items():
@@ -228,51 +213,25 @@ def _corrected(problem: AttentionProblem, given: Schedule) -> list[Schedule]:
             continue
         # Whoever is done with a short tile takes over the longest that has not begun.
         waits = problem.is_uneven and not problem.fills_one_wave(height)
-        scheduler = "cancel" if waits else None
-        order = _order(problem, height)
         return [
             Schedule(
                 tile=(height, keys),
                 warps=(4, 1),
                 cluster=(2, 1) if ctas == 2 else None,
                 roles=_roles_of(problem, roles, halves, keys),
-                scheduler=scheduler,
+                scheduler="cancel" if waits else None,
                 # Stages of longer blocks leave no shared memory for results.
                 epilogue="direct" if keys == _LONGER_KEYS else None,
-            ).merged(order)
+            ).merged(_order(problem, height))
             for keys, ctas in blocks
         ]
     return []
 
 
 def _roles_of(problem: AttentionProblem, roles: str, halves: int, keys: int) -> str:
-    """The plan, with other registers for masked rows and for narrow results: more for those that
-    compute many keys, and more for the role that corrects wide ones.
-    """
-    if halves == 1:
-        return roles
-    is_masked = problem.is_uneven and problem.dims in _MASKED_DIMS
-    if keys == 2 * _CORRECTED_KEYS and (is_masked or problem.dims[1] < SPAN):
-        return _SPLIT_OF.format(88, 200)
-    registers = _MASKED_REGISTERS.get(problem.dims[1]) if problem.is_uneven else None
-    return _SPLIT_OF.format(*registers) if registers else roles
-
-
-def _takes_longer_blocks(problem: AttentionProblem, given: Schedule) -> bool:
-    """Whether blocks of wide heads have more keys, for each of which the rows are read less often:
-    shared memory is what bounds these. Masks beside shared heads take too many registers, and
-    pages have a power of two of keys.
-    """
-    is_open = _leaves(given, "epilogue", "stages", "ring_stages")
-    is_open &= given.cluster in (None, (1, 1))
-    is_cut = problem.has_window or problem.is_packed or problem.is_paged
-    is_masked = problem.is_uneven and problem.group > 1
-    is_wide = problem.widest > _HALF_COLUMNS and problem.bits_q == _WIDE_BLOCK_BITS
-    fits = (
-        _tile_bytes(problem, _LANES, _LONGER_KEYS, stages=2)
-        <= problem.target.smem_per_cta - _BESIDE_LONGER_BYTES
-    )
-    return is_open and is_wide and fits and problem.has_many_keys and not (is_cut or is_masked)
+    """The plan, with other registers for masked rows and for narrow results."""
+    registers = None if halves == 1 else RULES.split_registers.first(problem, keys_of_block=keys)
+    return roles if registers is None else _SPLIT_OF.format(*registers)
 
 
 def _corrected_blocks(
@@ -282,10 +241,13 @@ def _corrected_blocks(
     where these take less time, or longer ones where pairs are given.
     """
     alone, height = _corrected_keys(problem, given, halves), halves * _LANES
+    may_pair = _leaves(given, "stages", "ring_stages", "epilogue", "scheduler", "loads")
+    pairs_columns = problem.columns % _PAIRED_COLUMNS == 0
+    may_pair = may_pair and RULES.pairs.first(problem, pairs_columns=pairs_columns)
     paired = [
         keys
         for keys in _PAIRED_KEYS[halves]
-        if _may_pair(problem, given)
+        if may_pair
         and _fits(problem, height, keys, ctas=2)
         and not (problem.is_uneven and keys > _MOST_MASKED_KEYS)
     ]
@@ -298,39 +260,18 @@ def _corrected_blocks(
         paired = [keys for keys in paired if pays(problem, height, keys, alone)]
     blocks = [*((keys, 2) for keys in paired), *((keys, 1) for keys in alone)]
     columns = problem.target.tmem_columns
-    return [each for each in blocks if halves * (problem.dims[1] + each[0]) <= columns]
-
-
-def _may_pair(problem: AttentionProblem, given: Schedule) -> bool:
-    """Whether the CTAs of a cluster have the same keys, of heads whose products take longer than
-    their exponentials, and threads have no more beside many of them than a causal mask's bounds.
-    """
-    is_cut = problem.has_window or problem.is_packed or problem.is_paged or problem.is_sliced
-    has_more = problem.keeps_more or problem.is_capped or problem.is_latent
-    # Masked rows lack registers where many go to the role that corrects.
-    has_more |= problem.is_uneven and problem.dims[1] in _MASKED_REGISTERS
-    is_open = _leaves(given, "stages", "ring_stages", "epilogue", "scheduler", "loads")
-    is_plain = problem.is_plain and problem.bits_q == _WIDE_BLOCK_BITS and not problem.is_padded
-    # Products of pairs whose A is in tensor memory have columns by 32.
-    is_plain &= problem.dims[1] % _PAIRED_COLUMNS == 0
-    return is_open and is_plain and problem.widest > 2 * SPAN and not (is_cut or has_more)
+    return [each for each in blocks if halves * (problem.columns + each[0]) <= columns]
 
 
 def _corrected_keys(problem: AttentionProblem, given: Schedule, halves: int) -> tuple[int, ...]:
-    """Keys of a block of these plans: what a block takes beside its scores is half as much for each
-    of twice as many. Threads have a row of scores each, beside which registers hold a causal mask
-    at most, and those of one role that computes alone none of so many.
-    """
+    """Keys of a block of CTAs by themselves."""
     fits = partial(_fits, problem, halves * _LANES)
-    if halves == 1 and _takes_longer_blocks(problem, given):
-        return (_LONGER_KEYS, *filter(fits, (_CORRECTED_KEYS,)))
-    is_masked = problem.has_window or problem.is_packed
-    if problem.is_uneven:
-        # Of other heads the role that corrects lacks what these rows have more.
-        is_masked |= problem.is_capped or problem.dims not in _MASKED_DIMS
-    is_full = halves == 1 or is_masked or problem.bits_q != _WIDE_BLOCK_BITS or problem.keeps_more
-    most = (_CORRECTED_KEYS,) if is_full else (2 * _CORRECTED_KEYS, _CORRECTED_KEYS)
-    return tuple(filter(fits, most))
+    is_open = _leaves(given, "epilogue", "stages", "ring_stages")
+    if halves == 1 and is_open and given.cluster in (None, (1, 1)):
+        used = _tile_bytes(problem, _LANES, _LONGER_KEYS, stages=2) + _BESIDE_LONGER_BYTES
+        if used <= problem.target.smem_per_cta and RULES.longer_blocks.first(problem):
+            return (_LONGER_KEYS, *filter(fits, (_CORRECTED_KEYS,)))
+    return tuple(filter(fits, RULES.corrected_keys.first(problem, halves=halves)))
 
 
 # -- Warpgroups
@@ -340,108 +281,47 @@ def _on_groups(problem: AttentionProblem, given: Schedule, step: int, in_turns: 
     """Tiles of one to three warpgroups. Where TMA does not load the operands, the threads that do
     take registers from those that multiply.
     """
-    keys = _fewer_keys(problem, _group_keys(problem, in_turns), step)
+    three = _is_for_three_groups(problem)
+    keys = RULES.group_keys.first(problem, for_three=three, in_turns=in_turns)
+    keys = _fewer_keys(problem, keys - RULES.fewer_keys.first(problem), step)
     rows = _rows(problem, keys)
     if _is_half(problem, rows) and problem.is_wide_and_short:
         # More stages than of larger blocks.
         keys = min(keys, GROUP_ROWS)
-    schedule = Schedule(
-        tile=(rows, keys),
-        warps=(12, 1) if rows == 3 * GROUP_ROWS and given.tile is None else None,
-        overlap=_overlap(problem),
+    tile, schedule = (rows, keys), Schedule(tile=(rows, keys))
+    is_soon_over = problem.is_over_after(PRICE.soon_alone_seconds)
+    for fields in RULES.group_fields.each(
+        problem, rows_of_tile=rows, is_soon_over=is_soon_over, is_open=given.tile is None
+    ):
+        schedule = schedule.merged(fields)
+    chosen = schedule.merged(given)
+    scheduler = None
+    if chosen.cluster in (None, (1, 1)) and chosen.may_specialize:
+        one_wave, does_guess = problem.fills_one_wave(rows), guesses(problem, chosen)
+        facts = {"rows_of_tile": rows, "fills_one_wave": one_wave, "guesses": does_guess}
+        schedule = schedule.merged(RULES.schedulers.first(problem, **facts))
+        scheduler = schedule.scheduler
+    one_loads = RULES.one_loads.first(problem, rows_of_tile=rows, scheduler=scheduler)
+    keeps_tile = given.tile in (None, tile)
+    registers = _registers(
+        problem, given, rows, step=step, one_loads=one_loads, keeps_tile=keeps_tile
     )
-    scheduler = _scheduler(problem, rows, schedule.merged(given))
-    one_loads = _one_thread_loads(problem, rows, scheduler)
-    # Beside a window's other side, or the places in a slice, those that compute wide heads have no
-    # registers for the bounds of several loops.
-    has_more = problem.has_window or (problem.is_sliced and problem.is_plain)
-    is_crowded = rows == 2 * GROUP_ROWS and problem.widest > PRICE.widest_guessed and has_more
-    schedule = schedule.merged(
-        Schedule(
-            early_launch="yes" if problem.is_over_after(PRICE.soon_alone_seconds) else None,
-            scheduler=scheduler,
-            registers=_registers(problem, given, (rows, keys), one_loads, step),
-            split_loops="no" if is_crowded else None,
-            split_loads="no" if one_loads else None,
-            # Shifting results into aligned words takes registers that a tile's next trips have.
-            epilogue=None if problem.stores_boxes else "direct",
-        )
-    )
-    schedule = schedule.merged(_order(problem, rows)).merged(given)
+    more = Schedule(registers=registers, split_loads="no" if one_loads else None)
+    schedule = schedule.merged(more).merged(_order(problem, rows)).merged(given)
     if step > 0 and problem.widest > PRICE.widest_guessed and guesses(problem, schedule):
         # What lacked registers guesses no more.
         schedule = schedule.merged(Schedule(maxima=maxima_found(problem, schedule)))
     return schedule
 
 
-def _scheduler(problem: AttentionProblem, rows: int, chosen: Schedule) -> Scheduler | None:
-    """How CTAs get tiles of so many rows."""
-    if chosen.cluster not in (None, (1, 1)) or not chosen.may_specialize:
-        return None
-    if problem.fills_one_wave(rows):
-        return "single"
-    if problem.is_short:
-        return "dynamic"
-    # Guesses of f16 take as long as they fail (+ 1 to + 7 %); of 8 bits, where tiles are over soon,
-    # claims even out what the last ones leave (+ 1 %).
-    is_uneven = problem.is_uneven or (problem.is_f16 and guesses(problem, chosen))
-    is_soon = problem.is_small and rows == 3 * GROUP_ROWS
-    return "dynamic" if (is_uneven or is_soon) and problem.loads_boxes else None
-
-
-def _one_thread_loads(problem: AttentionProblem, rows: int, scheduler: str | None) -> bool:
-    """Whether tiles are over before several threads have told each other which comes next."""
-    has_some_keys = problem.keys is not None and problem.keys <= PRICE.some_keys
-    if scheduler == "single" and problem.widest > SPAN and has_some_keys and not problem.is_paged:
-        return True
-    if _is_half(problem, rows):
-        return problem.has_short_packs or problem.is_wide_and_short
-    is_narrow = problem.widest <= SPAN and rows == 2 * GROUP_ROWS
-    return scheduler == "dynamic" and is_narrow and not (problem.has_window and problem.is_paged)
-
-
 def _registers(
-    problem: AttentionProblem, given: Schedule, tile: tuple[int, int], one_loads: bool, step: int
+    problem: AttentionProblem, given: Schedule, rows: int, **facts: object
 ) -> tuple[int, int] | None:
-    """Those of threads that load and that multiply, after steps to fewer keys."""
-    rows = tile[0]
-    if rows == 3 * GROUP_ROWS:
-        # Those that load slices may need what fewer keys leave to those that multiply.
-        takes = given.tile in (None, tile) and (step > 0 or problem.caps_slices)
-        return beside(PRICE.slicing_registers, groups=3) if takes else None
-    if rows != 2 * GROUP_ROWS:
-        return None
-    if problem.is_paged and not problem.is_shifted:
-        return beside(PRICE.paging_registers[one_loads], groups=2)
-    return _shifting_registers(problem, given)
-
-
-def _shifting_registers(problem: AttentionProblem, given: Schedule) -> tuple[int, int] | None:
-    """The registers of threads where some shift rows into place, if it is open what warps do."""
+    """Those of threads that load and that multiply."""
     is_open = _leaves(given, "tile", "warps", "roles", "loads")
-    if not problem.is_shifted or not is_open:
-        return None
-    return beside(PRICE.shifting_registers[problem.bits], groups=2)
-
-
-def _overlap(problem: AttentionProblem) -> Overlap:
-    """How tiles overlap the second multiply, if registers suffice for an operand that waits for the
-    next trip: an output of 256 columns takes half of them, threads that load take others.
-    """
-    if problem.widest > PRICE.widest_guessed:
-        return "yes" if problem.is_plain and not problem.keeps_more else "no"
-    return "yes" if problem.loads_boxes or problem.widest > 128 else "no"
-
-
-def _may_share_processor(problem: AttentionProblem, given: Schedule) -> bool:
-    """Whether nothing is against CTAs that share a processor: rows of other lengths take these
-    twice as long.
-    """
-    is_open = _leaves(given, "tile", "warps", "roles", "atom", "ctas", "registers")
-    is_open = is_open and given.cluster in (None, (1, 1)) and problem.on_groups
-    is_odd = problem.is_padded or problem.is_paged or problem.is_capped or not problem.stores_boxes
-    is_whole = problem.is_packed or not problem.is_sliced
-    return is_open and problem.is_plain and is_whole and not is_odd
+    facts |= {"rows_of_tile": rows, "is_open": is_open}
+    loads = RULES.loading_registers.first(problem, **facts)
+    return None if loads is None else beside(loads, groups=rows // GROUP_ROWS)
 
 
 def _is_half(problem: AttentionProblem, rows: int) -> bool:
@@ -470,37 +350,19 @@ def _rows(problem: AttentionProblem, keys: int) -> int:
     while rows > least and not _fits(problem, rows, keys):
         rows //= 2
     is_open = problem.on_groups and rows == 2 * GROUP_ROWS and _is_half(problem, GROUP_ROWS)
-    return _fewest_time(problem) if is_open else rows
-
-
-def _fewest_time(problem: AttentionProblem) -> int:
-    """The rows of one or two warpgroups: tiles of half as many fill more processors, and of short
-    packs half of a tile is empty.
-    """
+    if not is_open:
+        return rows
+    # Tiles of half as many fill more processors, and of short packs half of a tile is empty.
     if problem.has_short_packs and problem.widest > PRICE.widest_guessed:
         return GROUP_ROWS
-    return min((2 * GROUP_ROWS, GROUP_ROWS), key=lambda rows: time_of(problem, rows))
+    return min((2 * GROUP_ROWS, GROUP_ROWS), key=partial(time_of, problem))
 
 
 def _is_for_three_groups(problem: AttentionProblem) -> bool:
-    """Whether three warpgroups share a tile: two of them hide the exponentials of the third, if
-    registers suffice and rows are many.
-    """
-    is_small, widest = problem.is_small, problem.widest
-    # Few columns of masked rows are stored at once, which so many threads do not share evenly.
-    is_odd = problem.is_paged or not problem.loads_boxes or problem.is_mixed
-    is_odd |= problem.is_uneven and not problem.stores_boxes
-    least = PRICE.many_rows if problem.is_uneven or is_small else 3 * GROUP_ROWS
-    if is_odd or (problem.rows is not None and problem.rows < least):
-        return False
-    if is_small:
-        # Sequences, shared heads and their scales together leave too few registers.
-        return SPAN < widest <= 128 and not (problem.is_packed and problem.group != 1)
-    # Of a window two compute less that no row sees.
-    is_narrow_window = problem.has_window and widest <= 96
-    has_more = problem.is_sliced or not problem.stores_boxes or problem.bits_out != 16
-    if is_narrow_window or widest > (SPAN if has_more else max(PRICE.keys_of_three)):
-        return False
+    """Whether three warpgroups share a tile."""
+    pays = RULES.three_groups.first(problem)
+    if pays is not None:
+        return pays
     return time_of(problem, 3 * GROUP_ROWS) <= time_of(problem, 2 * GROUP_ROWS)
 
 
@@ -518,61 +380,7 @@ def _fewer_keys(problem: AttentionProblem, keys: int, step: int) -> int:
     return keys
 
 
-def _group_keys(problem: AttentionProblem, in_turns: bool) -> int:
-    """Keys of a block for warpgroups: fewer where what is done to scores takes registers."""
-    # Both sums, of exponentials before and behind rounding; of heads that share keys, where the
-    # rows of one in a sequence have their logarithms.
-    is_crowded = problem.has_window and problem.is_capped
-    takes_more = is_crowded if problem.is_uneven else not problem.stores_boxes
-    shares = problem.is_packed and problem.group != 1 and not problem.has_window
-    takes_more |= shares and min(problem.dims) > PRICE.wide_logarithms
-    is_tight = problem.returns_lse and takes_more and problem.is_plain
-    is_tight &= SPAN < problem.widest <= 128
-    return _most_keys(problem, in_turns) - _LEAST_KEYS * (problem.caps_slices or is_tight)
-
-
-def _most_keys(problem: AttentionProblem, in_turns: bool) -> int:
-    """Those of scores that nothing is done to."""
-    widest, is_plain, is_paged = problem.widest, problem.is_plain, problem.is_paged
-    if problem.is_small and widest <= 128 and not is_paged:
-        return 96 if _is_for_three_groups(problem) else 192
-    if _is_for_three_groups(problem):
-        return _keys_of_three(problem, in_turns)
-    if widest > 128:
-        return _keys_of_wide(problem)
-    return 64 if not problem.loads_boxes or (is_plain and problem.sees_few) else 128
-
-
-def _keys_of_wide(problem: AttentionProblem) -> int:
-    """Those of heads of more than 128 dimensions."""
-    is_plain = problem.is_plain
-    if problem.widest > 192:
-        # Of 16 bits, which head shares the keys takes a few registers more, beside those of masks.
-        takes_more = is_plain and problem.keeps_more and problem.group != 1
-        is_converted = not problem.loads_boxes or problem.is_mixed or problem.is_paged
-        return 32 if is_converted else 48 if takes_more else 64
-    if problem.has_window and is_plain and problem.sees_few and not problem.caps_slices:
-        # Less is computed that no row sees.
-        return 64
-    # A multiply takes 32 keys of 8 bits at once.
-    is_even = is_plain or problem.is_small or problem.dims[0] == problem.dims[1]
-    return 96 if is_even else 80
-
-
-def _keys_of_three(problem: AttentionProblem, in_turns: bool) -> int:
-    """Keys of a block of 16 bits for three warpgroups. Of wide heads, rows that share keys with
-    others have registers for fewer, if they are masked or the scores capped.
-    """
-    widest, is_uneven = problem.widest, problem.is_uneven
-    most, keys = next(row for row in PRICE.keys_of_three.items() if widest <= row[0])
-    is_widest = most == max(PRICE.keys_of_three)
-    shares = problem.group != 1 and (is_uneven if is_widest else problem.is_capped)
-    is_wide = widest > SPAN and (is_widest or not is_uneven)
-    looks_often = problem.is_f16 and not is_uneven and widest > PRICE.looking_dims
-    return keys[problem.keeps_more or shares or (is_wide and in_turns) or looks_often]
-
-
-def _wide(problem: AttentionProblem, step: int) -> Schedule:
+def _wide(problem: AttentionProblem, given: Schedule, step: int) -> Schedule:
     """Tiles of heads so wide that no warp holds a result of 16 rows: warps share the columns of
     one. Two warpgroups have 64 rows each half of them, and compute half of the scores.
     """
@@ -581,21 +389,23 @@ def _wide(problem: AttentionProblem, step: int) -> Schedule:
     keys = max(_LEAST_KEYS, rows >> step)
     row, value = (element * columns for columns in problem.dims)
     key = row + (0 if problem.is_latent else value)
+    registers = None
     if on_groups and problem.is_shifted:
         # Each row comes with the words around it, and is shifted to where a multiply reads it: no
         # part of a key is a value there.
         row, key = 2 * row + _VECTOR_BYTES, 2 * (row + value + _VECTOR_BYTES)
+        registers = _registers(problem, given, 2 * GROUP_ROWS)
     free = problem.target.smem_per_cta - _WIDE_BYTES - rows * row
     while keys > _LEAST_KEYS and keys * (key + element * rows) > free:
         keys //= 2
     stages = max(1, min(PRICE.wide_stages, (free - element * rows * keys) // (keys * key)))
     if not on_groups:
         # Each of four warps has a column of atoms of the scores.
-        columns = 4 if problem.dims[1] % WIDE == 0 and keys >= 2 * _LEAST_KEYS else 2
+        columns = 4 if problem.columns % WIDE == 0 and keys >= 2 * _LEAST_KEYS else 2
         return Schedule(tile=(rows, keys), warps=(2, columns), stages=stages)
     return Schedule(
         tile=(rows, keys), warps=(4, 2), stages=stages, scheduler="single", overlap="no",
-        epilogue="direct",
+        epilogue="direct", registers=registers,
     )  # fmt: skip
 
 
@@ -610,7 +420,7 @@ def _order(problem: AttentionProblem, rows: int) -> Schedule:
         return Schedule(raster=1)
     if problem.keys is None:
         return Schedule(order="sections", raster=PRICE.some_heads)
-    if problem.on_groups and _has_narrow_window(problem):
+    if problem.on_groups and problem.has_narrow_window:
         # Tiles that follow each other read the same keys, and take equal time but for the first.
         return Schedule(order="sections", raster=1)
     size = max(1, problem.keys * sum(problem.dims) * problem.bits // 8)
@@ -622,13 +432,6 @@ def _order(problem: AttentionProblem, rows: int) -> Schedule:
         raster = min(raster, PRICE.some_heads // 2)
     # A power of two, so that few lengths need a kernel of their own.
     return Schedule(order="sections", raster=1 << raster.bit_length() - 1)
-
-
-def _has_narrow_window(problem: AttentionProblem) -> bool:
-    """Whether rows see few of many keys."""
-    if problem.sees is None or problem.rows is None or problem.sees > PRICE.few_keys:
-        return False
-    return PRICE.narrow_windows * problem.sees <= problem.rows
 
 
 def _fits(problem: AttentionProblem, rows: int, keys: int, ctas: int = 1) -> bool:

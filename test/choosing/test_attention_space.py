@@ -10,10 +10,11 @@ import pytest
 
 from benchmarks import attention_choices
 from cutedialect.choosing.attention_parameters import held_registers, maxima, registers_of
-from cutedialect.choosing.attention_problem import PRICE, AttentionProblem
+from cutedialect.choosing.attention_problem import RULES, AttentionProblem
 from cutedialect.choosing.attention_space import ATTENTION, tile_columns
 from cutedialect.choosing.choose import NoScheduleError, Rejection, choose
 from cutedialect.choosing.need import NONE, Limits
+from cutedialect.choosing.rules import Table
 from cutedialect.frontend.attention_variants import tuned_schedules
 from cutedialect.schedule import Schedule
 
@@ -140,21 +141,20 @@ def test_schedules_that_are_timed_have_tiles_and_policies():
     assert {each.ctas for each in chosen} >= {None, 2}
 
 
-@pytest.mark.parametrize("row", PRICE.narrow_caches, ids=lambda row: f"{row[0]} {row[-1]}")
-def test_narrow_caches_have_what_was_fastest(row, monkeypatch):
+@pytest.mark.parametrize("rule", RULES.narrow_caches.rules, ids=lambda rule: rule.then.text())
+def test_narrow_caches_have_what_was_fastest(rule, monkeypatch):
     """Each row of the table decides for some problem, and none for elements of 16 bits."""
-    kind, (least, _), (_, widest), scales_keys, words = row
+    (least, _), (_, widest) = rule.when["rows"], rule.when["widest"]
     problem = AttentionProblem(
         (widest, widest), rows=least, keys=4096, sequences=64, bits=8,
-        is_integer=kind == "integers", scales_keys=bool(scales_keys),
+        is_integer=rule.when["is_integer"], scales_keys=rule.when.get("scales_keys", False),
     )  # fmt: skip
-    given = Schedule.parse(words)
     chosen = [choose(ATTENTION, problem)]
     chosen.append(choose(ATTENTION, problem, None, [Rejection(chosen[0], "registers", "")]))
-    assert any(each.merged(given) == each for each in chosen)
+    assert any(each.merged(rule.then) == each for each in chosen)
     wide = replace(problem, bits=16, is_integer=False, scales_keys=False)
     before = choose(ATTENTION, wide)
-    monkeypatch.setattr(PRICE, "narrow_caches", [])
+    monkeypatch.setattr(RULES, "narrow_caches", Table(()))
     assert choose(ATTENTION, wide) == before
 
 

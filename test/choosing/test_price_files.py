@@ -11,7 +11,11 @@ import pytest
 from cutedialect.choosing import price
 
 ROOM = Path(price.__file__).parent
-FILES = sorted(path for path in price.FOLDER.glob("*.json") if "candidates" not in path.name)
+FILES = sorted(
+    path
+    for path in price.FOLDER.glob("*.json")
+    if not path.stem.endswith(("-candidates", "-rules"))
+)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

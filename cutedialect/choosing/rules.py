@@ -1,0 +1,88 @@
+"""Rules as data: `prices/SPACE-rules.json` has tables, whose rows say of which facts they hold
+(`when`, `unless`), what follows (`then`), and `why`. The first row that holds decides, or each that
+does is one of several. A text of fields is a schedule.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from cutedialect.schedule import Schedule
+
+from .price import FOLDER
+
+Facts = Mapping[str, Any]
+_COLUMNS = {"when", "unless", "then", "why"}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What follows of problems with all facts of `when`, and not all of any of `unless`. A fact is
+    a value, or the least and the most of a number that is known; null is no limit.
+    """
+
+    when: Facts
+    unless: tuple[Facts, ...]
+    then: Any
+
+    def holds(self, fact: Callable[[str], Any]) -> bool:
+        return _hold(self.when, fact) and not any(_hold(each, fact) for each in self.unless)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rules in the order in which they are asked."""
+
+    rules: tuple[Rule, ...]
+
+    def each(self, problem: object, **more: object) -> Iterator[Any]:
+        """What follows of a problem, and of `more` facts, by each rule that holds."""
+
+        def fact(name: str) -> Any:
+            return more[name] if name in more else getattr(problem, name)
+
+        return (rule.then for rule in self.rules if rule.holds(fact))
+
+    def first(self, problem: object, **more: object) -> Any:
+        """The same by the first one."""
+        return next(self.each(problem, **more))
+
+
+def _hold(facts: Facts, fact: Callable[[str], Any]) -> bool:
+    return all(_agrees(fact(name), wanted) for name, wanted in facts.items())
+
+
+def _agrees(value: Any, wanted: Any) -> bool:
+    if not isinstance(wanted, list):
+        return value == wanted
+    least, most = wanted
+    is_enough = least is None or (value is not None and value >= least)
+    return value is not None and is_enough and (most is None or value <= most)
+
+
+def load_rules(space: str, problem: type) -> SimpleNamespace:
+    """The tables of a space by name. Raises ValueError for a row with another column, without a
+    reason, or about a fact that neither `problem` nor the table's `facts` name.
+    """
+    tables = json.loads((FOLDER / f"{space}-rules.json").read_text(encoding="utf-8"))
+    return SimpleNamespace(
+        **{name: _table(f"{space}.{name}", table, problem) for name, table in tables.items()}
+    )
+
+
+def _table(name: str, table: Facts, problem: type) -> Table:
+    rules: list[Rule] = []
+    for row in table["rows"]:
+        when, unless, then = row["when"], tuple(row.get("unless", ())), row["then"]
+        for fact in (*when, *(fact for each in unless for fact in each)):
+            if fact not in table["facts"] and not hasattr(problem, fact):
+                raise ValueError(f"{name}: expected a fact of {problem.__name__}, got {fact}")
+        if row.keys() - _COLUMNS or not (row.get("why") or not when):
+            raise ValueError(f"{name}: expected when, unless, then and why, got {row}")
+        is_schedule = isinstance(then, str) and "=" in then
+        rules.append(Rule(when, unless, Schedule.parse(then) if is_schedule else then))
+    return Table(tuple(rules))

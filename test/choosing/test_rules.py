@@ -1,0 +1,124 @@
+"""Tables of rules: each row decides for some drawn problem, others are refused."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from itertools import islice, pairwise
+from typing import Any
+
+import pytest
+
+from benchmarks import attention_choices
+from cutedialect.choosing import rules
+from cutedialect.choosing.attention_backward_problem import AttentionBackwardProblem
+from cutedialect.choosing.attention_backward_space import ATTENTION_BACKWARD, streamed
+from cutedialect.choosing.attention_backward_space import RULES as BACKWARD
+from cutedialect.choosing.attention_parameters import open_parameters, takes_turns
+from cutedialect.choosing.attention_problem import RULES as FORWARD
+from cutedialect.choosing.attention_problem import AttentionProblem
+from cutedialect.choosing.attention_space import ATTENTION
+from cutedialect.choosing.need import NONE
+from cutedialect.choosing.rules import Rule, Table, load_rules
+from cutedialect.schedule import Schedule
+
+ROW = {"when": {"rows": [1, None]}, "then": 1, "why": "some rows"}
+
+
+# What tuning times, and no draw gives.
+TIMED = AttentionProblem((64, 64)), Schedule.parse("tile = (64,64), ctas = 4")
+
+
+def ask_all() -> None:
+    """What both spaces ask of drawn problems."""
+    for problem, given in (*map(attention_choices.drawn, attention_choices.NUMBERS), TIMED):
+        for schedule in islice(ATTENTION.ranked(problem, given, NONE), 3):
+            open_parameters(problem, schedule)
+            takes_turns(problem, schedule)
+    for problem in backward_problems():
+        for schedule in islice(ATTENTION_BACKWARD.ranked(problem, None, NONE), 3):
+            streamed(problem, schedule)
+
+
+def backward_problems() -> Iterator[AttentionBackwardProblem]:
+    rng = random.Random("attention backward")
+    for _ in range(1500):
+        depth = rng.choice((32, 48, 64, 80, 96, 112, 128, 160, 176, 192, 256))
+        names = "is_masked", "has_window", "is_sliced", "is_capped", "is_f16"
+        facts = {name: rng.random() < 0.4 for name in names}
+        yield AttentionBackwardProblem(
+            (depth, depth), group=rng.choice((1, 4)), adds=depth <= 128 and rng.random() < 0.7,
+            loads_boxes=rng.random() < 0.8, arch=rng.choice(("sm_80", "sm_90a")), **facts,
+        )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def deciding() -> dict[int, set[int]]:
+    """The rows of each table without which another one would have told something else."""
+    found: dict[int, set[int]] = {}
+    patch = pytest.MonkeyPatch()
+
+    def each(table: Table, problem: object, **more: object) -> Iterator[Any]:
+        def fact(name: str) -> Any:
+            return more[name] if name in more else getattr(problem, name)
+
+        held = [(place, rule.then) for place, rule in enumerate(table.rules) if rule.holds(fact)]
+        rows = found.setdefault(id(table), set())
+        rows |= {place for (place, then), (_, other) in pairwise(held) if then != other}
+        rows |= {place for place, _ in held[-1:]}
+        return iter([then for _, then in held])
+
+    patch.setattr(Table, "each", each)
+    ask_all()
+    patch.undo()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("tables", "name"),
+    [
+        pytest.param(tables, name, id=f"{space} {name}")
+        for space, tables in (("attention", FORWARD), ("backward", BACKWARD))
+        for name in vars(tables)
+        if name != "narrow_caches"  # `test_narrow_caches_have_what_was_fastest`
+    ],
+)
+def test_each_row_decides(tables, name, deciding):
+    table: Table = getattr(tables, name)
+    assert deciding[id(table)] == set(range(len(table.rules)))
+
+
+def test_the_first_row_that_holds_decides():
+    wide = Rule({"widest": [65, None]}, ({"rows": None},), "wide")
+    table = Table((wide, Rule({}, (), "narrow")))
+    assert table.first(AttentionProblem((128, 64), rows=8)) == "wide"
+    assert table.first(AttentionProblem((128, 64))) == "narrow"
+    assert table.first(AttentionProblem((64, 64), rows=8)) == "narrow"
+    assert list(table.each(AttentionProblem((128, 64)), rows=8)) == ["wide", "narrow"]
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"when": {"row": 1}}, "expected a fact of AttentionProblem, got row"),
+        ({"unless": [{"row": 1}]}, "expected a fact of AttentionProblem, got row"),
+        ({"why": ""}, "expected when, unless, then and why"),
+        ({"than": 1}, "expected when, unless, then and why"),
+    ],
+)
+def test_a_row_that_says_something_else_is_refused(change, match, tmp_path, monkeypatch):
+    monkeypatch.setattr(rules, "FOLDER", tmp_path)
+    tables = {"keys": {"of": "keys", "facts": [], "rows": [ROW | change]}}
+    (tmp_path / "made-rules.json").write_text(json.dumps(tables))
+    with pytest.raises(ValueError, match=match):
+        load_rules("made", AttentionProblem)
+
+
+def test_a_text_of_fields_is_a_schedule(tmp_path, monkeypatch):
+    monkeypatch.setattr(rules, "FOLDER", tmp_path)
+    rows = [ROW | {"then": then} for then in ("tile = (64,64)", "lazy")]
+    tables = {"keys": {"of": "keys", "facts": [], "rows": rows}}
+    (tmp_path / "made-rules.json").write_text(json.dumps(tables))
+    first, other = load_rules("made", AttentionProblem).keys.rules
+    assert (first.then.tile, other.then) == ((64, 64), "lazy")
