@@ -75,8 +75,9 @@ def plan_of(case: Attention) -> Plan:
     chosen = choose(ATTENTION, problem)
     assert chosen.tile is not None
     bq, bk = chosen.tile
-    packed = parameters.packed(problem, chosen)
-    if parameters.summed_by(problem, chosen) == "multiply":
+    made = parameters.open_parameters(problem, chosen)
+    packed: Any = made["packed"]
+    if made["sums"] == "multiply":
         packed = 1, 1
     return Plan(bq, bk, parameters.maxima(problem, chosen), packed)
 
@@ -209,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--only", default="", help="rows whose name has this in it")
     chosen = parser.parse_args(arguments)
-    import torch
+    import torch  # pyright: ignore[reportMissingImports]
 
     missed = 0
     for case in drawn(chosen.seed):

@@ -75,41 +75,6 @@ def takes_turns(problem: AttentionProblem, chosen: Schedule) -> bool:
     return held_registers(problem, chosen.merged(Schedule(unroll=2))) <= registers_of(chosen)
 
 
-def summed_by(problem: AttentionProblem, chosen: Schedule) -> str:
-    """What adds up a row's exponentials: the "multiply" by V, "registers", or these from
-    "unrounded" ones.
-    """
-    rows, block = chosen.tile or (GROUP_ROWS, _UNIT_KEYS)
-    # Whether warpgroups multiply whole rows of a tile.
-    groups = chosen.warps is None or (chosen.warps[0] % 4 == 0 and chosen.warps[1] == 1)
-    groups = groups and chosen.atom is None and chosen.may_specialize
-    return RULES.sums.first(
-        problem,
-        maxima=maxima(problem, chosen),
-        pairs_f32=target(problem.arch).pairs_f32,
-        multiplies_groups=groups and rows % GROUP_ROWS == 0 and block % _UNIT_KEYS == 0,
-        ctas=chosen.ctas,
-        rows_of_tile=chosen.tile and rows,
-    )
-
-
-def packed(problem: AttentionProblem, chosen: Schedule) -> tuple[int, int]:
-    """How many elements of a thread the sums of rounded exponentials add in 16 bits, and how many
-    those of a block that a mask cuts.
-    """
-    most = RULES.packed.first(problem, rows_of_tile=chosen.tile and chosen.tile[0])
-    is_alone = RULES.adds_alone.first(problem, is_split=chosen.split_loops != "no")
-    return most, 1 if is_alone else most
-
-
-def meets_at(problem: AttentionProblem, chosen: Schedule) -> int:
-    """With which blocks the tiles of a window begin: with multiples of this, 0 for the first one
-    that they see.
-    """
-    rows = chosen.tile and chosen.tile[0]
-    return RULES.meets_at.first(problem, rows_of_tile=rows, scheduler=chosen.scheduler)
-
-
 # Exponentials and results of other instructions of a multiprocessor of these targets in a cycle, by
 # CUDA's table of throughputs (10.3 has twice the exponentials: those are no bound).
 _RATED, _EXPONENTIALS, _ISSUE = ("sm_100a", "sm_100f"), 16, 128
@@ -145,10 +110,25 @@ def polynomials(problem: AttentionProblem) -> tuple[int, int] | None:
 
 def open_parameters(problem: AttentionProblem, chosen: Schedule) -> dict[str, object]:
     """What the space fills of the program's parameters, by name."""
+    rows, block = chosen.tile or (GROUP_ROWS, _UNIT_KEYS)
+    # Whether warpgroups multiply whole rows of a tile.
+    groups = chosen.warps is None or (chosen.warps[0] % 4 == 0 and chosen.warps[1] == 1)
+    groups = groups and chosen.atom is None and chosen.may_specialize
+    facts: dict[str, object] = {
+        "rows_of_tile": chosen.tile and rows,
+        "maxima": maxima(problem, chosen),
+        "scheduler": chosen.scheduler,
+        "ctas": chosen.ctas,
+        "is_split": chosen.split_loops != "no",
+        "pairs_f32": target(problem.arch).pairs_f32,
+        "multiplies_groups": groups and rows % GROUP_ROWS == 0 and block % _UNIT_KEYS == 0,
+    }
+    most = RULES.packed.first(problem, **facts)
     return {
         "tile": chosen.tile,
-        "maxima": maxima(problem, chosen),
-        "meets_at": meets_at(problem, chosen),
-        "sums": summed_by(problem, chosen),
-        "packed": packed(problem, chosen),
+        "maxima": facts["maxima"],
+        "meets_at": RULES.meets_at.first(problem, **facts),
+        "sums": RULES.sums.first(problem, **facts),
+        # Those of a block that a mask cuts are others.
+        "packed": (most, 1 if RULES.adds_alone.first(problem, **facts) else most),
     }

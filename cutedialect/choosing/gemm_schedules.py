@@ -37,6 +37,7 @@ from .gemm_problem import (
     LINE,
     MOST_BESIDE,
     SWAPPED_AT_ONCE,
+    VECTOR,
     Counts,
     Problem,
     Tiling,
@@ -81,34 +82,25 @@ _READ_MARGIN = 1.05
 # CTAs of a multiprocessor that compute tiles of so many steps at once, each from the start.
 _CTAS_AT_ONCE, _STEPS_AT_ONCE = 3, 16
 _AT_ONCE = Schedule(roles="specialized", scheduler="single", ctas=_CTAS_AT_ONCE, early_launch="yes")
-# Heights of tiles, and the widest of them. The lowest ones are one or two lines of 128 bytes deep.
-_HEIGHTS, _WIDEST = (64, 128, 192, 256), 256
-_DEEP_HEIGHT, _WIDEST_DEEP = 64, 128
-# Of tiles that are taken in turns, of a problem alone.
-_TURNS_HEIGHT, _TURNS_WIDTHS = 128, (96, 176)
-# Bytes to which rows are aligned that TMA copies; widths are multiples of so many columns, and of
-# more where boxes of the operand lie across the depth.
-_ALIGN, _UNIT, _UNIT_ACROSS = 16, 8, 16
+# Rows of the lowest tile, and columns of the widest; widths are multiples of so many, and of more
+# where boxes of the operand lie across the depth.
+_LEAST_ROWS, _WIDEST, _UNIT, _UNIT_ACROSS = 64, 256, 8, 16
 
 
 @lru_cache(maxsize=8)
-def _listed(bits: int) -> tuple[Tiling, ...]:
+def _listed(bits: int) -> Tiling:
     """The tiles that are listed for elements of so many bits, best large ones first: of one line of
     128 bytes, the widest swizzle, or of two, which wait half as often but have fewer stages.
     """
     line = LINE * 8 // bits
-    return tuple(Tiling(**row | {"depth": row["depth"] * line}) for row in candidates("gemm"))
-
-
-@lru_cache(maxsize=8)
-def _listed_table(bits: int) -> Tiling:
-    return Tiling.table(_listed(bits))
+    rows = candidates("gemm")
+    return Tiling.table(Tiling(**row | {"depth": row["depth"] * line}) for row in rows)
 
 
 @lru_cache(maxsize=8)
 def gemm_schedules(bits: int) -> tuple[Schedule, ...]:
     """The schedules for operands with elements of so many bits, best large tiles first."""
-    return tuple(map(_schedule_of, _listed(bits)))
+    return tuple(map(_schedule_of, _listed(bits).each()))
 
 
 def _schedule_of(tiling: Tiling) -> Schedule:
@@ -245,7 +237,7 @@ def _are_at_once(tilings: Tiling, problems: Sequence[Problem], price: GemmPrice)
         return np.zeros_like(tilings.rows, bool)
     tiles = problem.blocks_of(tilings) / price.processors
     is_few = ceil_div(problem.k, tilings.depth) <= _STEPS_AT_ONCE
-    return tilings.teams & is_few & (tiles > _CTAS_AT_ONCE - 1) & (tiles <= _CTAS_AT_ONCE)
+    return tilings.teams & is_few & (ceil_div(tiles, 1) == _CTAS_AT_ONCE)
 
 
 def _below(given: Schedule | None, chosen: Schedule) -> Schedule:
@@ -258,9 +250,7 @@ def _below(given: Schedule | None, chosen: Schedule) -> Schedule:
     if given.reduction == "cluster":
         # The CTAs that share a tile are the cluster, of one warpgroup or team each.
         chosen = chosen.merged(_ONE_GROUP.merged(Schedule(cluster=(1, 1))))
-    if given.scheduler is not None:
-        chosen = chosen.merged(_BELOW_SCHEDULERS.get(given.scheduler))
-    return chosen.merged(given)
+    return chosen.merged(_BELOW_SCHEDULERS.get(given.scheduler or "")).merged(given)
 
 
 def _margins(
@@ -291,7 +281,7 @@ def _candidates(
     tiles; tiles whose width fits a problem alone, in all clusters; and which of all are of these.
     """
     widest = max(problems, key=lambda each: each.m)
-    tilings = _listed_table(widest.bits)
+    tilings = _listed(widest.bits)
     if not _may_swap(widest):
         tilings = tilings.taken(np.logical_not(tilings.swapped))
     tilings = tilings.taken(widest.takes(tilings, registers))
@@ -397,9 +387,11 @@ def _rasters(problem: Problem, tilings: Tiling, price: GemmPrice, tall: bool) ->
 
 
 def fitted_tiles(problem: Problem, price: GemmPrice) -> Tiling:
-    """Tiles whose width fits a problem; there are some where TMA copies operands and results."""
-    if min(problem.align, problem.out_align) < _ALIGN:
-        return _listed_table(problem.bits).taken(slice(0))
+    """Tiles whose width fits a problem, of the kinds in `prices/gemm_fitted-candidates.json`; there
+    are some where TMA copies operands and results.
+    """
+    if min(problem.align, problem.out_align) < VECTOR:
+        return _listed(problem.bits).taken(slice(0))
     line = LINE * 8 // problem.bits
     tables: list[Tiling] = []
     for swapped in (False, True) if _may_swap_fitted(problem) else (False,):
@@ -408,25 +400,21 @@ def fitted_tiles(problem: Problem, price: GemmPrice) -> Tiling:
         if swapped:
             units.append(SWAPPED_AT_ONCE)
         widths = np.unique(np.concatenate([_widths(n, unit) for unit in units]))
-        heights = [rows for rows in _HEIGHTS if rows == _HEIGHTS[0] or rows < 2 * m]
-        first = Tiling.table([Tiling(rows, 0, line, swapped=swapped) for rows in heights])
-        plain = first.crossed(columns=widths.tolist())
-        rows, columns = plain.rows, plain.columns
-        deep = plain.taken((rows == _DEEP_HEIGHT) & (columns <= _WIDEST_DEEP))
-        narrowest, widest = _TURNS_WIDTHS
-        has_rounds = problem.blocks_of(plain) > price.processors
-        in_turns = (rows == _TURNS_HEIGHT) & (narrowest <= columns) & (columns <= widest)
-        turns = plain.taken(in_turns & has_rounds & (problem.batch == 1))
-        tables += [
-            plain,
-            deep._replace(depth=2 * deep.depth),
-            turns._replace(teams=np.ones_like(turns.teams)),
-        ]
-        if problem.widens:
-            # Lines of what becomes wider are deeper, and every step waits.
-            deepest = plain.crossed(depth=[2 * line, 4 * line])
-            tables.append(deepest.taken(stages_of(deepest, problem) >= _LEAST_STAGES))
-    return Tiling.joined(*tables)
+        for kind in candidates("gemm_fitted"):
+            rows, teams = kind["rows"], kind["teams"]
+            if (rows > _LEAST_ROWS and rows >= 2 * m) or kind["widened"] > problem.widens:
+                continue
+            fits = (kind["narrowest"] <= widths) & (widths <= kind["widest"])
+            first = Tiling(rows, 0, kind["lines"] * line, teams=teams, swapped=swapped)
+            tables.append(Tiling.table([first]).crossed(columns=widths[fits].tolist()))
+    tilings = Tiling.joined(*tables)
+    # Two warpgroups take tiles in turns of which each processor has more than one.
+    has_rounds = (problem.blocks_of(tilings) > price.processors) & (problem.batch == 1)
+    tilings = tilings.taken(has_rounds | np.logical_not(tilings.teams))
+    if not problem.widens:
+        return tilings
+    has_stages = stages_of(tilings, problem) >= _LEAST_STAGES
+    return tilings.taken(has_stages | (tilings.depth == line))
 
 
 def _may_swap_fitted(problem: Problem) -> bool:

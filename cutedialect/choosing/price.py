@@ -24,8 +24,8 @@ Tree = tuple[Sequence[tuple[int, float]], Sequence[int]]
 
 @dataclass(frozen=True)
 class Trees:
-    """`rows` of (splits, leaves): splits are (number of a fact, limit), breadth first, leaves are
-    added up in units of `unit`.
+    """`rows` of (splits, leaves), all of one depth: splits are (number of a fact, limit), breadth
+    first, leaves are added up in units of `unit`.
     """
 
     facts: tuple[str, ...]
@@ -33,33 +33,24 @@ class Trees:
     rows: tuple[Tree, ...]
 
     @cached_property
-    def _by_depth(self) -> list[tuple[int, NDArray[Any], NDArray[Any], NDArray[Any]]]:
-        """Trees of one depth together: the facts and limits of their splits, and their leaves."""
-        depths = sorted({len(leaves).bit_length() - 1 for _, leaves in self.rows})
-        groups = [[row for row in self.rows if len(row[1]) == 1 << depth] for depth in depths]
-        return [
-            (
-                depth,
-                np.array([[fact for fact, _ in splits] for splits, _ in rows]),
-                np.array([[limit for _, limit in splits] for splits, _ in rows]),
-                np.array([leaves for _, leaves in rows]),
-            )
-            for depth, rows in zip(depths, groups, strict=True)
-        ]
+    def _tables(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """The facts and limits of the splits of all trees, and their leaves."""
+        splits, leaves = (np.array(each) for each in zip(*self.rows, strict=True))
+        return splits[..., 0].astype(int), splits[..., 1], leaves
 
     def sums(self, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
         """What the trees add up to, for columns of facts by name."""
         count = len(next(iter(columns.values())))
-        totals = np.zeros(count)
+        if not self.rows:
+            return np.zeros(count)
+        facts, limits, leaves = self._tables
         values = np.array([columns[name] for name in self.facts], float)
-        for depth, facts, limits, leaves in self._by_depth:
-            trees, rows = np.arange(len(facts)), np.arange(count)[:, None]
-            node = np.zeros((count, len(facts)), int)
-            for _ in range(depth):
-                above = values[facts[trees, node], rows] > limits[trees, node]
-                node = 2 * node + 1 + above
-            totals += leaves[trees, node - facts.shape[1]].sum(1)
-        return self.unit * totals
+        trees, rows = np.arange(len(facts)), np.arange(count)[:, None]
+        node = np.zeros((count, len(facts)), int)
+        for _ in range(leaves.shape[1].bit_length() - 1):
+            above = values[facts[trees, node], rows] > limits[trees, node]
+            node = 2 * node + 1 + above
+        return self.unit * leaves[trees, node - facts.shape[1]].sum(1)
 
 
 NO_TREES = Trees((), 0.0, ())

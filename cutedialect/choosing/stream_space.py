@@ -205,14 +205,14 @@ def _ctas(traffic: Stream, threads: int) -> int:
     chip = target(traffic.arch)
     held = min(chip.max_threads_per_sm // threads, chip.max_ctas_per_sm)
     # Of CTAs that compute for as long as their bytes take, half have bytes on their way.
-    wanted = min(-(-_RESIDENT_BYTES * (2 if traffic.narrows else 1) // loaded), held)
+    wanted = -(-_RESIDENT_BYTES * (2 if traffic.narrows else 1) // loaded)
     if traffic.is_one_block:
         # One loads, one waits for its largest element, and one stores.
-        wanted = max(wanted, min(_OF_SQUARES, held))
+        wanted = max(wanted, _OF_SQUARES)
     if not traffic.reduced and not traffic.block:
         # What is computed of each element may take as long as its bytes: some CTAs compute while
         # others wait, also where rows leave half of a tile empty.
-        wanted = min(max(wanted, _BUSY_THREADS // threads), held)
+        wanted = max(wanted, _BUSY_THREADS // threads)
     # Elements that are loaded one by one have a register each at first.
     live = max(traffic.live, 1.0) if traffic.access * traffic.bits in range(1, 32) else traffic.live
     registers = live * traffic.elements / threads + _OTHER_REGISTERS
@@ -220,13 +220,11 @@ def _ctas(traffic: Stream, threads: int) -> int:
     if traffic.is_part or traffic.narrows:
         # The estimate is careful; CTAs that wait for others of their cluster, and those that
         # compute, want company, and the assembler takes back what would spill.
-        return max(1, min(wanted, held, REGISTER_FILE // (threads * _LEAST_REGISTERS)))
-    if traffic.reduced and held > 1:
+        fit = REGISTER_FILE // (threads * _LEAST_REGISTERS)
+    elif traffic.reduced:
         # Of two rows one is loaded while the other one is computed, and what the estimate does not
         # quite hold often fits: worth a try, which the assembler takes back where it would spill.
-        fit = max(fit + 1, 2)
-        if traffic.is_one_block:
-            fit = max(fit, _OF_SQUARES)
+        fit = max(fit + 1, _OF_SQUARES if traffic.is_one_block else 2)
     return max(1, min(wanted, fit, held))
 
 
