@@ -11,6 +11,7 @@ import math
 import re
 import subprocess
 from functools import partial
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -26,7 +27,7 @@ SHIFT = 8
 THREE = "tile = (192,96), warps = (12,1)"
 
 
-def operands(b, h, hk, sq, sk, d, dv=None, dtype=E4M3, size=1.0, of_q=None):
+def operands(b, h, hk, sq, sk, d, dv=None, dtype=E4M3, size=1.0, of_q=None) -> Any:
     generator = np.random.default_rng(d + sk)
     shapes = (b, h, sq, d), (b, hk, sk, d), (b, hk, sk, dv or d)
     q, k, v = (generator.standard_normal(each) * size for each in shapes)
@@ -83,7 +84,7 @@ def check(out, lse, q, k, v, **given):
     np.testing.assert_allclose(lse[~empty], exact_lse[~empty], rtol=2e-4, atol=1e-3)
 
 
-def run(q, k, v, scales=(None, None, None), **options):
+def run(q, k, v, scales=(None, None, None), **options) -> tuple[Any, Any]:
     named = dict(zip(("scale_q", "scale_k", "scale_v"), scales, strict=True))
     options = {"arch": "sm_90a", "return_lse": True, "backend": "emulator"} | named | options
     return cute.attention(q, k, v, **options)
@@ -387,7 +388,7 @@ def test_both_multiplies_are_of_warpgroups():
     assert kernel.ptx.count("wgmma.mma_async") >= 8
     assert "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3" in kernel.ptx
     assert "mma.sync" not in kernel.ptx
-    assert "transpose_copy" in kernel.stages["cute-partition"]
+    assert "operand_copy<transpose" in kernel.stages["cute-partition"]
     assert 'pipeline.role "prepare"' in kernel.stages["cute-synchronize"]
 
 
@@ -409,7 +410,7 @@ def compiled(d, dv, masks, of_q, arch="sm_90a", has_lengths=False, rows=None):
             (2, None, dv, cute.e4m3),
         )
     ]
-    options = dict(masks, return_lse=True, arch=arch)
+    options: dict[str, Any] = dict(masks, return_lse=True, arch=arch)
     if has_lengths:
         options["lengths"] = cute.TensorSpec((4,), cute.i32)
     for name in ("scale_k", "scale_v"):
@@ -429,7 +430,9 @@ def test_default_schedules_assemble_without_spills(d, dv, masks, has_lengths):
 @pytest.mark.parametrize("heads", [(8, 8), (8, 2)])
 def test_packed_sequences_assemble_without_spills(heads):
     q, k = (cute.TensorSpec((1, count, None, 128), cute.e4m3) for count in heads)
-    options = dict(VARIANTS[2][2], cu_seqlens=(cute.TensorSpec((None,), cute.i32),) * 2)
+    options: dict[str, Any] = dict(
+        VARIANTS[2][2], cu_seqlens=(cute.TensorSpec((None,), cute.i32),) * 2
+    )
     for name, count in zip(
         ("scale_q", "scale_k", "scale_v"), (heads[0], *heads[1:] * 2), strict=True
     ):

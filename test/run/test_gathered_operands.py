@@ -124,6 +124,15 @@ def test_rows_that_are_computed_with_on_their_way(target):
     assert "cp.async.c" in kernel.ptx
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_of_bytes_that_are_converted_for_others(target):
+    x = integers((50, 96)).astype(ml_dtypes.float8_e4m3fn)
+    w, at = integers((72, 96), seed=1).T, numbers(70, 50)
+    y = np.empty((70, 72), np.float32)
+    gathered(x, w, at, y, tile=(64, 64, 32), arch=target, backend="emulator")
+    np.testing.assert_array_equal(y, rows_of(x, at).astype(np.float32) @ w.astype(np.float32))
+
+
 @pytest.mark.parametrize("target", TARGETS[:3])
 def test_numbers_of_other_threads(target):
     x, w, at = integers((50, 96)), integers((72, 96), seed=1).T, numbers(64, 50)

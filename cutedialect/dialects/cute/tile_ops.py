@@ -15,6 +15,8 @@ from xdsl.dialects.builtin import (
     Float4E2M1FNType,
     Float6E2M3FNType,
     Float6E3M2FNType,
+    Float8E4M3FNType,
+    Float8E5M2Type,
     IntegerAttr,
     IntegerType,
     StringAttr,
@@ -54,10 +56,10 @@ from cutedialect.dialects.cute_nvgpu import (
     BulkCopyType,
     CopyType,
     MmaType,
+    OperandCopyType,
     TmaDescriptorType,
     TmaLoadType,
     TmaStoreType,
-    WidenCopyType,
 )
 from cutedialect.dialects.cute_nvgpu.mma_atoms import NEGATIONS, Sm90MmaType, Sm100MmaType
 from cutedialect.dialects.effects import Effects, space_of, team_of, unit_of
@@ -90,7 +92,7 @@ class CopyOp(IRDLOperation):
     `atom` names the instruction it is made of, and `tiled` the tiled copy: which thread copies which
     elements, needed where neither side is a fragment, whose type says so. With `if %p` nothing is copied unless the (CTA-uniform) condition
     holds; with `mask %c`, a tile of conditions, threads store the elements for which it holds. A TMA
-    copy names its tensor map (`tma`), and a TMA load the barrier that it signals. A shifted copy
+    copy names its tensor map (`tma`), and a TMA load the barrier that it signals. A copy that shifts
     within shared memory names the tile `of` global memory that the source holds.
 
     Example:
@@ -158,12 +160,13 @@ class CopyOp(IRDLOperation):
             same_tile(self.source.type, self.destination.type)
         if self.mask is not None:
             self._check_mask(self.mask.type)
-        if isinstance(self.atom, WidenCopyType):
+        if isinstance(self.atom, OperandCopyType) and self.atom.form == "convert":
             elements = tuple(element_of(each.type) for each in (self.source, self.destination))
-            wanted = self.atom.source, self.atom.destination
             check(
-                elements == wanted,
-                f"expected tiles of the atom's types {names_of(wanted)}, got {names_of(elements)}",
+                isinstance(elements[0], Float8E4M3FNType | Float8E5M2Type)
+                and elements[1] == self.atom.element,
+                f"expected floats of 8 bits to convert to {self.atom.element}, got tiles of "
+                f"{names_of(elements)}",
             )
         elif not spreads:
             same_element(self.source.type, self.destination.type)

@@ -1,6 +1,6 @@
 """Copy atoms: the base that finds an atom's entry in the registry, and those that threads execute:
-plain loads and stores, shifted ones, `cp.async`, `ldmatrix`, `stmatrix`, and those from shared
-memory to shared memory that transpose or convert.
+plain loads and stores, those that bring operands into the form that is multiplied, `cp.async`,
+`ldmatrix` and `stmatrix`.
 """
 
 from __future__ import annotations
@@ -8,10 +8,6 @@ from __future__ import annotations
 from typing import ClassVar, Self
 
 from xdsl.dialects.builtin import (
-    BFloat16Type,
-    Float8E4M3FNType,
-    Float8E5M2Type,
-    Float16Type,
     FloatTF32Type,
 )
 from xdsl.ir import Attribute, Data, TypeAttribute
@@ -29,6 +25,8 @@ from .syntax import parse_bits, parse_key
 COPY_BITS = (8, 16, 32, 64, 128)
 ASYNC_BITS = (32, 64, 128)
 SHIFTED_BITS = (8, 16, 32)
+FORMS = {"convert": (16,), "shift": SHIFTED_BITS, "transpose": (8, 32)}
+"""What threads do to a tile on its way to a multiply, and bits of an element behind it."""
 CACHES = {"always": "ca", "global": "cg"}
 
 
@@ -67,27 +65,6 @@ class CopyType(Data[tuple], TypeAttribute):
         return atom
 
 
-class _ElementAtom(Data[tuple], TypeAttribute):
-    """Base of the copy atoms that elements alone tell apart."""
-
-    @classmethod
-    def get(cls, element: Attribute) -> Self:
-        return cls((element,))
-
-    @property
-    def element(self) -> Attribute:
-        return self.data[0]
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> tuple:
-        with parser.in_angle_brackets():
-            return (parser.parse_type(),)
-
-    def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_attribute(self.element)
-
-
 @irdl_attr_definition
 class UniversalCopyType(Data[tuple], TypeAttribute):
     """Plain loads and stores: `!cute_nvgpu.atom.universal_copy<f16, 128 b>`."""
@@ -124,23 +101,57 @@ class UniversalCopyType(Data[tuple], TypeAttribute):
 
 
 @irdl_attr_definition
-class ShiftedCopyType(_ElementAtom):
-    """A tile in global memory whose rows begin at any element, to one in shared memory, through
-    registers of threads: `!cute_nvgpu.atom.shifted_copy<bf16>`.
+class OperandCopyType(Data[tuple], TypeAttribute):
+    """A tile on its way to a multiply, to shared memory in the form in which it is multiplied,
+    through registers of threads: `!cute_nvgpu.atom.operand_copy<convert, bf16>`, with the form and
+    the element type that it then has.
 
-    A thread loads the aligned 16 bytes around each of its vectors, and those that follow, and
-    shifts what it wants out of both (`shf`), so that loads and stores are of 16 bytes. Between
-    buffers in shared memory it reads what an asynchronous copy `around` the tile `of` global memory
-    has brought. `tf32` rounds elements of f32 on the way.
+    `convert` makes 16-bit floats of 8-bit ones, exactly. `shift` takes a tile whose rows begin at
+    any element of global memory: a thread loads the aligned 16 bytes around each of its vectors,
+    and those that follow, and shifts what it wants out of both (`shf`), so that loads and stores
+    are of 16 bytes. In shared memory it reads what an asynchronous copy `around` the tile `of`
+    global memory has brought. `tf32` rounds elements of f32 on the way. `transpose` takes a tile
+    (rows, depth) in shared memory whose rows are contiguous to one whose depth is, of which 16
+    bytes in a row are some neighbors. Of bytes a warp takes 32 by 16 at once: transposed `ldmatrix`
+    brings pairs of them, which `prmt` regroups and `stmatrix` writes. Of words a thread takes 4 by
+    4, and loads and stores vectors of 4.
     """
 
-    name = "cute_nvgpu.atom.shifted_copy"
+    name = "cute_nvgpu.atom.operand_copy"
+
+    @classmethod
+    def get(cls, form: str, element: Attribute) -> OperandCopyType:
+        return cls((form, element))
+
+    @property
+    def form(self) -> str:
+        """What is done on the way: one of `FORMS`."""
+        return self.data[0]
+
+    @property
+    def element(self) -> Attribute:
+        """The element type behind it."""
+        return self.data[1]
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple:
+        with parser.in_angle_brackets():
+            form = parser.parse_identifier()
+            parser.parse_punctuation(",")
+            return form, parser.parse_type()
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(f"{self.form}, ")
+            printer.print_attribute(self.element)
 
     def verify(self) -> None:
-        bits = getattr(self.element, "bitwidth", None)
+        check(self.form in FORMS, f"expected a form ({', '.join(FORMS)}), got {self.form}")
+        bits = 32 if isinstance(self.element, FloatTF32Type) else _bits(self.element)
+        listed = ", ".join(map(str, FORMS[self.form]))
         check(
-            bits in SHIFTED_BITS or isinstance(self.element, FloatTF32Type),
-            f"expected elements of 8, 16 or 32 bits to shift, got {self.element}",
+            bits in FORMS[self.form],
+            f"expected elements of {listed} bits to {self.form}, got {self.element}",
         )
 
 
@@ -200,7 +211,7 @@ class SimtAsyncCopyType(CopyType):
     `cache = global` is `.cg` (L2 only, 16 bytes), `always` is `.ca`. With `around`, rows begin at
     any element, and come with all of the aligned 16 bytes that hold one of their elements, each as
     far behind the start of its row in the destination as it begins behind aligned 16 bytes in the
-    source; a copy by the atom `shifted_copy` reads them there.
+    source; an `operand_copy` that shifts reads them there.
     """
 
     name = "cute_nvgpu.atom.simt_async_copy"
@@ -333,66 +344,6 @@ class StsmType(MatrixCopyType):
 
     name = "cute_nvgpu.atom.stsm"
     instruction = "stmatrix"
-
-
-@irdl_attr_definition
-class TransposeCopyType(_ElementAtom):
-    """A tile in shared memory to another one in which the other mode is contiguous, of elements of
-    8 bits or of 32: `!cute_nvgpu.atom.transpose_copy<f8E4M3FN>`.
-
-    Of bytes a warp takes 32 by 16 at once: transposed `ldmatrix` brings pairs of them, which
-    `prmt` regroups and `stmatrix` writes. Of words a thread takes 4 by 4, and loads and stores
-    vectors of 4. The modes are (rows, depth): rows are contiguous in the source, and 16 bytes in a
-    row of the destination are some neighbors in the depth.
-    """
-
-    name = "cute_nvgpu.atom.transpose_copy"
-
-    def verify(self) -> None:
-        bits = getattr(self.element, "bitwidth", None)
-        check(
-            bits in (8, 32), f"expected elements of 8 or 32 bits to transpose, got {self.element}"
-        )
-
-
-@irdl_attr_definition
-class WidenCopyType(Data[tuple], TypeAttribute):
-    """A tile of 8-bit floats to one of 16-bit floats in shared memory, exactly, through registers
-    of threads: `!cute_nvgpu.atom.widen_copy<f8E4M3FN, bf16>`.
-    """
-
-    name = "cute_nvgpu.atom.widen_copy"
-
-    @classmethod
-    def get(cls, source: Attribute, destination: Attribute) -> WidenCopyType:
-        return cls((source, destination))
-
-    @property
-    def source(self) -> Attribute:
-        return self.data[0]
-
-    @property
-    def destination(self) -> Attribute:
-        return self.data[1]
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> tuple:
-        with parser.in_angle_brackets():
-            source = parser.parse_type()
-            parser.parse_punctuation(",")
-            return source, parser.parse_type()
-
-    def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_list(self.data, printer.print_attribute)
-
-    def verify(self) -> None:
-        check(
-            isinstance(self.source, Float8E4M3FNType | Float8E5M2Type)
-            and isinstance(self.destination, Float16Type | BFloat16Type),
-            "expected floats of 8 bits to convert to floats of 16, got "
-            f"{self.source} and {self.destination}",
-        )
 
 
 class _TmemTransferType(CopyType):

@@ -9,15 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import lcm, prod
 
-from xdsl.dialects.builtin import (
-    BFloat16Type,
-    Float4E2M1FNType,
-    Float8E4M3FNType,
-    Float8E5M2Type,
-    Float16Type,
-    Float32Type,
-)
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from cutedialect.atoms import (
     WARP_SIZE,
@@ -40,17 +32,24 @@ from cutedialect.dialects.cute import (
     element_bits,
     element_of,
     memref_of,
-    named_copy,
     shape_of,
 )
 from cutedialect.dialects.effects import Unit, effects_of
 from cutedialect.dialects.element_names import element_name, operand_name
 from cutedialect.layout import Layout, LayoutError, coalesce
 from cutedialect.passes.analysis.layout_inference import (
-    begins_anywhere,
     contiguous_mode,
     operand_major,
-    vector_bytes,
+)
+from cutedialect.passes.analysis.operand_plans import (
+    TENSOR_MEMORY,
+    WARPGROUPS,
+    WARPS,
+    gmem_type,
+    is_converted,
+    multiplied_element,
+    multiplied_elements,
+    plan_of,
 )
 from cutedialect.passes.analysis.smem_layouts import (
     held_type,
@@ -59,7 +58,7 @@ from cutedialect.passes.analysis.smem_layouts import (
     untransposed,
 )
 from cutedialect.passes.analysis.tensor_accumulators import tensor_plan
-from cutedialect.passes.analysis.tensor_maps import asks_tiles_around, is_joined
+from cutedialect.passes.analysis.tensor_maps import asks_tiles_around
 from cutedialect.passes.analysis.thread_layouts import (
     GROUP_WARPS,
     mma_accumulator,
@@ -71,8 +70,6 @@ from cutedialect.passes.analysis.thread_layouts import (
 
 FAST_ATOMS = (WgmmaAtom, Tcgen05Atom)
 """Atoms of warpgroups, and of the unit beside them."""
-# Bytes of the narrowest asynchronous copy.
-_LEAST_ASYNC = 4
 _WORD_BITS = 32
 # Bits of the elements of register tiles that are written to shared memory for a unit.
 _STAGED_BITS = {"wgmma": (16,), "tcgen05": (8, 16)}
@@ -102,6 +99,12 @@ class BoundMma:
         """The grid of warps, or of warpgroups where the atom takes four warps at once."""
         wm, wn = self.warps
         return (wm // GROUP_WARPS, wn) if isinstance(self.atom, WgmmaAtom) else (wm, wn)
+
+    @property
+    def unit(self) -> str:
+        """Who multiplies."""
+        units = {WgmmaAtom: WARPGROUPS, Tcgen05Atom: TENSOR_MEMORY}
+        return units.get(type(self.atom), WARPS)
 
     @property
     def depth(self) -> int:
@@ -460,7 +463,7 @@ class MmaChoice:
     def _feeds_b(self, parts: int = 1) -> bool:
         """Whether `wgmma` can read B, in so many equal parts of its rows."""
         op = self.op
-        return _feeds(op, op.b, "wgmma", parts) or needs_transposing(op, op.b)
+        return _feeds(op, op.b, "wgmma", parts) or plan_of(op, op.b).form == "transpose"
 
     def _feeds_a(self, parts: int = 1) -> bool:
         """The same of A. What a thread holds of an accumulator is what it needs of A, which holds
@@ -469,12 +472,10 @@ class MmaChoice:
         op = self.op
         if isinstance(op.a.type, FragmentType):
             bits = op.a.type.bits
-            return bits == 16 or (bits == 8 and needs_transposing(op, op.b))
-        return (
-            _feeds(op, op.a, "wgmma", parts)
-            or needs_transposing(op, op.a)
-            or is_read_by_threads(op, op.a)
-        )
+            return bits == 16 or (bits == 8 and plan_of(op, op.b).form == "transpose")
+        plan = plan_of(op, op.a)
+        is_brought = plan.form == "transpose" or plan.computes == "multiplies"
+        return is_brought or _feeds(op, op.a, "wgmma", parts)
 
     def _not_wgmma(self, warps: tuple[int, int]) -> str:
         """What keeps warpgroups from a multiply; of several reasons the one that the program, not
@@ -532,7 +533,7 @@ class MmaChoice:
                     f"a register tile becomes {name} with elements of 8 or 16 bits here, got "
                     f"{type_.bits}"
                 )
-            if needs_widening(op, value):
+            if is_converted(op, value):
                 return f"{name} would have to be converted in shared memory"
             is_across = op.packs and operand_major(memref_of(value)) == 0
             if is_across or not _feeds(op, value, "tcgen05"):
@@ -581,80 +582,6 @@ def tensor_warps(tile: tuple[int, ...]) -> tuple[int, int]:
     return (2 if tile[0] % (2 * tmem_layouts.LANES) == 0 else 1) * GROUP_WARPS, 1
 
 
-def multiplied_element(op: GemmOp, value: SSAValue) -> Attribute:
-    """The element type with which an operand is multiplied: 8-bit floats in memory beside 16-bit
-    ones are converted to these, which is exact.
-    """
-    mine = element_of(value.type)
-    if (held := op.held_element(value)) is not None:
-        return held
-    other = element_of((op.b if value is op.a else op.a).type)
-    is_short = isinstance(other, Float16Type | BFloat16Type)
-    is_byte = isinstance(mine, Float8E4M3FNType | Float8E5M2Type)
-    return other if is_short and is_byte and isinstance(value.type, MemRefType) else mine
-
-
-def multiplied_elements(op: GemmOp) -> tuple[Attribute, Attribute, Attribute]:
-    """The element types of A, B and the accumulator of a multiply."""
-    pair = Float4E2M1FNType() if op.has_pairs else None
-    a, b = (pair or multiplied_element(op, value) for value in (op.a, op.b))
-    return a, b, element_of(op.acc.type)
-
-
-def needs_widening(op: GemmOp, value: SSAValue) -> bool:
-    """Whether an operand is converted before it is multiplied."""
-    return op.held_element(value) is None and multiplied_element(op, value) != element_of(
-        value.type
-    )
-
-
-def _gmem_type(value: SSAValue) -> MemRefType | None:
-    """The type of an operand in global memory; None for any other."""
-    type_ = value.type
-    return type_ if isinstance(type_, MemRefType) and type_.space == "gmem" else None
-
-
-def needs_transposing(op: GemmOp, value: SSAValue) -> bool:
-    """Whether a tile of bytes, or of words, feeds `wgmma` after a copy that makes its depth
-    contiguous: warps move 16 rows by 32 of the depth of bytes, two of them side by side, and a
-    quarter of that of words.
-    """
-    type_ = _gmem_type(value)
-    if type_ is None or type_.bits not in (8, 32) or contiguous_mode(type_) != 0:
-        return False
-    if needs_widening(op, value) or is_read_by_threads(op, value):
-        return False
-    return all(extent % 32 == 0 for extent in type_.shape)
-
-
-def is_read_by_threads(op: GemmOp, value: SSAValue) -> bool:
-    """Whether threads bring an A of words with contiguous rows from shared memory to registers,
-    each what it holds of A there: a word is an element, wherever its neighbors lie.
-    """
-    type_ = _gmem_type(value)
-    if type_ is None or value is not op.a or value is op.b or type_.bits != _WORD_BITS:
-        return False
-    return contiguous_mode(type_) == 0 and not begins_anywhere(type_)
-
-
-def needs_shifting(op: GemmOp, value: SSAValue) -> bool:
-    """Whether a tile whose rows begin at any element feeds `wgmma` after a copy that shifts them
-    into place: one that asynchronous copies of 4 bytes do not take, or of f32, which is rounded.
-    """
-    type_ = _gmem_type(value)
-    if type_ is None or is_joined(value) or named_copy(value) is not None:
-        return False
-    if needs_widening(op, value) or needs_transposing(op, value):
-        return False
-    takes_words = vector_bytes(type_) >= _LEAST_ASYNC and not isinstance(type_.element, Float32Type)
-    return begins_anywhere(type_) and not takes_words
-
-
-def is_prepared(op: GemmOp, value: SSAValue) -> bool:
-    """Whether a role transposes, converts or shifts an operand of `wgmma` in shared memory."""
-    return any(needs(op, value) for needs in (needs_transposing, needs_widening, needs_shifting))
-
-
 def _feeds(op: GemmOp, value: SSAValue, unit: str, parts: int = 1) -> bool:
     """Whether a tile has a layout in shared memory that the descriptors of a unit describe, and so
     many equal parts of its rows too. Register tiles of 16 bits are written there, line by line as a
@@ -666,7 +593,7 @@ def _feeds(op: GemmOp, value: SSAValue, unit: str, parts: int = 1) -> bool:
         shape, major, bits = shape_of(tile.type), 1, type_.bits
         if bits not in _STAGED_BITS[unit] or len(shape) != 2 or (is_turned and bits != 16):
             return False
-    elif (memory := _gmem_type(value)) is not None:
+    elif (memory := gmem_type(value)) is not None:
         shape, major = shape_of(held_type(op, value)), operand_major(memory)
         bits = element_bits(multiplied_element(op, value))
     else:

@@ -27,9 +27,9 @@ from cutedialect.passes.analysis.memory_views import expression_of
 from cutedialect.passes.analysis.mma_choice import (
     BoundMma,
     MmaChoice,
-    multiplied_element,
     untransposed,
 )
+from cutedialect.passes.analysis.operand_plans import multiplied_element
 from cutedialect.passes.analysis.smem_layouts import Staging, operand_layout
 from cutedialect.passes.analysis.tensor_maps import boxes_of, cluster_modes, deciding, is_joined
 from cutedialect.passes.remarks import remark

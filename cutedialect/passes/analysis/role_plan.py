@@ -15,16 +15,12 @@ from xdsl.ir import Operation, SSAValue
 from cutedialect.allocation import RoleUse
 from cutedialect.atoms import WARP_SIZE
 from cutedialect.dialects import cute
-from cutedialect.dialects.cute_nvgpu import (
-    TmaPrefetchOp,
-    TransposeCopyType,
-    WidenCopyType,
-)
+from cutedialect.dialects.cute_nvgpu import OperandCopyType, TmaPrefetchOp
 from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of, touches_tiles, written
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.analysis.layout_inference import contiguous_mode
 from cutedialect.passes.analysis.memory_views import uses_of
-from cutedialect.passes.analysis.mma_choice import is_prepared, needs_shifting
+from cutedialect.passes.analysis.operand_plans import LINES, plan_of
 from cutedialect.passes.analysis.smem_layouts import staging_layout
 from cutedialect.passes.analysis.tensor_maps import boxes_of, part_of
 from cutedialect.plans import WARPS_OF_GROUP, RoleRow
@@ -57,12 +53,10 @@ def is_load(op: Operation) -> bool:
 
 
 def is_preparing(op: Operation) -> bool:
-    """Whether an op brings a tile from shared memory to shared memory: transposed, converted or
-    shifted.
-    """
+    """Whether an op brings a tile in shared memory into the form in which it is multiplied."""
     if not isinstance(op, cute.CopyOp):
         return False
-    return isinstance(op.atom, TransposeCopyType | WidenCopyType) or op.origin is not None
+    return isinstance(op.atom, OperandCopyType) and space_of(op.source) == "smem"
 
 
 def is_update(op: Operation) -> bool:
@@ -188,13 +182,13 @@ def comes_by_tma(tile: SSAValue) -> bool:
 def use_of_operands(kernel: cute.KernelOp, in_tensor_memory: bool) -> RoleUse:
     """The facts of a kernel whose operands are tiles of global memory."""
     gemms, schedule = ops_of(kernel, cute.GemmOp), kernel.choices
-    operands = [(op, tile) for op in gemms for tile in (op.a, op.b)]
-    copying = "shifts" if any(needs_shifting(op, tile) for op, tile in operands) else "copies"
+    plans = [plan_of(op, tile) for op in gemms for tile in (op.a, op.b)]
+    copying = "shifts" if any(plan.travels == LINES for plan in plans) else "copies"
     return RoleUse(
         computing=_computing(kernel),
         multiplies=len(gemms),
         loads="boxes" if loads_boxes(gemms, schedule) else copying,
-        prepares=any(is_prepared(op, tile) for op, tile in operands),
+        prepares=any(plan.computes == "prepares" for plan in plans),
         in_tensor_memory=in_tensor_memory,
         adds=ADDS_PRODUCTS in kernel.attributes,
         ctas=schedule.ctas or 1,

@@ -12,26 +12,26 @@ too, need no numbers where TMA copies them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects import cute
-from cutedialect.dialects.walks import walk
-from cutedialect.passes.analysis.mma_choice import untransposed
+from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.passes.analysis.operand_plans import is_on_its_way
 from cutedialect.passes.analysis.role_plan import NUMBERS_ROWS, comes_by_tma
+from cutedialect.passes.analysis.smem_layouts import untransposed
 from cutedialect.passes.rewriting import cloned, erase, insert_after, insert_before
 
 
-def number_operands(
-    kernel: cute.KernelOp, uses: Sequence[tuple[Operation, int]], by_tma: bool = False
-) -> list[cute.IndexedTileOp]:
-    """Give operands whose rows are numbered, in a kernel whose tiles are not bound, numbers of
-    their own; the tiles that are to be copied. Tiles of pixels take their place where operands come
-    `by_tma`.
+def number_operands(kernel: cute.KernelOp, by_tma: bool) -> list[cute.IndexedTileOp]:
+    """Give operands of multiplies whose rows are numbered, and loads on their way to one, numbers
+    of their own, in a kernel whose tiles are not bound; the tiles that are to be copied. Tiles of
+    pixels take their place where operands come `by_tma`.
     """
-    order = list(walk(kernel.body.block))
+    uses = list(_numbered(kernel))
+    order = list(walk(kernel.body.block)) if uses else []
     made: dict[cute.IndexedTileOp, cute.IndexedTileOp] = {}
     for user, index in uses:
         tile, is_turned = untransposed(user.operands[index])
@@ -52,6 +52,16 @@ def number_operands(
         if isinstance(op, _DROPPED) and op.parent is not None:
             _drop(op)
     return [*made.values()]
+
+
+def _numbered(kernel: cute.KernelOp) -> Iterator[tuple[Operation, int]]:
+    """The uses of tiles of numbered rows by multiplies, and by loads on their way to one."""
+    for op in ops_of(kernel.body.block, cute.GemmOp, cute.LoadOp):
+        for index, value in enumerate(op.operands[:2]):
+            tile = untransposed(value)[0].owner
+            is_numbered = isinstance(tile, cute.IndexedTileOp) and tile.places is None
+            if is_numbered and (isinstance(op, cute.GemmOp) or is_on_its_way(op)):
+                yield op, index
 
 
 _DROPPED = (

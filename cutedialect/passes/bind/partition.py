@@ -83,13 +83,15 @@ from cutedialect.passes.analysis.mma_choice import (
     BoundMma,
     MmaChoice,
     goes_through_smem,
-    is_read_by_threads,
-    multiplied_elements,
-    needs_transposing,
-    untransposed,
 )
 from cutedialect.passes.analysis.multiply_pairs import pair_multiplies
-from cutedialect.passes.analysis.operand_chains import is_beside_one_on_its_way, is_on_its_way
+from cutedialect.passes.analysis.operand_plans import (
+    SOURCES,
+    is_beside_one_on_its_way,
+    is_on_its_way,
+    multiplied_elements,
+    plan_of,
+)
 from cutedialect.passes.analysis.resource_plan import (
     registers_beside,
     registers_for_tiles,
@@ -107,6 +109,7 @@ from cutedialect.passes.analysis.thread_layouts import (
 from cutedialect.passes.bind.accumulator_moves import move_accumulators, sum_in_registers
 from cutedialect.passes.bind.early_loads import load_early
 from cutedialect.passes.bind.exponential_shares import share_exponentials
+from cutedialect.passes.bind.numbered_rows import number_operands
 from cutedialect.passes.bind.result_stores import ResultStores
 from cutedialect.passes.bind.slice_depth import slice_depth
 from cutedialect.passes.bind.split_sums import split_sums
@@ -176,7 +179,9 @@ class _Partition(StagedOperands):
             slice_depth(self)
         if self.grid is not None:
             load_early(self.kernel, self.threads, self.dependences)
-        numbered = self._number_rows() if gemms else []
+        # TMA brings pixels of images.
+        by_tma = self.is_specialized and self.schedule.loads != "threads"
+        numbered = number_operands(self.kernel, by_tma) if gemms else []
         inference = LayoutInference(self.kernel, self.threads, self.grid)
         self._choose_atoms(gemms, inference, has_tensor_memory)
         for tile in numbered:
@@ -191,24 +196,6 @@ class _Partition(StagedOperands):
             self.leave_tensor_memory()
         if self.schedule.polynomials is not None:
             share_exponentials(self.kernel, self.schedule.polynomials)
-
-    def _number_rows(self) -> list[IndexedTileOp]:
-        """The operands of multiplies, and of loads on their way to one, whose rows a tile numbers,
-        with numbers for who copies them; TMA brings those that are pixels of images.
-        """
-        uses: list[tuple[Operation, int]] = []
-        for op in ops_of(self.kernel.body.block, GemmOp, LoadOp):
-            for index, value in enumerate(op.operands[:2]):
-                made = untransposed(value)[0].owner
-                is_numbered = isinstance(made, IndexedTileOp) and made.places is None
-                if is_numbered and (isinstance(op, GemmOp) or is_on_its_way(op)):
-                    uses.append((op, index))
-        if not uses:
-            return []
-        from .numbered_rows import number_operands
-
-        by_tma = self.is_specialized and self.schedule.loads != "threads"
-        return number_operands(self.kernel, uses, by_tma)
 
     def _choose_atoms(
         self, gemms: Sequence[GemmOp], inference: LayoutInference, has_tensor_memory: bool
@@ -388,34 +375,23 @@ class _Partition(StagedOperands):
 
     def _order(self, op: GemmOp, atom: MmaAtom) -> Layout | None:
         """The order of the depth of an atom in which A is there; None where it is as it was."""
-        if not isinstance(op.a.type, FragmentType) or not needs_transposing(op, op.b):
-            return None
-        return accumulator_order(atom)
+        reads_registers = plan_of(op, op.a).travels == SOURCES
+        is_transposed = plan_of(op, op.b).form == "transpose"
+        return accumulator_order(atom) if reads_registers and is_transposed else None
 
     def _bind_gemm(self, op: GemmOp) -> None:
         bound = self.atoms[op]
         atom = bound.atom
-        elements = multiplied_elements(op)
+        elements, by_groups = multiplied_elements(op), isinstance(atom, WgmmaAtom)
+        order = self._order(op, atom) if by_groups else None
+        a, b = self.operand(op, op.a), self.operand(op, op.b, order)
         if isinstance(atom, Tcgen05Atom):
-            a, b = (
-                self.put_in_tmem(op, value) or self.put_in_smem(op, value)
-                if isinstance(value.type, FragmentType)
-                else self.stage(op, value)
-                for value in (op.a, op.b)
-            )
             type_ = Sm100MmaType.get(atom.shape_mnk, *elements, atom.cta_group, op.scales or "")
             factors = self.stage_factors(op)
             self.atoms[self.insert(op.like(a, b, op.acc, type_, factors=factors), op)] = bound
         elif isinstance(atom, WgmmaAtom):
-            order = self._order(op, atom)
-            a, b = (
-                self.put_in_smem(op, value)
-                if goes_through_smem(op, value, bound)
-                else self.descriptor_operand(op, value, order if value is op.b else None)
-                for value in (op.a, op.b)
-            )
             where = "smem"
-            if is_read_by_threads(op, op.a):
+            if not isinstance(a.type, FragmentType) and plan_of(op, op.a).computes == "multiplies":
                 # Word by word, wherever a word lies.
                 source = memref_of(a)
                 tv = bound.operand("a", source.shape)
@@ -428,7 +404,6 @@ class _Partition(StagedOperands):
             type_ = Sm90MmaType.get(atom.shape_mnk, *elements, where, negate, kind=atom.kind)
             self.insert(GemmOp(a, b, op.acc, type_, sums=op.sums is not None), op)
         else:
-            a, b = self.stage_widened(op, op.a), self.stage_widened(op, op.b)
             self._bind_warp_gemm(op, bound, a, b)
         erase(op)
 

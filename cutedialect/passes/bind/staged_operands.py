@@ -20,13 +20,11 @@ from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute.storage import PAIR, is_paired
 from cutedialect.dialects.cute_nvgpu import (
-    ShiftedCopyType,
+    OperandCopyType,
     SimtAsyncCopyType,
     TmaLoadType,
     TmemStoreType,
-    TransposeCopyType,
     UniversalCopyType,
-    WidenCopyType,
 )
 from cutedialect.layout import Layout, TiledCopy
 from cutedialect.passes.analysis.layout_inference import (
@@ -42,15 +40,20 @@ from cutedialect.passes.analysis.layout_inference import (
 )
 from cutedialect.passes.analysis.memory_views import expression_of, place_in
 from cutedialect.passes.analysis.mma_choice import (
-    is_prepared,
-    multiplied_element,
-    needs_shifting,
-    needs_transposing,
-    needs_widening,
+    goes_through_smem,
     parts_of_rows,
     untransposed,
 )
 from cutedialect.passes.analysis.multiply_pairs import paired_type
+from cutedialect.passes.analysis.operand_plans import (
+    LINES,
+    SOURCES,
+    TILE,
+    WARPS,
+    OperandPlan,
+    multiplied_element,
+    plan_of,
+)
 from cutedialect.passes.analysis.role_plan import PREPARING_WARPS
 from cutedialect.passes.analysis.smem_layouts import (
     OPERAND,
@@ -84,7 +87,7 @@ _HELD, _OTHERS = 0.75, 30
 class StagedOperands(KernelBinding):
     """A kernel whose operands are staged while its tiles are bound."""
 
-    def put_in_tmem(self, op: cute.GemmOp, value: SSAValue) -> SSAValue | None:
+    def _put_in_tmem(self, op: cute.GemmOp, value: SSAValue) -> SSAValue | None:
         """A register tile in tensor memory, as A of `tcgen05.mma`; None where it cannot be there:
         `tcgen05.st` writes elements of 16 bits as a thread holds those of an accumulator. Whether
         the columns suffice is known when accumulators are there (`leave_tensor_memory`).
@@ -131,7 +134,7 @@ class StagedOperands(KernelBinding):
         )
         return made.next_op if follows else op  # pyright: ignore[reportReturnType]
 
-    def put_in_smem(self, op: cute.GemmOp, value: SSAValue) -> SSAValue:
+    def _put_in_smem(self, op: cute.GemmOp, value: SSAValue) -> SSAValue:
         """A register tile in shared memory, where descriptors find it."""
         tile, is_turned = untransposed(value)
         unit = self.atoms[op].units[value is op.b]
@@ -201,9 +204,8 @@ class StagedOperands(KernelBinding):
             layout = smem.layout, smem.swizzle, smem.alignment
             buffer = self.smem_buffer(smem.element, layout, op, name, mark=PAIR)
         else:
-            major = operand_major(type_) if self.is_specialized else contiguous_mode(type_)
             tvs = self._readers(tile, is_turned)
-            buffer = self.new_buffer(held_type(op, value), major, op, name, tvs=tvs)
+            buffer = self.new_buffer(held_type(op, value), self._major(type_), op, name, tvs=tvs)
         # What the kernel has stored is brought where it is read.
         place = op if is_stored else brought_once(value, op)
         self.copy_to_smem(value, buffer, place)
@@ -251,10 +253,15 @@ class StagedOperands(KernelBinding):
         multiplies or prepares they have a buffer of their own.
         """
         return not any(
-            isinstance(bound.atom, Tcgen05Atom) or is_prepared(op, value)
+            isinstance(bound.atom, Tcgen05Atom)
+            or plan_of(op, value, bound.unit).computes == "prepares"
             for op, bound in self.atoms.items()
             for value in (op.a, op.b)
         )
+
+    def _major(self, type_: cute.MemRefType) -> int | None:
+        """The mode along which the lines of an operand run in shared memory."""
+        return operand_major(type_) if self.is_specialized else contiguous_mode(type_)
 
     def _turned(self, buffer: SSAValue, is_turned: bool, op: Operation) -> SSAValue:
         """A buffer, or its transpose."""
@@ -311,75 +318,70 @@ class StagedOperands(KernelBinding):
             return False
         return found.is_turned == is_turned or cute.memref_of(found.buffer).bits == 16
 
-    def descriptor_operand(
-        self, op: cute.GemmOp, value: SSAValue, order: Layout | None = None
-    ) -> SSAValue:
-        """An operand where descriptors find it: staged, and converted or transposed where it has to
-        be, with its depth in an order.
+    def operand(self, op: cute.GemmOp, value: SSAValue, order: Layout | None = None) -> SSAValue:
+        """An operand where its multiply reads it, as its plan says: a register tile, or one in
+        shared memory, in the form in which it is multiplied, with its depth in an order.
         """
-        if needs_shifting(op, value) and not self.dependences.reads_stored(op, value):
-            return self._shifted(op, value)
-        staged = self.stage(op, value)
-        transposes = needs_transposing(op, value)
-        if staged is value or not (transposes or needs_widening(op, value)):
-            return staged
-        element = multiplied_element(op, value)
-        key = value, element, order
+        bound = self.atoms[op]
+        plan = plan_of(op, value, bound.unit)
+        if plan.travels == SOURCES:
+            if isinstance(bound.atom, Tcgen05Atom):
+                return self._put_in_tmem(op, value) or self._put_in_smem(op, value)
+            is_staged = isinstance(bound.atom, WgmmaAtom) and goes_through_smem(op, value, bound)
+            return self._put_in_smem(op, value) if is_staged else value
+        if plan.form is None:
+            return self.stage(op, value)
+        tile, is_turned = untransposed(value) if plan.travels == LINES else (value, False)
+        key = tile, multiplied_element(op, value), order
+        if self._reads_stored(op, value):
+            return self._formed(op, plan, *key, op)
         if key not in self.prepared:
-            type_ = cute.memref_of(value)
-            name = ("t" if transposes else "w") + (value.name_hint or "")
-            if transposes:
-                buffer = self.new_buffer(type_, 1, op, name, order)
-                copy = cute.CopyOp(staged, buffer, atom=TransposeCopyType.get(element))
-            else:
-                buffer = self.new_buffer(type_, operand_major(type_), op, name, element=element)
-                tiled = coalesced_for(cute.memref_of(staged), self._preparing_threads())
-                atom = WidenCopyType.get(type_.element, element)
-                copy = cute.CopyOp(staged, buffer, atom=atom, tiled=cute.TiledCopyAttr(tiled))
-            self.insert(copy, brought_once(value, op))
-            self.prepared[key] = buffer
-        return self.prepared[key]
-
-    def _shifted(self, op: cute.GemmOp, value: SSAValue) -> SSAValue:
-        """An operand whose rows begin at any element: copied asynchronously with the aligned words
-        around its rows, and shifted into place by other warps.
-        """
-        tile, is_turned = untransposed(value)
-        key = (tile, cute.element_of(value.type), None)
-        if key not in self.prepared:
-            type_, name = cute.memref_of(tile), value.name_hint or ""
-            place = brought_once(value, op)
-            raw = around_layout(type_), None, 128
-            came = self.smem_buffer(type_.element, raw, op, f"w{name}")
-            atom = SimtAsyncCopyType.get(type_.element, "global", 128, around=True)
-            tiled = cute.TiledCopyAttr(shifted_copy(type_, self._loading_threads()))
-            self.insert(cute.CopyOp(tile, came, atom=atom, tiled=tiled), place)
-            buffer = self.new_buffer(type_, operand_major(type_), op, f"s{name}")
-            # Tensor cores would cut f32 operands off where shifts can round them.
-            rounds = isinstance(type_.element, Float32Type)
-            atom = ShiftedCopyType.get(FloatTF32Type() if rounds else type_.element)
-            tiled = cute.TiledCopyAttr(shifted_copy(type_, self._preparing_threads()))
-            self.insert(cute.CopyOp(came, buffer, atom=atom, tiled=tiled, origin=tile), place)
-            self.prepared[key] = buffer
+            self.prepared[key] = self._formed(op, plan, *key, brought_once(value, op))
         return self._turned(self.prepared[key], is_turned, op)
 
-    def stage_widened(self, op: cute.GemmOp, value: SSAValue) -> SSAValue:
-        """An operand in shared memory as `mma.sync` reads it: converted on its way there."""
-        element = multiplied_element(op, value)
-        if not needs_widening(op, value):
-            return self.stage(op, value)
-        is_stored, key = self.dependences.reads_stored(op, value), (value, element, None)
-        if not is_stored and key in self.prepared:
-            return self.prepared[key]
-        type_, name = cute.memref_of(value), f"s{value.name_hint or ''}"
-        tvs = self._readers(*untransposed(value))
-        buffer = self.new_buffer(type_, contiguous_mode(type_), op, name, element=element, tvs=tvs)
-        tiled = cute.TiledCopyAttr(self._tiled_copy(value, op, self.threads))
-        atom = WidenCopyType.get(type_.element, element)
-        copy = cute.CopyOp(value, buffer, atom=atom, tiled=tiled)
-        self.insert(copy, op if is_stored else brought_once(value, op))
-        if not is_stored:
-            self.prepared[key] = buffer
+    def _formed(
+        self,
+        op: cute.GemmOp,
+        plan: OperandPlan,
+        tile: SSAValue,
+        element: Attribute,
+        order: Layout | None,
+        place: Operation,
+    ) -> SSAValue:
+        """A tile in the form in which it is multiplied, by copies in front of a place: of what
+        comes of it to shared memory, or on its way there.
+        """
+        type_, came, origin = cute.memref_of(tile), tile, None
+        if plan.travels == TILE:
+            came = self.stage(op, tile)
+        elif plan.travels == LINES:
+            came, origin = self._with_words_around(op, tile, place), tile
+        tvs = self._readers(*untransposed(tile)) if self.atoms[op].unit == WARPS else ()
+        major = 1 if plan.form == "transpose" else self._major(type_)
+        name = f"p{tile.name_hint or ''}"
+        buffer = self.new_buffer(type_, major, op, name, order, element, tvs)
+        tiled = None
+        if plan.form == "shift":
+            # Tensor cores would cut f32 operands off where shifts can round them.
+            element = FloatTF32Type() if isinstance(element, Float32Type) else element
+            tiled = shifted_copy(type_, self._preparing_threads())
+        elif plan.form == "convert":
+            by_loading = plan.computes == "loads"
+            threads = self.threads if by_loading else self._preparing_threads()
+            tiled = self._tiled_copy(came, op, threads)
+        atom = OperandCopyType.get(plan.form or "", element)
+        shared = tiled and cute.TiledCopyAttr(tiled)
+        self.insert(cute.CopyOp(came, buffer, atom=atom, tiled=shared, origin=origin), place)
+        return buffer
+
+    def _with_words_around(self, op: cute.GemmOp, tile: SSAValue, place: Operation) -> SSAValue:
+        """A tile that is copied asynchronously with the aligned words around its lines."""
+        type_, name = cute.memref_of(tile), f"w{tile.name_hint or ''}"
+        staging = around_layout(type_), None, 128
+        buffer = self.smem_buffer(type_.element, staging, op, name)
+        atom = SimtAsyncCopyType.get(type_.element, "global", 128, around=True)
+        tiled = cute.TiledCopyAttr(shifted_copy(type_, self._loading_threads()))
+        self.insert(cute.CopyOp(tile, buffer, atom=atom, tiled=tiled), place)
         return buffer
 
     def new_buffer(
@@ -438,7 +440,7 @@ class StagedOperands(KernelBinding):
         elif chooses and shifts:
             # Threads shift vectors into place on the way.
             tiled = cute.TiledCopyAttr(shifted_copy(type_, threads))
-            atom = ShiftedCopyType.get(rounded or type_.element)
+            atom = OperandCopyType.get("shift", rounded or type_.element)
         elif not goes_by_itself and self._holds_what_is_loaded():
             tile = cute.FragmentType.get(type_.element, type_.shape, copied(copy, type_.shape))
             source, tiled = self.insert(cute.LoadOp(source, tile, tiled), before).result, None
@@ -523,8 +525,8 @@ class StagedOperands(KernelBinding):
         if not row.may_grow:
             return self.threads if row.warps is None else 32 * row.warps
         shares = any(
-            isinstance(self.atoms[op].atom, WgmmaAtom) and is_prepared(op, tile)
-            for op in self.atoms
+            plan_of(op, tile, bound.unit).computes == "prepares"
+            for op, bound in self.atoms.items()
             for tile in (op.a, op.b)
         )
         return 32 * (_GROUP - PREPARING_WARPS if shares else _GROUP)

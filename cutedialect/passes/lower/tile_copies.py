@@ -14,16 +14,14 @@ from cutedialect.dialects.cute_nvgpu import (
     AlignedStoreType,
     BulkCopyType,
     LdsmType,
-    ShiftedCopyType,
+    OperandCopyType,
     SimtAsyncCopyType,
     StsmType,
     TmaLoadType,
     TmaStoreType,
     TmemLoadType,
     TmemStoreType,
-    TransposeCopyType,
     UniversalCopyType,
-    WidenCopyType,
 )
 from cutedialect.layout import Layout
 from cutedialect.passes.analysis.layout_inference import packing_of
@@ -48,7 +46,7 @@ from .unpacking import unpack
 from .views import View
 
 # Atoms of copies that threads share by a thread-value layout, from memory to memory.
-_BETWEEN_MEMORIES = SimtAsyncCopyType | ShiftedCopyType | AlignedStoreType | WidenCopyType
+_BETWEEN_MEMORIES = SimtAsyncCopyType | OperandCopyType | AlignedStoreType
 
 
 def _copy(self: KernelLowering, op: cute.CopyOp) -> None:
@@ -87,7 +85,7 @@ def _plain_copy(self: KernelLowering, op: cute.CopyOp) -> None:
     limit = atom.bits // 8 if isinstance(atom, UniversalCopyType) else 16
     mask = None if op.mask is None else self.fragment(op, op.mask).array
     reads, writes = source in self.views, target in self.views
-    if isinstance(atom, TransposeCopyType):
+    if isinstance(atom, OperandCopyType) and atom.form == "transpose":
         transpose_copy(context, op, self.view(op, source), self.view(op, target))
     elif isinstance(atom, _BETWEEN_MEMORIES) or ((reads or source in self.joined) and writes):
         for piece in _tiled_pieces(self, op):
@@ -113,21 +111,20 @@ Piece = tuple[View, View, Layout]
 
 def _copy_piece(self: KernelLowering, op: cute.CopyOp, piece: Piece, limit: int) -> None:
     context, atom = self.context, op.atom
-    is_tf32 = isinstance(atom, ShiftedCopyType | UniversalCopyType) and isinstance(
-        atom.element, FloatTF32Type
-    )
-    if isinstance(atom, SimtAsyncCopyType):
-        copy_around(context, *piece)
-    elif isinstance(atom, AlignedStoreType):
-        store_aligned(context, *piece, atom.groups)
-    elif isinstance(atom, WidenCopyType):
-        widen_copy(context, *piece)
-    elif not isinstance(atom, ShiftedCopyType):
-        copy_tile(context, *piece, limit, is_tf32)
-    elif op.origin is None:
-        copy_shifted(context, *piece, is_tf32)
-    else:
-        shift_within(context, self.view(op, op.origin), *piece, is_tf32)
+    is_tf32 = isinstance(getattr(atom, "element", None), FloatTF32Type)
+    match atom:
+        case SimtAsyncCopyType():
+            copy_around(context, *piece)
+        case AlignedStoreType():
+            store_aligned(context, *piece, atom.groups)
+        case OperandCopyType(form="convert"):
+            widen_copy(context, *piece)
+        case OperandCopyType() if op.origin is not None:
+            shift_within(context, self.view(op, op.origin), *piece, is_tf32)
+        case OperandCopyType():
+            copy_shifted(context, *piece, is_tf32)
+        case _:
+            copy_tile(context, *piece, limit, is_tf32)
 
 
 def _tiled_pieces(self: KernelLowering, op: cute.CopyOp) -> Iterator[Piece]:

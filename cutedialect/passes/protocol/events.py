@@ -232,10 +232,8 @@ ROWS: dict[type[Operation], Row] = {
 ATOMS: dict[type[Attribute] | None, tuple[Engine, str]] = {
     None: (Engine.THREADS, ""),
     cute_nvgpu.UniversalCopyType: (Engine.THREADS, "9.7.9.8"),
-    cute_nvgpu.ShiftedCopyType: (Engine.THREADS, "9.7.9.8"),
     cute_nvgpu.AlignedStoreType: (Engine.THREADS, "9.7.9.11"),
-    cute_nvgpu.TransposeCopyType: (Engine.THREADS, "9.7.9.8"),
-    cute_nvgpu.WidenCopyType: (Engine.THREADS, "9.7.9.8"),
+    cute_nvgpu.OperandCopyType: (Engine.THREADS, "9.7.9.8"),
     cute_nvgpu.LdsmType: (Engine.THREADS, "9.7.14.5.15"),
     cute_nvgpu.StsmType: (Engine.THREADS, "9.7.14.5.15"),
     cute_nvgpu.SimtAsyncCopyType: (Engine.CP_ASYNC, "9.7.9.25.3"),

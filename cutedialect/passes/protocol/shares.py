@@ -58,7 +58,8 @@ def _tiled(
         return (
             None if lines is None else tuple(part for part in lines for _ in range(warps // groups))
         )
-    if op.tiled is None or isinstance(op.atom, cute_nvgpu.ShiftedCopyType):
+    shifts = isinstance(op.atom, cute_nvgpu.OperandCopyType) and op.atom.form == "shift"
+    if op.tiled is None or shifts:
         return None
     shape = memory_type(op.destination).shape
     try:

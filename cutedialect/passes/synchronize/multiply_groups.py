@@ -33,7 +33,7 @@ from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.dialects.walks import ops_ahead, ops_behind, ops_of, walk
 from cutedialect.passes.analysis.memory_views import root_of, roots_of
 from cutedialect.passes.analysis.mma_choice import is_warpgroup_multiply
-from cutedialect.passes.analysis.operand_chains import multiplies_fed
+from cutedialect.passes.analysis.operand_plans import multiplies_fed
 from cutedialect.passes.analysis.resource_plan import Buffer
 from cutedialect.passes.analysis.ring_edges import GUARDED, numbers_of
 from cutedialect.passes.rewriting import block_of, erase, insert_after, insert_before

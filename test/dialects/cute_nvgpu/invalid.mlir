@@ -169,13 +169,13 @@ func.func @slice_of_no_mode(%t: !cute_nvgpu.tma_descriptor<f16, (128,64), slice 
 
 // -----
 
-// expected-error @+1 {{expected elements of 8 or 32 bits to transpose, got f16}}
-func.func private @transposed_halves(!cute_nvgpu.atom.transpose_copy<f16>)
+// expected-error @+1 {{expected elements of 8, 32 bits to transpose, got f16}}
+func.func private @transposed_halves(!cute_nvgpu.atom.operand_copy<transpose, f16>)
 
 // -----
 
-// expected-error @+1 {{expected elements of 8, 16 or 32 bits to shift, got f64}}
-func.func private @shifted_doubles(!cute_nvgpu.atom.shifted_copy<f64>)
+// expected-error @+1 {{expected elements of 8, 16, 32 bits to shift, got f64}}
+func.func private @shifted_doubles(!cute_nvgpu.atom.operand_copy<shift, f64>)
 
 // -----
 
@@ -189,15 +189,20 @@ func.func private @no_groups(!cute_nvgpu.atom.aligned_store<f16, groups = 0>)
 
 // -----
 
-// expected-error @+1 {{expected floats of 8 bits to convert to floats of 16, got f16 and f32}}
-func.func private @widened_halves(!cute_nvgpu.atom.widen_copy<f16, f32>)
+// expected-error @+1 {{expected elements of 16 bits to convert, got f32}}
+func.func private @widened_halves(!cute_nvgpu.atom.operand_copy<convert, f32>)
+
+// -----
+
+// expected-error @+1 {{expected a form (convert, shift, transpose), got widen}}
+func.func private @another_form(!cute_nvgpu.atom.operand_copy<widen, f16>)
 
 // -----
 
 cute.kernel @widened_to_another(%a: !cute.memref<f8E4M3FN, gmem, align<16>, "(64):(1)">) {
   %s = cute.alloc_smem : !cute.memref<f16, smem, align<128>, "(64):(1)">
-  // expected-error @+1 {{expected tiles of the atom's types (f8E4M3FN, bf16), got (f8E4M3FN, f16)}}
-  cute.copy %a, %s {atom = !cute_nvgpu.atom.widen_copy<f8E4M3FN, bf16>} : !cute.memref<f8E4M3FN, gmem, align<16>, "(64):(1)"> -> !cute.memref<f16, smem, align<128>, "(64):(1)">
+  // expected-error @+1 {{expected floats of 8 bits to convert to bf16, got tiles of (f8E4M3FN, f16)}}
+  cute.copy %a, %s {atom = !cute_nvgpu.atom.operand_copy<convert, bf16>} : !cute.memref<f8E4M3FN, gmem, align<16>, "(64):(1)"> -> !cute.memref<f16, smem, align<128>, "(64):(1)">
 }
 
 // -----

@@ -119,15 +119,9 @@ func.func private @bulk(!cute_nvgpu.atom.bulk_load<f16>, !cute_nvgpu.atom.bulk_l
 
 // -----
 
-// cute_nvgpu.atom.transpose_copy
-// CHECK: func.func private @bytes(!cute_nvgpu.atom.transpose_copy<f8E4M3FN>, !cute_nvgpu.atom.transpose_copy<i8>)
-func.func private @bytes(!cute_nvgpu.atom.transpose_copy<f8E4M3FN>, !cute_nvgpu.atom.transpose_copy<i8>)
-
-// -----
-
-// cute_nvgpu.atom.shifted_copy
-// CHECK: func.func private @shifted(!cute_nvgpu.atom.shifted_copy<bf16>, !cute_nvgpu.atom.shifted_copy<tf32>, !cute_nvgpu.atom.shifted_copy<i8>)
-func.func private @shifted(!cute_nvgpu.atom.shifted_copy<bf16>, !cute_nvgpu.atom.shifted_copy<tf32>, !cute_nvgpu.atom.shifted_copy<i8>)
+// cute_nvgpu.atom.operand_copy
+// CHECK: func.func private @formed(!cute_nvgpu.atom.operand_copy<transpose, f8E4M3FN>, !cute_nvgpu.atom.operand_copy<shift, tf32>, !cute_nvgpu.atom.operand_copy<shift, i8>, !cute_nvgpu.atom.operand_copy<convert, bf16>)
+func.func private @formed(!cute_nvgpu.atom.operand_copy<transpose, f8E4M3FN>, !cute_nvgpu.atom.operand_copy<shift, tf32>, !cute_nvgpu.atom.operand_copy<shift, i8>, !cute_nvgpu.atom.operand_copy<convert, bf16>)
 
 // -----
 
@@ -136,10 +130,6 @@ func.func private @shifted(!cute_nvgpu.atom.shifted_copy<bf16>, !cute_nvgpu.atom
 func.func private @lines(!cute_nvgpu.atom.aligned_store<bf16, groups = 1>, !cute_nvgpu.atom.aligned_store<f32, groups = 2>)
 
 // -----
-
-// cute_nvgpu.atom.widen_copy
-// CHECK: func.func private @floats(!cute_nvgpu.atom.widen_copy<f8E4M3FN, bf16>, !cute_nvgpu.atom.widen_copy<f8E5M2, f16>)
-func.func private @floats(!cute_nvgpu.atom.widen_copy<f8E4M3FN, bf16>, !cute_nvgpu.atom.widen_copy<f8E5M2, f16>)
 
 // Atoms that agree in shape and types are told apart by their kind.
 
