@@ -2,6 +2,8 @@
 by the threads that copy, which have the numbers of their rows.
 """
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -70,11 +72,11 @@ def sorted_rows(X, W, rows, Y, *, tile):
     cute.copy(acc.to(Y.dtype), cute.local_tile(Y, (bm, bn), (m, n)))
 
 
-def integers(shape, dtype=np.float16, seed=0):
+def integers(shape, dtype: Any = np.float16, seed=0):
     return np.random.default_rng(seed).integers(-2, 3, shape).astype(dtype)
 
 
-def numbers(count, high, kind=np.int32):
+def numbers(count, high, kind: Any = np.int32):
     return np.random.default_rng(7).integers(-2, high + 2, count).astype(kind)
 
 
