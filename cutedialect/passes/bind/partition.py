@@ -179,9 +179,10 @@ class _Partition(StagedOperands):
             slice_depth(self)
         if self.grid is not None:
             load_early(self.kernel, self.threads, self.dependences)
+        has_numbers = bool(gemms) and holds(self.kernel, IndexedTileOp)
         # TMA brings pixels of images.
         by_tma = self.is_specialized and self.schedule.loads != "threads"
-        numbered = number_operands(self.kernel, by_tma) if gemms else []
+        numbered = number_operands(self.kernel, by_tma) if has_numbers else []
         inference = LayoutInference(self.kernel, self.threads, self.grid)
         self._choose_atoms(gemms, inference, has_tensor_memory)
         for tile in numbered:

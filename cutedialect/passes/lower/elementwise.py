@@ -228,7 +228,10 @@ class _Trips:
         """The registers that a trip writes."""
         map_ = self.map
         fours = self._fours(args)
-        ops, wanted = left_of(map_.op, fours[0] if fours else {})
+        body = map_.op.body.block
+        ops, wanted = [*body.ops], set[SSAValue](body.args)
+        if fours:
+            ops, wanted = left_of(map_.op, fours[0])
 
         def element(e: int) -> _Element:
             values = dict(map_.outer)

@@ -167,12 +167,9 @@ def left_of(op: MapOp, found: Mapping[SSAValue, object]) -> tuple[list[Operation
     """The ops of a map's body that are left to compute where some values are `found`, in order, and
     the inputs that they take.
     """
-    body = op.body.block
-    if not found:
-        return [*body.ops], {*body.args}
     left: list[Operation] = []
     wanted: set[SSAValue] = set()
-    for inner in reversed([*body.ops]):
+    for inner in reversed([*op.body.block.ops]):
         if not inner.results or any(value in wanted for value in inner.results):
             left.append(inner)
             wanted.update(value for value in inner.operands if value not in found)
