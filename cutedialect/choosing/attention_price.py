@@ -1,10 +1,22 @@
-"""What tiles of attention take, from timings of an H100."""
+"""What tiles of attention take, from timings of an H100; and when CTA pairs pay in tensor memory.
+
+Of these no timing was taken: their bound is that of the static model (`benchmarks/published.py`).
+Q K^T reads both of its operands from shared memory, 128 bytes a cycle, and P V the second one, of
+which each CTA of a pair holds half. Where rows have few keys in a block, that takes longer than the
+products: the more keys, and the fewer of them each CTA has to read, the less is lost.
+"""
 
 from __future__ import annotations
+
+from cutedialect.atoms import usual_device
 
 from .attention_problem import GROUP_ROWS, PRICE, AttentionProblem
 
 _UNIT_KEYS = 64
+# Bytes of shared memory a cycle, rows of a product, and the depth of its steps in bytes.
+_SHARED_BYTES, _ROWS, _STEP_BYTES = 128, 128, 32
+# What pairs have to save: they wait for each other.
+_LEAST_SAVED = 0.03
 
 
 def time_of(problem: AttentionProblem, rows: int) -> float:
@@ -41,3 +53,39 @@ def _keys_seen(problem: AttentionProblem, rows: int) -> list[int]:
     if problem.sees is not None:
         seen = [min(each, problem.sees + rows - 1) for each in seen]
     return seen
+
+
+def pays_in_pairs(
+    problem: AttentionProblem, height: int, paired: int, alone: tuple[int, ...]
+) -> bool:
+    """Whether pairs, with tiles of so many rows each and blocks of `paired` keys, take less time
+    than CTAs by themselves, with blocks of one of `alone`.
+    """
+    if not alone:
+        return True
+    lost = 1.0
+    if problem.rows is not None:
+        # The CTA of the last pair that may have no tile.
+        tiles = -(-problem.rows // height)
+        lost = (tiles + tiles % 2) / tiles
+    if problem.is_uneven and problem.keys is not None:
+        # Below a mask both compute the keys that the later tile sees.
+        lost *= 1.0 + height / max(problem.keys, 1)
+    best = min(_cycles_of_keys(problem, keys, 1) for keys in alone)
+    return _cycles_of_keys(problem, paired, 2) * lost < best * (1 - _LEAST_SAVED)
+
+
+def _cycles_of_keys(problem: AttentionProblem, keys: int, ctas: int) -> float:
+    """Cycles of the tensor core for a key of a block and 128 rows."""
+    step = _STEP_BYTES * 8 // problem.bits_q
+    rate = usual_device(problem.arch).multiplies * 16 / problem.bits_q
+
+    def multiply(columns: int, shared_rows: int) -> float:
+        """A product of 128 rows and one step by some columns, of which a CTA reads its part from
+        shared memory, and so many rows of the other operand.
+        """
+        read = (columns / ctas + shared_rows) * _STEP_BYTES / _SHARED_BYTES
+        return max(_ROWS * columns * step / rate, read)
+
+    of_keys, of_values = problem.dims
+    return multiply(keys, _ROWS) * of_keys / step / keys + multiply(of_values, 0) / step

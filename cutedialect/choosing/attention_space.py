@@ -10,7 +10,6 @@ from functools import partial
 
 from cutedialect.schedule import Schedule
 
-from .attention_pairs import pays
 from .attention_parameters import (
     beside,
     guesses,
@@ -20,7 +19,7 @@ from .attention_parameters import (
     registers_of,
     takes_turns,
 )
-from .attention_price import time_of
+from .attention_price import pays_in_pairs, time_of
 from .attention_problem import GROUP_ROWS, PRICE, RULES, SPAN, WIDE, AttentionProblem
 from .need import Limits, Need
 from .resident_attention import resident_schedule
@@ -257,7 +256,7 @@ def _corrected_blocks(
     elif not problem.has_many_keys or problem.fills_one_wave(height):
         paired = []
     else:
-        paired = [keys for keys in paired if pays(problem, height, keys, alone)]
+        paired = [keys for keys in paired if pays_in_pairs(problem, height, keys, alone)]
     blocks = [*((keys, 2) for keys in paired), *((keys, 1) for keys in alone)]
     columns = problem.target.tmem_columns
     return [each for each in blocks if halves * (problem.columns + each[0]) <= columns]

@@ -73,13 +73,12 @@ def _needs(space: Space[Any, Any], problem: object, rejected: Sequence[Rejection
 
 def _limits(space: Space[Any, Any], problem: object, rejected: Sequence[Rejection]) -> Limits:
     """What some rejections leave."""
-    registers, smem = NONE.registers, NONE.smem
-    for each in rejected:
-        if each.schedule is None or not each.lacks:
-            continue
-        need = space.need(problem, each.schedule)
-        if each.lacks == "registers":
-            registers = max(registers, max(0.0, need.spare) + _MORE_REGISTERS)
-        else:
-            smem = min(smem, need.smem)
-    return Limits(registers, smem)
+    lacking = [
+        (each.lacks, space.need(problem, each.schedule))
+        for each in rejected
+        if each.schedule is not None and each.lacks
+    ]
+    spare = [max(0.0, need.spare) for lack, need in lacking if lack == "registers"]
+    smem = [need.smem for lack, need in lacking if lack == "memory"]
+    registers = max(spare) + _MORE_REGISTERS if spare else NONE.registers
+    return Limits(registers, min(smem, default=NONE.smem))

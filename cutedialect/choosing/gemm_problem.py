@@ -121,9 +121,7 @@ class Problem:
 
     def adds_beside(self, tiling: Tiling) -> Counts:
         """Whether threads add up what a step has multiplied while the next one does."""
-        if not self.promotes:
-            return np.zeros_like(tiling.rows, bool)
-        return tiling.values <= _ADDED
+        return self.promotes & (tiling.values <= _ADDED)
 
     def takes_turns(self, tiling: Tiling) -> Counts:
         """Whether register tiles of two steps take turns beside each other's multiplies: products

@@ -169,21 +169,17 @@ class _Choice(NamedTuple):
         if self.at_once:
             # No team has a tile to store while another multiplies.
             return _schedule_of(tiling._replace(teams=False)).merged(_AT_ONCE)
-        whole = _schedule_of(tiling).merged(
-            Schedule(
-                raster=self.raster,
-                roles="shifting" if self.shifts_apart else None,
-                early_launch="yes" if self.is_early else None,
-                overlap="yes" if self.takes_turns else None,
-                unroll=2 if self.takes_turns else None,
-            )
+        is_split, in_cluster = tiling.parts > 1, tiling.parts > 1 and tiling.in_cluster
+        whole = Schedule(
+            raster=self.raster,
+            roles="shifting" if self.shifts_apart else None,
+            early_launch="yes" if self.is_early else None,
+            overlap="yes" if self.takes_turns else None,
+            unroll=2 if self.takes_turns else None,
+            split_k=tiling.parts if is_split else None,
+            reduction="cluster" if in_cluster else None,
         )
-        if tiling.parts == 1:
-            return whole
-        if not tiling.in_cluster:
-            return whole.merged(Schedule(split_k=tiling.parts))
-        shares = Schedule(split_k=tiling.parts, reduction="cluster")
-        return whole.merged(shares.merged(_ONE_GROUP))
+        return _schedule_of(tiling).merged(whole).merged(_ONE_GROUP if in_cluster else None)
 
 
 @lru_cache(maxsize=1024)
@@ -233,11 +229,10 @@ def _are_at_once(tilings: Tiling, problems: Sequence[Problem], price: GemmPrice)
     the time (64 x 24576 x 1536, an H200), and the same where tiles are fewer than multiprocessors.
     """
     problem = problems[0]
-    if len(problems) > 1 or not problem.promotes:
-        return np.zeros_like(tilings.rows, bool)
     tiles = problem.blocks_of(tilings) / price.processors
     is_few = ceil_div(problem.k, tilings.depth) <= _STEPS_AT_ONCE
-    return tilings.teams & is_few & (ceil_div(tiles, 1) == _CTAS_AT_ONCE)
+    is_alone = problem.promotes and len(problems) == 1
+    return is_alone & tilings.teams & is_few & (ceil_div(tiles, 1) == _CTAS_AT_ONCE)
 
 
 def _below(given: Schedule | None, chosen: Schedule) -> Schedule:

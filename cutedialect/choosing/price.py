@@ -62,8 +62,6 @@ class Price:
     were fitted to.
     """
 
-    space: str
-    device: str
     constants: Mapping[str, Any]
     trees: Trees
     timings: Mapping[str, Any]
@@ -115,13 +113,8 @@ def candidates(space: str) -> list[dict[str, Any]]:
 def load(space: str, device: str) -> Price:
     """The price of a space on a device. Raises FileNotFoundError where there is no such file."""
     data = json.loads((FOLDER / f"{space}-{device}.json").read_text(encoding="utf-8"))
-    return Price(
-        data["space"],
-        data["device"],
-        data["constants"],
-        _trees(data["trees"]) if "trees" in data else NO_TREES,
-        data["timings"],
-    )
+    trees = data.get("trees")
+    return Price(data["constants"], _trees(trees) if trees else NO_TREES, data["timings"])
 
 
 def _trees(trees: Mapping[str, Any]) -> Trees:

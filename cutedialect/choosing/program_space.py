@@ -81,8 +81,7 @@ class ProgramSpace:
             yield given
             return
         for schedule in sorted(_ROWS, key=lambda row: _is_chosen(row, problem)):
-            need = _ROWS[schedule]
-            if need.spare >= limits.registers and need.smem < limits.smem:
+            if _ROWS[schedule].leaves(limits):
                 yield schedule
 
     def need(self, problem: Schedule | None, schedule: Schedule) -> Need:

@@ -65,8 +65,8 @@ def _agrees(value: Any, wanted: Any) -> bool:
 
 
 def load_rules(space: str, problem: type) -> SimpleNamespace:
-    """The tables of a space by name. Raises ValueError for a row with another column, without a
-    reason, or about a fact that neither `problem` nor the table's `facts` name.
+    """The tables of a space by name. Raises ValueError for a table or a row with another column,
+    without a reason, or about a fact that neither `problem` nor the table's `facts` name.
     """
     tables = json.loads((FOLDER / f"{space}-rules.json").read_text(encoding="utf-8"))
     return SimpleNamespace(
@@ -75,6 +75,8 @@ def load_rules(space: str, problem: type) -> SimpleNamespace:
 
 
 def _table(name: str, table: Facts, problem: type) -> Table:
+    if table.keys() != {"of", "facts", "rows"}:
+        raise ValueError(f"{name}: expected of, facts and rows, got {', '.join(table)}")
     rules: list[Rule] = []
     for row in table["rows"]:
         when, unless, then = row["when"], tuple(row.get("unless", ())), row["then"]

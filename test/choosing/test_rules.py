@@ -115,6 +115,13 @@ def test_a_row_that_says_something_else_is_refused(change, match, tmp_path, monk
         load_rules("made", AttentionProblem)
 
 
+def test_a_table_says_of_what_it_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(rules, "FOLDER", tmp_path)
+    (tmp_path / "made-rules.json").write_text(json.dumps({"keys": {"facts": [], "rows": [ROW]}}))
+    with pytest.raises(ValueError, match="expected of, facts and rows, got facts, rows"):
+        load_rules("made", AttentionProblem)
+
+
 def test_a_text_of_fields_is_a_schedule(tmp_path, monkeypatch):
     monkeypatch.setattr(rules, "FOLDER", tmp_path)
     rows = [ROW | {"then": then} for then in ("tile = (64,64)", "lazy")]
