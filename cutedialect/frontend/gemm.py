@@ -538,12 +538,14 @@ class GemmCall(Checked, Product):
         rows, columns = spans[0][0], spans[1][1]
         return rows if rows == BLOCK else 0, columns if columns == BLOCK else 0, self._group
 
-    def arguments(self, ready: ReadyCall) -> list[Any]:
-        """What the program is compiled for."""
+    def arguments(
+        self, ready: ReadyCall, viewed: Callable[[Scale, Any, bool], Any] = argument_of
+    ) -> list[Any]:
+        """What the program is compiled for; scales as they are `viewed`."""
         number = ScalarSpec(f64 if self.acc_dtype == f64 else f32)
         a, b, c, bias, aux = (x and x.value for x in (self.a, self.b, self.c, self.bias, self.aux))
         arrays = a, b, c, bias, self.result, *self.scale_values, self.zero_value, aux
-        return ready.arguments(arrays, (number, number), argument_of)
+        return ready.arguments(arrays, (number, number), viewed)
 
 
 def schedule_of(

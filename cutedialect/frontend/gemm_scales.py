@@ -271,6 +271,11 @@ def argument_of(scale: Scale, value: Any, swapped: bool) -> Any:
     return scale.argument(value, swapped)
 
 
+def member_of(scale: Scale, value: Any, swapped: bool) -> Any:
+    """The same of one array of a list, to whose layout those without blocks add nothing."""
+    return (scale.view if isinstance(scale, Panels) else scale.argument)(value, swapped)
+
+
 def scale_of(
     value: Any,
     name: str,

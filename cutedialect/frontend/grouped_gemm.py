@@ -12,6 +12,7 @@ from functools import cached_property
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from cutedialect.atoms import target
 from cutedialect.backend.runtime.aliasing import Named, check_aliases
 from cutedialect.backend.runtime.arrays import call_key as argument_key
 from cutedialect.backend.runtime.cuda import PreparedCall
@@ -28,7 +29,7 @@ from .doors import Door
 from .dtypes import DType
 from .gemm import ARRAYS, GemmCall, Product, ReadyCall, normalized
 from .gemm_operands import as_number, check_types
-from .gemm_scales import fold_numbers, number_of, scales_on
+from .gemm_scales import fold_numbers, member_of, number_of, scales_on
 from .kernel import GroupSpec, ScalarSpec, TensorSpec
 from .launch import check_arch, compile_kernel, spec_of
 from .packed import unpacked
@@ -141,10 +142,15 @@ class GroupCall(Product):
         check_arch(arch)
         first = taking[0]
         check_types(first.a, first.b, arch)
+        if all(call.has_panels and call.k == 0 for call in taking) and target(arch).tmem_columns:
+            raise ValueError(
+                f"as_, bs: expected a product with K above 0 beside scales in panels on {arch}, "
+                "got none, whose arrays say nothing of their layout"
+            )
         for call in calls:
             call.swapped = given is not None and given.swap_ab == "yes"
             call.scales = scales_on(call.scales, arch) if call.has_panels else call.scales
-        rows = [call.arguments(call.ready(None)) for call in taking]
+        rows = [call.arguments(call.ready(None), member_of) for call in taking]
         columns = [
             column[0] if column[0] is None or isinstance(column[0], ScalarSpec) else list(column)
             for column in zip(*rows, strict=True)

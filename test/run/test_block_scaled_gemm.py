@@ -169,9 +169,8 @@ def test_what_follows_the_product():
     assert problem.run(out_dtype=None).dtype == ml_dtypes.bfloat16
 
 
-def test_several_products():
-    problems = [Problem(m, 200, 256, seed=m) for m in (100, 0, 260)]
-    found = cute.grouped_gemm(
+def grouped(problems):
+    return cute.grouped_gemm(
         [each.a for each in problems],
         [each.b.T for each in problems],
         scale_a=[each.scale_a for each in problems],
@@ -180,8 +179,17 @@ def test_several_products():
         backend="emulator",
         out_dtype="f32",
     )
-    for got, problem in zip(found, problems, strict=True):
+
+
+def test_several_products():
+    problems = [Problem(m, 200, k, seed=m) for m, k in ((100, 256), (0, 256), (30, 0), (260, 160))]
+    for got, problem in zip(grouped(problems), problems, strict=True):
         assert np.array_equal(got, problem.want.astype(np.float32))
+
+
+def test_several_products_without_a_depth():
+    with pytest.raises(ValueError, match="as_, bs: expected a product with K above 0"):
+        grouped([Problem(m, 200, 0) for m in (100, 30)])
 
 
 @pytest.mark.parametrize("format", ["mxfp8", "mxfp8_e5m2", "mxfp4", "nvfp4"])

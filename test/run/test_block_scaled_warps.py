@@ -141,6 +141,20 @@ def test_several_products():
         assert np.array_equal(result, (left @ right.T).astype(np.float32))
 
 
+@pytest.mark.parametrize("depths", [(160, 0), (0, 0)])
+def test_several_products_of_which_some_have_no_depth(depths):
+    rows, columns = ([drawn("mxfp8", (extent, k), k) for k in depths] for extent in (100, 140))
+    got = cute.grouped_gemm(
+        [a for a, _, _ in rows],
+        [b.T for b, _, _ in columns],
+        scale_a=[scale for _, scale, _ in rows],
+        scale_b=[scale for _, scale, _ in columns],
+        **OPTIONS,
+    )
+    for result, (_, _, left), (_, _, right) in zip(got, rows, columns, strict=True):
+        assert np.array_equal(result, (left @ right.T).astype(np.float32))
+
+
 @pytest.mark.some(2)
 @pytest.mark.parametrize(
     "formats",
