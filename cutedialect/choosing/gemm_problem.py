@@ -31,8 +31,9 @@ _ROWS_IN_TURNS, _NARROW = 128, 16
 # The most sums of a thread that are added up beside the next multiply: more of them take as long as
 # another warpgroup multiplies meanwhile (64 sums by 1.15 to 1.25 times longer so, an H200).
 _ADDED = 32
-# Columns from which on packed weights become wider beside the multiply of those before.
-_WIDENED_COLUMNS = 128
+# Columns from which on packed weights become wider beside the multiply of those before, and the
+# most rows of a product for which those of a byte do.
+_WIDENED_COLUMNS, _MOST_IN_TURNS = 128, 512
 # Bytes of scales that a column of tensor memory holds: a word in each of 32 lanes.
 _SCALES_OF_A_COLUMN = 128
 _FEW_AT_ONCE, _MOST_COPIED, TALLEST, SWAPPED_AT_ONCE = 32, 128 * 128, 256, 16
@@ -51,7 +52,8 @@ class Problem:
     after what takes no registers. may_shift: whether warps may have fewer registers so that others
     do nothing but shift operands. weight_bits: those of B's elements in memory, where they become
     as wide as A's in registers, as the first operand of the transposed product, if there is one; 0
-    where B is multiplied as it is. scaled: elements along the depth that share a scale, which
+    where B is multiplied as it is. packed: whether elements of B lie in the order in which a thread
+    multiplies them. scaled: elements along the depth that share a scale, which
     tensor cores multiply from panels of 128 rows; 0 without. may_swap: whether the transposed
     product can be computed. device: that it is computed on.
     """
@@ -73,6 +75,7 @@ class Problem:
     is_plain: bool = True
     may_shift: bool = True
     weight_bits: int = 0
+    packed: bool = False
     promotes: bool = False
     scaled: int = 0
     may_swap: bool = True
@@ -126,9 +129,12 @@ class Problem:
     def takes_turns(self, tiling: Tiling) -> Counts:
         """Whether register tiles of two steps take turns beside each other's multiplies: products
         that are added up, and weights of less than a byte that become wider for many columns (1.02
-        to 1.11 times as fast so; those of a byte up to 1.15 times slower, an H200).
+        to 1.11 times as fast so; those of a byte up to 1.15 times slower, an H200, but for a few
+        hundred rows where they are packed: 0.96 of cuBLAS's time to 0.83 to 0.90).
         """
-        widens = 0 < self.weight_bits < BYTE and not self.blocks[2]
+        is_short = 0 < self.weight_bits < BYTE
+        is_packed = self.packed and _WIDENED_COLUMNS < self.m <= _MOST_IN_TURNS
+        widens = (is_short or is_packed) and not self.blocks[2]
         return self.adds_beside(tiling) | (widens & (tiling.columns >= _WIDENED_COLUMNS))
 
     def extents(self, swapped: Counts) -> tuple[Counts, Counts]:

@@ -375,6 +375,7 @@ class GemmCall(Checked, Product):
             is_plain=self.c is self.bias is self.aux is None
             and not (self.is_scaled or self.zero) and self.activation in (None, "relu"),
             weight_bits=self.b.dtype.bits if is_widened(self.a.dtype, self.b.dtype) else 0,
+            packed=self.packing_text is not None,
             device=device_for(arch),
         )  # fmt: skip
         if self.splits:

@@ -37,6 +37,9 @@ def test_packed_weights_become_wider_beside_multiplies_of_many_columns():
     assert choose(GEMM_SPACE, (weights,)).unroll == 2
     for other in ({"m": 16}, {"weight_bits": 8}, {"blocks": (0, 0, 128)}):
         assert choose(GEMM_SPACE, (replace(weights, **other),)).unroll is None
+    of_bytes = replace(weights, weight_bits=8, packed=True)
+    for m, unroll in ((128, None), (256, 2), (512, 2), (4096, None)):
+        assert choose(GEMM_SPACE, (replace(of_bytes, m=m),)).unroll == unroll
 
 
 @pytest.mark.parametrize("size", [(2048, 7168, 2048), (256, 7168, 2048), (128, 7168, 16384)])
