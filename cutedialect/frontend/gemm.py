@@ -375,8 +375,7 @@ class GemmCall(Checked, Product):
             is_plain=self.c is self.bias is self.aux is None
             and not (self.is_scaled or self.zero) and self.activation in (None, "relu"),
             weight_bits=self.b.dtype.bits if is_widened(self.a.dtype, self.b.dtype) else 0,
-            packed=self.packing_text is not None,
-            device=device_for(arch),
+            packed=self.packing_text is not None, device=device_for(arch),
         )  # fmt: skip
         if self.splits:
             # Panels of both parts of either operand, with lines of their own.
@@ -539,9 +538,7 @@ class GemmCall(Checked, Product):
         rows, columns = spans[0][0], spans[1][1]
         return rows if rows == BLOCK else 0, columns if columns == BLOCK else 0, self._group
 
-    def arguments(
-        self, ready: ReadyCall, viewed: Callable[[Scale, Any, bool], Any] = argument_of
-    ) -> list[Any]:
+    def arguments(self, ready: ReadyCall, viewed: Callable[..., Any] = argument_of) -> list[Any]:
         """What the program is compiled for; scales as they are `viewed`."""
         number = ScalarSpec(f64 if self.acc_dtype == f64 else f32)
         a, b, c, bias, aux = (x and x.value for x in (self.a, self.b, self.c, self.bias, self.aux))
