@@ -7,6 +7,7 @@ case come from the same inputs, so that what belongs together in the program doe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from math import lcm
 from typing import Any, NamedTuple
 
@@ -40,6 +41,8 @@ _LARGE_NUMBERS, _MANY_TILES = (1000, 300), 13
 _MOST_SHUT = 4
 # Conditions that are tried one by one.
 _MOST_CONDITIONS = 16
+# Extents and scalars that part a loop at least, and what each of its parts gets then.
+_PARTS = 2
 _ONE_TILE = "one tile of each extent"
 # What elements of tensors are, times their index and so many more: lengths, offsets, numbers of
 # blocks. The large ones are several tiles.
@@ -285,6 +288,7 @@ def _cases(runs: _Runs) -> Iterator[None]:
             yield from _of_items(runs, base, key)
         else:
             yield from _of_extent(runs, base, key, counts, fewer, inner)
+    yield from _together(runs, base, asked, counts[-1], inner)
     yield from _of_data(runs, base, asked, items, inner)
     yield from _of_the_rest(runs, base, asked, counts, inner)
 
@@ -298,10 +302,14 @@ def _of_the_rest(
     if runs.missed:
         runs.leave_out()
     tiles = dict.fromkeys(extents, _SOME_TILES) | dict.fromkeys(scalars, _LARGE_NUMBERS[0])
-    led = _led(runs, base, base.but(tiles=tiles))
-    further = _further(runs, base, extents, scalars, counts)
+    bases = base, base.but(tiles=tiles)
+    rest = chain(
+        _led(runs, bases),
+        _further(runs, base, extents, scalars, counts),
+        _led(runs, bases, is_signed=True),
+    )
     while runs.missed:
-        name, inputs = next(runs.shut, None) or next(led, None) or next(further, ("", None))
+        name, inputs = next(runs.shut, None) or next(rest, ("", None))
         if inputs is None:
             return
         # A loop may go on while a condition holds, which some cases say that it always does.
@@ -365,6 +373,24 @@ def _of_extent(
         yield
 
 
+def _together(
+    runs: _Runs, base: Inputs, asked: Sequence[Any], most: int, inner: Sequence[Any]
+) -> Iterator[None]:
+    """Scalars may part the trips of one loop among several: all trips are the first one's, or each
+    has some.
+    """
+    scalars = [term for term in asked if term[0] == "input"]
+    if not scalars or not inner or len({*scalars, *inner}) < _PARTS:
+        return
+    instances = max((role.teams for role in runs.skeleton.roles), default=1)
+    one = base.but(grid=ITEMS * base.grid, claims=instances)
+    for scalar in (most, most // _PARTS):
+        tiles = dict.fromkeys(inner, most) | dict.fromkeys(scalars, scalar)
+        several = f"{most} tiles along each extent and scalars of {scalar}"
+        runs.trips(several, one.but(tiles=tiles))
+        yield
+
+
 def _of_data(
     runs: _Runs, base: Inputs, asked: Sequence[Any], items: Any, inner: Sequence[Any]
 ) -> Iterator[None]:
@@ -395,9 +421,12 @@ def _of_data(
             yield
 
 
-def _led(runs: _Runs, *bases: Inputs) -> Iterator[tuple[str, Inputs]]:
-    """Cases for bodies that no case has entered, by what leads there from some inputs: those around
-    a body first, and none of those inside of one into which nothing leads.
+def _led(
+    runs: _Runs, bases: Sequence[Inputs], is_signed: bool = False
+) -> Iterator[tuple[str, Inputs]]:
+    """Cases for bodies that no case has entered, by what leads there from some inputs, at last with
+    scalars below zero: those around a body first, and none of those inside of one into which
+    nothing leads.
     """
     from .paths import inputs_into, regions_around
 
@@ -411,8 +440,7 @@ def _led(runs: _Runs, *bases: Inputs) -> Iterator[tuple[str, Inputs]]:
         op = runs.skeleton.bodies[body]
         if body in runs.entered or not closed.isdisjoint(around[body]):
             continue
-        tried = (inputs_into(runs.skeleton, op, body[1], base) for base in bases)
-        inputs = next(filter(None, tried), None)
+        inputs = inputs_into(runs.skeleton, op, body[1], *bases, is_signed=is_signed)
         if inputs is None:
             closed.add(body)
         else:

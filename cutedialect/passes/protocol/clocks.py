@@ -9,10 +9,14 @@ what all threads do in front of the roles; its number is that of the first bit o
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from operator import itemgetter
 from typing import Any
+
+from xdsl.ir import Operation
 
 from cutedialect.dialects.cute import GemmOp
 
@@ -29,6 +33,7 @@ FIELD_BITS = 20
 _TIME_BITS = FIELD_BITS - 1
 TIMES = (1 << _TIME_BITS) - 1
 """The bits of a time."""
+_steps_in_front = itemgetter(0)
 
 
 @cache
@@ -85,6 +90,9 @@ class Team:
         self.unfenced: dict[int, Event] = {}
         self.multiplies = 0
         self.copies = 0
+        # Steps that it has gone; and, by loop, the steps in front of it each time, and its trips.
+        self.gone = 0
+        self.runs: Mapping[Operation, Sequence[tuple[int, int]]] = {}
         # Whether its mbarriers are made; and by exchange what other CTAs have not told it yet.
         self.has_started = False
         # Whether all CTAs of the cluster have begun.
@@ -99,6 +107,12 @@ class Team:
     def knows(self, column: int) -> int:
         """The time up to which it knows a column."""
         return self.clock >> column & TIMES
+
+    def has_trips(self, loop: Operation) -> bool:
+        """Whether a loop has trips when the team comes to it next; so does one that it does not."""
+        runs = self.runs.get(loop, ())
+        at = bisect_right(runs, self.gone, key=_steps_in_front)
+        return at == len(runs) or runs[at][1] > 0
 
     def is_multiplying(self) -> bool:
         """Whether it has not waited for all that its tensor core was given."""

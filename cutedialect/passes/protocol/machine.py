@@ -67,9 +67,10 @@ class Machine:
         self.tokens: dict[Any, list[Clock]] = {}
         self.blocked: dict[int, Event] = {}
         self.reported: set[Any] = set()
-        # The last step of each team that was traced, and how many it has gone.
+        # The last step of each team that was traced.
         self.traced: dict[int, int] = {}
-        self.gone = [0] * len(self.teams)
+        for team, runs in zip(self.teams, self.walks.runs, strict=True):
+            team.runs = runs
         self._mates: dict[tuple[int, int], list[Team]] = {}
 
     def run(self) -> list[Finding]:
@@ -102,7 +103,7 @@ class Machine:
     def go(self, number: int, team: Team) -> bool:
         """Let a team go on as far as it can; whether that is to its end."""
         steps, trace = self.walks.steps[number], self.trace
-        at, end = self.gone[number], len(steps)
+        at, end = team.gone, len(steps)
         while at < end:
             step = steps[at]
             event = step.event
@@ -119,7 +120,7 @@ class Machine:
                     team.waits_for = event
                     break
             at += 1
-        self.gone[number] = at
+            team.gone = at
         return at == end
 
     def mates(self, team: Team) -> list[Team]:
@@ -134,7 +135,9 @@ class Machine:
     def entered(self) -> set[Body]:
         """The bodies that some team has entered."""
         return {
-            body for body, (team, steps) in self.walks.entered.items() if steps <= self.gone[team]
+            body
+            for body, (team, steps) in self.walks.entered.items()
+            if steps <= self.teams[team].gone
         }
 
     # Findings.

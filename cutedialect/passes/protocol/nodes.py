@@ -73,7 +73,8 @@ class Event:
     data can be there instead; one that is `still` touches nothing that is written by one that does.
     One whose steps are what some slots say, and nothing else, has these as `asked`, and keeps its
     `steps` by what its `key` takes of them; else it has no key.
-    One that reads for the next trip alone is `is_ahead` (None: nobody has asked yet).
+    Its `users` are the loops that alone use what it reads, of which none may have a trip then, by
+    whether it reads in the last trip of one (None: others do).
     One that decides the way has the slots that are `told` of it, beside its number. What its steps
     do to the state of a run `perform` says (None: nobody has asked yet).
     """
@@ -103,7 +104,7 @@ class Event:
     names: tuple[int, ...] = ()
     moves: bool = True
     is_still: bool = False
-    is_ahead: bool | None = None
+    users: dict[bool, Sequence[Operation] | None] = field(default_factory=dict)
     told: tuple[int, ...] | None = None
     asked: frozenset[int] = frozenset()
     key: Callable[[Sequence[Any]], Any] | None = None

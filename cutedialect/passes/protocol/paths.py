@@ -287,8 +287,7 @@ class Path:
         places = [self.place(source) for source in sources_of(op)]
         function = function_of(op)
         if function is not None:
-            one, other = places
-            return lambda values, number: function(number(values[one]), number(values[other]))
+            return _of_two(function, *places)
         step = step_of(op)
         return lambda values, number: step([values[at] for at in places], number)
 
@@ -356,6 +355,21 @@ def _same(place: int) -> _Compute:
     return lambda values, number: values[place]
 
 
+def _of_two(function: Callable[[int, int], int], one: int, other: int) -> _Compute:
+    """What a function makes of the integers at two places."""
+
+    def compute(values: _Values, number: Numbers) -> int:
+        first, second = values[one], values[other]
+        # Most are integers.
+        if type(first) is not int:
+            first = number(first)
+        if type(second) is not int:
+            second = number(second)
+        return function(first, second)
+
+    return compute
+
+
 def _claimed(total: int, number: Numbers) -> int:
     return total if total < 2 else number(("claims", "item", total))
 
@@ -382,18 +396,29 @@ def regions_around(op: Operation, region: int) -> Sequence[tuple[Operation, int]
     return regions[::-1]
 
 
-def inputs_into(skeleton: Skeleton, op: Operation, region: int, base: Inputs) -> Inputs | None:
-    """Inputs that lead into a region of an op, as near to some as one number after the other comes;
-    None where none were found.
+def inputs_into(
+    skeleton: Skeleton, op: Operation, region: int, *bases: Inputs, is_signed: bool = False
+) -> Inputs | None:
+    """Inputs that lead into a region of an op, as near to some as one number after the other comes:
+    to those that are nearest to it, then to others but for those from which nothing leads there;
+    None where none were found. Scalars are below zero where that `is_signed` alone.
     """
-    return _Search(Path(skeleton, op, region), base).run()
+    path = Path(skeleton, op, region)
+    searches = [_Search(path, base, is_signed) for base in bases]
+    if is_signed and not any(term[0] == "input" for each in searches for term in each.asked):
+        return None
+    searches.sort(key=lambda search: search.distance)
+    near = [search for search in searches if search.distance < _NEVER] or searches
+    return next(filter(None, (search.run() for search in near)), None)
 
 
 class _Search:
-    """A search for the inputs of one path: what was set, and how far that is from the body."""
+    """A search for the inputs of one path: what was set, and how far that is from the body. Scalars
+    may be below zero in one that is signed.
+    """
 
-    def __init__(self, path: Path, base: Inputs) -> None:
-        self.path, self.base = path, base
+    def __init__(self, path: Path, base: Inputs, is_signed: bool) -> None:
+        self.path, self.base, self.is_signed = path, base, is_signed
         self.tries = 0
         self.numbers: dict[Any, int] = {}
         self.distance, self.asked = path.distance(self.numbers, base)
@@ -425,10 +450,12 @@ class _Search:
 
     def _set(self, term: Any, number: int) -> bool:
         """Let a term be a number, if that leads nearer."""
+        if number < 0 and not (self.is_signed and term[0] == "input"):
+            return False
         numbers = {**self.numbers, term: number}
         self.tries += 1
         distance, asked = self.path.distance(numbers, self.base)
-        if (number < 0 and term[0] != "input") or distance >= self.distance:
+        if distance >= self.distance:
             return False
         self.numbers, self.distance, self.asked = numbers, distance, asked
         return True

@@ -47,7 +47,7 @@ _ASKED = attrgetter(
     *(
         attribute.name
         for attribute in fields(Event)
-        if attribute.name not in ("op", "told", "asked", "key", "steps", "perform")
+        if attribute.name not in ("op", "told", "asked", "key", "steps", "perform", "users")
     )
 )
 

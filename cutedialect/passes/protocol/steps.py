@@ -116,8 +116,9 @@ class Step:
 class Walks(NamedTuple):
     """The steps of all teams in a case; the trips that loops had; by body how many steps a team had
     gone where it entered it, (team, steps); by body that a term kept a team from entering that
-    term; the ways that they went; by team that did not come to its end, in which loop; and how many
-    trips were left out of loops, -1 for those of an `scf.while`.
+    term; the ways that they went; by team that did not come to its end, in which loop; how many
+    trips were left out of loops, -1 for those of an `scf.while`; and of each team, by loop, the
+    steps in front of it each time, and its trips.
     """
 
     steps: tuple[tuple[Step, ...], ...]
@@ -127,6 +128,7 @@ class Walks(NamedTuple):
     ways: tuple[tuple[int, ...], ...]
     cut: dict[int, Operation]
     left_out: frozenset[int]
+    runs: tuple[dict[Operation, list[tuple[int, int]]], ...]
 
     @property
     def is_whole(self) -> bool:
@@ -191,7 +193,8 @@ def walks_of(skeleton: Skeleton, case: Case, is_sketch: bool = False) -> Walks:
     steps = tuple(tuple(walk.steps) for walk in walks)
     ways = tuple(tuple(walk.way) for walk in walks)
     left_out = frozenset[int]().union(*(walk.left_out for walk in walks))
-    return Walks(steps, trips, entered, shut, ways, cut, left_out)
+    runs = tuple(walk.runs for walk in walks)
+    return Walks(steps, trips, entered, shut, ways, cut, left_out, runs)
 
 
 class _Walk:
@@ -211,6 +214,7 @@ class _Walk:
         self.way: list[int] = []
         self.cut: Operation | None = None
         self.left_out: set[int] = set()
+        self.runs: dict[Operation, list[tuple[int, int]]] = {}
         self.claims = 0
         # By ring: the position of the last stage that the team waited for, to fill or to read it.
         self.waited: dict[int, int] = {}
@@ -293,6 +297,7 @@ class _Walk:
         elif len(trips) > self.case.most_trips:
             trips = self.shortened(node.op, trips)
         self.way.append(len(trips))
+        self.runs.setdefault(node.op, []).append((len(self.steps), len(trips)))
         if trips:
             self.enter(node.op, 0)
         carried = node.carried
@@ -350,7 +355,9 @@ class _Walk:
     def rounds(self, node: While) -> Way:
         slots, case = self.slots, self.case
         _move(slots, node.firsts)
-        count = 0
+        count, around = 0, slots[LAST]
+        # Which round is the last one nobody knows ahead.
+        slots[LAST] = 0
         while True:
             yield from self.play(node.before)
             if not self.number(slots[node.condition]):
@@ -368,6 +375,7 @@ class _Walk:
             if count > case.most_trips or len(self.steps) > case.most_steps:
                 raise _TooLong(node.op)
         self.way.append(0)
+        slots[LAST] = around
         self.trips.setdefault(node.op, set()).add(count)
         _move(slots, node.results)
 

@@ -15,22 +15,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from xdsl.dialects import scf
-from xdsl.ir import Block, Operation, SSAValue
-
-from cutedialect.dialects.cute import FragmentType
-
-from .events import ROWS, Engine, Row, operands_of
+from .events import Engine
 from .findings import TRIP, Finding
 from .nodes import Event
+from .reads_ahead import loops_that_use
 
 if TYPE_CHECKING:
     from .clocks import Access
     from .steps import Reach
-
-_LOOPS = scf.ForOp, scf.WhileOp
-# Arithmetic has no row of its own: it gives numbers of numbers.
-_OF_NUMBERS = Row("")
 
 
 @dataclass
@@ -101,8 +93,8 @@ class Versions:
         """Note that a read gets something of a write."""
         write.is_read = True
         written, got = write.reach, read.reach
-        if got.is_last and got.engine is Engine.THREADS and _is_ahead(got.event):
-            # Nobody uses what the last trip reads: it may be of any trip.
+        if got.is_last and _is_for_nobody(read):
+            # It may be of any trip.
             return
         if written.ring == got.ring >= 0:
             self._compare_positions(written, got, read.team.waited, name)
@@ -114,6 +106,8 @@ class Versions:
         here, there = got.at, written.at
         for (one, other), distance in pair.distances.items():
             if here[other] - there[one] != distance:
+                if not got.is_last and _is_for_nobody(read):
+                    return
                 pair.leave_out(here, there)
                 break
         if pair.loops:
@@ -239,70 +233,13 @@ def _stray(read: Event, name: str, here: int, there: int, write: Event) -> Findi
     )
 
 
-def _is_ahead(event: Event) -> bool:
-    """Whether threads read for the next trip alone."""
-    if event.is_ahead is None:
-        event.is_ahead = _is_for_next_trip(event.op)
-    return event.is_ahead
-
-
-def _is_for_next_trip(read: Operation) -> bool:
-    """Whether what threads read into registers is used by no op behind the read in its trip, and by
-    none behind the loop: what makes other registers of it is followed.
-    """
-    loop = read.parent_op()
-    while loop is not None and not isinstance(loop, _LOOPS):
-        loop = loop.parent_op()
-    if loop is None:
+def _is_for_nobody(read: Access) -> bool:
+    """Whether nobody uses what threads read: nothing does but loops that have no trips then."""
+    reach, team = read.reach, read.team
+    event, is_last = reach.event, reach.is_last
+    if reach.engine is not Engine.THREADS:
         return False
-    body = next(
-        block for region in loop.regions for block in region.blocks if block.is_ancestor(read)
-    )
-    pending = [(value, read) for value in _registers_of(read)]
-    followed: set[SSAValue] = set()
-    while pending:
-        value, since = pending.pop()
-        if value in followed:
-            continue
-        followed.add(value)
-        for use in value.uses:
-            user = use.operation
-            if user is since or _is_in_front(user, since, loop, body):
-                continue
-            if isinstance(user, scf.YieldOp) and user.parent is body:
-                # The next trip's, or the result of the loop.
-                pending += [(loop.results[use.index], loop)] if isinstance(loop, scf.ForOp) else []
-                continue
-            row = ROWS.get(type(user), _OF_NUMBERS)
-            if value in operands_of(user, row.writes) and value not in operands_of(user, row.reads):
-                continue
-            made = list(_registers_of(user))
-            if not made:
-                return False
-            pending += [(register, user) for register in made]
-    return True
-
-
-def _registers_of(op: Operation) -> Iterator[SSAValue]:
-    """The values and tiles of registers that an op gives or writes; none of one that does not only
-    that.
-    """
-    written = operands_of(op, ROWS.get(type(op), _OF_NUMBERS).writes)
-    tiles = [value for value in written if isinstance(value, SSAValue)]
-    if all(isinstance(value.type, FragmentType) for value in tiles):
-        yield from op.results
-        yield from tiles
-
-
-def _is_in_front(user: Operation, since: Operation, loop: Operation, body: Block) -> bool:
-    """Whether a use is in front of an op in a trip, or in front of the loop."""
-    at: Operation | None = body.find_ancestor_op_in_block(since)
-    place = body.find_ancestor_op_in_block(user) if at is not None else None
-    at = at if place is not None else loop
-    while place is None:
-        assert at is not None
-        assert at.parent is not None
-        place = at.parent.find_ancestor_op_in_block(user)
-        at = at if place is not None else at.parent_op()
-    assert at is not None
-    return place is not at and place.is_before_in_block(at)
+    if is_last not in event.users:
+        event.users[is_last] = loops_that_use(event.op, is_last)
+    loops = event.users[is_last]
+    return loops is not None and not any(team.has_trips(loop) for loop in loops)

@@ -181,7 +181,7 @@ def test_a_loop_of_many_trips_takes_as_many_steps_as_one_of_some(trips, monkeypa
 
     def counted(machine):
         found = run(machine)
-        steps.append(sum(machine.gone))
+        steps.append(sum(team.gone for team in machine.teams))
         return found
 
     monkeypatch.setattr(Machine, "run", counted)
