@@ -2,13 +2,22 @@
 runs the model; price files are fitted to what it says (`fit.py`). It takes no branch that depends
 on run time, and so sees nothing of what CTAs that share a tile add up: the constants of these stay
 as they are.
+
+    python -m benchmarks.predicted [TEXT] --schedule TEXT [--schedule TEXT ...] [--target NAME]
+
+What the default takes of each listed product that has TEXT in its name, and how many times as long
+as with these fields: above 1 they are faster.
 """
 
 from __future__ import annotations
 
+import argparse
 import random
+import statistics
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 import cutedialect as cute
@@ -18,7 +27,9 @@ from cutedialect.choosing.tensor_memory_schedules import TENSOR_SPACE
 from cutedialect.model import predict
 from cutedialect.tools.model_command import parsed
 
+from .cases import select
 from .fit_timings import Record, drawn, gemm_of, problem_of
+from .gemm_case import Gemm
 from .schedule_worker import NoMemory, call_of, whole
 from .static_model import arguments_of
 
@@ -60,3 +71,52 @@ def predicted(
             record = {"case": name, "schedule": text, "us": us, "run": seed, "at": at}
             records.append(record | {"predicted": True})
         yield records
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.predicted",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("only", metavar="TEXT", nargs="?", help="products with this in their name")
+    parser.add_argument("--schedule", action="append", required=True, help="fields of a schedule")
+    parser.add_argument("--target", default="sm_100a", help="sm_100a, or another that is modeled")
+    options = parser.parse_args(arguments)
+    ratios = defaultdict[str, list[float]](list)
+    for case in select(options.only, kind="gemm"):
+        assert isinstance(case, Gemm)
+        default, chosen = _seconds(case, None, options.target)
+        if default is None:
+            print(f"{case.name}: {chosen}")
+            continue
+        told = [f"{case.name}: {1e6 * default:.1f} us ({chosen})"]
+        for schedule in options.schedule:
+            seconds, why = _seconds(case, schedule, options.target)
+            if seconds is None:
+                told.append(f"{schedule}: {why}")
+                continue
+            ratios[schedule].append(default / seconds)
+            told.append(f"{schedule}: {default / seconds:.3f}")
+        print("; ".join(told), flush=True)
+    for schedule, each in ratios.items():
+        mean = statistics.geometric_mean(each)
+        print(f"{schedule}: {len(each)} products, mean {mean:.3f}, {min(each):.3f} to "
+              f"{max(each):.3f}")  # fmt: skip
+    return 0
+
+
+def _seconds(case: Gemm, schedule: str | None, target: str) -> tuple[float | None, str]:
+    """What a product takes, and its schedule; None and why where that is not predicted."""
+    if case.group or case.batch > 1 or case.majors[0] == "N":
+        return None, "only single products of rows of A are predicted"
+    try:
+        kernel = case.compiled(schedule, target)
+        module = _module(kernel.stages["convert-to-ptx"])
+        return predict(module, arguments_of(case, kernel)).seconds, kernel.schedule
+    except (cute.CompileError, ValueError) as error:
+        return None, str(error).splitlines()[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -33,6 +33,11 @@ PLANS = (
     "roles = specialized, scheduler = cancel",
     "roles = specialized, scheduler = stream",
     "roles = specialized, cluster = (2,1)",
+    "roles = corrected, cluster = (2,1)",
+    "roles = split, cluster = (2,1)",
+    # What defaults of attention are with wide heads: P over the scores, and long blocks of keys.
+    "tile = (256,128), roles = split, cluster = (2,1)",
+    "tile = (128,96), roles = corrected, cluster = (2,1)",
     "roles = specialized, epilogue = direct",
     "overlap = turns",
 )
@@ -67,7 +72,7 @@ def gemm(schedule: str = "") -> Program:
 
 
 def subjects(seed: int) -> tuple[Subject, ...]:
-    """The twenty kernels."""
+    """All kernels."""
     drawn = [
         Subject(f"drawn {seed}.{number}", partial(_drawn, seed, number)) for number in range(_DRAWN)
     ]
@@ -75,10 +80,14 @@ def subjects(seed: int) -> tuple[Subject, ...]:
         Subject("product", lambda target, schedule: outcome(gemm(), target, schedule=schedule)),
         Subject("cute.gemm", partial(_gemm, False)),
         Subject("cute.gemm of transposes", partial(_gemm, True)),
-        Subject("cute.attention", partial(_attention, False, 64)),
-        Subject("cute.attention, causal", partial(_attention, True, 64)),
-        Subject("cute.attention, causal, d = 128", partial(_attention, True, 128)),
+        Subject("cute.attention", partial(_attention, False, (64, 64))),
+        Subject("cute.attention, causal", partial(_attention, True, (64, 64))),
+        Subject("cute.attention, causal, d = 128", partial(_attention, True, (128, 128))),
         *drawn,
+        Subject("cute.attention, d = 256", partial(_attention, False, (256, 256))),
+        Subject("cute.attention, causal, d = 256", partial(_attention, True, (256, 256))),
+        Subject("cute.attention, d = 192 and 128", partial(_attention, False, (192, 128))),
+        Subject("cute.attention, causal, d = 192 and 128", partial(_attention, True, (192, 128))),
     )
 
 
@@ -94,9 +103,12 @@ def _gemm(is_transposed: bool, target: str, schedule: str) -> Outcome:
     return _judged(lambda options: cute.gemm(one, other, **options), wanted, target, schedule)
 
 
-def _attention(is_causal: bool, dim: int, target: str, schedule: str) -> Outcome:
-    rng = np.random.default_rng(4)
-    q, k, v = (rng.standard_normal((1, 2, 320, dim)).astype(np.float16) for _ in range(3))
+def _attention(is_causal: bool, dims: tuple[int, int], target: str, schedule: str) -> Outcome:
+    """Attention of heads with columns of Q and K, and of V."""
+    rng, (dim, width) = np.random.default_rng(4), dims
+    q, k, v = (
+        rng.standard_normal((1, 2, 320, each)).astype(np.float16) for each in (dim, dim, width)
+    )
     scores = np.einsum("bhid,bhjd->bhij", *(x.astype(np.float64) for x in (q, k))) / dim**0.5
     if is_causal:
         scores = np.where(np.tri(320, dtype=bool), scores, -np.inf)

@@ -3,7 +3,11 @@ sequences, pages and schedules; run in the emulator, compared with NumPy, and as
 
     python -m benchmarks.random_attentions [--count N] [--seed S] [--only NUMBER] [--target NAME]
                                            [--assemble] [--ptxas PATH] [--dry] [--budget SECONDS]
-                                           [--jobs N]
+                                           [--jobs N] [--form NAME ...] [--open]
+
+Forms have their turns, those that `--form` names or all. With `--open` no schedule is drawn: each
+problem, of wide heads more often, takes what its call takes where extents are not known, which is
+chosen for many rows and keys, CTA pairs among it.
 
 A result is right where its errors are at most twice those of the same computation in the same
 precision, or half a unit of the result's last place. `--assemble` and `--ptxas` ask assemblers as
@@ -15,6 +19,7 @@ than a refusal, or where a default spills.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import sys
 import time
@@ -23,15 +28,17 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any, cast
+from unittest import mock
 
 import ml_dtypes
 import numpy as np
 
 import cutedialect as cute
 from cutedialect.backend.emulator import EmulatorError
+from cutedialect.frontend import attention_facts
 
+from .protocol_verdict import forget_calls
 from .random_gemms import KINDS, Release, add_options, assembled_by, releases
 from .random_programs import Outcome
 
@@ -40,6 +47,9 @@ FORMS = ("plain", "causal", "window", "capped", "padded", "packed", "paged")
 BF16, E4M3 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn
 _TYPES = (BF16, BF16, np.float16, E4M3)
 _DEPTHS = ((64, 64), (128, 128), (128, 128), (256, 256), (192, 128), (96, 96), (80, 80), (72, 40))
+_OPEN_DEPTHS = (
+    *((256, 256),) * 3, *((192, 128),) * 3, (224, 224), (160, 160), (128, 128),
+)  # fmt: skip
 _PAGE = 32
 # What is multiplied by V in 8 bits is so many powers of two larger than exponentials up to 1.
 _SHIFT = 8
@@ -62,6 +72,7 @@ class Problem:
     masks: dict[str, Any] = field(default_factory=dict)
     returns_lse: bool = False
     schedule: str | None = None
+    is_open: bool = False
 
     @property
     def text(self) -> str:
@@ -72,11 +83,15 @@ class Problem:
         return (
             f"{self.number} {self.target} {np.dtype(self.dtype).name} {self.form} {heads}/{shared} "
             f"heads {depth}/{wide} {lengths} deviation {self.deviation:g}{masks}"
-            f"{' lse' if self.returns_lse else ''} [{self.schedule or 'default'}]"
+            f"{' lse' if self.returns_lse else ''} "
+            f"[{self.schedule or 'default'}{' of open extents' * self.is_open}]"
         )
 
 
-def draw(seed: int, number: int, targets: Sequence[str] = TARGETS) -> Problem:
+def draw(
+    seed: int, number: int, targets: Sequence[str] = TARGETS, forms: Sequence[str] = FORMS,
+    is_open: bool = False,
+) -> Problem:  # fmt: skip
     """The problem of this number of a seed; forms have their turns."""
     rng = np.random.default_rng((seed, number))
 
@@ -86,7 +101,7 @@ def draw(seed: int, number: int, targets: Sequence[str] = TARGETS) -> Problem:
     def length(most: int) -> int:
         return int(rng.integers(1, most))
 
-    form = FORMS[number % len(FORMS)]
+    form = forms[number % len(forms)]
     masks: dict[str, Any] = {}
     if form == "causal" or (form != "plain" and rng.random() < 0.5):
         masks["causal"] = True
@@ -95,6 +110,8 @@ def draw(seed: int, number: int, targets: Sequence[str] = TARGETS) -> Problem:
     if form == "capped":
         masks["softcap"] = float(one((2.5, 20.0)))
     entries = one((1, 1, 2)) if form in ("plain", "causal", "window", "capped") else one((2, 3))
+    # Wide heads take long to emulate.
+    entries = min(entries, 1 if form in ("plain", "causal") else 2) if is_open else entries
     if form == "packed":
         lengths = tuple((length(200), length(300)) for _ in range(entries))
     else:
@@ -103,19 +120,21 @@ def draw(seed: int, number: int, targets: Sequence[str] = TARGETS) -> Problem:
         lengths = tuple((rows, keys) for _ in range(entries))
     if form in ("padded", "paged"):
         lengths = tuple((rows, int(rng.integers(0, keys + 1))) for rows, keys in lengths)
-    shared = one((1, 1, 2))
+    shared = 1 if is_open else one((1, 1, 2))
+    groups = (1, 1, 2) if is_open else (1, 1, 2, 4)
     return Problem(
         number,
         one(targets),
         form,
         one(_TYPES),
-        (shared * one((1, 1, 2, 4)), shared),
-        one(_DEPTHS),
+        (shared * one(groups), shared),
+        one(_OPEN_DEPTHS if is_open else _DEPTHS),
         lengths,
         one(_DEVIATIONS),
         masks,
-        bool(rng.random() < 0.3),
-        None if rng.random() < 0.6 else _schedule(one),
+        bool(rng.random() < (0.1 if is_open else 0.3)),
+        None if is_open or rng.random() < 0.6 else _schedule(one),
+        is_open,
     )
 
 
@@ -249,10 +268,25 @@ def expected(problem: Problem, q: Any, k: Any, v: Any, precision: Any) -> tuple[
         return out.astype(np.float64), (top + np.log(total))[..., 0]
 
 
+@contextlib.contextmanager
+def _open_extents() -> Iterator[None]:
+    """Calls inside choose as those do whose extents are not known."""
+    forget_calls()
+    unknown = None, None, None
+    with mock.patch.object(attention_facts, "_lengths", return_value=unknown):
+        yield
+    forget_calls()
+
+
 def outcome(
     problem: Problem, tools: Sequence[Release] = (), runs: bool = True
 ) -> tuple[Outcome, str]:
     """What became of a problem, and with which instruction it multiplies."""
+    with _open_extents() if problem.is_open else contextlib.nullcontext():
+        return _outcome(problem, tools, runs)
+
+
+def _outcome(problem: Problem, tools: Sequence[Release], runs: bool) -> tuple[Outcome, str]:
     operands = operands_of(problem)
     given: dict[str, Any] = operands.options | {"return_lse": problem.returns_lse}
     given |= {"arch": problem.target, "backend": "emulator"}
@@ -313,12 +347,15 @@ def _difference(problem: Problem, operands: Operands, got: Any) -> str:
     return ""
 
 
-def _told(seed: int, targets: Sequence[str], runs: bool, named: Sequence[Path], asks: bool,
-          number: int) -> tuple[Problem, Outcome, str, list[tuple[str, Counter[str]]]]:  # fmt: skip
+def _told(
+    options: argparse.Namespace, number: int
+) -> tuple[Problem, Outcome, str, list[tuple[str, Counter[str]]]]:
     """A problem with its outcome and what each assembler said, for a process of its own."""
-    tools = releases(named) if asks else []
-    problem = draw(seed, number, targets)
-    found, unit = outcome(problem, tools, runs)
+    named = options.ptxas or ()
+    tools = releases(named) if options.assemble or named else []
+    targets, forms = options.target or TARGETS, options.form or FORMS
+    problem = draw(options.seed, number, targets, forms, options.open)
+    found, unit = outcome(problem, tools, not options.dry)
     return problem, found, unit, [(each.number, each.said) for each in tools]
 
 
@@ -330,10 +367,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     add_options(parser, 70, TARGETS)
     parser.add_argument("--jobs", metavar="N", type=int, default=1, help="processes (default 1)")
+    parser.add_argument("--form", metavar="NAME", action="append", choices=FORMS, help="of these")
+    parser.add_argument("--open", action="store_true", help="schedules of unknown extents")
     options = parser.parse_args(arguments)
-    named = tuple(options.ptxas or ())
-    ask = partial(_told, options.seed, options.target or TARGETS, not options.dry, named,
-                  options.assemble or bool(named))  # fmt: skip
+    ask = partial(_told, options)
     numbers = range(options.count) if options.only is None else [options.only]
     began, kinds = time.perf_counter(), Counter[str]()
     units, reasons, said = Counter[str](), Counter[str](), dict[str, Counter[str]]()

@@ -55,6 +55,8 @@ class Warp:
         self.tensor_memory = 0.0
         # Cycles beside special functions in which nothing else was issued yet.
         self.beside = 0.0
+        # Whether it has read which item comes next, and not released where that stands.
+        self.has_response = False
 
     # Time
 

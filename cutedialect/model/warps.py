@@ -276,7 +276,11 @@ def _arrive(warp: Warp, op: ptx.MbarrierArriveOp) -> None:
     if op.cluster is not None:
         # Other CTAs arrive here as often as this one does there.
         others = max(1, warp.cta.warps - _GROUP)
+        if warp.has_response:
+            # All warps that were told of an item, of which the first CTA has the most.
+            others = -(-found.count // warp.cta.special["cluster_nctarank"])
         count = max(count, found.count / others)
+        warp.has_response = False
     found.arrive(warp.time, count)
 
 
@@ -571,6 +575,7 @@ def _response(warp: Warp, op: ptx.QueryCancelOp) -> None:
     else:
         found = None if base is None else warp.cta.numbers.get(int(base) + op.offset.value.data)
     warp.known[op.res] = warp.value(op.otherwise) if found is None else found
+    warp.has_response = True
     warp.cta.claims.begin(warp.index, warp.time)
     warp.issue(2)
     warp.until(warp.time + warp.device.shared, "scalars")

@@ -1,5 +1,7 @@
 """Attention drawn by lot: some problems here, the same ones each time."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -23,6 +25,30 @@ def test_every_form_has_its_turn():
     assert all(random_attentions.operands_of(each).sequences for each in drawn)
 
 
+@pytest.mark.parametrize(
+    "number", [0, *(pytest.param(n, marks=pytest.mark.long) for n in range(1, 24))]
+)
+def test_defaults_of_many_rows(number):
+    """Extents that are not known are many: wide heads are multiplied in CTA pairs."""
+    forms = ("plain", "causal")
+    problem = random_attentions.draw(7, number, forms=forms, is_open=True)
+    found, unit = random_attentions.outcome(problem)
+    assert found.kind in ("right", "refused"), (problem.text, found)
+    is_wide = problem.depths in ((256, 256), (192, 128))
+    if is_wide and problem.dtype is not random_attentions.E4M3 and not problem.returns_lse:
+        assert unit == "tcgen05 pair", problem.text
+
+
+def test_calls_behind_one_of_open_extents_choose_by_theirs():
+    problem = random_attentions.Problem(
+        *(0, "sm_100a", "plain", random_attentions.BF16, (1, 1), (256, 256), ((130, 200),), 1.0),
+        is_open=True,
+    )
+    alone = replace(problem, is_open=False)
+    units = [random_attentions.outcome(each, runs=False)[1] for each in (alone, problem, alone)]
+    assert units == ["tcgen05", "tcgen05 pair", "tcgen05"]
+
+
 def test_a_result_that_is_off_is_wrong(monkeypatch):
     original = emulator.launch
 
@@ -43,3 +69,6 @@ def test_a_result_that_is_off_is_wrong(monkeypatch):
 def test_the_command_tells_what_it_drew(capsys):
     assert random_attentions.main(["--count", "1", "--seed", "3", "--dry"]) == 0
     assert "1 problems in" in capsys.readouterr().out
+    command = ["--count", "1", "--form", "causal", "--open", "--dry", "--target", "sm_103a"]
+    assert random_attentions.main(command) == 0
+    assert "1 by tcgen05" in capsys.readouterr().out

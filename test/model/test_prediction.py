@@ -49,6 +49,17 @@ def test_a_product_takes_its_multiplies_and_little_more(arch, device):
     assert once.seconds == once.cycles / device.clock
 
 
+def test_pairs_take_over_launches_that_are_canceled():
+    """Warps of both CTAs release a response in the first one. Items of one length are over as soon
+    as where CTAs walk over them.
+    """
+    walked, taken = (
+        gemm(4096, 4096, 512, "sm_100a", schedule=f"tile = (128,256,64), scheduler = {each}")
+        for each in ("persistent", "cancel")
+    )
+    assert 0.85 < walked.cycles / taken.cycles < 1.05
+
+
 @pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("arch", "names"),
