@@ -22,8 +22,6 @@ from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
 from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    IRDLOperation,
-    irdl_op_definition,
     opt_operand_def,
     opt_prop_def,
     prop_def,
@@ -44,6 +42,8 @@ from xdsl.traits import (
     SymbolOpInterface,
     SymbolTable,
 )
+
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 
 from .arguments import parse_argument
 from .checks import check

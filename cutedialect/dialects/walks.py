@@ -103,6 +103,17 @@ def ops_ahead(op: Operation) -> Iterator[Operation]:
         ahead = ahead.prev_op
 
 
+def index_in_block(op: Operation) -> int:
+    """How many ops stand in front of one in its block: xDSL's `get_operation_index` goes through
+    them by an iterator of its own, at five times the cost.
+    """
+    index, ahead = 0, op._prev_op
+    while ahead is not None:
+        index += 1
+        ahead = ahead._prev_op
+    return index
+
+
 def common_block(ops: Sequence[Operation]) -> Block:
     """The innermost block that holds all of some ops, which one block does."""
     blocks = (op.parent for op in (ops[0], *ops_around(ops[0])) if op.parent is not None)

@@ -27,6 +27,7 @@ from cutedialect.dialects.cute import (
     fragment_of,
 )
 from cutedialect.dialects.cute.storage import ring_type
+from cutedialect.dialects.definition import created
 from cutedialect.dialects.effects import is_pure
 
 _OpT = TypeVar("_OpT", bound=Operation)
@@ -86,13 +87,14 @@ def cloned(
     """
     values = {} if values is None else values
     results = op.results
-    made = type(op).create(
-        operands=[values.get(operand, operand) for operand in op.operands],
-        result_types=[result.type for result in results],
-        properties=op.properties,
-        attributes=op.attributes,
-        location=op.location,
-        regions=[Region() for _ in op.regions],
+    made = created(
+        type(op),
+        [values.get(operand, operand) for operand in op.operands],
+        [result.type for result in results],
+        op.properties,
+        op.attributes,
+        op.location,
+        [Region() for _ in op.regions],
     )
     for mine, theirs in zip(made.results, results, strict=True):
         values[theirs] = mine
@@ -164,7 +166,7 @@ class ScalarBuilder:
 
     def constant(self, value: int) -> SSAValue:
         properties = {"value": IntegerAttr(value, i32)}
-        made = arith.ConstantOp.create(result_types=[i32], properties=properties)
+        made = created(arith.ConstantOp, result_types=[i32], properties=properties)
         return self.value(made)
 
     def dim(self, memref: SSAValue, mode: int) -> SSAValue:
@@ -174,7 +176,7 @@ class ScalarBuilder:
         """An integer op; extents and counts are below 2^31, so that sums do not wrap."""
         rhs = self.constant(rhs) if isinstance(rhs, int) else rhs
         properties = {"overflowFlags": _NO_WRAP} if kind in _SUMS else {}
-        made = kind.create(operands=[lhs, rhs], result_types=[lhs.type], properties=properties)
+        made = created(kind, [lhs, rhs], [lhs.type], properties)
         return self.value(made)
 
     add = partialmethod(binary, arith.AddiOp)

@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     ParsePropInAttrDict,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -20,6 +18,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
 from cutedialect.dialects.checks import check
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 from cutedialect.dialects.effects import ALL, Effects
 
 from .types import FragmentType, MemRefType, fragment_of

@@ -9,18 +9,11 @@ from math import prod
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import I64, IntegerAttr, StringAttr, i1, i32
 from xdsl.ir import SSAValue
-from xdsl.irdl import (
-    IRDLOperation,
-    irdl_op_definition,
-    operand_def,
-    opt_operand_def,
-    prop_def,
-    result_def,
-    traits_def,
-)
+from xdsl.irdl import operand_def, opt_operand_def, prop_def, result_def, traits_def
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
 from cutedialect.dialects.checks import check
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 from cutedialect.dialects.effects import ALL, Effects
 
 from .types import FragmentType, MemRefType

@@ -11,9 +11,10 @@ from itertools import takewhile
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def
+from xdsl.irdl import operand_def
 
 from cutedialect.dialects.checks import check
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 from cutedialect.dialects.effects import ORDERS, Effects
 from cutedialect.dialects.walks import ops_around
 

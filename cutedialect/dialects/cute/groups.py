@@ -6,20 +6,14 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Attribute, Data, SSAValue, TypeAttribute
-from xdsl.irdl import (
-    IRDLOperation,
-    irdl_attr_definition,
-    irdl_op_definition,
-    operand_def,
-    result_def,
-    traits_def,
-)
+from xdsl.irdl import irdl_attr_definition, operand_def, result_def, traits_def
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from cutedialect.dialects.checks import check
 from cutedialect.dialects.cute_nvgpu import TmaDescriptorType
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 
 from .attributes import with_attributes
 from .types import MemRefType

@@ -11,8 +11,6 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, SymbolRefAttr, Un
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    IRDLOperation,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -25,6 +23,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from cutedialect.dialects.checks import check
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 from cutedialect.dialects.effects import ORDERS, Effects
 from cutedialect.layout import Dyn, flatten
 

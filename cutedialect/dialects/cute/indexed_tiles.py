@@ -8,8 +8,6 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    IRDLOperation,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -23,6 +21,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from cutedialect.dialects.checks import check
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 
 from .kernel_ops import parse_tile, print_tile, print_tile_of
 from .types import FragmentType, MemRefType

@@ -21,9 +21,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     ParsePropInAttrDict,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -46,6 +44,7 @@ from xdsl.traits import (
 from cutedialect.dialects.arguments import parse_argument
 from cutedialect.dialects.checks import check
 from cutedialect.dialects.cute_nvgpu import TmaDescriptorType
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 from cutedialect.dialects.effects import ALL, NONE, ORDERS, Effects
 from cutedialect.schedule import Schedule
 

@@ -13,9 +13,7 @@ from xdsl.dialects.builtin import i64 as i64_type
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    IRDLOperation,
     ParsePropInAttrDict,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -29,6 +27,7 @@ from xdsl.traits import MemoryReadEffect
 
 from cutedialect.atoms import WARP_SIZE
 from cutedialect.dialects.checks import check
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 from cutedialect.dialects.effects import ALL, Effects
 
 from .reductions import combined_type

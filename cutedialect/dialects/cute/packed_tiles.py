@@ -9,19 +9,12 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, i64
 from xdsl.ir import SSAValue
-from xdsl.irdl import (
-    IRDLOperation,
-    ParsePropInAttrDict,
-    irdl_op_definition,
-    operand_def,
-    prop_def,
-    result_def,
-    traits_def,
-)
+from xdsl.irdl import ParsePropInAttrDict, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import MemoryReadEffect
 from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.dialects.checks import check
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 from cutedialect.dialects.effects import Effects
 from cutedialect.layout import Layout
 from cutedialect.layout.orders import check_order

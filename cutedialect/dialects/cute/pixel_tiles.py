@@ -8,8 +8,6 @@ from xdsl.dialects.builtin import DenseArrayBase, i32, i64
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    IRDLOperation,
-    irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
@@ -23,6 +21,7 @@ from xdsl.traits import Pure
 from cutedialect.atoms.tensor_map import Window
 from cutedialect.dialects.checks import check
 from cutedialect.dialects.cute_nvgpu import check_window, parse_window, window_text
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 from cutedialect.layout import Layout
 
 from .kernel_ops import parse_tile, print_tile_of

@@ -6,18 +6,11 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
-from xdsl.irdl import (
-    BaseAttr,
-    IRDLOperation,
-    VarConstraint,
-    irdl_op_definition,
-    operand_def,
-    result_def,
-    traits_def,
-)
+from xdsl.irdl import BaseAttr, VarConstraint, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from cutedialect.dialects.checks import check
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 
 
 @irdl_op_definition

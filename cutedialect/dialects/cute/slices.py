@@ -11,8 +11,6 @@ from xdsl.dialects.builtin import IntegerAttr, i1, i32, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    IRDLOperation,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     prop_def,
@@ -26,6 +24,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from cutedialect.dialects.checks import check
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 from cutedialect.layout import Dyn, Layout
 
 from .attributes import with_attributes

@@ -10,9 +10,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     ParsePropInAttrDict,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -29,6 +27,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.atoms.tmem_layouts import COLUMNS, LANE, LANES
 from cutedialect.dialects.checks import check
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 from cutedialect.dialects.effects import ALLOCATES, Effects
 from cutedialect.layout import (
     Layout,

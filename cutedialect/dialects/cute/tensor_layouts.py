@@ -10,8 +10,6 @@ from xdsl.dialects.builtin import IntegerAttr, i32, i64
 from xdsl.ir import Attribute, BlockArgument, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    IRDLOperation,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -24,6 +22,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from cutedialect.dialects.checks import check, check_result
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 from cutedialect.layout import Dyn, Layout, ScaledBasis, flatten, is_static
 
 from .attributes import with_attributes

@@ -11,10 +11,8 @@ from typing import Any
 from xdsl.dialects.builtin import DenseArrayBase, StringAttr, i32
 from xdsl.ir import Attribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
-    IRDLOperation,
     ParsePropInAttrDict,
     irdl_attr_definition,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -28,6 +26,7 @@ from xdsl.utils.exceptions import VerifyException
 from cutedialect.atoms import copy_atom
 from cutedialect.atoms.tiled_mma import TiledMma
 from cutedialect.dialects.checks import check, check_result
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 from cutedialect.layout import (
     Dyn,
     Layout,

@@ -18,16 +18,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import (
-    IRDLOperation,
-    irdl_op_definition,
-    operand_def,
-    opt_prop_def,
-    prop_def,
-    result_def,
-    traits_def,
-    var_operand_def,
-)
+from xdsl.irdl import operand_def, opt_prop_def, prop_def, result_def, traits_def, var_operand_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import (
@@ -36,6 +27,7 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.dialects.checks import check
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 from cutedialect.layout import (
     Dyn,
     Layout,

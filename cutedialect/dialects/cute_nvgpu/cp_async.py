@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import IntegerAttr, i32
-from xdsl.irdl import (
-    IRDLOperation,
-    ParsePropInAttrDict,
-    irdl_op_definition,
-    prop_def,
-    traits_def,
-)
+from xdsl.irdl import ParsePropInAttrDict, prop_def, traits_def
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
 from cutedialect.dialects.checks import check
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 from cutedialect.dialects.effects import Effects, Unit
 
 

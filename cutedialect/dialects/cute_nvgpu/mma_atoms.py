@@ -10,10 +10,8 @@ from functools import lru_cache
 from xdsl.dialects.builtin import AnyFloat, Float32Type, IntegerAttr, IntegerType, StringAttr, i32
 from xdsl.ir import Attribute, Data, SSAValue, TypeAttribute
 from xdsl.irdl import (
-    IRDLOperation,
     ParsePropInAttrDict,
     irdl_attr_definition,
-    irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
@@ -29,6 +27,7 @@ from cutedialect.atoms import MmaAtom, mma_sync
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom, tcgen05_of
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom, wgmma_of
 from cutedialect.dialects.checks import check
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 from cutedialect.dialects.effects import Effects, Unit
 from cutedialect.dialects.element_names import element_name, operand_name
 

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i32
-from xdsl.irdl import (
-    IRDLOperation,
-    ParsePropInAttrDict,
-    irdl_op_definition,
-    opt_prop_def,
-    prop_def,
-    traits_def,
-)
+from xdsl.irdl import ParsePropInAttrDict, opt_prop_def, prop_def, traits_def
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.atoms.tmem_layouts import ALLOCATIONS
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 from cutedialect.dialects.effects import ORDERS, Effects
 
 

@@ -11,10 +11,8 @@ from math import prod
 from xdsl.dialects.builtin import Float32Type, FloatTF32Type, IntegerAttr, UnitAttr, i32
 from xdsl.ir import Attribute, Data, SSAValue, TypeAttribute
 from xdsl.irdl import (
-    IRDLOperation,
     ParsePropInAttrDict,
     irdl_attr_definition,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -35,6 +33,7 @@ from cutedialect.atoms.tensor_map import (
     swizzle_mode,
 )
 from cutedialect.dialects.checks import check
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 from cutedialect.dialects.effects import ALL, ORDERS, Effects, Unit
 from cutedialect.dialects.element_names import element_name
 from cutedialect.layout import Swizzle

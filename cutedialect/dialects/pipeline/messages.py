@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.dialects.cute import MemRefType
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 from cutedialect.dialects.effects import Effects
 
 from .rings import BarrierType

@@ -9,10 +9,8 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, UnitA
 from xdsl.ir import Data, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    IRDLOperation,
     ParsePropInAttrDict,
     irdl_attr_definition,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -27,6 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.dialects.checks import check
 from cutedialect.dialects.cute import MemRefType, StageOp
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 from cutedialect.dialects.effects import ALLOCATES, ORDERS, Effects
 
 KINDS = ("tma", "cp_async", "threads", "tcgen05", "tmem")

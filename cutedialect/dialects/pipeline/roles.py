@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, i32
 from xdsl.ir import Block, Operation, Region
-from xdsl.irdl import (
-    IRDLOperation,
-    ParsePropInAttrDict,
-    irdl_op_definition,
-    opt_prop_def,
-    prop_def,
-    region_def,
-    traits_def,
-)
+from xdsl.irdl import ParsePropInAttrDict, opt_prop_def, prop_def, region_def, traits_def
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 from cutedialect.dialects.effects import NONE, Effects
 
 from .rings import is_whole

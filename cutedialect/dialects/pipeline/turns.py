@@ -10,18 +10,11 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i1, i32
 from xdsl.ir import Operation, SSAValue
-from xdsl.irdl import (
-    IRDLOperation,
-    ParsePropInAttrDict,
-    irdl_op_definition,
-    opt_operand_def,
-    opt_prop_def,
-    result_def,
-    traits_def,
-)
+from xdsl.irdl import ParsePropInAttrDict, opt_operand_def, opt_prop_def, result_def, traits_def
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 from cutedialect.dialects.effects import ORDERS, Effects
 
 from .roles import RoleOp, role_of

@@ -21,8 +21,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, ErasedSSAValue, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    IRDLOperation,
-    irdl_op_definition,
     operand_def,
     prop_def,
     region_def,
@@ -40,6 +38,8 @@ from xdsl.traits import (
     Pure,
 )
 from xdsl.utils.exceptions import VerifyException
+
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 
 from .registers import B32, RegsType, RegType, check, reg
 from .scalar import ScalarOp

@@ -14,8 +14,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -30,6 +28,8 @@ from xdsl.traits import (
     NoTerminator,
     SymbolOpInterface,
 )
+
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 
 from .arrays import entries, table
 from .isolation import Isolated

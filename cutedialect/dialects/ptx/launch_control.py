@@ -6,16 +6,10 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import I64, IntegerAttr, UnitAttr
 from xdsl.ir import SSAValue
-from xdsl.irdl import (
-    IRDLOperation,
-    irdl_op_definition,
-    operand_def,
-    opt_prop_def,
-    prop_def,
-    result_def,
-    traits_def,
-)
+from xdsl.irdl import operand_def, opt_prop_def, prop_def, result_def, traits_def
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 
 from .registers import B32, check
 from .syntax import ZERO, integer

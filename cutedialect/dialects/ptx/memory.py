@@ -12,9 +12,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, UnitA
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    IRDLOperation,
     ParsePropInAttrDict,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -22,6 +20,8 @@ from xdsl.irdl import (
     var_operand_def,
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 
 from .arrays import SPACES, check_classes, check_index, entries, space_of, table
 from .mnemonics import memory_classes, vector_length

@@ -10,20 +10,13 @@ from functools import lru_cache
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, f32, f64, i64
 from xdsl.ir import Attribute, ErasedSSAValue, Operation, SSAValue
-from xdsl.irdl import (
-    IRDLOperation,
-    irdl_op_definition,
-    operand_def,
-    prop_def,
-    result_def,
-    traits_def,
-    var_operand_def,
-    var_result_def,
-)
+from xdsl.irdl import operand_def, prop_def, result_def, traits_def, var_operand_def, var_result_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
+
+from cutedialect.dialects.definition import IRDLOperation, created, irdl_op_definition
 
 from .mnemonics import operand_classes, result_class
 from .registers import B32, RegType, check, parse_class, reg, width_of
@@ -234,7 +227,7 @@ def _spelling(mnemonic: str) -> tuple[type[ScalarOp], dict[str, Attribute], tupl
 def scalar(mnemonic: str, *args: SSAValue) -> Operation:
     """The op of one scalar instruction, e.g. `scalar("mul.wide.u32", a, b)`."""
     made, properties, results = _spelling(mnemonic)
-    return made.create(operands=args, result_types=results, properties=properties)
+    return created(made, args, results, properties)
 
 
 _FLOATS = {"f32": (f32, "f"), "f64": (f64, "d")}
@@ -337,7 +330,7 @@ def imm(value: float, register_class: str) -> ImmOp:
         attribute: Attribute = _float(struct.pack(">d", value), register_class)
     else:
         attribute = _integer(int(value))
-    return ImmOp.create(result_types=(reg(register_class),), properties={"value": attribute})
+    return created(ImmOp, (), (reg(register_class),), {"value": attribute})
 
 
 @lru_cache(maxsize=1024)

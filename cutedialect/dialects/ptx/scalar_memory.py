@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     ParsePropInAttrDict,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     prop_def,
@@ -20,6 +18,8 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 
 from .arrays import SPACES, check_classes, space_of
 from .mnemonics import memory_classes, vector_length

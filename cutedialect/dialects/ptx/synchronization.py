@@ -11,9 +11,7 @@ from typing import ClassVar, Self
 from xdsl.dialects.builtin import I64, IntegerAttr, StringAttr
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     ParsePropInAttrDict,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -24,6 +22,8 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
+
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 
 from .registers import B32, PRED, RegsType, RegType, check, width_of
 from .syntax import ZERO, integer, parse_extra, parse_optional_defined, print_extra

@@ -11,9 +11,7 @@ from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerAttr, StringAttr
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    IRDLOperation,
     ParsePropInAttrDict,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -22,6 +20,8 @@ from xdsl.irdl import (
     var_operand_def,
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 
 from .arrays import check_index, entries, table
 from .mnemonics import tmem_registers

@@ -15,9 +15,7 @@ from xdsl.dialects.builtin import I64, IntegerAttr, StringAttr, UnitAttr
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    IRDLOperation,
     ParsePropInAttrDict,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -26,6 +24,8 @@ from xdsl.irdl import (
     var_operand_def,
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 
 from .registers import B16, B32, B64, PRED, RegType, TensorMapType, check
 from .syntax import ZERO, integer

@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerAttr, StringAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     ParsePropInAttrDict,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -23,6 +21,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.atoms.matrix_descriptor import MatrixDescriptor
+from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
 
 from .arrays import check_index, entries, table
 from .mnemonics import wgmma_form

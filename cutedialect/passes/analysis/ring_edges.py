@@ -33,7 +33,7 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.cute.storage import is_paired
 from cutedialect.dialects.effects import RMEM, Unit, effects_of, is_pure, space_of
-from cutedialect.dialects.walks import ops_around, ops_behind, ops_of, walk
+from cutedialect.dialects.walks import index_in_block, ops_around, ops_behind, ops_of, walk
 from cutedialect.passes.analysis.memory_views import root_of, uses_of
 from cutedialect.passes.analysis.resource_plan import Buffer, room, stage_bytes, stages_of_results
 from cutedialect.passes.analysis.role_plan import is_corrected, role_of
@@ -104,7 +104,7 @@ class Edge:
         """
         if self.producer != other.producer or not {*self.readers} & {*other.readers}:
             return False
-        at = self.block.get_operation_index
+        at = index_in_block
         both = (self, other)
         last = max(at(op) for e in both for op in e.writers)
         first = min(at(op) for e in both for op in e.readers)
@@ -122,7 +122,7 @@ class Edge:
 
     def with_other(self, other: Edge) -> Edge:
         """One edge in the place of two of a block."""
-        readers = sorted({*self.readers, *other.readers}, key=self.block.get_operation_index)
+        readers = sorted({*self.readers, *other.readers}, key=index_in_block)
         consumers = tuple(dict.fromkeys((*self.consumers, *other.consumers)))
         buffers, writers = self.buffers + other.buffers, self.writers + other.writers
         return Edge(buffers, writers, readers, self.block, self.producer, consumers)
@@ -189,8 +189,8 @@ def _with_rows(edges: list[Edge]) -> list[Edge]:
     ]
     for edge in [each for each in edges if each not in rows]:
         for row in [each for each in rows if each.ends == edge.ends]:
-            at = [row.block.get_operation_index(op) for op in row.readers]
-            around = [edge.block.get_operation_index(op) for op in edge.readers]
+            at = [index_in_block(op) for op in row.readers]
+            around = [index_in_block(op) for op in edge.readers]
             is_around = min(around) < min(at) and max(at) < max(around)
             if is_around or _are_beside(row, edge):
                 edge = edge.with_other(row)
@@ -207,7 +207,7 @@ def _are_beside(one: Edge, other: Edge) -> bool:
     is_alike = len({type(writer.atom) for writer in writers}) == 1
     if not (is_alike and all(isinstance(op, LoadOp) for op in readers)):
         return False
-    first, *rest = sorted(readers, key=one.block.get_operation_index)
+    first, *rest = sorted(readers, key=index_in_block)
     return all(map(_loads_or_fills, takewhile(lambda op: op is not rest[-1], ops_behind(first))))
 
 
@@ -251,7 +251,7 @@ def places_in(block: Block, ops: Iterable[Operation], expected: str) -> list[Ope
     found = {block.find_ancestor_op_in_block(op): op for op in ops}
     if None in found:
         raise PassFailedException(found[None], expected)
-    return sorted((op for op in found if op is not None), key=block.get_operation_index)
+    return sorted((op for op in found if op is not None), key=index_in_block)
 
 
 def stages_of(edge: Edge, stages: int) -> int:
@@ -472,7 +472,7 @@ def is_over_loops(together: Iterable[Edge]) -> bool:
 
 def _follows(one: Edge, other: Edge) -> bool:
     """Whether an edge comes behind another one that is like it, in both roles."""
-    block, at = one.block, one.block.get_operation_index
+    block, at = one.block, index_in_block
     if _look(one) != _look(other) or one.crosses or any(map(is_paired, one.buffers)):
         return False
     if any(STAGE in op.attributes for op in block.ops):

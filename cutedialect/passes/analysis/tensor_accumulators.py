@@ -15,7 +15,7 @@ from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
 from cutedialect.atoms.tmem_layouts import LANES, operand_layout
 from cutedialect.dialects import cute
 from cutedialect.dialects.effects import written
-from cutedialect.dialects.walks import ops_around, ops_of
+from cutedialect.dialects.walks import index_in_block, ops_around, ops_of
 from cutedialect.layout import Layout
 from cutedialect.passes.analysis.memory_views import is_zero
 from cutedialect.passes.rewriting import block_of
@@ -72,7 +72,7 @@ def _order_of_uses(accumulator: SSAValue, block: Block) -> dict[Operation, int]:
         place = block.find_ancestor_op_in_block(use.operation)
         if place is None:
             return {}
-        order[use.operation] = block.get_operation_index(place)
+        order[use.operation] = index_in_block(place)
     return order
 
 
@@ -92,7 +92,7 @@ def _by_loops(
         if loop is not None and not (isinstance(loop, scf.ForOp) and loop.parent is block):
             return None
         loops[op] = loop
-        places[op] = block.get_operation_index(loop or op), inner.get_operation_index(op)
+        places[op] = index_in_block(loop or op), index_in_block(op)
     ordered = sorted(multiplies, key=places.__getitem__)
     return [(loop, [*part]) for loop, part in groupby(ordered, loops.__getitem__)]
 
@@ -113,7 +113,7 @@ def _updates(
     updates: list[tuple[cute.MapOp, cute.CopyOp]] = []
     for op in changes:
         place = block.find_ancestor_op_in_block(op)
-        if place is None or block.get_operation_index(place) > block.get_operation_index(first):
+        if place is None or index_in_block(place) > index_in_block(first):
             return None
         if isinstance(op, cute.MapOp) and _is_narrow(op):
             users = [use.operation for use in op.result.uses]

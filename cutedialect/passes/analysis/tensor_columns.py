@@ -15,6 +15,7 @@ from xdsl.ir import Block, Operation, Use
 
 from cutedialect.atoms.tmem_layouts import COLUMNS
 from cutedialect.dialects.cute import AllocTmemOp, CopyOp, FragmentType, GemmOp, KernelOp
+from cutedialect.dialects.walks import index_in_block
 from cutedialect.passes.analysis.memory_views import uses_of
 from cutedialect.passes.analysis.role_plan import is_corrected
 from cutedialect.passes.anchors import anchored
@@ -138,7 +139,7 @@ def _life(alloc: AllocTmemOp) -> _Life | None:
     if block is None or not readers or len(roles) != 1:
         return None
     places = [[block.find_ancestor_op_in_block(op) for op in ops] for ops in (writers, readers)]
-    found = [[block.get_operation_index(op) for op in ops if op is not None] for ops in places]
+    found = [[index_in_block(op) for op in ops if op is not None] for ops in places]
     if [len(ops) for ops in found] != [len(writers), len(readers)]:
         return None
     return _Life(block, roles.pop(), is_operand, min(found[0]), max(found[0]), max(found[1]))

@@ -41,7 +41,7 @@ from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import Sm100MmaType, TmemLoadType, TmemStoreType
 from cutedialect.dialects.effects import effects_of, is_pure, written
-from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.dialects.walks import index_in_block, ops_of, walk
 from cutedialect.passes.analysis.mma_choice import MmaChoice
 from cutedialect.passes.analysis.resource_plan import registers_of_readers
 from cutedialect.passes.analysis.results import type_of_columns
@@ -364,7 +364,7 @@ def _rewrites_of(life: Life, registers: int) -> _Rewrites | None:
     runs: list[list[Operation]] = []
     for inner in dict.fromkeys(block_of(op) for op in writers):
         closed = _closed({op for op in writers if op.parent is inner}, inner)
-        run = sorted(closed, key=inner.get_operation_index)
+        run = sorted(closed, key=index_in_block)
         first = run[0]
         begins = isinstance(first, cute.LoadOp) or (
             isinstance(first, cute.FillOp) and first.fragment is accumulator

@@ -64,7 +64,7 @@ from cutedialect.dialects.cute_nvgpu import (
 )
 from cutedialect.dialects.effects import written_by
 from cutedialect.dialects.pipeline import CompleteOp
-from cutedialect.dialects.walks import holds, ops_around, ops_of, walk
+from cutedialect.dialects.walks import holds, index_in_block, ops_around, ops_of, walk
 from cutedialect.layout import Layout
 from cutedialect.passes.analysis.layout_inference import (
     LayoutInference,
@@ -615,7 +615,7 @@ def _first_user(value: SSAValue) -> Operation | None:
         return None
     if users and _is_beside_multiplies(users[0]):
         return None
-    return min(users, key=block.get_operation_index, default=None)
+    return min(users, key=index_in_block, default=None)
 
 
 def _is_store(op: CopyOp) -> bool:

@@ -33,7 +33,7 @@ from cutedialect.dialects.cute_nvgpu import (
     UniversalCopyType,
 )
 from cutedialect.dialects.effects import is_pure, space_of
-from cutedialect.dialects.walks import ops_around
+from cutedialect.dialects.walks import index_in_block, ops_around
 from cutedialect.layout import flatten
 from cutedialect.passes.analysis.layout_inference import (
     coalesced_for,
@@ -81,7 +81,7 @@ from cutedialect.passes.analysis.thread_layouts import (
 from cutedialect.passes.bind.accumulator_moves import stays_in_tensor_memory
 from cutedialect.passes.bind.kernel_binding import KernelBinding, TileColumns
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.rewriting import block_of, erase
+from cutedialect.passes.rewriting import erase
 from cutedialect.passes.tile.streaming import is_common
 from cutedialect.schedule import Schedule
 
@@ -248,7 +248,7 @@ class ResultStores:
             self._stage(store, pieces.chunk, groups, along)
             if not _goes_in_columns(store):
                 return False
-        cut = sorted(pieces.cut, key=block_of(ops[0]).get_operation_index)
+        cut = sorted(pieces.cut, key=index_in_block)
         loads = [op for op in cut if isinstance(op, cute.LoadOp)]
         for op in loads:
             self._prefetch(op, shape)

@@ -35,7 +35,7 @@ from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import FillOp, GemmOp, memref_of
 from cutedialect.dialects.cute_nvgpu import Sm90MmaType, WgmmaFenceOp, WriteOnesOp
-from cutedialect.dialects.walks import ops_ahead
+from cutedialect.dialects.walks import index_in_block, ops_ahead
 from cutedialect.layout import Layout, coalesce
 from cutedialect.passes.analysis.smem_layouts import in_order
 from cutedialect.passes.rewriting import block_of
@@ -282,7 +282,7 @@ def fresh_accumulator(fill: FillOp) -> FreshAccumulator | None:
         for user in inside[loop]
     ):
         return None
-    first = min(inside[loop], key=loop.body.block.get_operation_index)
+    first = min(inside[loop], key=index_in_block)
     reader = following[1] if len(following) > 1 else None
     if reader is not None and _multiplies_into(reader, accumulator):
         between = takewhile(lambda op: op is not loop, ops_ahead(reader))

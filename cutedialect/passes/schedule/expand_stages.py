@@ -40,7 +40,7 @@ from cutedialect.dialects.cute.storage import AHEAD
 from cutedialect.dialects.cute_nvgpu import WgmmaCommitOp, WgmmaFenceOp, WgmmaWaitOp
 from cutedialect.dialects.effects import is_pure, used_by
 from cutedialect.dialects.pipeline import CompleteOp, RoleOp, TurnPassOp, TurnWaitOp
-from cutedialect.dialects.walks import ops_of
+from cutedialect.dialects.walks import index_in_block, ops_of
 from cutedialect.passes.analysis.ring_edges import GUARDED, READS, numbers_of, read_early
 from cutedialect.passes.analysis.trips import (
     CROWDED,
@@ -87,7 +87,7 @@ def _reorder(loop: scf.ForOp) -> None:
     end = block.last_op
     assert end is not None
     orders = orders_of([op for op in block.ops if op is not end])
-    for op in sorted(orders, key=lambda op: (orders[op], block.get_operation_index(op))):
+    for op in sorted(orders, key=lambda op: (orders[op], index_in_block(op))):
         op.detach()
         block.insert_op_before(op, end)
 

@@ -20,6 +20,7 @@ from xdsl.ir import OpResult
 from xdsl.rewriter import InsertPoint
 
 from cutedialect.dialects.cute import AllocSmemOp, CopyOp, GemmOp, KernelOp, StageOp
+from cutedialect.dialects.walks import index_in_block
 from cutedialect.passes.analysis.memory_views import TRIP, WORK, constant_of, uses_of
 from cutedialect.passes.analysis.resource_plan import (
     buffer_bytes,
@@ -64,7 +65,7 @@ def _writer_of(alloc: AllocSmemOp) -> CopyOp | None:
     if len({op.attributes.get("role") for op in users}) > 1:
         return None  # What one role writes and another one reads gets a ring with barriers.
     others = [op for op in users if op not in writers]
-    at = loop.body.block.get_operation_index
+    at = index_in_block
     reads = others and all(isinstance(op, GemmOp) and at(op) > at(writers[0]) for op in others)
     return writers[0] if reads else None
 

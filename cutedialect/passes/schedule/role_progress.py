@@ -21,7 +21,7 @@ from itertools import pairwise, product
 from xdsl.ir import Block, Operation
 
 from cutedialect.dialects.cute import AllocTmemOp, GemmOp, KernelOp
-from cutedialect.dialects.walks import common_block
+from cutedialect.dialects.walks import common_block, index_in_block
 from cutedialect.passes.analysis.memory_views import uses_of
 from cutedialect.passes.analysis.ring_edges import Buffer, depth, edges_of, stages_of
 from cutedialect.passes.analysis.role_plan import is_corrected, role_of
@@ -149,7 +149,7 @@ def _orders(block: Block, nodes: dict[tuple[Operation, str], int]) -> Iterator[_
     for place, role in nodes:
         roles.setdefault(role, []).append(place)
     for role, places in roles.items():
-        places.sort(key=lambda op: (order_of(op) or 0, block.get_operation_index(op)))
+        places.sort(key=lambda op: (order_of(op) or 0, index_in_block(op)))
         for one, other in pairwise(places):
             distance = stage_of(one) - stage_of(other)
             yield _Wait(nodes[one, role], nodes[other, role], distance)

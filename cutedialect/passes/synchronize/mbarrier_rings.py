@@ -59,7 +59,7 @@ from cutedialect.dialects.pipeline import (
 )
 from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
 from cutedialect.dialects.pipeline.rings import sharing_ctas, widest_groups
-from cutedialect.dialects.walks import ops_behind, ops_of, walk
+from cutedialect.dialects.walks import index_in_block, ops_behind, ops_of, walk
 from cutedialect.passes.analysis.memory_views import root_of
 from cutedialect.passes.analysis.mma_choice import is_warpgroup_multiply
 from cutedialect.passes.analysis.multiply_pairs import half_type
@@ -314,9 +314,8 @@ def _use_in_turns(
     turns: Sequence[_Use], end: RingEnd, groups: MultiplyGroups, commits: bool
 ) -> None:
     """Let the readers of each edge, in one block, wait for its stage of a ring, and release it."""
-    block = block_of(turns[0][0][0])
     starts = [_place_of_wait(turn) for turn in turns]
-    at = block.get_operation_index
+    at = index_in_block
     ends = [groups.end_of(readers) for readers, _ in turns]
     # Whether a tile is still read when the next one is waited for.
     is_late = [at(done) > at(start) for done, start in zip(ends, starts[1:], strict=False)]
@@ -391,13 +390,13 @@ def _place_of_wait(use: _Use) -> Operation:
     """
     readers, _ = use
     block = block_of(readers[0])
-    start = min(readers, key=block.get_operation_index)
+    start = min(readers, key=index_in_block)
     if is_warpgroup_multiply(start) and not isinstance(start.prev_op, WgmmaFenceOp):
         # Behind a wait, the assembler wants the multiplies that follow to begin anew (C7519).
         insert_before(start, WgmmaFenceOp())
     while isinstance(start.prev_op, WgmmaFenceOp):
         start = start.prev_op
-    at = block.get_operation_index
+    at = index_in_block
     views = [op for op in _with_views(use) if op.parent is block and at(op) < at(start)]
     views.sort(key=at)
     if views and any(map(_acts, takewhile(lambda op: op is not start, ops_behind(views[0])))):

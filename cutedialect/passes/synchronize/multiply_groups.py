@@ -30,7 +30,7 @@ from cutedialect.dialects.cute import AllocSmemOp, CopyOp, FragmentType, GemmOp,
 from cutedialect.dialects.cute_nvgpu import WgmmaCommitOp, WgmmaFenceOp, WgmmaWaitOp
 from cutedialect.dialects.effects import is_pure, used_by, written, written_by
 from cutedialect.dialects.pipeline import CompleteOp
-from cutedialect.dialects.walks import ops_ahead, ops_behind, ops_of, walk
+from cutedialect.dialects.walks import index_in_block, ops_ahead, ops_behind, ops_of, walk
 from cutedialect.passes.analysis.memory_views import root_of, roots_of
 from cutedialect.passes.analysis.mma_choice import is_warpgroup_multiply
 from cutedialect.passes.analysis.operand_plans import multiplies_fed
@@ -78,7 +78,7 @@ class MultiplyGroups:
         proxy, whose fence waits for loads at work, but for none beside multiplies.
         """
         ends = list(dict.fromkeys(map(self._end_of, readers)))
-        return max(ends, key=block_of(ends[0]).get_operation_index)
+        return max(ends, key=index_in_block)
 
     def _end_of(self, reader: Operation) -> Operation:
         takers: Sequence[Operation] = ()

@@ -22,7 +22,7 @@ from xdsl.ir import Block, Operation
 from cutedialect.dialects.cute import CopyOp, FragmentType, GemmOp, KernelOp, MapOp
 from cutedialect.dialects.effects import space_of
 from cutedialect.dialects.pipeline import CreateOp
-from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.dialects.walks import index_in_block, ops_of, walk
 from cutedialect.passes.analysis.memory_views import root_of
 from cutedialect.passes.analysis.role_plan import role_of
 from cutedialect.passes.anchors import anchored
@@ -85,7 +85,7 @@ def _is_exponential(op: Operation) -> bool:
 def _first(block: Block, ops: Sequence[Operation]) -> Operation:
     """The first op of a block that is one of some ops or holds it."""
     places = [place for op in ops if (place := block.find_ancestor_op_in_block(op)) is not None]
-    return min(places, key=block.get_operation_index)
+    return min(places, key=index_in_block)
 
 
 def _hand_over(

@@ -40,7 +40,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute import AllocTmemOp, CopyOp, GemmOp, KernelOp, memref_of
 from cutedialect.dialects.pipeline import CreateOp
-from cutedialect.dialects.walks import common_block, ops_of
+from cutedialect.dialects.walks import common_block, index_in_block, ops_of
 from cutedialect.layout import Layout
 from cutedialect.passes.analysis.memory_views import uses_of, views_of
 from cutedialect.passes.analysis.ring_edges import depth, places_in
@@ -100,7 +100,7 @@ def _insert_in_place(kernel: KernelOp, alloc: AllocTmemOp, roles: Sequence[Role]
     gemms = [op for op in users if isinstance(op, GemmOp)]
     others = [op for op in users if not isinstance(op, GemmOp)]
     block = block_of(gemms[0])
-    gemms.sort(key=block.get_operation_index)
+    gemms.sort(key=index_in_block)
     loop = block.parent_op()
     expected = "expected one role to correct an accumulator, and one to multiply into it"
     threads, multiplying = (role_among(roles, ops, expected) for ops in (others, gemms))
@@ -113,7 +113,7 @@ def _insert_in_place(kernel: KernelOp, alloc: AllocTmemOp, roles: Sequence[Role]
     filling, reading = ring_between(kernel, create, alloc, threads, multiplying)
     # Where threads touch it in front of the loop, in its trips and behind it.
     outer = block_of(loop)
-    around, at = places_in(outer, others, _AROUND_LOOP), outer.get_operation_index
+    around, at = places_in(outer, others, _AROUND_LOOP), index_in_block
     before = [op for op in around if at(op) < at(loop)]
     behind = [op for op in around if at(op) > at(loop)]
     inside = [op for op in others if outer.find_ancestor_op_in_block(op) is loop]

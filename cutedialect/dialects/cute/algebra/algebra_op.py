@@ -12,13 +12,13 @@ from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, UnitAttr, i32
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser
 from xdsl.parser.core import UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.dialects.cute.attributes import QuotedData
+from cutedialect.dialects.definition import IRDLOperation
 from cutedialect.layout import LayoutError
 
 from .values import named_leaves

@@ -11,7 +11,6 @@ from xdsl.irdl import (
     AnyOf,
     AttrConstraint,
     BaseAttr,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -23,6 +22,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import ConstantLike, MemoryWriteEffect, NoMemoryEffect, Pure
 
+from cutedialect.dialects.definition import irdl_op_definition
 from cutedialect.dialects.effects import ORDERS, Effects
 
 from .algebra_op import AlgebraOp, Row
