@@ -294,7 +294,9 @@ def _reader(accessor: BaseAccessor | SizedAccessor) -> Callable[..., Any] | None
     at = accessor.idx
     is_of_results = accessor.construct is VarIRConstruct.RESULT
     if accessor.construct not in _FIELDS:
-        return None
+        is_region = accessor.construct is VarIRConstruct.REGION
+        is_first = is_region and isinstance(accessor, BeforeVariadicSingleAccessor)
+        return (lambda _, op, owner=None: op.regions[at]) if is_first else None
     match accessor:
         case BeforeVariadicSingleAccessor():
             if is_of_results:

@@ -29,7 +29,7 @@ def walk(root: Operation | Region | Block) -> Iterator[Operation]:
         waiting = _blocks(place)
     while waiting:
         place = waiting.pop()
-        op = place.first_op if type(place) is Block else place
+        op = place._first_op if type(place) is Block else place
         while op is not None:
             # The property of this name takes as long as the rest of the step.
             behind = op._next_op
@@ -63,7 +63,7 @@ def _ops_of(root: Operation | Region | Block, kinds: Any, *, is_first: bool) -> 
         waiting = _blocks(place)
     while waiting:
         place = waiting.pop()
-        op = place.first_op if type(place) is Block else place
+        op = place._first_op if type(place) is Block else place
         while op is not None:
             if wanted[type(op)]:
                 found.append(op)
@@ -103,6 +103,16 @@ def ops_ahead(op: Operation) -> Iterator[Operation]:
         ahead = ahead.prev_op
 
 
+def ops_in(block: Block) -> list[Operation]:
+    """The ops of a block, without those that they hold. Any of them may be erased or moved."""
+    found: list[Operation] = []
+    op = block._first_op
+    while op is not None:
+        found.append(op)
+        op = op._next_op
+    return found
+
+
 def index_in_block(op: Operation) -> int:
     """How many ops stand in front of one in its block: xDSL's `get_operation_index` goes through
     them by an iterator of its own, at five times the cost.
@@ -131,12 +141,15 @@ def holds(root: Operation | Region | Block, *kinds: type[Operation]) -> bool:
 
 def _blocks(op: Operation) -> list[Block]:
     """The blocks that an op holds, last first."""
+    regions = op.regions
+    if not regions:
+        return []
     found: list[Block] = []
-    for region in reversed(op.regions):
-        first = region.first_block
+    for region in reversed(regions):
+        first = region._first_block
         if first is None:
             continue
-        if first.next_block is None:  # as nearly always
+        if first._next_block is None:  # as nearly always
             found.append(first)
         else:
             found += reversed(region.blocks)

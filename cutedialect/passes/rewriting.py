@@ -29,6 +29,7 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.cute.storage import ring_type
 from cutedialect.dialects.definition import created
 from cutedialect.dialects.effects import is_pure
+from cutedialect.dialects.walks import ops_in
 
 _OpT = TypeVar("_OpT", bound=Operation)
 _NO_WRAP = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
@@ -68,7 +69,7 @@ def erase(*ops: Operation) -> None:
 
 def sweep(block: Block, is_pure: Callable[[Operation], bool] = is_pure) -> None:
     """Erase pure ops without uses in a block and in those that it holds."""
-    for op in reversed(list(block.ops)):
+    for op in reversed(ops_in(block)):
         if op.regions and not isinstance(op, MapOp):
             for region in op.regions:
                 for inner in region.blocks:
@@ -116,7 +117,7 @@ def clone_block(
     for mine, theirs in zip(made.args, block.args, strict=True):
         mine.name_hint = theirs.name_hint
         values[theirs] = mine
-    for op in block.ops:
+    for op in ops_in(block):
         if keeps is None or keeps(op):
             made.add_op(cloned(op, values, keeps))
     return made

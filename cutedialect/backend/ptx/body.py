@@ -78,8 +78,9 @@ class Body:
 
 def class_of(value: SSAValue) -> str:
     """The class of a scalar register."""
-    assert isinstance(value.type, RegType)
-    return value.type.data
+    type_ = value.type
+    assert isinstance(type_, RegType)
+    return type_.data
 
 
 def address(base: str, offset: int) -> str:

@@ -332,13 +332,23 @@ class ScalarBuilder:
     equal = partialmethod(pure, "setp.eq.s32")
 
     def _raw(self, mnemonic: str, operands: tuple[SSAValue, ...]) -> SSAValue:
+        # Values are told apart by their numbers: to hash one takes two calls.
         return self._shared(
-            (mnemonic, *operands), operands, lambda: ptx.scalar(mnemonic, *operands)
+            (mnemonic, *operands),
+            operands,
+            lambda: ptx.scalar(mnemonic, *operands),
+            (mnemonic, *map(id, operands)),
         )
 
     def _shared(
-        self, key: tuple, operands: Iterable[SSAValue], make: Callable[[], Operation]
+        self,
+        definition: tuple,
+        operands: Iterable[SSAValue],
+        make: Callable[[], Operation],
+        key: tuple = (),
     ) -> SSAValue:
+        """What a definition of a pure instruction gives, found by a key, or by itself."""
+        key = key or definition
         depth = self.depth
         levels = self.levels
         first = 0
@@ -361,8 +371,8 @@ class ScalarBuilder:
                 break
         found = self.result(make(), at)
         levels[at].known[key] = found
-        self.definitions[found] = key
-        self._note_sign(found, key)
+        self.definitions[found] = definition
+        self._note_sign(found, definition)
         return found
 
     def _note_sign(self, value: SSAValue, key: tuple) -> None:

@@ -13,7 +13,7 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from cutedialect.dialects import cute, cute_nvgpu, pipeline
 from cutedialect.dialects.cute import FragmentType, MemRefType
-from cutedialect.dialects.walks import walk
+from cutedialect.dialects.walks import ops_in, walk
 from cutedialect.layout import Layout
 
 from . import regions
@@ -256,7 +256,7 @@ class _Extraction:
 
     def block(self, block: Block) -> tuple[Node, ...]:
         nodes: list[Node] = []
-        for op in block.ops:
+        for op in ops_in(block):
             if type(op) is pipeline.StepsOp:
                 nodes += self._steps(op)
                 continue
