@@ -32,7 +32,6 @@ from cutedialect.dialects.ptx import (
     YieldOp,
     entries,
 )
-from cutedialect.dialects.walks import ops_in
 
 from .assertions import Numbers, fail_lines
 from .async_lines import ASYNC_LINES
@@ -139,7 +138,7 @@ class KernelPrinter:
 
     def _block(self, block: Block) -> None:
         handlers, body = self.handlers, self.body
-        for op in ops_in(block):
+        for op in block.ops:
             self._locate(op)
             first = len(body.lines)
             self.ops.append(op)
@@ -179,7 +178,7 @@ class KernelPrinter:
             (body.arrays[v], entries(t), MOVES[v.type.cls])  # type: ignore[union-attr]
             for v, t in zip(op.targets, op.target_index, strict=True)
         ]
-        inner = ops_in(block)[:-1]
+        inner = [o for o in block.ops if o is not ending]
         values = tuple(ending.values)
         # A value from outside of the region, such as a source, is not the region's to rename.
         owned = [
