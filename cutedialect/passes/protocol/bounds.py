@@ -1,18 +1,25 @@
 """What holds of two integers of a kernel whatever its inputs are: that one is at most the other.
 It follows from sums, products by constants, quotients, and the least and the largest of some; with
-it a body of a loop or condition is one that no input enters.
+it a body of a loop or condition is one that no input enters. So is one where two conditions around
+it do not hold at once, such as i = 0 and i = 2, or an extent of 0 of a launch that has a tile for
+each CTA.
 
     first = 128 q;  floor(first / 96) * 96 is in first + [-95, 0];  (first + 255) / 128 is q + 1
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 from typing import Any
 
 from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import BlockArgument, Operation, Region, SSAValue
+
+from cutedialect.dialects.cute import DimOp, KernelOp, LaunchOp
+from cutedialect.dialects.walks import walk
 
 from .scalars import constant_of
 
@@ -37,7 +44,7 @@ class _Extreme:
 
 
 _Bound = _Linear | _Extreme
-_ZERO = _Linear((), 0, 0)
+_ZERO, _ONE = _Linear((), 0, 0), _Linear((), 1, 1)
 
 
 @dataclass(frozen=True)
@@ -123,21 +130,122 @@ def _is_at_most(one: _Bound, other: _Bound) -> bool:
     return not apart.factors and apart.low >= 0
 
 
-class Bounds:
-    """What is known of the integers of one kernel."""
+def _pinned(needs: Sequence[_Bound]) -> dict[Any, int]:
+    """The indices of loops that are one number where all of some needs are at most 0."""
+    pins: dict[Any, int] = {}
+    indices = {
+        atom
+        for need in needs
+        if isinstance(need, _Linear)
+        for atom, _ in need.factors
+        if isinstance(atom, BlockArgument)
+    }
+    for index in indices:
+        least = [end for need in needs if (end := _end(need, index, -1)) is not None]
+        most = [end for need in needs if (end := _end(need, index, 1)) is not None]
+        if least and most and max(least) == -max(most):
+            pins[index] = max(least)
+    return pins
 
-    def __init__(self) -> None:
+
+def _end(need: _Bound, index: Any, by: int) -> int | None:
+    """What -`by` times an index is at least where a need is at most 0; None if that says nothing of
+    it.
+    """
+    if isinstance(need, _Linear):
+        return need.low if need.factors == ((index, by),) else None
+    ends = [_end(part, index, by) for part in need.parts]
+    known = [end for end in ends if end is not None]
+    if need.is_least:
+        return min(known) if len(known) == len(ends) else None
+    return max(known, default=None)
+
+
+def _with(bound: _Bound, pins: Mapping[Any, int]) -> _Bound:
+    """A bound with numbers instead of some atoms."""
+    if isinstance(bound, _Extreme):
+        return _Extreme(bound.is_least, tuple(_with(part, pins) for part in bound.parts))
+    number, factors = 0, dict[Any, int]()
+    for atom, by in bound.factors:
+        of = _with(atom.of, pins) if isinstance(atom, _Quotient) else None
+        if atom in pins:
+            number += by * pins[atom]
+        elif isinstance(of, _Linear) and not of.factors and of.low == of.high:
+            number += by * (of.low // atom.divisor)
+        else:
+            factors[atom] = by
+    return _linear(factors, bound.low + number, bound.high + number)
+
+
+class Bounds:
+    """What is known of the integers of one kernel; with the kernel, what its launches say of it."""
+
+    def __init__(self, kernel: KernelOp | None = None) -> None:
         self._known: dict[SSAValue, _Bound] = {}
+        self._launched = set[tuple[int, int]]() if kernel is None else _launched(kernel)
 
     def never_enters(self, op: Operation, region: int) -> bool:
         """Whether no input leads into a region of an op, or of one around it."""
         inside: Region | None = op.regions[region]
+        # What is at most 0 inside.
+        needs: list[_Bound] = []
         while inside is not None:
             parent = inside.parent
-            if parent is not None and self._is_shut(parent, parent.regions.index(inside)):
-                return True
+            if parent is not None:
+                at = parent.regions.index(inside)
+                if self._is_shut(parent, at):
+                    return True
+                needs += self._needs(parent, at)
             inside = None if parent is None else parent.parent_region()
-        return False
+        atoms = {atom for need in needs if isinstance(need, _Linear) for atom, _ in need.factors}
+        needs += map(self._of_extent, (a for a in atoms if _is_extent(a)))
+        pins = _pinned(needs)
+        pairs = combinations_with_replacement([_with(need, pins) for need in needs], 2)
+        return any(
+            (both := _added(one, other)) is not None and _is_at_most(_ONE, both)
+            for one, other in pairs
+        )
+
+    def _of_extent(self, extent: SSAValue) -> _Bound:
+        """An extent is no less than 0, or than 1 where no CTA is launched else."""
+        op = extent.owner
+        assert isinstance(op, DimOp)
+        whole = op.memref
+        is_some = (
+            isinstance(whole, BlockArgument) and (whole.index, op.mode.value.data) in self._launched
+        )
+        return _linear({extent: -1}, int(is_some), int(is_some))
+
+    def _needs(self, op: Operation, region: int) -> Iterator[_Bound]:
+        """What is at most 0 in a region of an op."""
+        if isinstance(op, scf.ForOp):
+            index = op.body.block.args[0]
+            yield from self._less(op.lb, index, 0)
+            yield from self._less(index, op.ub, 1)
+        elif isinstance(op, scf.IfOp):
+            yield from self._of_condition(op.cond, region == 0)
+
+    def _of_condition(self, value: SSAValue, holds: bool) -> Iterator[_Bound]:
+        op = value.owner
+        if isinstance(op, arith.AndIOp if holds else arith.OrIOp) and value.type == IntegerType(1):
+            for side in op.operands:
+                yield from self._of_condition(side, holds)
+        if not isinstance(op, arith.CmpiOp):
+            return
+        name = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
+        if name in ("eq", "ne") and (name == "eq") is holds:
+            yield from self._less(op.lhs, op.rhs, 0)
+            yield from self._less(op.rhs, op.lhs, 0)
+        elif name in ("slt", "sle", "sgt", "sge"):
+            is_less, is_strict = (name[1] == "l") is holds, (name[2] == "t") is holds
+            sides = (op.lhs, op.rhs) if is_less else (op.rhs, op.lhs)
+            yield from self._less(*sides, int(is_strict))
+
+    def _less(self, lesser: SSAValue, larger: SSAValue, by: int) -> Iterator[_Bound]:
+        """What is at most 0 where one number is at least so much less than another."""
+        apart = _added(self.of(lesser), _times(self.of(larger), -1))
+        if apart is not None:
+            yield _plus(apart, by)
 
     def _is_shut(self, op: Operation, region: int) -> bool:
         if isinstance(op, scf.ForOp):
@@ -193,7 +301,7 @@ class Bounds:
             case arith.AddiOp():
                 return _added(self.of(op.lhs), self.of(op.rhs))
             case arith.SubiOp():
-                return self._less(self.of(op.lhs), self.of(op.rhs))
+                return self._difference(self.of(op.lhs), self.of(op.rhs))
             case arith.MuliOp() if (by := _constant(op.rhs)) is not None:
                 return _times(self.of(op.lhs), by)
             case arith.FloorDivSIOp() if (by := _constant(op.rhs)) is not None and by > 0:
@@ -211,7 +319,7 @@ class Bounds:
             case _:
                 return None
 
-    def _less(self, one: _Bound, other: _Bound) -> _Bound | None:
+    def _difference(self, one: _Bound, other: _Bound) -> _Bound | None:
         """The difference; nothing where both are the same."""
         if _is_at_most(one, other) and _is_at_most(other, one):
             return _ZERO
@@ -226,3 +334,43 @@ def _plus(one: _Bound, number: int) -> _Bound:
 
 def _constant(value: SSAValue) -> int | None:
     return constant_of(value.owner) if isinstance(value.owner, Operation) else None
+
+
+def _is_extent(atom: Any) -> bool:
+    return isinstance(atom, SSAValue) and isinstance(atom.owner, DimOp)
+
+
+def _launched(kernel: KernelOp) -> set[tuple[int, int]]:
+    """The extents, (argument, mode), that are above 0 in each launch of a kernel that has CTAs."""
+    module = kernel.parent_op()
+    launches = [
+        op
+        for op in (() if module is None else walk(module))
+        if isinstance(op, LaunchOp) and op.kernel.root_reference.data == kernel.sym_name.data
+    ]
+    found = [
+        {
+            (at, dim.mode.value.data)
+            for dim in _positive(op.grid)
+            for at, argument in enumerate(op.args)
+            if argument is dim.memref
+        }
+        for op in launches
+    ]
+    return set[tuple[int, int]].intersection(*found) if found else set()
+
+
+def _positive(grid: Sequence[SSAValue]) -> Iterator[DimOp]:
+    """The extents that are above 0 where the extents of a grid are."""
+    waiting = list(grid)
+    while waiting:
+        op = waiting.pop().owner
+        match op:
+            case DimOp():
+                yield op
+            case arith.MuliOp() | arith.MinSIOp():
+                waiting += op.operands
+            case arith.CeilDivSIOp() if (_constant(op.rhs) or 0) > 0:
+                waiting.append(op.lhs)
+            case _:
+                pass

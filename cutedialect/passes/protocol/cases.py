@@ -99,7 +99,7 @@ class _Runs:
 
     def leave_out(self) -> None:
         """Leave out bodies that no input enters."""
-        bounds, bodies = Bounds(), self.skeleton.bodies
+        bounds, bodies = Bounds(self.skeleton.kernel), self.skeleton.bodies
         rest = [body for body in bodies if body not in self.entered]
         for body in rest:
             if bounds.never_enters(bodies[body], body[1]):
@@ -301,7 +301,8 @@ def _of_the_rest(
     extents = [key for key in inner if key not in scalars]
     if runs.missed:
         runs.leave_out()
-    tiles = dict.fromkeys(extents, _SOME_TILES) | dict.fromkeys(scalars, _LARGE_NUMBERS[0])
+    every = dict.fromkeys(filter(None, (*extents, *map(key_of, asked))), _SOME_TILES)
+    tiles = every | dict.fromkeys(scalars, _LARGE_NUMBERS[0])
     bases = base, base.but(tiles=tiles)
     rest = chain(
         _led(runs, bases),

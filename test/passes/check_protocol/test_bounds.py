@@ -6,6 +6,7 @@ from xdsl.dialects import scf
 from xdsl.parser import Parser
 
 from cutedialect.dialects import all_dialects
+from cutedialect.dialects.cute import KernelOp
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.protocol.bounds import Bounds
 
@@ -114,7 +115,7 @@ cute.kernel @k(%n: i32) {
 
 @pytest.mark.parametrize(
     ("predicate", "never"),
-    [("slt", (0, 1)), ("sle", (0, 1)), ("sgt", (1, 0)), ("sge", (1, 0)), ("eq", (0, 0))],
+    [("slt", (0, 1)), ("sle", (0, 1)), ("sgt", (1, 0)), ("sge", (1, 0)), ("eq", (1, 0))],
 )
 def test_sides_of_comparisons(predicate, never):
     context = Context()
@@ -152,3 +153,106 @@ def test_the_first_trip_is_behind_no_other(begin):
 def test_a_loop_of_more_trips_has_some_behind_the_first_one():
     text = TRIPS.replace("BEGIN", "%zero").replace("minsi %n, %one", "addi %n, %one")
     assert never_entered(text) == [False, False]
+
+
+TOGETHER = """
+cute.kernel @k(%x: MEMREF, %n: i32) {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %two = arith.constant 2 : i32
+  %rows = cute.dim %x, 0 : MEMREF
+  %columns = cute.dim %x, 1 : MEMREF
+  %outer = arith.cmpi OUTER : i32
+  scf.if %outer {
+    %inner = arith.cmpi INNER : i32
+    scf.if %inner {
+    }
+  }
+}
+func.func @launch(%n: i32, %x: MEMREF) {
+  %one = arith.constant 1 : i32
+  %tile = arith.constant 16 : i32
+  %extent = cute.dim %x, 0 : MEMREF
+  %tiles = arith.ceildivsi %extent, %tile : i32
+  %some = arith.maxsi %n, %tiles : i32
+  cute.launch @k grid(GRID, %one, %one) args(%x, %n) {threads = 32 : i32} : MEMREF, i32
+  func.return
+}
+"""
+
+
+MATRIX = '!cute.memref<f32, gmem, align<4>, "(?,?):(?{i64},1)">'
+
+
+def shut_together(outer, inner, grid="%tiles"):
+    text = (
+        TOGETHER.replace("MEMREF", MATRIX)
+        .replace("OUTER", outer)
+        .replace("INNER", inner)
+        .replace("GRID", grid)
+    )
+    context = Context()
+    for name, load in all_dialects().items():
+        context.register_dialect(name, load)
+    module = Parser(context, text).parse_module()
+    kernel = next(op for op in walk(module) if isinstance(op, KernelOp))
+    bounds = Bounds(kernel)
+    return [bounds.never_enters(op, 0) for op in walk(module) if isinstance(op, scf.IfOp)]
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "never"),
+    [
+        ("eq, %n, %two", "eq, %n, %zero", [False, True]),
+        ("eq, %n, %two", "eq, %two, %n", [False, False]),
+        ("eq, %n, %two", "ne, %n, %two", [False, False]),
+        ("slt, %n, %one", "sgt, %n, %two", [False, True]),
+        ("slt, %n, %two", "sgt, %n, %zero", [False, False]),
+        # No extent is below 0, and a launch without rows has no CTA.
+        ("slt, %columns, %zero", "eq, %n, %n", [True, True]),
+        ("eq, %columns, %zero", "eq, %n, %n", [False, False]),
+        ("eq, %rows, %zero", "eq, %n, %n", [True, True]),
+        ("eq, %rows, %one", "eq, %n, %n", [False, False]),
+    ],
+)
+def test_conditions_that_do_not_hold_at_once(outer, inner, never):
+    assert shut_together(outer, inner) == never
+
+
+def test_a_launch_that_has_ctas_without_rows_says_nothing_of_them():
+    assert shut_together("eq, %rows, %zero", "eq, %n, %n", grid="%some") == [False, False]
+
+
+ONE_TRIP = """
+cute.kernel @k(%n: i32) {
+  %one = arith.constant 1 : i32
+  %two = arith.constant 2 : i32
+  %end = arith.constant END : i32
+  %a = arith.minsi %n, %end : i32
+  %b = arith.maxsi %a, %one : i32
+  scf.for %j = %one to %b step %one : i32 {
+    %half = arith.floordivsi %j, %two : i32
+    %even = arith.muli %half, %two : i32
+    %rest = arith.subi %j, %even : i32
+    %p = arith.cmpi eq, %rest, NUMBER : i32
+    scf.if %p {
+    }
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "number", "never"), [(2, "%one", False), (2, "%two", True), (3, "%one", False)]
+)
+def test_a_loop_of_one_trip_has_one_index(end, number, never):
+    text = ONE_TRIP.replace("END", str(end)).replace("NUMBER", number)
+    assert never_entered(text) == [False, never]
+
+
+def test_the_rest_of_an_index_that_is_one_number_is_one():
+    """An odd one has no trip that is even; one that may be 2 has."""
+    zero = "  %zero = arith.subi %one, %one : i32\n"
+    text = ONE_TRIP.replace("  %two =", zero + "  %two =").replace("NUMBER", "%zero")
+    assert never_entered(text.replace("END", "2")) == [False, True]
+    assert never_entered(text.replace("END", "3")) == [False, False]
