@@ -303,7 +303,8 @@ def _of_the_rest(
         runs.leave_out()
     every = dict.fromkeys(filter(None, (*extents, *map(key_of, asked))), _SOME_TILES)
     tiles = every | dict.fromkeys(scalars, _LARGE_NUMBERS[0])
-    bases = base, base.but(tiles=tiles)
+    many = base.but(tiles=dict.fromkeys(extents, counts[-1]))
+    bases = many, base.but(tiles=tiles)
     rest = chain(
         _led(runs, bases),
         _further(runs, base, extents, scalars, counts),
