@@ -395,13 +395,20 @@ def fitted_tiles(problem: Problem, price: GemmPrice) -> Tiling:
         if swapped:
             units.append(SWAPPED_AT_ONCE)
         widths = np.unique(np.concatenate([_widths(n, unit) for unit in units]))
-        for kind in candidates("gemm_fitted"):
-            rows, teams = kind["rows"], kind["teams"]
-            if (rows > _LEAST_ROWS and rows >= 2 * m) or kind["widened"] > problem.widens:
-                continue
-            fits = (kind["narrowest"] <= widths) & (widths <= kind["widest"])
-            first = Tiling(rows, 0, kind["lines"] * line, teams=teams, swapped=swapped)
-            tables.append(Tiling.table([first]).crossed(columns=widths[fits].tolist()))
+        kinds = [
+            kind
+            for kind in candidates("gemm_fitted")
+            if kind["rows"] < max(2 * m, _LEAST_ROWS + 1) and kind["widened"] <= problem.widens
+        ]
+        table = Tiling.table(
+            Tiling(kind["rows"], 0, kind["lines"] * line, teams=kind["teams"], swapped=swapped)
+            for kind in kinds
+        ).crossed(columns=widths.tolist())
+        least, most = (
+            np.repeat([kind[name] for kind in kinds], len(widths))
+            for name in ("narrowest", "widest")
+        )
+        tables.append(table.taken((least <= table.columns) & (table.columns <= most)))
     tilings = Tiling.joined(*tables)
     # Two warpgroups take tiles in turns of which each processor has more than one.
     has_rounds = (problem.blocks_of(tilings) > price.processors) & (problem.batch == 1)
