@@ -38,6 +38,8 @@ _RESIDENT_BYTES = 64 << 10
 # Results have so many times fewer bits at least where a thread has so many vectors: places and
 # scales take about as many instructions as those of half of them. CTAs where a tile is one block.
 _NARROWER, _NARROWED_VECTORS, _OF_SQUARES = 4, 8, 3
+# Vectors of a thread of lines that are sorted, and registers of a word of theirs.
+_SORTED_VECTORS, _SORTED_REGISTERS = 8, 1.25
 # Threads of an SM that hide the arithmetic of what is not reduced.
 _BUSY_THREADS = 1024
 
@@ -50,7 +52,8 @@ class Stream:
     a thread's block if the tile is contiguous along either mode somewhere, else 0, the registers of
     an element that all work items load alike, the elements of an access, whether the tile is the
     part of a row that the CTAs of a cluster share, the target, the bits that are stored for
-    each element of the tile, at most, 0 for none, and whether what is reduced is reduced again.
+    each element of the tile, at most, 0 for none, whether what is reduced is reduced again, and the
+    bits of an element by which lines are sorted, 0 for none.
     """
 
     shape: tuple[int, int]
@@ -66,6 +69,7 @@ class Stream:
     arch: str = "sm_90a"
     stored_bits: int = 0
     is_one_block: bool = False
+    sorted_bits: int = 0
 
     @property
     def narrows(self) -> bool:
@@ -80,7 +84,12 @@ class Stream:
 
     def held(self, threads: int) -> float:
         """Registers of a thread for tiles."""
-        return (self.live + self.common) * self.elements / threads
+        return (self.most_live + self.common) * self.elements / threads
+
+    @property
+    def most_live(self) -> float:
+        """Registers of an element, also where it is sorted beside some of another lane."""
+        return max(self.live, _SORTED_REGISTERS * self.sorted_bits / 32)
 
 
 class StreamSpace:
@@ -100,6 +109,8 @@ class StreamSpace:
         'warps = (1,8), ctas = 4'
         >>> first(Stream((24, 176), 1, 16, 16, 2.0, frozenset({1}), access=4))
         'warps = (3,1), ctas = 7'
+        >>> first(Stream((8, 256), 1, 32, 32, 2.0, frozenset({1}), sorted_bits=32))
+        'warps = (2,1), ctas = 12'
         """
         is_open = given is None or given.warps is None
         total = _warps(problem)
@@ -166,6 +177,9 @@ def _share(traffic: Stream) -> float:
     """Among how many warps a tile is shared when a thread has some vectors of it."""
     loads = max(1, -(-traffic.loaded_bits // traffic.bits))
     vectors = _NARROWED_VECTORS if traffic.narrows else VECTORS
+    if traffic.sorted_bits:
+        # What a thread has of a line it compares without a shuffle.
+        vectors = _SORTED_VECTORS
     if traffic.narrows and traffic.shape[traffic.contiguous] == _vector(traffic):
         # Threads that have whole blocks find a scale once: few vectors, and many warps, are faster.
         vectors = VECTORS // loads
@@ -209,12 +223,13 @@ def _ctas(traffic: Stream, threads: int) -> int:
     if traffic.is_one_block:
         # One loads, one waits for its largest element, and one stores.
         wanted = max(wanted, _OF_SQUARES)
-    if not traffic.reduced and not traffic.block:
+    if traffic.sorted_bits or (not traffic.reduced and not traffic.block):
         # What is computed of each element may take as long as its bytes: some CTAs compute while
         # others wait, also where rows leave half of a tile empty.
         wanted = max(wanted, _BUSY_THREADS // threads)
     # Elements that are loaded one by one have a register each at first.
-    live = max(traffic.live, 1.0) if traffic.access * traffic.bits in range(1, 32) else traffic.live
+    live = traffic.most_live
+    live = max(live, 1.0) if traffic.access * traffic.bits in range(1, 32) else live
     registers = live * traffic.elements / threads + _OTHER_REGISTERS
     fit = int(REGISTER_FILE // (threads * registers))
     if traffic.is_part or traffic.narrows:

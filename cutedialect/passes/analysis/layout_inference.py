@@ -8,6 +8,7 @@ is converted at its use.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import gcd
 
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
@@ -30,6 +31,7 @@ from cutedialect.dialects.cute import (
     MapOp,
     MemRefType,
     ReduceOp,
+    SortOp,
     TiledCopyAttr,
     TransposeOp,
     UnpackOp,
@@ -210,6 +212,10 @@ class LayoutInference:
                     self.layouts[tile] = copied(copy, shape_of(tile.type))
                     self._spread()
         for op in self._ops:
+            if isinstance(op, SortOp) and op.source not in self.layouts:
+                self.layouts[op.source] = sorted_layout(op, self.threads)
+                self._spread()
+        for op in self._ops:
             for value in _fragments(op):
                 if value not in self.layouts:
                     shape = shape_of(value.type)
@@ -339,6 +345,17 @@ _RULES: dict[type[Operation], Callable[..., Implied]] = {
     FetchOp: _of_lines,
     **dict.fromkeys(LINE_OPS, _of_lines),
 }
+
+
+def sorted_layout(op: SortOp, threads: int) -> Layout:
+    """The layout of lines that no memory has: threads go across them first, since what one thread
+    has of a line it compares by itself.
+    """
+    shape, mode = shape_of(op.source.type), op.mode.value.data
+    lines = shape[1 - mode]
+    across = gcd(lines & -lines, threads)
+    along = threads // across if mode == len(shape) - 1 else None
+    return copied(coalesced(shape, len(shape) - 1, 4, threads, along), shape)
 
 
 def made_of(op: ReduceOp | TransposeOp, tv: Layout) -> Layout:

@@ -9,7 +9,8 @@ A map moves into its reader when that is its only reader, both stand in one bloc
 between writes a register tile that it reads. In a program without a multiply, a map of a few cheap
 ops moves into each of its readers that is a map if fewer registers then wait between them: a tile
 that is converted when it is loaded stays in its 16 bits until it is used. Two views of one block
-that say the same become one, so that what several ops read is brought to them once. A product that
+that say the same become one, so that what several ops read is brought to them once. Of words that
+are sorted the halves go that nobody reads (`sorted_words.py`). A product that
 one sum of the map takes is rounded with it, once: whoever assembles the kernel then has nothing
 left to choose.
 """
@@ -30,6 +31,7 @@ from cutedialect.dialects import cute
 from cutedialect.dialects.effects import written
 from cutedialect.dialects.walks import holds, ops_of, walk
 from cutedialect.passes.rewriting import cloned, erase, insert_before
+from cutedialect.passes.tile.sorted_words import sort_high_words
 
 # What takes an instruction or two for each element, and how many such ops are computed again.
 _CHEAP = (
@@ -72,6 +74,8 @@ class FusePass(ModulePass):
             while (producer := _fusible(consumer, changed)) is not None:
                 _inline_into(producer, consumer)
                 erase(producer)
+        for sort in ops_of(op, cute.SortOp):
+            sort_high_words(sort)
         for kernel in ops_of(op, cute.KernelOp):
             if not holds(kernel, cute.GemmOp):
                 for producer in ops_of(kernel, cute.MapOp):

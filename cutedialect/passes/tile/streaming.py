@@ -183,8 +183,9 @@ def stream_of(kernel: cute.KernelOp, arch: str) -> Stream | None:
     contiguous, widest = contiguous_mode(largest), max(type_.bits for type_ in whole)
     blocks = list(_blocks(kernel))
     # What is sorted may be longer than what is loaded: as long as a power of two.
-    sorts = [cute.fragment_of(op.source).shape for op in ops_of(kernel, cute.SortOp)]
-    rows, columns = map(max, zip((*largest.shape, 1)[:2], *sorts, strict=True))
+    sorts = [[cute.fragment_of(tile) for tile in op.tiles] for op in ops_of(kernel, cute.SortOp)]
+    shapes = [tiles[0].shape for tiles in sorts]
+    rows, columns = map(max, zip((*largest.shape, 1)[:2], *shapes, strict=True))
     return Stream(
         (rows, columns),
         1 if contiguous is None else contiguous,
@@ -199,6 +200,7 @@ def stream_of(kernel: cute.KernelOp, arch: str) -> Stream | None:
         arch,
         max(_stored(kernel, size), default=0),
         any(size_of(op.source) < size for op in ops_of(kernel, cute.ReduceOp)),
+        max((sum(tile.bits for tile in tiles) for tiles in sorts), default=0),
     )
 
 
@@ -220,11 +222,14 @@ def _blocks(kernel: cute.KernelOp) -> Iterator[Block]:
 
 
 def _reductions(block: Block, size: int) -> list[cute.ReduceOp | cute.ScanOp | cute.SortOp]:
-    """The reductions, scans and sorts of whole tiles in a block."""
+    """The reductions, scans and sorts of whole tiles in a block. Lines are sorted as ones of the
+    next power of two.
+    """
     return [
         op
         for op in block.ops
-        if isinstance(op, cute.ReduceOp | cute.ScanOp | cute.SortOp) and size_of(op.source) == size
+        if (isinstance(op, cute.ReduceOp | cute.ScanOp) and size_of(op.source) == size)
+        or (isinstance(op, cute.SortOp) and size_of(op.source) >= size)
     ]
 
 

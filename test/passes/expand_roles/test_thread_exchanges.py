@@ -34,7 +34,7 @@ def program(X, Y):
 def staged():
     """A program behind the last pass that orders."""
     spec = cute.TensorSpec((None, 8), cute.i32)
-    module = cute.compile(program, spec, spec, arch="sm_80").traced()
+    module = cute.compile(program, spec, spec, arch="sm_80", schedule="warps = (2,1)").traced()
     for step in pipeline("sm_80")[:-2]:
         step.apply(Context(), module)
     return module, next(op for op in module.ops if isinstance(op, KernelOp))
