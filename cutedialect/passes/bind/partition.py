@@ -87,6 +87,7 @@ from cutedialect.passes.analysis.mma_choice import (
 from cutedialect.passes.analysis.multiply_pairs import pair_multiplies
 from cutedialect.passes.analysis.operand_plans import (
     SOURCES,
+    TILE,
     is_beside_one_on_its_way,
     is_on_its_way,
     multiplied_elements,
@@ -392,7 +393,8 @@ class _Partition(StagedOperands):
             self.atoms[self.insert(op.like(a, b, op.acc, type_, factors=factors), op)] = bound
         elif isinstance(atom, WgmmaAtom):
             where = "smem"
-            if not isinstance(a.type, FragmentType) and plan_of(op, op.a).computes == "multiplies":
+            plan = plan_of(op, op.a)
+            if plan.travels == TILE and plan.computes == "multiplies":
                 # Word by word, wherever a word lies.
                 source = memref_of(a)
                 tv = bound.operand("a", source.shape)
