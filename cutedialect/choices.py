@@ -23,7 +23,7 @@ Spills = Literal["refuse", "warn", "allow"]
 Unproved = Literal["refuse", "warn"]
 
 Roles = Literal[
-    "uniform", "specialized", "alternate", "pipelined", "shifting", "corrected", "split",
+    "uniform", "specialized", "alternate", "pipelined", "shifting", "reduced", "corrected", "split",
 ]  # fmt: skip
 # The roles of each plan; plans.py says how they read.
 _BUILT_IN = "load 1+: loads; prepare 2: prepares; mma 1: tensor_multiplies; main *: rest"
@@ -42,6 +42,11 @@ PLANS = {
     # A warpgroup that copies and one that shifts what it brings, beside those that compute: where
     # these hold few accumulators, since every thread starts with fewer registers.
     "shifting": "load 4 @56: loads; prepare 4 @144: prepares; main * @152: rest",
+    # The second with as many warps as compute, which add to memory what tensor memory holds of each
+    # trip: the sums of attention's backward pass leave while the next trip is computed.
+    "reduced": (
+        "load 1 @32: loads; mma 1 @32: tensor_multiplies; reduction * @72: adds; main * @152: rest"
+    ),
     # The second with a warpgroup that corrects, in tensor memory, accumulators that change between
     # multiplies (of attention, O), and a warp that stores them, where TMA does.
     "corrected": _BUILT_IN.replace("main *", "epilogue 1: stores; correction 4: corrects; main *"),

@@ -27,7 +27,7 @@ UNIFORM = "uniform"
 """The plan where none is chosen: every warp does everything."""
 KINDS = (
     "loads", "prepares", "multiplies", "updates", "tensor_multiplies", "stores", "nothing", "rest",
-    "corrects",
+    "corrects", "adds",
 )  # fmt: skip
 """What a row may take; `passes/analysis/role_plan.py` says which ops are of a kind."""
 # What roles take that only bring operands to the one that computes, or multiply for it.

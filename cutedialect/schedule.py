@@ -85,7 +85,8 @@ class Schedule:
         "specialized", a warp that loads and `warps` that compute; "alternate", a warp that loads
         and `instances` teams of `warps` that take work items in turns (ping-pong); "pipelined",
         two teams of `warps`, each with what follows from a multiply of operands from memory, of
-        which the second goes on with what the first computes; "shifting", a
+        which the second goes on with what the first computes; "reduced", "specialized" with as
+        many warps as compute that add tiles of tensor memory to memory; "shifting", a
         warpgroup that copies operands whose rows begin at any element, and one that shifts them
         into place; "corrected", a warpgroup beside those that compute corrects accumulators in
         tensor memory; "split", the same with two roles that compute, each half of a tile's rows;

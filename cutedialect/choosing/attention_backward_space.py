@@ -1,5 +1,6 @@
 """The schedules from which the backward pass of attention chooses: tiles of keys and rows, by
-warpgroups or by warps that multiply alone (`prices/attention_backward-rules.json`).
+warpgroups, in tensor memory, or by warps that multiply alone
+(`prices/attention_backward-rules.json`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ _THREADS_OF_GROUP = 128
 # Rows, or keys, of a warpgroup.
 _GROUP_ROWS_EACH = 64
 _ELEMENT_BYTES = 2
+# Bytes of barriers and of two stages of rows of f32 beside tiles that tensor memory leaves.
+_BESIDE_TENSOR_BYTES = 3072
 _WEIGHTS_OF_REGISTER = 2
 
 
@@ -45,7 +48,7 @@ class AttentionBackwardSpace:
         if given.is_complete and given.tile is not None:
             yield given
             return
-        tiles = _tiles(problem).each(problem)
+        tiles = (tile for table in _tiles(problem) for tile in table.each(problem))
         listed = dict.fromkeys(_whole(problem, tile).merged(given) for tile in tiles)
         fits = [each for each in listed if self.need(problem, each).fits(problem.target, limits)]
         yield from fits
@@ -60,6 +63,8 @@ class AttentionBackwardSpace:
         slices = schedule.plan.main.slices
         threads = WARP_SIZE * prod(schedule.warps or (keys // _KEYS_OF_WARP, 1)) * slices
         depth, width = problem.dims
+        if in_tensor_memory(schedule):
+            return _need_in_tensor_memory(problem, schedule, threads)
         # Both gradients, and scores with their slopes, beside which capped ones have tangents.
         values = (2 + problem.is_capped) * rows * keys
         if problem.adds:
@@ -78,6 +83,24 @@ class AttentionBackwardSpace:
 ATTENTION_BACKWARD = AttentionBackwardSpace()
 
 
+def in_tensor_memory(schedule: Schedule) -> bool:
+    """Whether tensor memory has scores, slopes and gradients, of which a role adds some."""
+    return schedule.plan.taking("adds") is not None
+
+
+def _need_in_tensor_memory(
+    problem: AttentionBackwardProblem, schedule: Schedule, threads: int
+) -> Need:
+    """Registers for scores and slopes alone; slopes are all that threads leave in shared memory."""
+    assert schedule.tile is not None
+    keys, rows = schedule.tile
+    values = (2 + problem.is_capped) * rows * keys / threads
+    stages, size = schedule.stages or 2, _ELEMENT_BYTES * sum(problem.dims)
+    smem = size * (keys + stages * rows) + _ELEMENT_BYTES * rows * keys + _BESIDE_TENSOR_BYTES
+    room = schedule.plan.main.registers or _MOST_REGISTERS
+    return Need(values + _BESIDE, room, smem, threads=threads)
+
+
 def _room(problem: AttentionBackwardProblem, threads: int) -> float:
     """The registers of a thread that computes."""
     use = RoleUse(computing=threads // _THREADS_OF_GROUP, multiplies=5)
@@ -85,15 +108,18 @@ def _room(problem: AttentionBackwardProblem, threads: int) -> float:
     return pair[1] if pair else _MOST_REGISTERS
 
 
-def _tiles(problem: AttentionBackwardProblem) -> Table:
-    return RULES.groups if problem.on_groups else RULES.warps
+def _tiles(problem: AttentionBackwardProblem) -> tuple[Table, ...]:
+    """The tables of a target, the first one first."""
+    if problem.on_groups:
+        return (RULES.groups,)
+    return (RULES.tensors, RULES.warps) if problem.target.tmem_columns else (RULES.warps,)
 
 
 def _whole(problem: AttentionBackwardProblem, tile: Schedule) -> Schedule:
     """A tile with what goes with it."""
     assert tile.tile is not None
     assert tile.warps is not None
-    if not problem.on_groups:
+    if not problem.on_groups and not in_tensor_memory(tile):
         return tile
     facts = {"rows_of_tile": tile.tile[1], "warps_of_tile": prod(tile.warps), "roles": tile.roles}
     for fields in RULES.beside.each(problem, **facts):
@@ -105,7 +131,8 @@ def tuned_tiles(problem: AttentionBackwardProblem) -> list[Schedule]:
     """The schedules of the tiles of a target that may suffice, others than heads suit among them,
     as far as is counted.
     """
-    listed = (_whole(problem, rule.then) for rule in _tiles(problem).rules)
+    rules = (rule for table in _tiles(problem) for rule in table.rules)
+    listed = (_whole(problem, rule.then) for rule in rules)
     return [
         each for each in listed if ATTENTION_BACKWARD.need(problem, each).fits(problem.target, NONE)
     ]
@@ -142,6 +169,9 @@ def multiplies_values_early(problem: AttentionBackwardProblem, schedule: Schedul
     """Whether dV is multiplied beside the slopes: of one role of warpgroups that have registers for
     weights in two types, and no more than a slice's bounds beside.
     """
+    if in_tensor_memory(schedule):
+        # P takes the place of the scores, so that other products have that of the slopes.
+        return True
     if not problem.on_groups or schedule.plan.main.slices > 1 or schedule.overlap != "no":
         return False
     need = ATTENTION_BACKWARD.need(problem, schedule)

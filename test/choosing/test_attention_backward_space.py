@@ -60,9 +60,26 @@ def test_tiles_of_warpgroups(facts, tile, warps):
 )
 def test_tiles_of_warps_alone(facts, tile, warps):
     """What a loop keeps beside, slices, say, takes the registers of one warp for 16 keys."""
-    for arch in ("sm_80", "sm_89", "sm_100a", "sm_120a"):
+    for arch in ("sm_80", "sm_89", "sm_120a"):
         schedule = chosen(arch=arch, **facts)
         assert (schedule.tile, schedule.warps) == (tile, warps)
+
+
+@pytest.mark.parametrize(
+    ("facts", "tile"),
+    [
+        ({"d": 64}, (128, 128)),
+        ({"d": 128, "is_masked": True, "group": 4}, (128, 128)),
+        ({"d": 128, "is_capped": True}, (64, 32)),
+        ({"d": 128, "loads_boxes": False}, (64, 32)),
+        ({"d": 256, "adds": False}, (64, 16)),
+    ],
+)
+def test_tiles_in_tensor_memory(facts, tile):
+    """Where its lanes hold the keys of a block: a role adds the gradients of queries."""
+    schedule = chosen(arch="sm_100a", **facts)
+    assert schedule.tile == tile
+    assert (schedule.plan.taking("adds") is not None) == (tile == (128, 128))
 
 
 @pytest.mark.parametrize(

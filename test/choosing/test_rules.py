@@ -42,14 +42,14 @@ def ask_all() -> None:
 
 
 def backward_problems() -> Iterator[AttentionBackwardProblem]:
-    rng = random.Random("attention backward")
+    rng, targets = random.Random("attention backward"), ("sm_80", "sm_90a", "sm_100a")
     for _ in range(1500):
         depth = rng.choice((32, 48, 64, 80, 96, 112, 128, 160, 176, 192, 256))
         names = "is_masked", "has_window", "is_sliced", "is_capped", "is_f16"
         facts = {name: rng.random() < 0.4 for name in names}
         yield AttentionBackwardProblem(
             (depth, depth), group=rng.choice((1, 4)), adds=depth <= 128 and rng.random() < 0.7,
-            loads_boxes=rng.random() < 0.8, arch=rng.choice(("sm_80", "sm_90a")), **facts,
+            loads_boxes=rng.random() < 0.8, arch=rng.choice(targets), **facts,
         )  # fmt: skip
 
 

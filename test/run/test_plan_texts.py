@@ -31,13 +31,16 @@ PROGRAMS = {
     "chained": (chained, [*[HALVES] * 3, cute.TensorSpec((None, 64), cute.f32)]),
     "attention": (cute.attention, [HEADS] * 3),
 }
-# What the targets take of all: mma.sync has no roles, and one warp issues what tcgen05 multiplies.
+# What the targets take of all: mma.sync has roles from sm_90 on, but no teams that take turns here,
+# and one warp issues what tcgen05 multiplies.
 TAKEN = {
     "sm_80": ["uniform"],
     "sm_89": ["uniform"],
-    "sm_120a": ["uniform"],
-    "sm_90a": ["uniform", "specialized", "alternate", "shifting", "corrected"],
-    "sm_100a": ["uniform", "specialized", "corrected", "split"],
+    "sm_120a": ["uniform", "specialized", "pipelined", "shifting", "reduced", "corrected"],
+    "sm_90a": [
+        *("uniform", "specialized", "alternate", "pipelined", "shifting", "reduced", "corrected"),
+    ],
+    "sm_100a": ["uniform", "specialized", "reduced", "corrected", "split"],
 }
 
 

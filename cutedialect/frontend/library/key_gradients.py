@@ -77,11 +77,12 @@ def key_gradients(
     seen = SeenRows(n * bk, bk, work.rows, work.keys, left, right)
     whole = Slopes(scale, cap, None, factor_v)
     first, count = seen.tiles(bq)
+    end = first + count
     dk, dv = Sums.of(dK, (bk, dims[0])), Sums.of(dV, (bk, dims[1]))
     dq = AddedSums.of(sums, SumTile(bq, dims[0], vector))
     for head in work.row_heads():
         slopes = whole.of_head(scale_q, scale_k, scale_v, head, heads)
-        for i in range_(first, first + count):
+        for i in range_(first, end):
             q = local_tile(work.Q, (bq, dims[0]), (*head, i, 0))
             g = local_tile(work.do, (bq, dims[1]), (*head, i, 0))
             place = (*head, work.tile + i)

@@ -329,6 +329,15 @@ def own_stages_of_loops(kernel: KernelOp) -> tuple[list[int], bool]:
     return [own[edge] for edge in loads if edge in own], own.keys() >= {*loads}
 
 
+def given_stages(kernel: KernelOp, stages: int) -> dict[Edge, int]:
+    """The stages of each edge where loads into the innermost loops have so many: its own ones, or
+    those that follow.
+    """
+    edges = edges_of(kernel)
+    depths = {edge: depth(edge.block) for edge in edges}
+    return planned_stages(depths, stages) | own_stages(kernel, edges)
+
+
 def plan_rings(kernel: KernelOp, stages: int) -> list[Ring]:
     """The rings of a kernel that is not split yet; the ops at their ends are marked."""
     edges = edges_of(kernel)

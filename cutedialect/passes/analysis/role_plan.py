@@ -7,6 +7,7 @@ who binds them, and of one whose ops have roles.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import StringAttr
@@ -104,6 +105,23 @@ def corrections(kernel: cute.KernelOp) -> set[Operation]:
     return found
 
 
+def additions(kernel: cute.KernelOp) -> set[Operation]:
+    """The ops that add tiles to memory in the trips of a loop, and what only brings tiles to them
+    from where multiplies have left them.
+    """
+    found: set[Operation] = {
+        op for op in ops_of(kernel, cute.AtomicOp) if isinstance(op.parent_op(), scf.ForOp)
+    }
+    for op in reversed([*walk(kernel.body.block)]) if found else ():
+        if not isinstance(op, cute.CopyOp | cute.MapOp | cute.AllocFragmentOp):
+            continue
+        made = op.destination if isinstance(op, cute.CopyOp) else op.results[0]
+        users = {use.operation for use in made.uses} - {op} if space_of(made) == RMEM else set()
+        if users and users <= found:
+            found.add(op)
+    return found
+
+
 def _decided_by(op: cute.AnyOp, corrections: set[Operation]) -> Iterator[Operation]:
     """A local condition, and the map that it asks, if all that they are for is whether some
     corrections take place: who corrects knows it from the tiles that it corrects by.
@@ -124,8 +142,21 @@ def _decided_by(op: cute.AnyOp, corrections: set[Operation]) -> Iterator[Operati
             yield made
 
 
-# By each of `plans.KINDS`: told of an op, and of the `corrections` of its kernel.
-_IS_OF_KIND: dict[str, Callable[[Operation, set[Operation]], bool]] = {
+@dataclass(frozen=True)
+class Apart:
+    """What roles may take of a kernel that no op tells by itself."""
+
+    corrections: set[Operation]
+    additions: set[Operation]
+
+    @staticmethod
+    def of(kernel: cute.KernelOp) -> Apart:
+        """The `corrections` and `additions` of a kernel."""
+        return Apart(corrections(kernel), additions(kernel))
+
+
+# By each of `plans.KINDS`: told of an op, and of what is apart in its kernel.
+_IS_OF_KIND: dict[str, Callable[[Operation, Apart], bool]] = {
     "loads": lambda op, _: (
         is_load(op) or isinstance(op, TmaPrefetchOp) or NUMBERS_ROWS in op.attributes
     ),
@@ -140,13 +171,14 @@ _IS_OF_KIND: dict[str, Callable[[Operation, set[Operation]], bool]] = {
     ),
     "nothing": lambda op, _: False,
     "rest": lambda op, _: True,
-    "corrects": lambda op, corrected: op in corrected,
+    "corrects": lambda op, apart: op in apart.corrections,
+    "adds": lambda op, apart: op in apart.additions,
 }
 
 
-def accepts(row: RoleRow, op: Operation, corrected: set[Operation]) -> bool:
-    """Whether a row takes an op; `corrected` are the `corrections` of its kernel."""
-    return any(_IS_OF_KIND[kind](op, corrected) for kind in row.takes)
+def accepts(row: RoleRow, op: Operation, apart: Apart) -> bool:
+    """Whether a row takes an op; `apart` is that of its kernel."""
+    return any(_IS_OF_KIND[kind](op, apart) for kind in row.takes)
 
 
 def role_of(op: Operation) -> str | None:

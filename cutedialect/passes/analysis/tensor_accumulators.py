@@ -4,6 +4,7 @@ accumulated, how they lie there, and how much of it they take.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import prod
@@ -12,12 +13,13 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
-from cutedialect.atoms.tmem_layouts import LANES, operand_layout
+from cutedialect.atoms.tmem_layouts import COLUMNS, LANES, operand_layout
 from cutedialect.dialects import cute
 from cutedialect.dialects.effects import written
 from cutedialect.dialects.walks import index_in_block, ops_around, ops_of
 from cutedialect.layout import Layout
 from cutedialect.passes.analysis.memory_views import is_zero
+from cutedialect.passes.analysis.thread_layouts import columns_in_turn
 from cutedialect.passes.rewriting import block_of
 
 
@@ -79,8 +81,9 @@ def _order_of_uses(accumulator: SSAValue, block: Block) -> dict[Operation, int]:
 def _by_loops(
     multiplies: list[cute.GemmOp], block: Block
 ) -> list[tuple[scf.ForOp | None, list[cute.GemmOp]]] | None:
-    """Multiplies in order, by the loops of a block that hold them; None where other ops do, where
-    one subtracts, and where one reads what it adds to.
+    """Multiplies in order, by the innermost loops of a block that hold them; None where other ops
+    do, where one subtracts, where one reads what it adds to, and where trips of a loop decide how
+    many another one inside of it has.
     """
     if any(op.negate is not None or op.acc in (op.a, op.b) for op in multiplies):
         return None
@@ -88,13 +91,29 @@ def _by_loops(
     loops: dict[cute.GemmOp, scf.ForOp | None] = {}
     for op in multiplies:
         inner = block_of(op)
-        loop = None if inner is block else inner.parent_op()
-        if loop is not None and not (isinstance(loop, scf.ForOp) and loop.parent is block):
+        around = loops_around(inner, block)
+        if around is None:
             return None
-        loops[op] = loop
-        places[op] = index_in_block(loop or op), index_in_block(op)
+        loops[op] = around[0] if around else None
+        outermost = around[-1] if around else op
+        places[op] = index_in_block(outermost), index_in_block(op)
     ordered = sorted(multiplies, key=places.__getitem__)
     return [(loop, [*part]) for loop, part in groupby(ordered, loops.__getitem__)]
+
+
+def loops_around(inner: Block, block: Block) -> list[scf.ForOp] | None:
+    """The loops around a block inside of another one, the innermost first; None where something
+    else is around it, and where the bounds of one are not known in front of all.
+    """
+    loops: list[scf.ForOp] = []
+    while inner is not block:
+        loop = inner.parent_op()
+        if not isinstance(loop, scf.ForOp):
+            return None
+        loops.append(loop)
+        inner = block_of(loop)
+    bounds = [bound for loop in loops[:-1] for bound in (loop.lb, loop.ub)]
+    return None if any(loops[-1].is_ancestor(bound.owner) for bound in bounds) else loops
 
 
 def _updates(
@@ -165,19 +184,29 @@ def tensor_layout(shape: tuple[int, ...], atom: Tcgen05Atom) -> Layout:
     return _side_by_side(atom.c_tmem_layout[0], blocks, columns)
 
 
-def operand_tensor_layout(shape: tuple[int, ...], atom: Tcgen05Atom, bits: int) -> Layout:
+def operand_tensor_layout(
+    shape: tuple[int, ...], atom: Tcgen05Atom, bits: int, groups: int = 1
+) -> Layout:
     """(row, depth) of what a CTA has of A of whole products, in tensor memory, to its place in
-    elements of so many bits.
+    elements of so many bits. What each of `groups` warpgroups that share the rows has of it begins
+    where its columns of an accumulator of the same shape do, so that it may lie over these: no
+    other warpgroup reads them.
 
     >>> from cutedialect.atoms.tcgen05_atoms import tcgen05_atom
     >>> atom = tcgen05_atom("tcgen05_f16_cg1_m128n64k16_f32_f16_f16")
     >>> print(operand_tensor_layout((256, 64), atom, 16))
     ((128,2),64):((131072,64),1)
+    >>> print(operand_tensor_layout((128, 64), atom, 16, groups=2))
+    (128,(16,4)):(131072,(1,32))
     """
     rows, depth = shape
     m, _, k = atom.shape_mnk
-    inner = operand_layout(m, k, bits, atom.cta_group)[0]
-    return _side_by_side(inner, rows // (m // atom.cta_group), depth)
+    inner, blocks = operand_layout(m, k, bits, atom.cta_group)[0], rows // (m // atom.cta_group)
+    turn = columns_in_turn(depth, groups)
+    if groups == 1 or blocks > 1 or turn % k:
+        return _side_by_side(inner, blocks, depth)
+    by_depth = (turn, depth // turn), (1, turn * 32 // bits)
+    return Layout((inner.shape, by_depth[0]), (inner.stride, by_depth[1]))
 
 
 def _side_by_side(rows: Layout, blocks: int, columns: int) -> Layout:
@@ -198,6 +227,46 @@ class TensorPlan:
     summed: int
 
 
+def _shared_columns(lives: Sequence[Life]) -> int:
+    """Columns of accumulators of one trip that may lie over those of others, which threads have
+    read for the last time when these are multiplied (`tensor_columns.py`).
+    """
+    shared, under = 0, set[SSAValue]()
+    for life in lives:
+        mine = columns_needed(cute.shape_of(life.fill.fragment.type))
+        for before in lives:
+            acc = before.fill.fragment
+            if acc in under or columns_needed(cute.shape_of(acc.type)) < mine:
+                continue
+            if _follows(life, before):
+                under |= {acc, life.fill.fragment}
+                shared += mine
+                break
+    return shared
+
+
+def _follows(life: Life, before: Life) -> bool:
+    """Whether a multiply takes a register tile, and with it the place of an accumulator of the same
+    block that has been read before this was made.
+    """
+    (loop, gemms), *others = life.multiplies
+    block = block_of(life.fill)
+    if loop is not None or others or block_of(before.fill) is not block:
+        return False
+    readers = before.readers[:1] if before.is_rewritten else before.readers
+    places = [block.find_ancestor_op_in_block(op) for op in readers]
+    if None in places:
+        return False
+    last = max(index_in_block(place) for place in places if place is not None)
+    made = [each for each in gemms[0].operands[:2] if isinstance(each.type, cute.FragmentType)]
+    return any(
+        isinstance(each.owner, Operation)
+        and each.owner.parent is block
+        and index_in_block(each.owner) > last
+        for each in made
+    )
+
+
 def factor_columns(op: cute.GemmOp) -> int:
     """The columns of tensor memory that the scales of blocks of a multiply take, four a panel; 0
     without scales.
@@ -211,11 +280,13 @@ def tensor_plan(op: cute.GemmOp) -> TensorPlan:
     kernel = _kernel_of(op)
     gemms = [op] if kernel is None else ops_of(kernel, cute.GemmOp)
     accumulators = [each.acc for each in gemms if isinstance(each.acc.type, cute.FragmentType)]
+    lives = {acc: life_of(acc) for acc in dict.fromkeys(accumulators)}
     columns = summed = 0
-    for acc in dict.fromkeys(accumulators):
+    for acc, life in lives.items():
         shape = cute.shape_of(acc.type)
-        stays = life_of(acc) is not None
-        columns += columns_needed(shape) * (1 if stays else accumulators.count(acc))
-        summed += 0 if stays else prod(shape)
+        columns += columns_needed(shape) * (1 if life is not None else accumulators.count(acc))
+        summed += 0 if life is not None else prod(shape)
+    if columns > COLUMNS:
+        columns -= _shared_columns([life for life in lives.values() if life is not None])
     columns += sum(factor_columns(each) for each in gemms)
     return TensorPlan(columns, summed)

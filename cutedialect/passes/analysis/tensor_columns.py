@@ -4,23 +4,39 @@ over accumulators that have been read by then.
     for j { gemm q, k[j], s; copy s, x; copy f(x), p; gemm p, v[j], o }
 
 Here nothing reads `s` from where `p` is written on, and `p` is read before the next trip's product
-is needed: both have the same columns, where there are too few for each to have its own.
+is needed: both have the same columns, where there are too few for each to have its own. Where they
+are still too few, an accumulator lies over another one, if what it multiplies is computed from
+what has been read of that:
+
+    for j { gemm v, g[j], s; copy s, x; copy f(x), b; gemm a, b, t; copy t, y }
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from xdsl.ir import Block, Operation, Use
 
-from cutedialect.atoms.tmem_layouts import COLUMNS
-from cutedialect.dialects.cute import AllocTmemOp, CopyOp, FragmentType, GemmOp, KernelOp
+from cutedialect.atoms import WARP_SIZE
+from cutedialect.atoms.tmem_layouts import COLUMNS, LANE
+from cutedialect.dialects.cute import (
+    AllocTmemOp,
+    CopyOp,
+    FragmentType,
+    GemmOp,
+    KernelOp,
+    MemRefType,
+    SubviewOp,
+    memref_of,
+)
 from cutedialect.dialects.walks import index_in_block
-from cutedialect.passes.analysis.memory_views import uses_of
+from cutedialect.passes.analysis.memory_views import root_of, uses_of
 from cutedialect.passes.analysis.role_plan import is_corrected
 from cutedialect.passes.anchors import anchored
 
-# Threads of a warpgroup: each of its warps reaches 32 lanes, with all that was in them before.
+# Threads of a warpgroup: each of its warps reaches 32 lanes, and all that it has read of them.
 _THREADS = 128
 
 
@@ -40,9 +56,34 @@ def stages_of_columns(kernel: KernelOp, columns: int, others: int = 0) -> int:
 
 def tensor_stages(kernel: KernelOp) -> int:
     """The stages of rings in tensor memory."""
-    over = tensor_overlays(kernel)
+    over = {*tensor_overlays(kernel), *product_overlays(kernel)}
     columns, others = _columns([each for each in _allocs(kernel) if each not in over])
     return stages_of_columns(kernel, columns, others)
+
+
+@anchored(AllocTmemOp, otherwise=dict)
+def product_overlays(kernel: KernelOp) -> dict[AllocTmemOp, AllocTmemOp]:
+    """The accumulators that lie over another one: none where each can have columns of its own."""
+    operands = tensor_overlays(kernel)
+    own = [each for each in _allocs(kernel) if each not in operands]
+    lives = {alloc: life for alloc in own if (life := _life(alloc)) is not None}
+    found: dict[AllocTmemOp, AllocTmemOp] = {}
+    for alloc, life in lives.items():
+        columns, others = _columns([each for each in own if each not in found])
+        if columns + others <= columns_of_each(kernel):
+            break
+        taken = {*operands.values(), *found, *found.values()}
+        under = [
+            other
+            for other, before in lives.items()
+            if other not in taken
+            and other.columns >= alloc.columns
+            and not life.is_operand
+            and _follows(life, before)
+        ]
+        if under:
+            found[alloc] = max(under, key=lambda other: lives[other].last)
+    return found
 
 
 @anchored(AllocTmemOp, otherwise=dict)
@@ -74,7 +115,7 @@ def tensor_overlays(kernel: KernelOp) -> dict[AllocTmemOp, AllocTmemOp]:
 @anchored(AllocTmemOp, otherwise=list)
 def columns_too_many(kernel: KernelOp) -> list[AllocTmemOp]:
     """The operands in tensor memory that take columns, or a stage, from accumulators."""
-    over = tensor_overlays(kernel)
+    over = {*tensor_overlays(kernel), *product_overlays(kernel)}
     own = [each for each in _allocs(kernel) if each not in over]
     operands = [each for each in own if is_filled_by_threads(each)]
     columns, others = _columns([each for each in own if each not in operands])
@@ -102,7 +143,9 @@ def is_filled_by_threads(alloc: AllocTmemOp) -> bool:
 class _Life:
     """When a buffer is in use: the block around its uses, and the places there of the first op that
     writes it, of the last one that does, and of the last one that reads it. `role` is the one that
-    copies, where roles are known.
+    copies, where roles are known; `columns_of_groups` are those that each of several warpgroups
+    copies, and `operands` the places and roles of what threads write for the multiplies that fill
+    it.
     """
 
     block: Block
@@ -111,47 +154,121 @@ class _Life:
     start: int
     filled: int
     last: int
+    columns_of_groups: Mapping[int, frozenset[int]]
+    operands: Sequence[tuple[int, object]]
 
 
 def _is_over(life: _Life, before: _Life) -> bool:
-    """Whether an operand is written when an accumulator of the same block has been read."""
+    """Whether an operand is written when an accumulator of the same block has been read, by threads
+    that have read these columns themselves.
+    """
     is_read = before.filled < before.last < life.start
     is_like = (before.block, before.role) == (life.block, life.role)
-    return not before.is_operand and is_like and is_read
+    has_own = life.columns_of_groups.keys() == before.columns_of_groups.keys() and all(
+        columns <= before.columns_of_groups[group]
+        for group, columns in life.columns_of_groups.items()
+    )
+    return not before.is_operand and is_like and is_read and has_own
+
+
+def _follows(life: _Life, before: _Life) -> bool:
+    """Whether an accumulator is multiplied into when another one of the same block has been read:
+    who reads that one writes what is multiplied, behind it.
+    """
+    is_read = before.filled < before.last < life.start
+    if before.is_operand or before.block is not life.block or not is_read:
+        return False
+    return any(before.last < at < life.start and role == before.role for at, role in life.operands)
 
 
 def _life(alloc: AllocTmemOp) -> _Life | None:
-    """The life of a buffer of which a warpgroup reads or writes whole rows at once."""
-    is_operand = is_filled_by_threads(alloc)
+    """The life of a buffer that multiplies and copies of registers fill and read."""
     uses = [] if is_corrected(alloc) else [*uses_of(alloc.result)]
-    if not all(isinstance(use.operation, GemmOp) or _copies_rows(use) for use in uses):
+    copies = [use.operation for use in uses if not isinstance(use.operation, GemmOp)]
+    roles = {op.attributes.get("role") for op in copies}
+    if len(roles) != 1 or not all(_is_multiplied_or_copied(use) for use in uses):
         return None
-    writers: list[Operation] = []
-    readers: list[Operation] = []
-    roles: set[object] = set()
-    for use in uses:
-        op = use.operation
-        is_read = is_operand if isinstance(op, GemmOp) else use.index != 1
-        (readers if is_read else writers).append(op)
-        if isinstance(op, CopyOp):
-            roles.add(op.attributes.get("role"))
+    is_operand = is_filled_by_threads(alloc)
+    readers = [use.operation for use in uses if _reads(use, is_operand)]
+    writers = [use.operation for use in uses if not _reads(use, is_operand)]
     block = writers[0].parent if writers else None
-    if block is None or not readers or len(roles) != 1:
+    written, read = (_places(block, ops) for ops in (writers, readers))
+    if block is None or not written or not read:
         return None
-    places = [[block.find_ancestor_op_in_block(op) for op in ops] for ops in (writers, readers)]
-    found = [[index_in_block(op) for op in ops if op is not None] for ops in places]
-    if [len(ops) for ops in found] != [len(writers), len(readers)]:
-        return None
-    return _Life(block, roles.pop(), is_operand, min(found[0]), max(found[0]), max(found[1]))
+    operands = [each for op in writers for each in _operands(op, block)]
+    columns = _columns_of_groups(uses)
+    start, filled, last = min(written), max(written), max(read)
+    return _Life(block, roles.pop(), is_operand, start, filled, last, columns, operands)
 
 
-def _copies_rows(use: Use) -> bool:
-    """Whether the threads of one warpgroup copy a buffer."""
+def _reads(use: Use, is_operand: bool) -> bool:
+    """Whether an op reads a buffer of tensor memory: a multiply its operand, a copy its source."""
+    return is_operand if isinstance(use.operation, GemmOp) else use.index != 1
+
+
+def _places(block: Block | None, ops: Sequence[Operation]) -> list[int]:
+    """The places in a block of what holds some ops; none where something else does."""
+    places = [None if block is None else block.find_ancestor_op_in_block(op) for op in ops]
+    return [] if None in places else [index_in_block(op) for op in places if op is not None]
+
+
+def _is_multiplied_or_copied(use: Use) -> bool:
+    """Whether an op is a multiply, or a copy of a buffer to or from registers."""
     op = use.operation
-    if not isinstance(op, CopyOp):
-        return False
+    return isinstance(op, GemmOp) or (isinstance(op, CopyOp) and _held(use) is not None)
+
+
+def _held(use: Use) -> FragmentType | None:
+    """The register tile that a copy of a buffer of tensor memory reads or writes."""
+    op = use.operation
+    assert isinstance(op, CopyOp)
     held = (op.source if use.index == 1 else op.destination).type
-    return isinstance(held, FragmentType) and held.threads == _THREADS
+    return held if isinstance(held, FragmentType) else None
+
+
+def _columns_of_groups(uses: Sequence[Use]) -> dict[int, frozenset[int]]:
+    """The columns that each warpgroup copies; of one that copies all of them, none is named."""
+    found: dict[int, set[int]] = {}
+    for use in uses:
+        if not isinstance(use.operation, CopyOp):
+            continue
+        held, tile = _held(use), use.operation.operands[use.index]
+        assert held is not None
+        first, part = 0, tile
+        while isinstance(view := part.owner, SubviewOp):
+            part = view.source
+            first += memref_of(part).layout(*map(int, view.origin.get_values()))
+        for group in range(held.threads // _THREADS if held.threads > _THREADS else 0):
+            columns = _columns_copied(held, memref_of(tile), first, group)
+            found.setdefault(group, set()).update(columns)
+    return {group: frozenset(columns) for group, columns in found.items()}
+
+
+@lru_cache(maxsize=256)
+def _columns_copied(
+    held: FragmentType, type_: MemRefType, first: int, group: int
+) -> frozenset[int]:
+    """The columns that a warpgroup copies of a part of a buffer that begins so many elements behind
+    its start.
+    """
+    packed, rows = 32 // type_.bits, held.shape[0]
+    first_thread = group * _THREADS
+    places = {
+        held.bound((thread, value)) // rows
+        for thread in range(first_thread, first_thread + WARP_SIZE)
+        for value in range(held.values)
+    }
+    addresses = (first + type_.layout(0, column) for column in places)
+    return frozenset(address % (LANE * packed) // packed for address in addresses)
+
+
+def _operands(writer: Operation, block: Block) -> Iterator[tuple[int, object]]:
+    """Where threads write what a multiply takes, in a block, and their roles."""
+    roots = {root_of(writer.a), root_of(writer.b)} if isinstance(writer, GemmOp) else set()
+    for op in block.ops:
+        is_written = isinstance(op, CopyOp) and isinstance(op.source.type, FragmentType)
+        if is_written and root_of(op.destination) in roots:
+            yield index_in_block(op), op.attributes.get("role")
 
 
 def _allocs(kernel: KernelOp) -> list[AllocTmemOp]:

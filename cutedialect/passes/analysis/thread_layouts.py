@@ -126,13 +126,17 @@ def tensor_accumulator(tile: tuple[int, ...], warps: tuple[int, int]) -> Layout:
     (m, n), (wm, wn) = tile, warps
     rows = min(m, 128)
     groups = wm // GROUP_WARPS
-    turn = n // wn
-    if wn > 1 and n % (wn * (least := max(_COLUMNS, _TURNS // wn // _COLUMNS * _COLUMNS))) == 0:
-        turn = least
+    turn = columns_in_turn(n, wn)
     warp = ((GROUP_WARPS, rows // GROUP_WARPS), (groups, m // groups), (wn, turn * m))
     columns = (turn // _COLUMNS, _COLUMNS * m), (n // (wn * turn), wn * turn * m)
     values = ((2, m), (2, 8), *columns, (rows // 64, 16), (m // groups // rows, rows))
     return tv_layout(((4, 2 * m), (8, 1), *warp), values)
+
+
+def columns_in_turn(columns: int, groups: int) -> int:
+    """How many columns next to each other warpgroups that share rows of a tile have each."""
+    least = max(_COLUMNS, _TURNS // groups // _COLUMNS * _COLUMNS)
+    return least if groups > 1 and columns % (groups * least) == 0 else columns // groups
 
 
 def tensor_rows(tile: tuple[int, ...], warps: int) -> Layout:

@@ -46,7 +46,12 @@ from cutedialect.passes.analysis.mma_choice import MmaChoice
 from cutedialect.passes.analysis.resource_plan import registers_of_readers
 from cutedialect.passes.analysis.results import type_of_columns
 from cutedialect.passes.analysis.role_plan import ADDS_PRODUCTS
-from cutedialect.passes.analysis.tensor_accumulators import Life, life_of, tensor_layout
+from cutedialect.passes.analysis.tensor_accumulators import (
+    Life,
+    life_of,
+    loops_around,
+    tensor_layout,
+)
 from cutedialect.passes.analysis.thread_layouts import ROWS_SHAPE, tensor_shape
 from cutedialect.passes.bind.kernel_binding import KernelBinding, TileColumns
 from cutedialect.passes.rewriting import block_of, erase
@@ -54,6 +59,8 @@ from cutedialect.passes.tile.resized_tiles import combined, neutral
 
 # Registers of a thread beside those for elements: as many of the sums as of what is added to them.
 _OTHERS = 72
+# Registers of a thread that adds to memory beside those for elements.
+_BESIDE_ADDED = 40
 # Columns of a tile that is written anew, and of one that is corrected, at a time, most first.
 _COLUMNS, _CORRECTED_COLUMNS = (64, 32, 16, 8), (32, 16, 8)
 # Reductions that are those of their parts combined element by element.
@@ -150,10 +157,23 @@ class _Move:
         if loop is None:
             self.ran = None
             return before or self.insert(arith.ConstantOp(IntegerAttr(0, i1)), first).result
-        keeps = self.insert(arith.CmpiOp(loop.body.block.args[0], loop.lb, "ne"), first).result
-        behind = loop.next_op
+        loops = loops_around(block_of(first), self.block)
+        assert loops, "an accumulator of a loop"
+        behind = loops[-1].next_op
         assert behind is not None
-        self.ran = self.insert(arith.CmpiOp(loop.lb, loop.ub, "slt"), behind).result
+        later = [
+            self.insert(arith.CmpiOp(each.body.block.args[0], each.lb, "ne"), first).result
+            for each in loops
+        ]
+        keeps = later[0]
+        for other in later[1:]:
+            keeps = self.insert(arith.OrIOp(keeps, other), first).result
+        trips = [
+            self.insert(arith.CmpiOp(each.lb, each.ub, "slt"), behind).result for each in loops
+        ]
+        self.ran = trips[0]
+        for other in trips[1:]:
+            self.ran = self.insert(arith.AndIOp(self.ran, other), behind).result
         if before is not None:
             keeps = self.insert(arith.OrIOp(keeps, before), first).result
             self.ran = self.insert(arith.OrIOp(before, self.ran), behind).result
@@ -221,12 +241,24 @@ class _Move:
             if self.life.updates and isinstance(reader, cute.ReduceOp) and _is_combined(reader):
                 self._combine(reader)
                 continue
+            added = self._added_columns(reader)
+            if added is not None and self._read_in_columns(reader, added):
+                continue
             if whole is None or self.life.is_rewritten:
                 place = reader if self.life.is_rewritten else self._place(reader)
                 whole = self._loaded(self.type, place)
             for index, operand in enumerate(reader.operands):
                 if operand is self.accumulator:
                     reader.operands[index] = whole
+
+    def _added_columns(self, reader: Operation) -> int | None:
+        """Columns that a role of its own adds to memory at a time: those before are still on their
+        way. None where there is no such role, or where it has as many registers as others.
+        """
+        row = self.binding.schedule.plan.taking("adds")
+        if row is None or row.registers is None or not isinstance(reader, cute.AtomicOp):
+            return None
+        return _columns_at_a_time(self.type, (row.registers - _BESIDE_ADDED) // 2)
 
     # Corrections
 

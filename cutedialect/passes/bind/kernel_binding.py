@@ -95,6 +95,8 @@ class KernelBinding:
         self.staged: dict[Expression, Staged] = {}
         # Tiles in shared memory that threads read, for operands computed on their way.
         self.read: dict[Expression, Staged] = {}
+        # Register tiles in shared memory, by the copies that have brought them there.
+        self.written: dict[SSAValue, cute.CopyOp] = {}
         # Operands in tensor memory: the rows that one warp of a multiply holds together.
         self.units_of_tensors: dict[cute.AllocTmemOp, int] = {}
         # Tiles as they are multiplied: by their element type, and the order of their depth.

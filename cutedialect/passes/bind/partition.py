@@ -532,13 +532,18 @@ class _Partition(StagedOperands):
 
     def _waits_in_smem(self, op: LoadOp) -> bool:
         """Whether a tile is brought by TMA and read from shared memory where it is used: one of
-        which threads hold the same elements, if they lack the registers to wait for it in.
+        which threads hold the same elements, if they lack the registers to wait for it in, or wait
+        in its trip for what another role multiplies.
         """
         held = fragment_of(op.result)
-        by_groups = any(isinstance(bound.atom, WgmmaAtom) for bound in self.atoms.values())
+        atoms = [bound.atom for bound in self.atoms.values()]
         shares = held.values >= _FEW and held.values * self.threads > prod(held.shape)
         reader = _first_user(op.result)
-        if not self.is_specialized or not by_groups or not shares or reader is None:
+        if not self.is_specialized or not shares or reader is None:
+            return False
+        if any(isinstance(atom, Tcgen05Atom) for atom in atoms):
+            return self._comes_with_products(op, reader)
+        if not any(isinstance(atom, WgmmaAtom) for atom in atoms):
             return False
         # Teams that take turns cannot tell the role that loads what they decide on.
         if self.schedule.plan.teams > 1 and asks_tiles_around(op, (LastArrivalOp,)):
@@ -556,6 +561,16 @@ class _Partition(StagedOperands):
             # It comes while the multiplies are at work, where there are registers for it then.
             is_early = registers_where_made(self.kernel, op.result) <= room
             insert_before(reader if is_early else op, CompleteOp(completed))
+        return True
+
+    def _comes_with_products(self, op: LoadOp, reader: Operation) -> bool:
+        """Let a load read shared memory in front of its reader, where another role multiplies in
+        its trip, and TMA brings it.
+        """
+        if not _is_in_trip_of_multiplies(op) or not self._stage_row(op):
+            return False
+        op.detach()
+        insert_before(reader, op)
         return True
 
     def _stage_row(self, op: LoadOp) -> bool:
@@ -605,6 +620,13 @@ def _is_beside_multiplies(op: Operation) -> bool:
     """
     loop = next((each for each in ops_around(op) if isinstance(each, scf.ForOp)), None)
     return loop is not None and not holds(loop, GemmOp)
+
+
+def _is_in_trip_of_multiplies(op: Operation) -> bool:
+    """Whether an op and a multiply stand in the trip of one loop."""
+    block, loop = op.parent, op.parent_op()
+    in_loop = isinstance(loop, scf.ForOp) and not is_work_loop(loop)
+    return in_loop and block is not None and any(isinstance(each, GemmOp) for each in block.ops)
 
 
 def _first_user(value: SSAValue) -> Operation | None:

@@ -95,11 +95,13 @@ class StagedOperands(KernelBinding):
         bound, type_ = self.atoms[op], value.type
         atom = bound.atom
         assert isinstance(atom, Tcgen05Atom)
+        if self._is_written_anyway(value):
+            return None
         if not isinstance(type_, cute.FragmentType) or value is not op.a or type_.bits != 16:
             return None
         if "tmem" not in atom.a_spaces or not bound.makes(type_):
             return None
-        layout = operand_tensor_layout(type_.shape, atom, type_.bits)
+        layout = operand_tensor_layout(type_.shape, atom, type_.bits, bound.warps[1])
         alloc = cute.AllocTmemOp(cute.MemRefType.get(type_.element, "tmem", 4, layout))
         self.units_of_tensors[alloc] = bound.units[0]
         buffer = self.insert_top(alloc, op).result
@@ -124,6 +126,22 @@ class StagedOperands(KernelBinding):
                 alloc.result.replace_all_uses_with(buffer)
             erase(alloc)
 
+    def _is_written_anyway(self, value: SSAValue) -> bool:
+        """Whether another multiply reads a register tile from shared memory: as B, or turned."""
+        tile, _ = untransposed(value)
+        if tile in self.written:
+            return True
+        turned = [
+            use.operation.results[0]
+            for use in tile.uses
+            if isinstance(use.operation, cute.TransposeOp)
+        ]
+        gemms = [(use.operation, use.index, each) for each in (tile, *turned) for use in each.uses]
+        return any(
+            isinstance(gemm, cute.GemmOp) and (index == 1 or each in turned)
+            for gemm, index, each in gemms
+        )
+
     def _once_made(self, tile: SSAValue, op: cute.GemmOp) -> Operation:
         """In front of which op a register tile is written where a multiply reads it: as soon as it
         is there, since a multiply that takes it from registers may be next.
@@ -138,8 +156,16 @@ class StagedOperands(KernelBinding):
         """A register tile in shared memory, where descriptors find it."""
         tile, is_turned = untransposed(value)
         unit = self.atoms[op].units[value is op.b]
+        known = self.written.get(tile)
+        if known is not None and block_of(known).find_ancestor_op_in_block(op) is not None:
+            return self._turned(known.destination, is_turned, op)
         buffer, atom = self._smem_operand(tile, op, unit, is_turned)
-        self.insert(cute.CopyOp(tile, buffer, atom=atom), self._once_made(tile, op))
+        copy = cute.CopyOp(tile, buffer, atom=atom)
+        self.insert(copy, self._once_made(tile, op))
+        if isinstance(self.atoms[op].atom, Tcgen05Atom) and not isinstance(
+            tile.owner, cute.AllocFragmentOp
+        ):
+            self.written[tile] = copy
         return self._turned(buffer, is_turned, op)
 
     def stage_factors(self, op: cute.GemmOp) -> list[SSAValue]:

@@ -58,8 +58,8 @@ from cutedialect.passes.analysis.ring_edges import depth, edges_of
 from cutedialect.passes.analysis.role_plan import (
     NUMBERS_ROWS,
     ROLES,
+    Apart,
     accepts,
-    corrections,
     give,
     is_load,
     role_of,
@@ -136,10 +136,10 @@ class AssignWarpRolesPass(ModulePass):
             )
         has_roles = len(rows) > 1
         exchanges = part_exchanges(kernel) if has_roles else []
-        corrected = corrections(kernel)
+        apart = Apart.of(kernel)
         for inner in walk(kernel.body.block):
             if touches_tiles(inner):
-                give(next(row.name for row in rows if accepts(row, inner, corrected)), inner)
+                give(next(row.name for row in rows if accepts(row, inner, apart)), inner)
         if not has_roles:
             return
         ordering = ordering_atomic(kernel.body.block)

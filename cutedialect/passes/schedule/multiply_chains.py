@@ -70,8 +70,13 @@ from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.analysis.memory_views import root_of, roots_of
 from cutedialect.passes.analysis.mma_choice import is_warpgroup_multiply
+from cutedialect.passes.analysis.ring_edges import given_stages
 from cutedialect.passes.analysis.role_plan import is_load
-from cutedialect.passes.analysis.tensor_columns import tensor_overlays, tensor_stages
+from cutedialect.passes.analysis.tensor_columns import (
+    product_overlays,
+    tensor_overlays,
+    tensor_stages,
+)
 from cutedialect.passes.analysis.trips import (
     clear_place,
     inside,
@@ -371,7 +376,7 @@ def schedule_tensor_chains(kernel: KernelOp, stages: int) -> None:
         late = _late(block, gemms)
         if not late or len(late) == len(gemms) or any(order_of(op) is not None for op in gemms):
             continue
-        why = _declined(loop, gemms, late, stages)
+        why = _declined(kernel, loop, gemms, late, stages)
         if why:
             remark("cute-schedule-loops", late[0], f"multiplies not issued ahead: {why}")
             continue
@@ -391,8 +396,8 @@ def schedule_tensor_chains(kernel: KernelOp, stages: int) -> None:
 
 def _issue_ahead(kernel: KernelOp, gemms: list[GemmOp], late: list[GemmOp]) -> None:
     """Give some multiplies places behind those of the next trip that do not wait for threads."""
-    overlays = tensor_overlays(kernel)
-    if not overlays or tensor_stages(kernel) > 1:
+    overlays, products = tensor_overlays(kernel), product_overlays(kernel)
+    if not (overlays or products) or tensor_stages(kernel) > 1:
         for op in gemms:
             set_place(op, int(op in late), int(op in late))
         return
@@ -407,6 +412,9 @@ def _issue_ahead(kernel: KernelOp, gemms: list[GemmOp], late: list[GemmOp]) -> N
         over = {each.result for each, under in overlays.items() if op.acc is under.result}
         taken = [roots_of((each.a, each.b)) for each in late]
         readers = [2 * at for at, tiles in enumerate(taken) if over & tiles]
+        if any(op.acc is under.result for under in products.values()):
+            # What lies over its columns is read meanwhile, beside all other multiplies.
+            readers.append(2 * (len(late) - 1))
         order = max(order, 2 * passed, *readers)
         set_place(op, 0, order + 1)
 
@@ -426,11 +434,19 @@ def _late(block: Block, gemms: list[GemmOp]) -> list[GemmOp]:
     return [op for op in gemms if op.acc in accumulators]
 
 
-def _declined(loop: scf.ForOp, gemms: list[GemmOp], late: list[GemmOp], stages: int) -> str:
+def _declined(
+    kernel: KernelOp, loop: scf.ForOp, gemms: list[GemmOp], late: list[GemmOp], stages: int
+) -> str:
     """Why the order of the program stays; empty where it does not have to."""
     if any(_is_issued(op) and op not in gemms for op in walk(loop)):
         return "others stand in loops or branches of the trip"
     early = [op for op in gemms if op not in late]
-    if stages < 2 and _read(early) & _read(late) & roots_of(written_by(loop)):
+    lone = {
+        alloc.result
+        for edge, count in given_stages(kernel, stages).items()
+        for alloc in edge.buffers
+        if count < 2
+    }
+    if _read(early) & _read(late) & roots_of(written_by(loop)) & lone:
         return f"they read {_ONE_STAGE}"
     return ""

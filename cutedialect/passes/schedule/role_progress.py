@@ -23,9 +23,13 @@ from xdsl.ir import Block, Operation
 from cutedialect.dialects.cute import AllocTmemOp, GemmOp, KernelOp
 from cutedialect.dialects.walks import common_block, index_in_block
 from cutedialect.passes.analysis.memory_views import uses_of
-from cutedialect.passes.analysis.ring_edges import Buffer, depth, edges_of, stages_of
+from cutedialect.passes.analysis.ring_edges import Buffer, given_stages
 from cutedialect.passes.analysis.role_plan import is_corrected, role_of
-from cutedialect.passes.analysis.tensor_columns import tensor_overlays, tensor_stages
+from cutedialect.passes.analysis.tensor_columns import (
+    product_overlays,
+    tensor_overlays,
+    tensor_stages,
+)
 from cutedialect.passes.analysis.trips import order_of, stage_of
 from cutedialect.passes.rewriting import block_of
 from cutedialect.plans import MAIN
@@ -64,8 +68,6 @@ def passings_of(kernel: KernelOp, stages: int) -> list[Passing]:
     """What the roles of a kernel pass to each other, where loads into its innermost loops have so
     many stages.
     """
-    edges = edges_of(kernel)
-    deepest = max((depth(edge.block) for edge in edges), default=0)
     found = [
         Passing(
             edge.buffers[0],
@@ -73,12 +75,13 @@ def passings_of(kernel: KernelOp, stages: int) -> list[Passing]:
             (edge.producer, consumer),
             edge.writers,
             edge.readers_of(consumer),
-            stages_of(edge, stages if depth(edge.block) == deepest else 1),
+            count,
         )
-        for edge in edges
+        for edge, count in given_stages(kernel, stages).items()
         for consumer in edge.consumers
     ]
     overlays, most = tensor_overlays(kernel), tensor_stages(kernel)
+    overlays = overlays | product_overlays(kernel)
     for alloc in [op for op in kernel.body.block.ops if isinstance(op, AllocTmemOp)]:
         found += _passings_in_tensor_memory(alloc, overlays, most)
     return found
@@ -97,12 +100,15 @@ def _passings_in_tensor_memory(
         return
     block, inner = common_block(users), block_of(gemms[0])
     tensor, threads = (role_of(ops[0]) or MAIN for ops in (gemms, others))
-    if alloc in overlays:
-        under, roles = overlays[alloc], (threads, tensor)
+    under = overlays.get(alloc)
+    if under is not None:
+        writers, readers, roles = others, gemms, (threads, tensor)
+        if multiplies_into(alloc):
+            writers, readers, roles = gemms, others, (tensor, threads)
         fills = [op for op in multiplies_into(under) if block.is_ancestor(op)]
-        yield Passing(alloc, block, roles, others, gemms, None)
-        # Its columns are those of a product again when it has been multiplied.
-        yield Passing(under, block, (tensor, tensor), fills, gemms, most)
+        yield Passing(alloc, block, roles, writers, readers, None)
+        # Its columns are those of a product again when it has been read, or multiplied.
+        yield Passing(under, block, (tensor, roles[1]), fills, readers, most)
     elif is_corrected(alloc):
         trip = [op for op in others if inner.is_ancestor(op)]
         yield Passing(alloc, inner, (threads, tensor), trip, gemms, 1)

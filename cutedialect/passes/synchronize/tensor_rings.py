@@ -28,6 +28,14 @@ ring A is that of both buffers, and ring B, which tells that the operand is ther
     acquire A; gemm q, k, s[i]; commit A (mma)
     wait A; copy s[i], x; copy f(x), p[i]; commit B (main)
     wait B; gemm p[i], v, o; release A by a commit (mma)
+
+So does an accumulator that lies over another one: each product waits until the one before it has
+been read. The second one asks for the stage that the first one's next product has:
+
+    gemm v, g, s (mma); copy s, x; copy f(x), b (main); gemm a, b, t (mma); copy t, y (reduction)
+    =>
+    acquire A; acquire B; gemm v, g, s; commit A (mma); wait A; copy s, x; release A (main)
+    acquire A; gemm a, b, t; commit B (mma); wait B; copy t, y; release B (reduction)
 """
 
 from __future__ import annotations
@@ -45,7 +53,11 @@ from cutedialect.layout import Layout
 from cutedialect.passes.analysis.memory_views import uses_of, views_of
 from cutedialect.passes.analysis.ring_edges import depth, places_in
 from cutedialect.passes.analysis.role_plan import is_corrected
-from cutedialect.passes.analysis.tensor_columns import tensor_overlays, tensor_stages
+from cutedialect.passes.analysis.tensor_columns import (
+    product_overlays,
+    tensor_overlays,
+    tensor_stages,
+)
 from cutedialect.passes.anchors import anchored
 from cutedialect.passes.rewriting import block_of, erase, ring_of
 from cutedialect.passes.roles.assign_warp_roles import Role
@@ -58,8 +70,12 @@ _AROUND_LOOP = "expected uses of an accumulator around one loop"
 def insert_tensor_rings(kernel: KernelOp, roles: Sequence[Role]) -> None:
     """Give every buffer in tensor memory that passes between roles its ring."""
     overlays, stages = tensor_overlays(kernel), tensor_stages(kernel)
+    products = product_overlays(kernel)
     allocs = [op for op in kernel.body.block.ops if isinstance(op, AllocTmemOp)]
     allocs = [op for op in allocs if op not in {*overlays, *overlays.values()}]
+    allocs = [op for op in allocs if op not in {*products, *products.values()}]
+    for over, under in products.items():
+        _insert_products(kernel, over, under, roles, stages)
     for operand, under in overlays.items():
         _insert_overlaid(kernel, operand, under, roles, stages)
     corrected = [op for op in allocs if is_corrected(op)]
@@ -71,9 +87,27 @@ def insert_tensor_rings(kernel: KernelOp, roles: Sequence[Role]) -> None:
         _insert_in_place(kernel, alloc, roles)
 
 
-def _insert_accumulator(
-    kernel: KernelOp, alloc: AllocTmemOp, gemms: list[GemmOp], roles: Sequence[Role], most: int
+def _insert_products(
+    kernel: KernelOp, over: AllocTmemOp, under: AllocTmemOp, roles: Sequence[Role], most: int
 ) -> None:
+    fills = [op for op in _users(under) if isinstance(op, GemmOp)]
+    columns, filling = _insert_accumulator(kernel, under, fills, roles, most)
+    gemms = [op for op in _users(over) if isinstance(op, GemmOp)]
+    filling.before(gemms[0], *filling.begins())
+    _insert_accumulator(kernel, over, gemms, roles, most, (columns, fills[0]))
+
+
+def _insert_accumulator(
+    kernel: KernelOp,
+    alloc: AllocTmemOp,
+    gemms: list[GemmOp],
+    roles: Sequence[Role],
+    most: int,
+    under: tuple[AllocTmemOp, Operation] | None = None,
+) -> tuple[AllocTmemOp, RoleEnd]:
+    """The ring of an accumulator, and the place of who fills it; of one that lies over the columns
+    of another ring, `under`, whose first multiply waits until it is free.
+    """
     readers = [op for op in _users(alloc) if op not in gemms]
     if not readers:
         raise PassFailedException(
@@ -88,11 +122,17 @@ def _insert_accumulator(
     stages = most if is_looped else 1
     create = CreateOp("tcgen05", stages, 1, arriving, pair=ctas == 2)
     ends = ring_between(kernel, create, alloc, writer, reader)
-    buffer = ring_of(alloc, stages)
+    buffer = ring_of(alloc, stages) if under is None else _over(alloc, under[0], stages)
+    if under is not None:
+        kernel.body.block.insert_op_after(buffer, under[0])
     for end, ops in zip(ends, (gemms, reading), strict=True):
-        places = places_in(block, ops, _AROUND_LOOP)
-        end.around(places, end.begins(), end.ends(), (alloc, buffer))
+        places, begins = places_in(block, ops, _AROUND_LOOP), end.begins()
+        if under is not None and end is ends[0]:
+            end.before(under[1], *begins)
+            begins = []
+        end.around(places, begins, end.ends(), (alloc, buffer))
     erase(alloc)
+    return buffer, ends[0]
 
 
 def _insert_in_place(kernel: KernelOp, alloc: AllocTmemOp, roles: Sequence[Role]) -> None:
@@ -165,13 +205,20 @@ def _overlaid_buffers(
 ) -> tuple[AllocTmemOp, AllocTmemOp]:
     """The rings of an accumulator and of the operand over it, stage over stage."""
     columns = ring_of(under, stages)
-    type_ = memref_of(operand.result)
-    step = under.columns * operand.packed
+    return columns, _over(operand, columns, stages, under.columns)
+
+
+def _over(alloc: AllocTmemOp, ring: AllocTmemOp, stages: int, columns: int = 0) -> AllocTmemOp:
+    """A ring of so many stages of a buffer over one of another, whose stages have so many columns:
+    as many as the buffer where there is one stage.
+    """
+    type_ = memref_of(alloc.result)
+    step = (columns or alloc.columns) * alloc.packed
     layout = Layout((*type_.modes, stages), (*type_.stride, step))
-    whole = AllocTmemOp(type_.with_layout(layout), columns.result)
-    whole.location = operand.location
-    whole.result.name_hint = operand.result.name_hint
-    return columns, whole
+    whole = AllocTmemOp(type_.with_layout(layout), ring.result)
+    whole.location = alloc.location
+    whole.result.name_hint = alloc.result.name_hint
+    return whole
 
 
 def _ctas_of(gemms: Sequence[GemmOp]) -> int:
