@@ -5,7 +5,7 @@ ask each op for its class with `isinstance` costs more than the step to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
@@ -122,6 +122,14 @@ def index_in_block(op: Operation) -> int:
         index += 1
         ahead = ahead._prev_op
     return index
+
+
+def indices_in(block: Block, ops: Iterable[Operation]) -> list[int]:
+    """The places in a block of what is or holds each of some ops; none where one stands
+    elsewhere.
+    """
+    places = [block.find_ancestor_op_in_block(op) for op in ops]
+    return [] if None in places else [index_in_block(op) for op in places if op is not None]
 
 
 def common_block(ops: Sequence[Operation]) -> Block:

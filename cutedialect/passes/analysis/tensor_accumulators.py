@@ -16,7 +16,7 @@ from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
 from cutedialect.atoms.tmem_layouts import COLUMNS, LANES, operand_layout
 from cutedialect.dialects import cute
 from cutedialect.dialects.effects import written
-from cutedialect.dialects.walks import index_in_block, ops_around, ops_of
+from cutedialect.dialects.walks import index_in_block, indices_in, ops_around, ops_of
 from cutedialect.layout import Layout
 from cutedialect.passes.analysis.memory_views import is_zero
 from cutedialect.passes.analysis.thread_layouts import columns_in_turn
@@ -254,15 +254,14 @@ def _follows(life: Life, before: Life) -> bool:
     if loop is not None or others or block_of(before.fill) is not block:
         return False
     readers = before.readers[:1] if before.is_rewritten else before.readers
-    places = [block.find_ancestor_op_in_block(op) for op in readers]
-    if None in places:
+    read = indices_in(block, readers)
+    if not read:
         return False
-    last = max(index_in_block(place) for place in places if place is not None)
     made = [each for each in gemms[0].operands[:2] if isinstance(each.type, cute.FragmentType)]
     return any(
         isinstance(each.owner, Operation)
         and each.owner.parent is block
-        and index_in_block(each.owner) > last
+        and index_in_block(each.owner) > max(read)
         for each in made
     )
 

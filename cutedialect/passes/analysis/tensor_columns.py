@@ -31,7 +31,7 @@ from cutedialect.dialects.cute import (
     SubviewOp,
     memref_of,
 )
-from cutedialect.dialects.walks import index_in_block
+from cutedialect.dialects.walks import index_in_block, indices_in
 from cutedialect.passes.analysis.memory_views import root_of, uses_of
 from cutedialect.passes.analysis.role_plan import is_corrected
 from cutedialect.passes.anchors import anchored
@@ -192,8 +192,10 @@ def _life(alloc: AllocTmemOp) -> _Life | None:
     readers = [use.operation for use in uses if _reads(use, is_operand)]
     writers = [use.operation for use in uses if not _reads(use, is_operand)]
     block = writers[0].parent if writers else None
-    written, read = (_places(block, ops) for ops in (writers, readers))
-    if block is None or not written or not read:
+    if block is None:
+        return None
+    written, read = (indices_in(block, ops) for ops in (writers, readers))
+    if not written or not read:
         return None
     operands = [each for op in writers for each in _operands(op, block)]
     columns = _columns_of_groups(uses)
@@ -204,12 +206,6 @@ def _life(alloc: AllocTmemOp) -> _Life | None:
 def _reads(use: Use, is_operand: bool) -> bool:
     """Whether an op reads a buffer of tensor memory: a multiply its operand, a copy its source."""
     return is_operand if isinstance(use.operation, GemmOp) else use.index != 1
-
-
-def _places(block: Block | None, ops: Sequence[Operation]) -> list[int]:
-    """The places in a block of what holds some ops; none where something else does."""
-    places = [None if block is None else block.find_ancestor_op_in_block(op) for op in ops]
-    return [] if None in places else [index_in_block(op) for op in places if op is not None]
 
 
 def _is_multiplied_or_copied(use: Use) -> bool:

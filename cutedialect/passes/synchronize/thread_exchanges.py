@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from xdsl.dialects.arith import CmpiOp, ConstantOp
 from xdsl.dialects.builtin import IntegerAttr, i32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from cutedialect.dialects.cute import (
     LINE_OPS,
@@ -27,6 +27,7 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.pipeline import RoleOp, ScratchLoadOp, ScratchStoreOp, StepsOp
 from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.analysis.lines import rounds_of
+from cutedialect.passes.analysis.memory_views import constant_of
 from cutedialect.passes.anchors import anchored
 from cutedialect.passes.rewriting import insert_before
 
@@ -68,7 +69,7 @@ def _is_of_one_thread(op: Operation) -> bool:
 
 def _of_last_arrival(op: LastArrivalOp) -> None:
     """Who is alone tells nobody."""
-    total = _constant(op.total)
+    total = constant_of(op.total)
     if total is not None:
         if total > 1:
             insert_before(op, StepsOp(_round()))
@@ -76,9 +77,3 @@ def _of_last_arrival(op: LastArrivalOp) -> None:
     one = ConstantOp(IntegerAttr(1, i32))
     several = CmpiOp(op.total, one.result, "sgt")
     insert_before(op, one, several, StepsOp(_round(), several.result))
-
-
-def _constant(value: SSAValue) -> int | None:
-    owner = value.owner
-    number = owner.value if isinstance(owner, ConstantOp) else None
-    return number.value.data if isinstance(number, IntegerAttr) else None

@@ -16,6 +16,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from cutedialect.dialects import cute
+from cutedialect.passes.analysis.memory_views import constant_of
 from cutedialect.passes.rewriting import ScalarBuilder, erase
 
 _HALF_BITS = 32
@@ -70,7 +71,7 @@ def _gives_high_word(op: Operation) -> bool:
     """Whether an op shifts the high half of a word down, of which all that is read is that."""
     return (
         isinstance(op, arith.ShRSIOp)
-        and _is_half(op.rhs)
+        and constant_of(op.rhs) == _HALF_BITS
         and all(
             isinstance(use.operation, arith.TruncIOp) and use.operation.result.type == i32
             for use in op.result.uses
@@ -88,7 +89,7 @@ def _yield_high_word(op: cute.MapOp) -> None:
     below = made.rhs.owner if isinstance(made, arith.OrIOp) else None
     if (
         isinstance(high, arith.ShLIOp)
-        and _is_half(high.rhs)
+        and constant_of(high.rhs) == _HALF_BITS
         and isinstance(high.lhs.owner, arith.ExtSIOp | arith.ExtUIOp)
         and high.lhs.owner.input.type == i32
         and _leaves_high_half(below)
@@ -114,12 +115,3 @@ def _narrow(tile: SSAValue) -> None:
     for use in list(tile.uses):
         if isinstance(use.operation, cute.SortOp | cute.ExtractOp):
             _narrow(use.operation.results[0])
-
-
-def _is_half(value: SSAValue) -> bool:
-    made = value.owner
-    return (
-        isinstance(made, arith.ConstantOp)
-        and isinstance(made.value, IntegerAttr)
-        and made.value.value.data == _HALF_BITS
-    )
