@@ -3,7 +3,8 @@ bf16, on this machine's GPU.
 
     python -m benchmarks.narrow_weights [--rows N ...] [--shape N K] [--only REGEX] [--rounds N]
                                         [--json FILE]
-    python -m benchmarks.narrow_weights --drawn SEED [--layers N] [--only REGEX] [--rounds N]
+    python -m benchmarks.narrow_weights --drawn SEED [--layers N] [--sections REGEX] [--only REGEX]
+                                        [--rounds N]
 
 Every program is timed with each of its tiles (`TILES`), and a row of the table has the fastest one.
 Launches are CUDA graphs over operands that rotate past three times L2, ours and cuBLAS interleaved;
@@ -166,6 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, help="write the rows to this file")
     parser.add_argument("--drawn", type=int, metavar="SEED", help="calls for drawn layers")
     parser.add_argument("--layers", type=int, default=6, help="drawn layers of a section")
+    parser.add_argument("--sections", default="", help="sections whose names match")
     given = parser.parse_args(arguments)
     torch = torch_on_gpu()
     if torch is None:
@@ -191,7 +193,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _drawn(torch: Any, given: argparse.Namespace) -> int:
     """Print the rows of drawn layers, and what is left of each section."""
-    layers = narrow_layers.drawn(given.drawn, given.layers)
+    layers = [
+        layer
+        for layer in narrow_layers.drawn(given.drawn, given.layers)
+        if re.search(given.sections, layer.section)
+    ]
     found: list[narrow_layers.Row] = []
     for row in narrow_layers.measured(
         torch, layers, given.rounds, lambda kind: re.search(given.only, kind)

@@ -2,29 +2,37 @@
 beside a copy of as many bytes, on this machine's GPU.
 
     python -m benchmarks.scaled_products [--only REGEX] [--rounds N] [--json FILE]
+    python -m benchmarks.scaled_products --drawn SEED [--layers N] [--only REGEX] [--rounds N]
 
 Products of blocks are timed with the schedule that `cute.gemm` chooses and with those of
 `SCHEDULES`; a row of the table has each of them. Launches are CUDA graphs over operands that rotate
 past three times L2, ours and torch's interleaved; a ratio is torch's GPU time over ours, the median
 of the rounds. The error is the largest one of sampled rows, relative to the largest result.
+
+With `--drawn` products have the extents of drawn layers of language models and 8 to 8192 rows, and
+the schedule that `cute.gemm` chooses alone; the geometric means of their ratios end the table.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
+from math import exp, log
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
 from typing import Any
 
 import cutedialect as cute
 from cutedialect.choices import BlockFormat
 
 from .gemm_case import Gemm
+from .shape_draws import LAYERS
 from .timing import Plan, interleave, make_batches
 from .torch_gpu import torch_on_gpu
 
@@ -52,6 +60,8 @@ QUANTIZED: tuple[BlockFormat, ...] = ("mxfp8", "mxfp4", "nvfp4", "fp8_block", "f
 _ROTATED = 3 * (50 << 20)
 _LAUNCHES = 40
 _MOST_SETS = 8
+# Rows of drawn products, of which cuBLAS takes multiples of 8, and the depth of a block.
+_ROWS, _ROW_STEP, _BLOCK = (8, 8192), 8, 128
 
 
 @dataclass(frozen=True)
@@ -72,14 +82,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="cases whose names match")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", type=Path, help="write the rows to this file")
+    parser.add_argument("--drawn", type=int, metavar="SEED", help="time drawn layers")
+    parser.add_argument("--layers", type=int, default=10, help="drawn layers")
     given = parser.parse_args(arguments)
     torch = torch_on_gpu()
     if torch is None:
         return 1
+    is_drawn = given.drawn is not None
+    shapes = drawn(given.drawn, given.layers) if is_drawn else SHAPES
+    schedules = ("",) if is_drawn else SCHEDULES
     cases: list[tuple[str, Callable[[], list[Row]]]] = []
-    for shape in SHAPES:
+    for shape in shapes:
         size = "x".join(map(str, shape))
-        for sums, made in (("blocks", _blocks), ("rows", _rows)):
+        for sums, made in (("blocks", partial(_blocks, schedules)), ("rows", _rows)):
             name = f"{sums} {size}"
             cases.append((name, lambda n=name, s=shape, f=made: f(torch, n, s, given.rounds)))
     for kind in QUANTIZED:
@@ -98,15 +113,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
             if given.json is not None:
                 given.json.write_text(json.dumps([asdict(row) for row in found], indent=1))
+    for sums in ("blocks", "rows") if is_drawn else ():
+        ratios = [row.ratio for row in found if row.case.startswith(sums)]
+        if ratios:
+            mean, least = geometric_mean(ratios), min(ratios)
+            print(f"{sums}: {len(ratios)} layers, mean {mean:.3f}, least {least:.3f}")
     return 0 if all(row.error < 2e-2 for row in found) else 1
 
 
-def _blocks(torch: Any, name: str, shape: tuple[int, int, int], rounds: int) -> list[Row]:
+def drawn(seed: int, count: int) -> tuple[tuple[int, int, int], ...]:
+    """(M, N, K) of as many layers of which blocks divide the depth; the same ones for a seed."""
+    rng = random.Random(seed)
+    fitting = [(n, k) for n, k in LAYERS if k % _BLOCK == 0]
+    least, most = map(log, _ROWS)
+    return tuple(
+        (max(1, round(exp(rng.uniform(least, most)) / _ROW_STEP)) * _ROW_STEP, n, k)
+        for n, k in rng.sample(fitting, min(count, len(fitting)))
+    )
+
+
+def _blocks(
+    schedules: Sequence[str], torch: Any, name: str, shape: tuple[int, int, int], rounds: int
+) -> list[Row]:
     """A product with scales of blocks, with every schedule that the assembler takes whole."""
     case = Gemm("extra", "e4m3", sizes=shape, sums="blocks")
     sets = _sets(lambda seed: case.make_operands(torch, seed), case.bytes)
     ours: dict[str, Callable[[Any], object]] = {}
-    for words in SCHEDULES:
+    for words in schedules:
         call = case.ours(words or None)
         try:
             call(sets[0])
