@@ -22,10 +22,9 @@ _WORK = ("multiply", "softmax")
 
 @dataclass(frozen=True)
 class Code:
-    """What ptxas says of a kernel (bytes of spills), and its machine code."""
+    """The registers of a thread, as ptxas says, and machine code."""
 
     registers: int
-    spills: int
     kernels: list[MachineCode]
 
     @property
@@ -55,7 +54,9 @@ def _trip(role: Role) -> int:
 
 
 def assembled(trees: Trees, pairs: Sequence[Pair], folder: str) -> None:
-    """Figures of both kernels of pairs, the base's first, and how their machine code compares."""
+    """Figures of both kernels of pairs, the base's first, and how their machine code compares, or
+    `not read` why the disassembler has none.
+    """
     for pair, both in with_processes(trees, pairs):
         try:
             answers = [
@@ -64,16 +65,22 @@ def assembled(trees: Trees, pairs: Sequence[Pair], folder: str) -> None:
         except RuntimeError as error:
             pair.figures["failure"] = str(error)
             continue
-        old, new = (
-            Code(answer["registers"], answer["spills"], read(Path(answer["cubin"]).read_bytes()))
-            for answer in answers
-        )
+        for name in ("registers", "spills"):
+            pair.figures[name] = [answer[name] for answer in answers]
+        try:
+            old, new = (
+                Code(answer["registers"], read(Path(answer["cubin"]).read_bytes()))
+                for answer in answers
+            )
+        except (OSError, ValueError) as error:
+            pair.figures["not read"] = str(error)
+            continue
         pair.figures["alike"] = OTHER
         if old.texts == new.texts:
             pair.figures["alike"] = SAME
         elif old.kinds == new.kinds and old.registers == new.registers:
             pair.figures["alike"] = ORDERED
-        for name in ("registers", "spills", "instructions", "loop"):
+        for name in ("instructions", "loop"):
             pair.figures[name] = [getattr(code, name) for code in (old, new)]
 
 

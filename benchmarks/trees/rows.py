@@ -12,7 +12,7 @@ from .turns import TOLERANCE
 
 # The least ratio of the base's time to this tree's that passes.
 LEAST = 0.97
-_FAILURES = "failure", "not timed", "not predicted"
+_FAILURES = "failure", "not read", "not timed", "not predicted"
 _COUNTED = ("registers", "spills", "instructions", "loop")
 
 

@@ -44,6 +44,15 @@ def bare(ptx: str) -> str:
     return "\n".join(line for line in lines if line)
 
 
+def replace(file: Path, content: bytes) -> None:
+    """Write a file at once: processes that come to the same content have the same file, and one
+    reads it while another one writes.
+    """
+    own = file.with_suffix(f"{file.suffix}.{os.getpid()}")
+    own.write_bytes(content)
+    own.replace(file)
+
+
 def take(package: Path, programs: Path) -> str:
     """Import the package of one tree and the benchmarks of another; what is wrong with them."""
     sys.path[:] = [path for path in sys.path if path != str(_FOLDER)]
@@ -136,7 +145,7 @@ class Worker:
                 self._kept[kind, target, name] = found
             text = bare(found.kernel.ptx)
             file = Path(folder) / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.ptx"
-            file.write_text(text)
+            replace(file, text.encode())
             rows[name] = {"ptx": str(file), "schedule": found.kernel.schedule}
         return {"kernels": rows}
 
@@ -169,7 +178,7 @@ class Worker:
         kernel = self._found(kind, target, name).kernel
         cubin, taken = kernel.cubin, kernel.assembly
         file = Path(folder) / f"{hashlib.sha256(cubin).hexdigest()[:24]}.cubin"
-        file.write_bytes(cubin)
+        replace(file, cubin)
         spills = taken.spill_stores + taken.spill_loads
         return {"cubin": str(file), "registers": taken.registers, "spills": spills}
 

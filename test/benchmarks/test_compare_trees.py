@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 import shutil
 import sys
 import weakref
@@ -13,9 +14,9 @@ import pytest
 
 from benchmarks import compare_trees
 from benchmarks.supervisor import NoDeviceError
-from benchmarks.trees import rows, turns
+from benchmarks.trees import assembly, rows, turns
 from benchmarks.trees.launches import Launches, Operands
-from benchmarks.trees.pairs import DIFFERENT, GONE, NEITHER, NEW, Pair, _pair
+from benchmarks.trees.pairs import DIFFERENT, GONE, NEITHER, NEW, Pair, Trees, _pair
 from benchmarks.trees.tree import ROOT, Tree, exported
 from benchmarks.trees.worker import Worker, bare
 from cutedialect.backend.runtime import ptxas
@@ -161,6 +162,55 @@ def test_launches_in_turns(tmp_path):
     pair = Pair("tables", "sm_90a", "k", DIFFERENT)
     turns._launch(pair, (Answers(0.3, results[0]), Answers(0, {}, "no memory")), tmp_path)
     assert pair.figures == {"not timed": "this tree's: no memory"}
+
+
+def test_a_cubin_that_the_disassembler_refuses_is_a_figure_of_its_pair(monkeypatch, tmp_path):
+    """The pairs behind it are examined all the same."""
+
+    def assembled(name, content):
+        file = tmp_path / name
+        file.write_bytes(content)
+        answer = {"cubin": str(file), "registers": len(content), "spills": 0}
+        return SimpleNamespace(ask=lambda request: answer)
+
+    def read(cubin):
+        if not cubin:
+            raise ValueError("expected a cubin that nvdisasm reads, got: not readable")
+        return []
+
+    pairs = [Pair("tables", "sm_80", name, DIFFERENT) for name in ("refused", "read")]
+    processes = (
+        [assembled("empty", b""), assembled("old", b"old")],
+        [assembled("old", b"old"), assembled("new", b"newer")],
+    )
+    monkeypatch.setattr(assembly, "read", read)
+    monkeypatch.setattr(
+        assembly, "with_processes", lambda trees, some: zip(some, processes, strict=True)
+    )
+    trees = Trees(*[Tree(ROOT, ROOT, tmp_path)] * 3)
+    assembly.assembled(trees, pairs, str(tmp_path))
+    assert "alike" not in pairs[0].figures
+    assert "not read: expected a cubin that nvdisasm reads, got: not" in rows.row(pairs[0])
+    assert "registers 3 -> 5" in rows.row(pairs[1])
+    assert "not read" not in rows.row(pairs[1])
+
+
+def test_a_file_is_whole_for_who_reads_it_while_another_process_writes_it(tmp_path):
+    """Kernels of one machine code, whichever process assembles them, have one file."""
+    content = SimpleNamespace(
+        cubin=b"machine code", assembly=SimpleNamespace(registers=32, spill_stores=0, spill_loads=0)
+    )
+    worker = Worker(tmp_path, print)
+    worker._found = lambda *names: SimpleNamespace(kernel=content)
+    request = {"do": "assemble", "kind": "tables", "target": "sm_80", "name": "k"}
+    file = worker.answer({**request, "folder": str(tmp_path)})["cubin"]
+    with Path(file).open("rb") as reader:
+        at_first = os.fstat(reader.fileno())
+        assert worker.answer({**request, "folder": str(tmp_path)})["cubin"] == file
+        # What is open has not been emptied for the second one.
+        assert os.fstat(reader.fileno()).st_mtime_ns == at_first.st_mtime_ns
+        assert reader.read() == b"machine code"
+    assert [path.name for path in tmp_path.iterdir()] == [Path(file).name]
 
 
 @pytest.mark.parametrize("error", [None, RuntimeError("an illegal instruction")])
