@@ -34,7 +34,6 @@ from . import (
     control,
     cooperation,
     groups,
-    indexed_tiles,
     places,
     rings,
     roles,
@@ -75,7 +74,6 @@ _HANDLERS = (
     | tile_copies.HANDLERS
     | tile_math.HANDLERS
     | tile_views.HANDLERS
-    | indexed_tiles.HANDLERS
     | tma.HANDLERS
 )
 

@@ -19,8 +19,8 @@ from .addresses import Address, memory_op
 from .context import Context, array_class, pack_factor
 from .scalar_builder import Scalar
 from .skewed_stores import skew_of, store_skewed
-from .tile_access import TileAccess, Vector
-from .views import DynamicStride, View
+from .tile_access import TileAccess, Vector, row_access, rows_of
+from .views import DynamicStride, Tile, View
 
 # With more distinct predicates than this, rows become branches and only columns are predicated.
 _MAX_PREDICATES = 12
@@ -35,16 +35,15 @@ _RELAXED = "relaxed.gpu"
 
 
 def load_tile(
-    context: Context, view: View, array: SSAValue, tv: Layout, limit_bytes: int = _MAX_BYTES
+    context: Context, tile: Tile, array: SSAValue, tv: Layout, limit_bytes: int = _MAX_BYTES
 ) -> None:
     """Read the values of `tv` into the registers of `array`; 0 outside of the tensor."""
-    access = TileAccess(context, view, tv, pack_factor(view.element), limit_bytes)
-    Transfer(access, array, ptx.LdOp).run()
+    _move(context, tile, array, tv, ptx.LdOp, limit_bytes=limit_bytes)
 
 
 def store_tile(
     context: Context,
-    view: View,
+    tile: Tile,
     array: SSAValue,
     tv: Layout,
     limit_bytes: int = _MAX_BYTES,
@@ -53,18 +52,13 @@ def store_tile(
     """Write the registers of `array` to the values of `tv` that exist, each element once; with a
     `mask`, a predicate for each value, those for which it holds.
     """
-    limit = limit_bytes if mask is None else view.element_bytes
-    access = TileAccess(context, view, tv, pack_factor(view.element), limit, mask)
-    skew = skew_of(access)
-    if skew is not None:
-        store_skewed(context, access, array, skew)
-        return
-    Transfer(access, array, ptx.StOp).run()
+    limit = limit_bytes if mask is None else tile.element_bytes
+    _move(context, tile, array, tv, ptx.StOp, mask, limit_bytes=limit)
 
 
 def reduce_tile(
     context: Context,
-    view: View,
+    tile: Tile,
     array: SSAValue,
     tv: Layout,
     operation: str,
@@ -72,9 +66,68 @@ def reduce_tile(
     order: str = _RELAXED,
 ) -> None:
     """Combine the registers of `array` with memory atomically (`red`), each element once."""
+    kind = partial(Transfer, operation=operation, type_=type_, order=order)
     most_units = reduced_units(context, operation, type_)
-    access = TileAccess(context, view, tv, pack_factor(view.element), most_units=most_units)
-    Transfer(access, array, ptx.RedOp, operation, type_, order).run()
+    _move(context, tile, array, tv, ptx.RedOp, None, kind, most_units=most_units)
+
+
+def _move(
+    context: Context,
+    tile: Tile,
+    array: SSAValue,
+    tv: Layout,
+    kind: type[ptx.LdOp | ptx.StOp | ptx.RedOp],
+    mask: SSAValue | None = None,
+    transfer: Callable[..., Transfer] | None = None,
+    **how: int,
+) -> None:
+    """Between registers and a tile; of numbered rows the elements of each row that a thread has, by
+    registers of their own.
+    """
+    make, pack = transfer or Transfer, pack_factor(tile.element)
+    if isinstance(tile, View):
+        access = TileAccess(context, tile, tv, pack, mask=mask, **how)
+        skew = skew_of(access) if kind is ptx.StOp else None
+        if skew is not None:
+            store_skewed(context, access, array, skew)
+        else:
+            make(access, array, kind).run()
+        return
+    rows, registers, loads = rows_of(tile, tv), array, kind is ptx.LdOp
+    is_packed = all(_in_registers(row.values, pack) for row in rows)
+    if not is_packed:
+        # Elements of several rows share a register.
+        registers = context.registers("b16", pack * array.type.count)  # type: ignore[union-attr]
+        if not loads:
+            split_units(context, array, registers)
+        pack = 1
+    for row in rows:
+        held, every = (
+            [value // pack for value in row.values[::pack]],
+            range(len(row.values) // pack),
+        )
+        number = context.builder.get(tile.rows.array, row.place)
+        part, chosen = context.registers(array_class(registers), len(every)), None
+        if mask is not None:
+            chosen = context.registers("pred", len(row.values))
+            context.move(mask, row.values, chosen, range(len(row.values)))
+        access = row_access(context, tile, tv, row, number, pack=pack, mask=chosen, **how)
+        if not loads:
+            context.move(registers, held, part, every)
+        make(access, part, kind).run()
+        if loads:
+            context.move(part, every, registers, held)
+    if not is_packed and loads:
+        count = sum(len(row.values) for row in rows)
+        merge_units(context, registers, array, count)
+
+
+def _in_registers(values: Sequence[int], pack: int) -> bool:
+    """Whether some values fill registers, so many values each, by themselves."""
+    firsts = values[::pack]
+    return not any(first % pack for first in firsts) and list(values) == [
+        first + i for first in firsts for i in range(pack)
+    ]
 
 
 def reduced_units(context: Context, operation: str, type_: str) -> int:

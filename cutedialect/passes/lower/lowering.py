@@ -36,11 +36,10 @@ from .context import Context, fail, register_class, register_count, scalar_class
 from .elementwise import Fragment
 from .scalar_builder import Scalar
 from .scalars import lower_scalar
-from .views import View, memref_view
+from .views import IndexedTile, Tile, View, memref_view
 
 if TYPE_CHECKING:
     from .cluster_reductions import Exchange
-    from .indexed_tiles import IndexedTile
     from .rings import Ring, State
     from .tile_views import JoinedTile
     from .wgmma import FreshAccumulator
@@ -204,6 +203,13 @@ class KernelLowering:
         if found is None:
             raise fail(op, f"expected a tile of memory, got {value.type}")
         return found
+
+    def is_in_memory(self, value: SSAValue) -> bool:
+        return value in self.views or value in self.indexed or value in self.joined
+
+    def tile(self, op: Operation, value: SSAValue) -> Tile:
+        """A tile of memory, or one of numbered rows."""
+        return self.indexed.get(value) or self.view(op, value)
 
     def is_touched_between(self, first: Operation, last: cute.CopyOp, tile: Fragment) -> bool:
         """Whether an op after `first` and before `last`, which writes a tile, may use the tile's

@@ -8,25 +8,25 @@ their way together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import product
 
 from xdsl.ir import Block, SSAValue
 
 from cutedialect.dialects import ptx
-from cutedialect.dialects.cute import transposed_tv
+from cutedialect.dialects.cute import FragmentType, transposed_tv
 from cutedialect.dialects.cute_nvgpu import SimtAsyncCopyType
 from cutedialect.layout import Layout
 from cutedialect.passes.analysis.thread_layouts import columns_of
 
-from .addresses import start_copies
-from .context import Context, float_name, pack_factor
+from .addresses import Address, start_copies
+from .context import Context, float_name, pack_factor, register_class, register_count
 from .copies import Transfer, load_tile, store_tile
 from .narrow_floats import converts_bytes, from_f32, to_f32
 from .scalar_builder import Scalar
-from .tile_access import TileAccess
-from .views import View, local_tile
+from .tile_access import TileAccess, parts_of
+from .views import Tile, View, local_tile
 
 # A mode, and how many elements along it no part of a copy cuts.
 Whole = tuple[int, int]
@@ -42,30 +42,38 @@ _PACK = 4
 
 def copy_async(
     context: Context,
-    source: View,
+    source: Tile,
     target: View,
     tv: Layout,
     atom: SimtAsyncCopyType,
     predicate: Scalar,
 ) -> None:
-    """Start the copies of a tile; none where `predicate` (the same for all threads) is false."""
+    """Start the copies of a tile; none where `predicate` (the same for all threads) is false. Of a
+    numbered row that the tensor does not have nothing is read, and its place becomes 0.
+    """
     size = atom.bits // 8
     count = atom.bits // source.bits
     cache = "cg" if atom.cache == "global" else "ca"
-    for read, written, part in in_parts(context, source, target, tv, _STARTED * count):
-        reads, writes = (TileAccess(context, side, part, count, size) for side in (read, written))
-        for name, access in (("source", reads), ("destination", writes)):
-            if access.unit != count:
-                raise ValueError(
-                    f"expected {count} values in a row of the {name} to lie together and be "
-                    f"aligned to {size} bytes for cp.async of {size} bytes, got {access.unit} with "
-                    f"{part}; choose a narrower atom or another thread-value layout",
-                )
-        firsts = range(0, len(reads.offsets), count)
-        from_ = reads.addresses([reads.offsets[v] for v in firsts])
-        to = writes.addresses([writes.offsets[v] for v in firsts])
-        sizes = [valid_bytes(reads, v, count, size) for v in firsts]
-        guard = context.builder.both(predicate, reads.owner())
+    copies: Iterable[tuple[Tile, View, Layout]] = [(source, target, tv)]
+    if isinstance(source, View):
+        copies = in_parts(context, source, target, tv, _STARTED * count)
+    for read, written, part in copies:
+        writes = TileAccess(context, written, part, count, size)
+        from_, to, sizes = list[Address](), list[Address](), list[Scalar]()
+        parts = parts_of(context, read, part, count, size)
+        for reads, held in parts:
+            for name, access in (("source", reads), ("destination", writes)):
+                if access.unit != count:
+                    raise ValueError(
+                        f"expected {count} values in a row of the {name} to lie together and be "
+                        f"aligned to {size} bytes for cp.async of {size} bytes, got {access.unit} "
+                        f"with {part}; choose a narrower atom or another thread-value layout",
+                    )
+            firsts = range(0, len(held), count)
+            from_ += reads.addresses([reads.offsets[v] for v in firsts])
+            to += writes.addresses([writes.offsets[held[v]] for v in firsts])
+            sizes += [valid_bytes(reads, v, count, size) for v in firsts]
+        guard = context.builder.both(predicate, parts[0][0].owner())
         start_copies(context, cache, size, to, from_, sizes, [guard] * len(sizes))
 
 
@@ -91,7 +99,7 @@ def valid_bytes(access: TileAccess, first: int, count: int, size: int) -> Scalar
 
 def copy_tile(
     context: Context,
-    source: View,
+    source: Tile,
     target: View,
     tv: Layout,
     limit_bytes: int = 16,
@@ -100,6 +108,12 @@ def copy_tile(
     """Copy a tile through registers; what is outside of the target's tensor is not written. With
     `is_tf32`, f32 is rounded as TMA rounds it: to the nearest, ties to even.
     """
+    if not isinstance(source, View):
+        type_ = FragmentType.get(source.element, target.shape, tv)
+        array = context.registers(register_class(type_.element), register_count(type_))
+        load_tile(context, source, array, tv)
+        store_tile(context, target, array, tv)
+        return
     most = _AT_ONCE if source.bits > 8 else _AT_ONCE // 2
 
     def run(is_inside: bool) -> None:

@@ -1,13 +1,16 @@
 """How the values of a thread-value layout lie in a memory tile: which of them one load or store
-moves, and which may lie outside of the tensor.
+moves, and which may lie outside of the tensor. Of a tile whose rows a register tile numbers, each
+row that a thread has values of is a tile of its own, at an address of its own; a row that the
+tensor does not have is neither loaded nor stored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import gcd
+from typing import Any
 
 from xdsl.ir import SSAValue
 
@@ -28,7 +31,7 @@ from .addresses import (
 )
 from .context import Context
 from .scalar_builder import Scalar
-from .views import View
+from .views import IndexedTile, Tile, View
 
 # Units that a load or store moves (PTX ISA 9.7.9).
 _MOST_UNITS = 4
@@ -295,6 +298,93 @@ class TileAccess:
     def owner(self) -> Scalar:
         """Whether this thread is the one that writes its elements: of replicas only the first."""
         return owner(self.context, self.layout.threads, self.layout.thread_count)
+
+
+@dataclass
+class RowAccess(TileAccess):
+    """One row of a tile seen through the thread-value layout of the tile: `whole` has its threads,
+    `columns` where in the row each of a thread's values is.
+    """
+
+    whole: ThreadValue = field(kw_only=True)
+    columns: tuple[int, ...] = field(kw_only=True)
+
+    @property
+    def is_uniform(self) -> bool:
+        return False
+
+    @cached_property
+    def layout(self) -> ThreadValue:
+        rank = len(self.view.leaf_shape)
+        threads = tuple(
+            Digit(each.divisor, each.extent, each.steps[1 : 1 + rank])
+            for each in self.whole.threads
+        )
+        count = len(self.columns)
+        return ThreadValue(self.view.leaf_shape, threads, (), self.whole.thread_count, count)
+
+    @cached_property
+    def coords(self) -> list[tuple[int, ...]]:
+        rank = len(self.view.leaf_shape)
+        return [(column,)[:rank] for column in self.columns]
+
+    def owner(self) -> Scalar:
+        return owner(self.context, self.whole.threads, self.whole.thread_count)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row that a thread has values of, which they are, in what columns, and which one of the
+    thread's row numbers is its own.
+    """
+
+    values: tuple[int, ...]
+    columns: tuple[int, ...]
+    place: int
+
+
+def rows_of(tile: IndexedTile, tv: Layout) -> list[Row]:
+    """The rows of a tile in which a thread has values, in the order of these."""
+    numbers = thread_value(tile.rows.tv, tile.rows.type.shape).value_coords()
+    places = {row: at for at, (row, _) in enumerate(numbers)}
+    coords = thread_value(tv, tile.shape).value_coords()
+    values: dict[int, list[int]] = {}
+    for value, (row, _) in enumerate(coords):
+        values.setdefault(row, []).append(value)
+    return [
+        Row(tuple(held), tuple(coords[value][1] for value in held), places[row])
+        for row, held in values.items()
+    ]
+
+
+def row_access(
+    context: Context, tile: IndexedTile, tv: Layout, row: Row, number: Scalar, **how: Any
+) -> RowAccess:
+    """The access of a row with a number; `how` is what a `TileAccess` is told."""
+    part, whole = tile.row(context.builder, number, row.place), thread_value(tv, tile.shape)
+    return RowAccess(context, part, tv, whole=whole, columns=row.columns, **how)
+
+
+def parts_of(
+    context: Context, tile: Tile, tv: Layout, pack: int, limit_bytes: int
+) -> list[tuple[TileAccess, Sequence[int]]]:
+    """The accesses by which threads reach a tile, and which of their values each reaches: one of
+    all values, or one for each row of a tile whose numbers nothing writes any more.
+    """
+    if isinstance(tile, View):
+        access = TileAccess(context, tile, tv, pack, limit_bytes)
+        return [(access, range(len(access.offsets)))]
+    numbers, builder = tile.rows.array, context.builder
+    return [
+        (
+            row_access(
+                context, tile, tv, row, builder.settled(numbers, row.place),
+                pack=pack, limit_bytes=limit_bytes,
+            ),
+            row.values,
+        )
+        for row in rows_of(tile, tv)
+    ]  # fmt: skip
 
 
 def owner(context: Context, threads: Sequence[Digit], thread_count: int) -> Scalar:

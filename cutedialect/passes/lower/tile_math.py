@@ -24,7 +24,6 @@ from .context import Context, array_class, number_name, register_class
 from .copies import reduce_tile
 from .elementwise import Fragment, as_operand, lower_map
 from .fetches import fetch_tile
-from .indexed_tiles import move_rows
 from .large_elements import has_large, tested
 from .loaded_extremes import extreme_of_parts
 from .lowering import Handler, KernelLowering
@@ -274,13 +273,8 @@ def _atomic(self: KernelLowering, op: cute.CombineOp) -> None:
         name = {"s64": "u64", "u32": "s32"}.get(name, name)
     elif kind in ("and", "or", "xor"):
         name = f"b{fragment.type.bits}"
-    if op.destination in self.indexed:
-        rows = self.indexed[op.destination]
-        order = op.modifiers
-        move_rows(self.context, rows, fragment, ptx.RedOp, operation=kind, type_=name, order=order)
-        return
-    view = self.view(op, op.destination)
-    reduce_tile(self.context, view, fragment.array, fragment.tv, kind, name, op.modifiers)
+    tile = self.tile(op, op.destination)
+    reduce_tile(self.context, tile, fragment.array, fragment.tv, kind, name, op.modifiers)
 
 
 def _fetch(self: KernelLowering, op: cute.FetchOp) -> None:

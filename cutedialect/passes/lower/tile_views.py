@@ -22,7 +22,9 @@ from .lowering import Handler, KernelLowering, integers
 from .scalar_builder import Scalar
 from .views import (
     DynamicStride,
+    IndexedTile,
     Term,
+    Tile,
     View,
     extent_of,
     local_tile,
@@ -78,6 +80,26 @@ def _pixel_tile(self: KernelLowering, op: cute.PixelTileOp) -> None:
         integers(op.tile),
         [self.scalars[each] for each in op.coords],
         tuple(self.scalars[each] for each in op.offsets),
+    )
+
+
+def _indexed_tile(self: KernelLowering, op: cute.IndexedTileOp) -> None:
+    guard = op.attributes.get(cute.views.GUARD)
+    rows = self.fragment(op, op.rows)
+    if rows.type.tv is None:
+        raise fail(op, f"expected bound row numbers (cute-partition), got {rows.type}")
+    places = None
+    if op.places is not None:
+        places = op.last, self.fragment(op, op.places)
+    self.indexed[op.result] = IndexedTile(
+        self.view(op, op.memref),
+        integers(op.tile),
+        tuple(self.scalars[each] for each in op.coords),
+        integers(guard) if isinstance(guard, DenseArrayBase) else (),
+        op.mode,
+        rows,
+        op.counted,
+        places,
     )
 
 
@@ -242,12 +264,12 @@ class JoinedTile:
 
 def pieces(
     self: KernelLowering, op: Operation, source: SSAValue, target: SSAValue
-) -> Iterator[tuple[View, View]]:
+) -> Iterator[tuple[Tile, View]]:
     """What a copy to shared memory consists of: (tile, place) of each part of the source."""
     whole = self.view(op, target)
     joined = self.joined.get(source)
     if joined is None:
-        yield self.view(op, source), whole
+        yield self.tile(op, source), whole
         return
     for number, part in enumerate(joined.parts):
         origin = [0] * len(part.shape)
@@ -269,6 +291,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     cute.TileIndexOp: _tile_index,
     cute.LocalTileOp: _local_tile,
     cute.PixelTileOp: _pixel_tile,
+    cute.IndexedTileOp: _indexed_tile,
     cute.SliceOp: _slice,
     cute.MakeViewOp: _make_view,
     cute.ReadOp: _read,

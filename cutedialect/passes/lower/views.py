@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
+from typing import TYPE_CHECKING
 
 from xdsl.ir import Attribute, SSAValue
 
@@ -15,6 +16,9 @@ from cutedialect.dialects.cute import MemRefType, element_bits
 from cutedialect.layout import Dyn, Swizzle, flatten, idx2crd
 
 from .scalar_builder import Scalar, ScalarBuilder
+
+if TYPE_CHECKING:
+    from .elementwise import Fragment
 
 # Extents are below this many elements.
 _EXTENT_LIMIT = 1 << 31
@@ -150,6 +154,57 @@ class View:
     def leaf_modes(self) -> tuple[int, ...]:
         """Which mode each leaf belongs to."""
         return tuple(d for d, mode in enumerate(self.modes) for _ in mode)
+
+
+@dataclass(frozen=True)
+class IndexedTile:
+    """A tile of numbered rows: the tensor, the tile and its coordinates in it, the modes whose
+    coordinates may lie outside, the mode of the rows, their numbers, and the extents that
+    coordinates count.
+    """
+
+    tensor: View
+    tile: tuple[int, ...]
+    coords: tuple[Scalar, ...]
+    guarded: tuple[int, ...]
+    mode: int
+    rows: Fragment
+    of: tuple[int, ...]
+    # The coordinates of each row along the last mode of the tile, where they differ.
+    places: tuple[int, Fragment] | None = None
+
+    @property
+    def element(self) -> Attribute:
+        return self.tensor.element
+
+    @property
+    def bits(self) -> int:
+        return self.tensor.bits
+
+    @property
+    def element_bytes(self) -> int:
+        return self.tensor.element_bytes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the rows, and along them."""
+        return tuple(extent for extent in self.tile if extent != 0)
+
+    def row(self, builder: ScalarBuilder, number: Scalar, at: int) -> View:
+        """The part of the row with a number that lies in the tile's columns; the number is the
+        value `at` of those that a thread has.
+        """
+        tile, of, coords = list(self.tile), list(self.of), list(self.coords)
+        tile[self.mode], of[self.mode], coords[self.mode] = 0, 0, number
+        if self.places is not None:
+            mode, places = self.places
+            coords[mode] = builder.get(places.array, at)
+        guarded = (*self.guarded, self.mode)
+        return local_tile(builder, self.tensor, tuple(tile), tuple(coords), guarded, tuple(of))
+
+
+Tile = View | IndexedTile
+"""A tile in memory."""
 
 
 def memref_view(
