@@ -98,6 +98,16 @@ def test_gathered_rows(target, case):
     np.testing.assert_array_equal(y, rows_of(x, at) @ w.astype(np.float32))
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_unaligned_rows_take_the_default_schedule(dtype):
+    """No words lie around a tile of numbered rows: the plan of unaligned tiles is not theirs."""
+    x, w = integers((50, 105), dtype)[:, :104], integers((72, 104), dtype, 1).T
+    at, y = numbers(130, 50), np.empty((130, 72), np.float32)
+    kernel = cute.compile(gathered, x, w, at, y, tile=(64, 64, 32), arch="sm_90a")
+    assert not kernel.program.instead
+    assert "wgmma.mma_async" in kernel.ptx
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_rows_of_both_operands_that_a_program_numbers(target):
     x, w = integers((70, 96)), integers((96, 72), seed=1)

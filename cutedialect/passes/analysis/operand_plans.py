@@ -123,7 +123,11 @@ def _is_converted_by_loads(op: GemmOp, value: SSAValue) -> bool:
     """Whether threads convert an operand between the registers to which they load it and shared
     memory: rows that a program numbers they copy as they are.
     """
-    return is_converted(op, value) and not isinstance(untransposed(value)[0].owner, IndexedTileOp)
+    return is_converted(op, value) and not _is_numbered(value)
+
+
+def _is_numbered(value: SSAValue) -> bool:
+    return isinstance(untransposed(value)[0].owner, IndexedTileOp)
 
 
 def _is_in_words(op: GemmOp, value: SSAValue) -> bool:
@@ -149,9 +153,10 @@ def _is_transposed(op: GemmOp, value: SSAValue) -> bool:
 def _is_shifted(op: GemmOp, value: SSAValue) -> bool:
     """Whether a tile whose rows begin at any element feeds `wgmma` after a copy that shifts them
     into place: one that asynchronous copies of 4 bytes do not take, or of f32, which is rounded.
+    Of rows that a program numbers no words lie around a tile.
     """
     type_ = gmem_type(value)
-    if type_ is None or is_joined(value) or named_copy(value) is not None:
+    if type_ is None or is_joined(value) or named_copy(value) is not None or _is_numbered(value):
         return False
     takes_words = vector_bytes(type_) >= _LEAST_ASYNC and not isinstance(type_.element, Float32Type)
     return begins_anywhere(type_) and not takes_words
