@@ -17,8 +17,8 @@ from .addresses import Address, memory_op
 from .context import Context
 from .memory_copies import copy_tile
 from .scalar_builder import Scalar
-from .shifted_copies import ShiftedTile
 from .tile_access import TileAccess
+from .unaligned_tiles import UnalignedTile
 from .views import View
 
 _BYTES = 16
@@ -33,7 +33,7 @@ def store_aligned(context: Context, source: View, target: View, tv: Layout, grou
     """Store a tile in shared memory, of which there is room for a vector behind each line: vectors
     as `tv` gives them to threads, the ends of lines by the same `groups` of threads.
     """
-    tile = ShiftedTile(context, target, tv)
+    tile = UnalignedTile(context, target, tv)
     written = TileAccess(context, source, tv)
     if not (tile.is_in_vectors(tile.access) and tile.is_in_vectors(written)):
         copy_tile(context, source, target, tv, target.element_bytes)
@@ -51,7 +51,7 @@ def store_aligned(context: Context, source: View, target: View, tv: Layout, grou
     context.when(is_inside, partial(run, True), is_rare=True)
 
 
-def _store_vectors(tile: ShiftedTile, source: View, is_inside: bool) -> None:
+def _store_vectors(tile: UnalignedTile, source: View, is_inside: bool) -> None:
     """Store the aligned vectors that lie in the lines of a tile whole: as many of a line as it has
     vectors, less one, where it lies in the tensor.
     """
@@ -80,7 +80,7 @@ def _store_vectors(tile: ShiftedTile, source: View, is_inside: bool) -> None:
     memory_op(context, ptx.StOp, "global.v4.b32", found, moved, guards=guards)
 
 
-def _ahead(tile: ShiftedTile, shift: Scalar) -> Scalar:
+def _ahead(tile: UnalignedTile, shift: Scalar) -> Scalar:
     """Bytes from what begins so many behind aligned 16 bytes to the next ones."""
     builder = tile.context.builder
     return builder.pure("and.b32", builder.pure("sub.s32", 0, shift), _BYTES - 1)
@@ -110,7 +110,7 @@ class _Lines:
         """Store what no aligned vectors hold."""
         piece = self._piece(is_inside)
         tv, is_spare = self._layout(piece)
-        rows = ShiftedTile(self.context, self.target, tv, elements=1)
+        rows = UnalignedTile(self.context, self.target, tv, elements=1)
         access = rows.access
         builder, line = self.context.builder, rows.contiguous
         total = self.target.shape[line] * self.target.element_bytes

@@ -1,9 +1,8 @@
 """Copies from memory to memory, which `tv` divides among threads: by `cp.async`, exact at ragged
-edges by its source size, which zero-fills the rest of a vector; through registers where that takes
-not the alignment; or with 8-bit floats widened on the way. What is outside of the source's tensor
-becomes 0. A large tile is a loop over equal parts, so that a thread holds few addresses and values
-at a time; of a part all values are read before the first one is written, so that many loads are on
-their way together.
+edges by its source size, which zero-fills the rest of a vector, or through registers where that
+takes not the alignment. What is outside of the source's tensor becomes 0. A large tile is a loop
+over equal parts, so that a thread holds few addresses and values at a time; of a part all values
+are read before the first one is written, so that many loads are on their way together.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import product
 
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block
 
 from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import FragmentType, transposed_tv
@@ -21,9 +20,8 @@ from cutedialect.layout import Layout
 from cutedialect.passes.analysis.thread_layouts import columns_of
 
 from .addresses import Address, start_copies
-from .context import Context, float_name, pack_factor, register_class, register_count
+from .context import Context, pack_factor, register_class, register_count
 from .copies import Transfer, load_tile, store_tile
-from .narrow_floats import converts_bytes, from_f32, to_f32
 from .scalar_builder import Scalar
 from .tile_access import TileAccess, parts_of
 from .views import Tile, View, local_tile
@@ -36,8 +34,6 @@ _STARTED = 16
 # addresses, and of bytes, each a register too, half of that.
 _AT_ONCE = 32
 _BYTE = 8
-# 8-bit floats of a register; two loads of 16 bytes are widened at once.
-_PACK = 4
 
 
 def copy_async(
@@ -159,34 +155,6 @@ def _accesses(
     if all(each.unit == pack for each in whole):
         return whole
     return [TileAccess(context, each, tv, 1, limit_bytes) for each in sides]
-
-
-def widen_copy(context: Context, source: View, target: View, tv: Layout) -> None:
-    """Convert a tile of 8-bit floats to one of 16-bit floats in shared memory, for tensor cores
-    that multiply it by others of 16 bits.
-    """
-    names = float_name(source.element), float_name(target.element)
-    for read, written, part in in_parts(context, source, target, tv, _AT_ONCE):
-        count = -(-part[1].size() // _PACK)
-        narrow, wide = context.registers("b32", count), context.registers("b32", 2 * count)
-        load_tile(context, read, narrow, part)
-        targets = [(wide, range(half, 2 * count, 2)) for half in range(2)]
-        context.foreach(count, [(narrow, range(count))], targets, partial(_widened, context, names))
-        store_tile(context, written, wide, part)
-
-
-def _widened(context: Context, names: tuple[str, str], args: list[SSAValue]) -> list[Scalar]:
-    """The four elements of a register as two registers."""
-    builder, (source, target) = context.builder, names
-    halves = builder.unpack(args[0])
-    if target == "f16" and converts_bytes(builder, source):
-        return [builder.pure(f"cvt.rn.f16x2.{source}x2", half) for half in halves]
-    result: list[Scalar] = []
-    for half in halves:
-        elements = half, builder.pure("shr.u16", half, 8)
-        floats = [to_f32(builder, each, source) for each in elements]
-        result.append(builder.pack(*(from_f32(builder, each, target) for each in floats)))
-    return result
 
 
 def in_parts(

@@ -35,17 +35,13 @@ from .elementwise import Fragment, as_bits, convert
 from .exchanged_loads import load_exchanged
 from .lowering import Handler, KernelLowering, integers
 from .matrix_copies import move_matrices
-from .memory_copies import copy_async, copy_tile, widen_copy
+from .memory_copies import copy_async, copy_tile
+from .operand_copies import Operand, operand_copy, start_around
 from .scalar_builder import Scalar
-from .shifted_copies import copy_around, copy_shifted, shift_within
 from .tile_views import pieces
 from .tma import tensor_copy
-from .transposing_copies import transpose_copy
 from .unpacking import unpack
 from .views import Tile, View
-
-# Atoms of copies that threads share by a thread-value layout, from memory to memory.
-_BETWEEN_MEMORIES = SimtAsyncCopyType | OperandCopyType | AlignedStoreType
 
 
 def _copy(self: KernelLowering, op: cute.CopyOp) -> None:
@@ -69,9 +65,9 @@ def _plain_copy(self: KernelLowering, op: cute.CopyOp) -> None:
     limit = atom.bits // 8 if isinstance(atom, UniversalCopyType) else 16
     mask = None if op.mask is None else self.fragment(op, op.mask).array
     reads, writes = (self.is_in_memory(value) for value in (source, target))
-    if isinstance(atom, OperandCopyType) and atom.form == "transpose":
-        transpose_copy(context, op, self.view(op, source), self.view(op, target))
-    elif isinstance(atom, _BETWEEN_MEMORIES) or (reads and writes):
+    if isinstance(atom, OperandCopyType | SimtAsyncCopyType):
+        _copy_operand(self, op)
+    elif reads and writes:
         for piece in _tiled_pieces(self, op):
             _copy_piece(self, op, piece, limit)
     elif not reads and not writes:
@@ -90,25 +86,26 @@ def _plain_copy(self: KernelLowering, op: cute.CopyOp) -> None:
 Piece = tuple[Tile, View, Layout]
 
 
+def _copy_operand(self: KernelLowering, op: cute.CopyOp) -> None:
+    """Every part of an operand on its way to a multiply."""
+    bring = operand_copy if isinstance(op.atom, OperandCopyType) else start_around
+    origin = None if op.origin is None else self.view(op, op.origin)
+    for source, target in pieces(self, op, op.source, op.destination):
+        assert isinstance(source, View)
+        tv = None if op.tiled is None else copied(op.tiled.data, source.shape)
+        bring(Operand(self.context, op, source, target, tv, origin))
+
+
 def _copy_piece(self: KernelLowering, op: cute.CopyOp, piece: Piece, limit: int) -> None:
     (source, target, tv), context, atom = piece, self.context, op.atom
-    is_tf32 = isinstance(getattr(atom, "element", None), FloatTF32Type)
-    if not isinstance(source, View):
-        copy_tile(context, *piece)
+    if isinstance(atom, AlignedStoreType):
+        assert isinstance(source, View)
+        store_aligned(context, source, target, tv, atom.groups)
         return
-    match atom:
-        case SimtAsyncCopyType():
-            copy_around(context, source, target, tv)
-        case AlignedStoreType():
-            store_aligned(context, source, target, tv, atom.groups)
-        case OperandCopyType(form="convert"):
-            widen_copy(context, source, target, tv)
-        case OperandCopyType() if op.origin is not None:
-            shift_within(context, self.view(op, op.origin), source, target, tv, is_tf32)
-        case OperandCopyType():
-            copy_shifted(context, source, target, tv, is_tf32)
-        case _:
-            copy_tile(context, source, target, tv, limit, is_tf32)
+    is_tf32 = isinstance(getattr(atom, "element", None), FloatTF32Type)
+    # Of numbered rows vectors are as wide as their columns allow.
+    limit = limit if isinstance(source, View) else 16
+    copy_tile(context, source, target, tv, limit, is_tf32)
 
 
 def _tiled_pieces(self: KernelLowering, op: cute.CopyOp) -> Iterator[Piece]:

@@ -1,6 +1,6 @@
-"""Tiles whose rows begin at any element, copied from global to shared memory in vectors: a thread
-loads the aligned 16 bytes that hold the start of its vector, and the 16 behind these, and shifts
-what it wants out of both (`shf`, PTX ISA 9.7.8.7).
+"""Tiles whose rows begin at any element of global memory, in vectors: a thread loads the aligned 16
+bytes that hold the start of its vector, and the 16 behind these, and shifts what it wants out of
+both (`shf`, PTX ISA 9.7.8.7).
 
 Nothing outside of the tensor is read. Aligned 16 bytes that lie in it in part, at its two ends, are
 loaded element by element by the few threads that want some of them.
@@ -29,7 +29,7 @@ from .addresses import (
 )
 from .context import Context
 from .copies import merge_units
-from .memory_copies import Whole, copy_tile, in_parts
+from .memory_copies import Whole
 from .scalar_builder import Scalar
 from .tile_access import TileAccess
 from .views import DynamicStride, View
@@ -38,108 +38,10 @@ _BYTES = 16
 _WORDS = 4
 _WORD = 4
 _ONES = 0xFFFFFFFF
-# Registers of a thread that are never for words on their way, of which a vector has eight, and the
-# share of all that is: what else a role keeps grows with what it has.
-_OTHER_REGISTERS, _SHARE_OF_WORDS = 40, 0.5
-# Vectors on their way at one time where the role's registers are not known, and at most.
-_VECTORS, _MOST_VECTORS = 4, 8
-# Vectors of a thread whose asynchronous copies start together.
-_MOST_STARTED = 8
-
-
-def copy_shifted(
-    context: Context, source: View, target: View, tv: Layout, is_tf32: bool = False
-) -> None:
-    """Copy a tile, 0 for what is outside of the source's tensor, in vectors of 16 bytes that `tv`
-    gives to threads. With `is_tf32`, f32 is rounded as TMA rounds it.
-    """
-    tile, written = ShiftedTile(context, source, tv), TileAccess(context, target, tv)
-    if not (tile.is_in_vectors(tile.access) and tile.is_in_vectors(written)):
-        copy_tile(context, source, target, tv, source.element_bytes, is_tf32)
-        return
-
-    def run(is_inside: bool) -> None:
-        most = max(1, _vectors(context) // (1 if is_inside else 2))
-        for read, written, part in in_parts(
-            context, source, target, tv, most * tile.unit, tile.whole
-        ):
-            for some in ShiftedTile(context, read, part).parts(most):
-                some.store(written, some.shifted(some.load(is_inside), is_inside, is_tf32))
-
-    is_ragged = context.builder.pure("not.pred", tile.is_inside)
-    context.when(is_ragged, partial(run, False), partial(run, True), is_rare=True)
-
-
-def copy_around(context: Context, source: View, target: View, tv: Layout) -> None:
-    """Start asynchronous copies of a tile with the aligned words around its rows; what is outside
-    of the tensor becomes 0.
-    """
-    tile = ShiftedTile(context, source, tv)
-    if tile.begins_in_front:
-        return  # to what `shift_within` copies
-
-    def run(most: int, is_inside: bool, is_apart: bool) -> None:
-        for read, written, part in in_parts(
-            context, source, target, tv, most * tile.unit, tile.whole
-        ):
-            for some in ShiftedTile(context, read, part).parts(most):
-                some.start(written, is_inside, is_apart)
-
-    def ragged() -> None:
-        at_end = partial(run, 1, False, False)
-        context.when(tile.is_apart, partial(run, _MOST_STARTED, False, True), at_end)
-
-    is_ragged = context.builder.pure("not.pred", tile.is_inside)
-    context.when(is_ragged, ragged, partial(run, _MOST_STARTED, True, True), is_rare=True)
-
-
-def shift_within(
-    context: Context, tile: View, source: View, target: View, tv: Layout, is_tf32: bool = False
-) -> None:
-    """Shift a tile into place that came with the aligned words around its rows, 0 behind them."""
-    every = ShiftedTile(context, tile, tv)
-    if every.begins_in_front:
-        # What lies in front of a row belongs to the one before.
-        copy_tile(context, tile, target, tv, tile.element_bytes, is_tf32)
-        return
-    is_one = len(set(every.shifts)) == len(set(every.lengths)) == 1
-    most = _vectors(context)
-
-    def run(is_inside: bool) -> None:
-        shift, length = every.shifts[0], _BYTES if is_inside else every.lengths[0]
-        if not is_one:
-            for some in ShiftedTile(context, source, tv).parts(most):
-                origin = replace(some, source=tile)
-                origin.store(target, origin.shifted(some.read(source), is_inside, is_tf32))
-            return
-        for read, written, part in in_parts(
-            context, source, target, tv, most * every.unit, every.whole
-        ):
-            for some in ShiftedTile(context, read, part).parts(most):
-                count = len(some.firsts)
-                facts = [shift] * count, [length] * count, every.grain, is_tf32
-                some.store(written, some.moved(some.read(read), *facts))
-
-    if every.contiguous in every.access.bounded:
-        bound, extent = tile.bounds[every.contiguous], tile.shape[every.contiguous]
-        assert bound is not None
-        is_cut = context.builder.pure("setp.lt.s32", bound.limit, extent)
-        context.when(is_cut, partial(run, False), partial(run, True), is_rare=True)
-    else:
-        run(True)
-
-
-def _vectors(context: Context) -> int:
-    """Vectors of a thread that are loaded before they are stored."""
-    if context.team.registers is None:
-        return _VECTORS
-    registers = context.team.registers
-    free = min(registers - _OTHER_REGISTERS, int(_SHARE_OF_WORDS * registers))
-    return max(1, min(_MOST_VECTORS, free // (2 * _WORDS)))
 
 
 @dataclass
-class ShiftedTile:
+class UnalignedTile:
     """A tile in global memory as threads have it in vectors, all or some of them."""
 
     context: Context
@@ -169,7 +71,7 @@ class ShiftedTile:
         every = range(0, len(self.access.offsets), self.unit)
         return [*every] if self.some is None else [every[number] for number in self.some]
 
-    def parts(self, most: int) -> Iterator[ShiftedTile]:
+    def parts(self, most: int) -> Iterator[UnalignedTile]:
         """Some vectors after others, where a tile does not fall into equal parts."""
         count = len(self.firsts)
         for first in range(0, count, most):
