@@ -284,9 +284,7 @@ def _release(machine: Machine, team: Team, step: Step) -> bool:
 def _barrier(machine: Machine, team: Team, step: Step) -> bool:
     event = step.event
     if event.is_of_cluster:
-        team.meet(0)
-        team.of_cluster, team.is_in_cluster = team.published(), True
-        return True
+        return _meet_in_cluster(machine, team, event)
     if event.role_names:
         roles = machine.skeleton.roles
         others = [
@@ -316,6 +314,29 @@ def _meet(machine: Machine, team: Team, event: Event, key: Any, others: Sequence
     team.step()
     if event.shows:
         team.learn(clock)
+    return True
+
+
+def _meet_in_cluster(machine: Machine, team: Team, event: Event) -> bool:
+    """A barrier of the cluster is for all threads that have not ended, whatever role they have (PTX
+    ISA 9.7.13.3). Other CTAs do as this one does.
+    """
+    counts = team.counts
+    if not counts.get(("meets", "cluster")):
+        _come(machine, team, event, "cluster", machine.teams)
+    times = counts["met", "cluster"]
+    steps = machine.walks.steps
+    if any(
+        other.counts.get(("met", "cluster"), 0) < times and other.gone < len(own)
+        for other, own in zip(machine.teams, steps, strict=True)
+    ):
+        machine.blocked[team.column] = event
+        return False
+    counts["meets", "cluster"] = 0
+    _, clock = machine.meetings["cluster", times]
+    team.step()
+    team.learn(clock)
+    team.of_cluster, team.is_in_cluster = clock, True
     return True
 
 

@@ -239,3 +239,18 @@ def test_who_reaches_other_ctas_waits_until_they_have_begun():
     assert text.count("pipeline.start {cluster}") == 1
     found = findings_of(text.replace("pipeline.start {cluster}", "pipeline.start"))
     assert found == {("CD-R1", "pipeline.exchange_send")}
+
+
+def test_a_barrier_of_the_cluster_waits_for_all_roles_of_a_cta():
+    """Those that end have come to it; one that waits for this role behind it never does."""
+    text = expanded("tensor memory").replace("256 : i32}", "256 : i32, cluster = 2 : i32}")
+    of_roles, of_cluster = 'cute.barrier {roles = ["main", "more"]}', "cute.barrier {cluster}"
+    commit = "pipeline.producer_commit %q at %to : !pipeline.ring<2>, !pipeline.state<2>\n"
+    assert text.count(commit) == 1
+    text = text.replace(commit, f"{commit}{of_roles}\n")
+    right = LAST_BARRIER.replace("cute.barrier", f"{of_roles}\n{of_cluster}")
+    assert findings_of(text.replace(LAST_BARRIER, right)) == set()
+    wrong = LAST_BARRIER.replace("cute.barrier", f"{of_cluster}\n{of_roles}")
+    assert findings_of(text.replace(LAST_BARRIER, wrong)) == {("CD-R5", "cute.barrier")}
+    both = text.replace(of_roles, f"{of_cluster}\n{of_roles}")
+    assert findings_of(both.replace(LAST_BARRIER, wrong)) == set()
