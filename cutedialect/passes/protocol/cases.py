@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from math import lcm
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from xdsl.dialects import scf
 from xdsl.ir import Operation
 
 from .bounds import Bounds
@@ -21,6 +22,9 @@ from .nodes import Body, Event, Skeleton
 from .scalars import WORK_ITEMS
 from .sketch import nodes_in
 from .steps import CLAIMS, Case, Walks, walks_of
+
+if TYPE_CHECKING:
+    from .parted_loops import PartedLoops
 
 _SOME_TILES = 3
 _FEW_ELEMENTS = 2
@@ -79,6 +83,7 @@ class _Runs:
         # what else comes round too.
         self._period = 2 * lcm(*(ring.stages for ring in skeleton.rings), *skeleton.rests)
         self._ran: list[_Ran] = []
+        self.parted = _parted(skeleton)
         # Whether steps tell the way as their sketch does: what all threads do, one team alone does.
         self._is_told = not any(
             event.told is not None and event.is_of_cta for event in nodes_in(skeleton.sketch, Event)
@@ -193,6 +198,8 @@ class _Runs:
         # What is found while two work items are looked for stays.
         self.found = self.found or machine.run()
         self.entered |= machine.entered()
+        if self.parted is not None:
+            self.parted.note(machine)
         if not walks.is_whole and not self.found:
             loop = next(iter(walks.cut.values()))
             return self._run_short(short, inputs, loop, case.most_trips)
@@ -246,7 +253,21 @@ def check(skeleton: Skeleton) -> Checked:
     for _ in _cases(runs):
         if runs.found:
             return Checked(runs.found, runs.count, [], [])
-    return Checked([], runs.count, runs.missed, runs.unended)
+    strays = [] if runs.parted is None else [*runs.parted.strays()]
+    return Checked(strays, runs.count, runs.missed, runs.unended)
+
+
+def _parted(skeleton: Skeleton) -> PartedLoops | None:
+    """What compares cases of loops that begin where others end, if there are some. What roles send
+    each other is in rings, at positions that are compared in each case.
+    """
+    loops = [op for op in skeleton.bodies.values() if isinstance(op, scf.ForOp)]
+    ends = {loop.ub for loop in loops}
+    if skeleton.roles or not any(loop.lb in ends for loop in loops):
+        return None
+    from .parted_loops import PartedLoops
+
+    return PartedLoops(skeleton)
 
 
 def first_case(skeleton: Skeleton) -> Case:

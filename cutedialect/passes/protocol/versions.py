@@ -43,6 +43,9 @@ class _Pair:
     around: tuple[int, ...] = ()
     apart: dict[tuple[int, int], int] = field(default_factory=dict)
     strays: bool = False
+    # What these distances are in the first trips of loops around both, if one trip alone reads.
+    trips: tuple[int, ...] = ()
+    once: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def leave_out(self, here: Sequence[int], there: Sequence[int]) -> None:
         """Leave out the distances that are others now."""
@@ -75,12 +78,16 @@ class _Write:
                 seen.add(mark)
 
 
+_Key = tuple[Event, int, Event, int]
+"""A write and a read, with the columns of their teams."""
+
+
 class Versions:
     """The writes and reads of one case."""
 
     def __init__(self) -> None:
         self._written: list[Access] = []
-        self._pairs: dict[tuple[Event, int, Event, int], _Pair] = {}
+        self._pairs: dict[_Key, _Pair] = {}
         self._strays: dict[tuple[Event, Event], Finding] = {}
         # What was read, of another position, by who had waited for that one (ring, position).
         self._instead: dict[tuple[int, int], tuple[Event, int, str]] = {}
@@ -136,6 +143,26 @@ class Versions:
                 last[reach.event, access.team.column, reach.ring, reach.position] = access
         return (access.reach for access in last.values() if not access.is_read)
 
+    def _writes(self) -> dict[tuple[Event, int], _Write]:
+        """Where writes were, by event and the column of the team."""
+        writes: dict[tuple[Event, int], _Write] = {}
+        for access in self._written:
+            key = access.reach.event, access.team.column
+            write = writes.get(key)
+            if write is None:
+                write = writes[key] = _Write()
+            write.note(access.reach)
+        return writes
+
+    def places(self) -> Iterator[tuple[tuple[Event, int], set[int]]]:
+        """The places of writes, by event and the column of the team."""
+        for key, write in self._writes().items():
+            yield key, write.places
+
+    def once(self) -> Iterator[tuple[_Key, _Pair]]:
+        """What trips of a loop get of another one, of which one trip alone reads."""
+        return ((key, pair) for key, pair in self._pairs.items() if pair.once)
+
     def findings(self) -> Iterator[Finding]:
         """The reads that get what was written at another position than theirs, and those that get
         now this, now that trip's data.
@@ -147,13 +174,7 @@ class Versions:
             if instead is not None:
                 read, position, name = instead
                 yield _stray(read, name, reach.position, position, reach.event)
-        writes: dict[tuple[Event, int], _Write] = {}
-        for access in self._written:
-            key = access.reach.event, access.team.column
-            write = writes.get(key)
-            if write is None:
-                write = writes[key] = _Write()
-            write.note(access.reach)
+        writes = self._writes()
         for (event, team, *_), pair in self._pairs.items():
             write = writes[event, team]
             if len(write.places) < 2:
@@ -216,8 +237,12 @@ def _compare_loops(written: Reach, got: Reach, pair: _Pair) -> None:
     around = tuple([trip for one, other in pair.shared for trip in (there[one], here[other])])
     now = {(one, other): here[other] - there[one] for one, other in pair.loops}
     if not pair.apart or pair.around != around:
-        pair.around, pair.apart = around, now
+        pair.around, pair.apart, pair.trips = around, now, here
+        if all(trip == 1 for trip in around):
+            pair.once = now
         return
+    if pair.trips != here and all(trip == 1 for trip in around):
+        pair.once = {}
     pair.apart = {at: distance for at, distance in pair.apart.items() if now[at] == distance}
     pair.strays |= not pair.apart
 

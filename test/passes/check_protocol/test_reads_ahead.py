@@ -109,11 +109,15 @@ NAMES = {
 }
 
 
-def codes(behind="", first=("", ""), second=("", ""), items=False):
+# Two trips for the second loop.
+LAST_TWO = "arith.subi %n, %two"
+
+
+def codes(behind="", first=("", ""), second=("", ""), items=False, least="arith.minsi %some, %n"):
     """What is found of the two loops, each with one text instead of another, and some code behind
     them, in each of two work items or by themselves.
     """
-    text = SPLIT.replace("BEHIND", behind)
+    text = SPLIT.replace("BEHIND", behind).replace("arith.minsi %some, %n", least)
     if items:
         text = text.replace("%n: i32", "%trips: i32")
     text = text.replace("ITEMS", ITEMS * items).replace("ENDS", "}" * items)
@@ -150,3 +154,18 @@ def test_what_is_read_in_front_of_loops_without_trips_may_be_of_the_work_item_be
     assert codes(items=True) == []
     assert "CD-R10" in codes(items=True, first=("cute.stage %s[%next]", "cute.stage %s[%zero]"))
     assert "CD-R10" in codes(items=True, behind=STORE)
+
+
+def test_a_part_of_two_trips_reads_ahead_as_far_wherever_it_begins():
+    """It reads for another trip once in each case."""
+    assert codes(least=LAST_TWO) == []
+    same = "cute.stage %s[%next]", "cute.stage %s[%zero]"
+    assert "CD-R10" in codes(least=LAST_TWO, second=same)
+    assert codes(least=LAST_TWO, items=True) == []
+    assert "CD-R10" in codes(least=LAST_TWO, items=True, second=same)
+
+
+def test_a_part_of_two_trips_may_write_nothing():
+    """The part in front has written all that it reads."""
+    never = "arith.cmpi slt, %later, %n", "arith.cmpi slt, %n, %zero"
+    assert codes(least=LAST_TWO, second=never) == []
