@@ -5,7 +5,8 @@ import json
 import pytest
 
 from benchmarks import protocol_cost
-from cutedialect.passes.protocol import check_protocol
+from benchmarks.cases import named
+from cutedialect.passes.protocol import cases, check_protocol
 
 ONE = ["--target", "sm_80", "--only", r"^1024\^3 bf16 TN$", "--repeat", "1"]
 
@@ -29,3 +30,32 @@ def test_what_a_check_costs_and_says(is_proved, monkeypatch, tmp_path, capsys):
     assert row["says"] == ([] if is_proved else ["no case enters cute.kernel"])
     assert len(row["ptx"]) == 16
     assert ("MISSED" in capsys.readouterr().out) != is_proved
+
+
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
+def test_inputs_of_packed_lengths_are_found_at_once(arch, monkeypatch):
+    """A search from offsets that grow leads into what only some data reach, where one from offsets
+    of zero tried 30 cases more.
+    """
+    counts = []
+    trips = cases._Runs.trips
+
+    def counted(self, name, *arguments, **options):
+        counts[-1].append(name)
+        return trips(self, name, *arguments, **options)
+
+    verdict_of = check_protocol.verdict_of
+
+    def verdict(kernel):
+        counts.append([])
+        verdict = verdict_of(kernel)
+        assert not verdict.missed
+        return verdict
+
+    monkeypatch.setattr(cases._Runs, "trips", counted)
+    monkeypatch.setattr(check_protocol, "verdict_of", verdict)
+    protocol_cost.forget_calls()
+    protocol_cost.forget()
+    named("16 packed 16x128 causal bf16").compiled(None, arch)
+    assert counts
+    assert all(len(names) < 40 for names in counts)

@@ -325,7 +325,11 @@ def _of_the_rest(
     every = dict.fromkeys(filter(None, (*extents, *map(key_of, asked))), _SOME_TILES)
     tiles = every | dict.fromkeys(scalars, _LARGE_NUMBERS[0])
     many = base.but(tiles=dict.fromkeys(extents, counts[-1]))
-    bases = many, base.but(tiles=tiles)
+    bases = [many, base.but(tiles=tiles)]
+    if any(term[1] == "cute.read" for term in asked):
+        # Lengths between offsets need two elements to move at once.
+        data, above = _ELEMENTS[0]
+        bases.append(base.but(data=data, above=above))
     rest = chain(
         _led(runs, bases),
         _further(runs, base, extents, scalars, counts),

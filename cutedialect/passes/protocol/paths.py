@@ -258,7 +258,7 @@ class Path:
         at = self.places.get(value)
         if at is not None:
             return at
-        constant = constant_of(value.owner) if isinstance(value.owner, Operation) else None
+        constant = _constant(value.owner) if isinstance(value.owner, Operation) else None
         compute = self._computed(value) if constant is None else None
         at = self.places[value] = len(self.places)
         if compute is None:
@@ -343,6 +343,14 @@ class Path:
             return _same(self.place(sent.value) if sent is not None else self._local(op))
         term = "condition", op.name
         return lambda values, number: term
+
+
+def _constant(op: Operation) -> int | None:
+    """The number that an op gives in all cases: of what it does with data nothing is known, which
+    is zero in what conditions are told by.
+    """
+    row = row_of(op)
+    return 0 if row is not None and row.does is Does.NOTHING else constant_of(op)
 
 
 def _constant_in(op: Operation) -> int:

@@ -13,6 +13,7 @@ from cutedialect.dialects.walks import walk
 from cutedialect.passes.protocol.inputs import Inputs
 from cutedialect.passes.protocol.paths import inputs_into
 from cutedialect.passes.protocol.skeleton import skeleton_of
+from cutedialect.passes.protocol.steps import Case, walks_of
 
 # Of the keys in some pages a batch entry has so many; blocks behind the first one see those that a
 # window leaves.
@@ -49,15 +50,37 @@ cute.kernel @k(%pages: i32, %left: i32, %lengths: !cute.memref<i32, gmem, align<
 """
 
 
-@pytest.fixture
-def led():
-    """The inputs that lead into the body of each op, by its place in the kernel."""
+# A condition on what is computed from data.
+OF_DATA = """
+cute.kernel @k() attributes {threads = 32 : i32} {
+  %x = cute.alloc_fragment : !cute.fragment<f32, "(32,1)", "(32,1):(1,0)">
+  %y = cute.map (%e = %x : !cute.fragment<f32, "(32,1)", "(32,1):(1,0)">)
+      -> !cute.fragment<i1, "(32,1)", "(32,1):(1,0)"> {
+    %zero = arith.constant 0.0 : f32
+    %is_more = arith.cmpf ogt, %e, %zero : f32
+    cute.yield %is_more : i1
+  }
+  %any = cute.any %y : !cute.fragment<i1, "(32,1)", "(32,1):(1,0)">
+  scf.if %any {
+    cute.barrier
+  }
+}
+"""
+
+
+def skeleton_from(text):
     context = Context()
     for name, load in all_dialects().items():
         context.register_dialect(name, load)
-    (kernel,) = Parser(context, PAGES).parse_module().ops
+    (kernel,) = Parser(context, text).parse_module().ops
     assert isinstance(kernel, KernelOp)
-    skeleton = skeleton_of(kernel)
+    return kernel, skeleton_of(kernel)
+
+
+@pytest.fixture
+def led():
+    """The inputs that lead into the body of each op, by its place in the kernel."""
+    kernel, skeleton = skeleton_from(PAGES)
     ops = [op for op in walk(kernel) if isinstance(op, scf.ForOp | scf.IfOp)]
     found = []
     for op, region in [(op, 0) for op in ops] + [(ops[2], 1)]:
@@ -95,3 +118,13 @@ def test_two_conditions_hold_at_once_or_one_of_them_does_not(led):
 
 def test_nothing_leads_where_no_input_does(led):
     assert led[3] is None
+
+
+def test_a_case_goes_where_the_search_leads():
+    """The search and the case tell a condition on data by the same term."""
+    kernel, skeleton = skeleton_from(OF_DATA)
+    (branch,) = (op for op in walk(kernel) if isinstance(op, scf.IfOp))
+    inputs = inputs_into(skeleton, branch, 0, Inputs(skeleton))
+    assert inputs is not None
+    walks = walks_of(skeleton, Case("of data", inputs))
+    assert (id(branch), 0) in walks.entered
