@@ -228,6 +228,14 @@ class Schedule:
         """
         return plan_of(self.roles, self.instances)
 
+    def agrees(self, other: Schedule, name: str) -> bool:
+        """Whether a field is that of another schedule: of roles, whether they are one plan, by its
+        name or by its rows.
+        """
+        if name == "roles" and None not in (self.roles, other.roles):
+            return self.plan == other.plan
+        return getattr(self, name) == getattr(other, name)
+
     @property
     def is_complete(self) -> bool:
         """Whether it is what a kernel prints: each field that a default fills in has a value, so

@@ -577,7 +577,7 @@ def _without_defaults(call: GemmCall, given: Schedule | None, arch: str) -> Sche
     if space is None:
         return given
     default = _with_roles(choose(*space), call.takes_wgmma(arch))
-    same = {name: None for name in _DECIDING if getattr(given, name) == getattr(default, name)}
+    same = {name: None for name in _DECIDING if given.agrees(default, name)}
     left = replace_set(given, same)
     return left if all(getattr(left, name) is None for name in _DECIDING) else given
 

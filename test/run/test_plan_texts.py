@@ -64,6 +64,13 @@ def test_a_plan_compiles_by_its_name_as_by_its_text(program, arch, plan):
     assert compiled(program, arch, f"({PLANS[plan]})") == (named, is_taken)
 
 
+def test_the_text_of_the_default_plan_leaves_the_choice_of_the_tile():
+    """Its name did; its text was taken for a plan that the default does not have."""
+    named, is_taken = compiled("gemm", "sm_100a", "specialized")
+    assert is_taken
+    assert compiled("gemm", "sm_100a", f"({PLANS['specialized']})") == (named, True)
+
+
 def test_a_text_that_was_refused_or_took_too_many_registers():
     """Everything was taken for roles that was not called by the name of the plan without any."""
     for plan in ("uniform", "alternate"):
