@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -27,7 +28,7 @@ KINDS = {
 TARGETS = ("sm_100a", "sm_103a", "sm_100f")
 
 
-def integers(shape, dtype=np.float16, seed=0):
+def integers(shape, dtype: Any = np.float16, seed=0):
     low = 0 if dtype is np.uint8 else -3
     return np.random.default_rng(seed).integers(low, 4, shape).astype(dtype)
 
@@ -41,11 +42,11 @@ def along(array, is_last):
     return np.ascontiguousarray(array) if is_last else np.ascontiguousarray(array.T).T
 
 
-def run(a, b, arch="sm_100a", **options):
+def run(a, b, arch: Any = "sm_100a", **options):
     return cute.gemm(a, b, arch=arch, backend="emulator", **options)
 
 
-def compiled(a, b, arch="sm_100a", **options):
+def compiled(a, b, arch: Any = "sm_100a", **options):
     return cute.compile(cute.gemm, a, b, arch=arch, backend="emulator", **options)
 
 
@@ -196,7 +197,15 @@ def test_wide_tiles_that_ctas_share(name):
     """Sums come back from memory to tensor memory, in as many columns as threads have registers
     for: no spill, and the epilogue reads them there. Without any trip all is 0.
     """
-    schedule, dtype, out = SHARED[name]
+    run_shared(*SHARED[name])
+
+
+def test_a_tile_that_ctas_share_and_many_warps_write_as_a_whole():
+    """What they write is no operand, although it is the accumulator and no part of it."""
+    run_shared("tile = (256,32,32), warps = (8,2), split_k = 2", np.int8, "i32")
+
+
+def run_shared(schedule, dtype, out):
     a, b = integers((136, 144), dtype, 1), integers((144, 136), dtype, 2)
     kernel = compiled(a, b, schedule=schedule, out_dtype=out)
     text = kernel.stages["cute-partition"]

@@ -36,7 +36,7 @@ from cutedialect.dialects.effects import RMEM, Unit, effects_of, is_pure, space_
 from cutedialect.dialects.walks import index_in_block, ops_around, ops_behind, ops_of, walk
 from cutedialect.passes.analysis.memory_views import root_of, uses_of
 from cutedialect.passes.analysis.resource_plan import Buffer, room, stage_bytes, stages_of_results
-from cutedialect.passes.analysis.role_plan import is_corrected, role_of
+from cutedialect.passes.analysis.role_plan import multiplies_into, role_of
 from cutedialect.passes.analysis.tensor_accumulators import corrects
 from cutedialect.passes.analysis.tensor_columns import tensor_overlays, tensor_stages
 from cutedialect.passes.analysis.trips import STAGE
@@ -148,8 +148,9 @@ def edges_of(kernel: KernelOp) -> list[Edge]:
         alloc = writer.destination.owner
         if not isinstance(alloc, Buffer):
             continue
-        if isinstance(alloc, AllocTmemOp) and (is_corrected(alloc) or alloc in overlays):
-            # Two roles have it in turn (`tensor_rings.py`).
+        if isinstance(alloc, AllocTmemOp) and (multiplies_into(alloc) or alloc in overlays):
+            # Two roles have it in turn, whatever threads write to an accumulator
+            # (`tensor_rings.py`).
             continue
         users = _readers(alloc, writer)
         if any(effects_of(op).unit is Unit.TMA_STORE for op in users):

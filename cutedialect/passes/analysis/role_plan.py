@@ -73,6 +73,12 @@ def is_update(op: Operation) -> bool:
     )
 
 
+def multiplies_into(alloc: cute.AllocTmemOp) -> list[cute.GemmOp]:
+    """The multiplies that add to a buffer."""
+    users = (use.operation for use in alloc.result.uses)
+    return [op for op in users if isinstance(op, cute.GemmOp) and op.acc is alloc.result]
+
+
 def is_corrected(alloc: cute.AllocTmemOp) -> bool:
     """Whether multiplies add to what threads have written, and none of them begins anew."""
     uses = [(use.operation, use.index) for use in uses_of(alloc.result)]

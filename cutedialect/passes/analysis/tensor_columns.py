@@ -33,7 +33,7 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.walks import index_in_block, indices_in
 from cutedialect.passes.analysis.memory_views import root_of, uses_of
-from cutedialect.passes.analysis.role_plan import is_corrected
+from cutedialect.passes.analysis.role_plan import is_corrected, multiplies_into
 from cutedialect.passes.anchors import anchored
 
 # Threads of a warpgroup: each of its warps reaches 32 lanes, and all that it has read of them.
@@ -134,9 +134,8 @@ def columns_too_many(kernel: KernelOp) -> list[AllocTmemOp]:
 def is_filled_by_threads(alloc: AllocTmemOp) -> bool:
     """Whether a copy fills the buffer, and no multiply: it is an operand of one."""
     uses = [(use.operation, use.index) for use in alloc.result.uses]
-    return any(isinstance(op, CopyOp) and index == 1 for op, index in uses) and not is_corrected(
-        alloc
-    )
+    is_stored = any(isinstance(op, CopyOp) and index == 1 for op, index in uses)
+    return is_stored and not multiplies_into(alloc)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from cutedialect.dialects.cute import AllocTmemOp, GemmOp, KernelOp
 from cutedialect.dialects.walks import common_block, index_in_block
 from cutedialect.passes.analysis.memory_views import uses_of
 from cutedialect.passes.analysis.ring_edges import Buffer, given_stages
-from cutedialect.passes.analysis.role_plan import is_corrected, role_of
+from cutedialect.passes.analysis.role_plan import is_corrected, multiplies_into, role_of
 from cutedialect.passes.analysis.tensor_columns import (
     product_overlays,
     tensor_overlays,
@@ -114,12 +114,6 @@ def _passings_in_tensor_memory(
         yield Passing(alloc, inner, (threads, tensor), trip, gemms, 1)
     elif multiplies_into(alloc):
         yield Passing(alloc, block, (tensor, threads), gemms, others, most)
-
-
-def multiplies_into(alloc: AllocTmemOp) -> list[GemmOp]:
-    """The multiplies that add to a buffer."""
-    users = (use.operation for use in alloc.result.uses)
-    return [op for op in users if isinstance(op, GemmOp) and op.acc is alloc.result]
 
 
 def waits_for_itself(block: Block, passings: Sequence[Passing]) -> Passing | None:
