@@ -243,6 +243,19 @@ def test_an_operand_lies_over_what_it_is_made_of_where_columns_are_few(keys, is_
     assert np.abs(got - attended(q, q, q, np.float64)).max() < 2e-3
 
 
+def test_rows_of_two_products_lie_over_their_own_columns():
+    """The second warpgroup's rows of P were written where the first one still read S."""
+    q = normal(1, 1, 264, 128, seed=1)
+    schedule = "tile = (256,64), stages = 2, roles = specialized"
+    kernel = cute.compile(cute.attention, q, q, q, schedule=schedule, **ARCH)
+    layouts = re.findall(
+        r'alloc_tmem over.*?<f16, tmem.*?"(.*?)"', kernel.stages["cute-synchronize"]
+    )
+    assert layouts == ["((128,2),64,1):((131072,128),1,256)"]
+    got = cute.attention(q, q, q, schedule=schedule, **ARCH)
+    assert np.abs(got - attended(q, q, q, np.float64)).max() < 2e-3
+
+
 @pytest.mark.some(1)
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("trips", [1, 2, 3, 5])

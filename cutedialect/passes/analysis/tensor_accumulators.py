@@ -181,7 +181,7 @@ def tensor_layout(shape: tuple[int, ...], atom: Tcgen05Atom) -> Layout:
     """
     rows, columns = shape
     blocks = rows // (atom.shape_mnk[0] // atom.cta_group)
-    return _side_by_side(atom.c_tmem_layout[0], blocks, columns)
+    return _side_by_side(atom.c_tmem_layout[0], blocks, columns, columns)
 
 
 def operand_tensor_layout(
@@ -189,31 +189,31 @@ def operand_tensor_layout(
 ) -> Layout:
     """(row, depth) of what a CTA has of A of whole products, in tensor memory, to its place in
     elements of so many bits. What each of `groups` warpgroups that share the rows has of it begins
-    where its columns of an accumulator of the same shape do, so that it may lie over these: no
-    other warpgroup reads them.
+    where its columns of an accumulator of the same shape do, and so do the rows of each product, so
+    that it may lie over these: no other warpgroup reads them.
 
     >>> from cutedialect.atoms.tcgen05_atoms import tcgen05_atom
     >>> atom = tcgen05_atom("tcgen05_f16_cg1_m128n64k16_f32_f16_f16")
     >>> print(operand_tensor_layout((256, 64), atom, 16))
-    ((128,2),64):((131072,64),1)
+    ((128,2),64):((131072,128),1)
     >>> print(operand_tensor_layout((128, 64), atom, 16, groups=2))
     (128,(16,4)):(131072,(1,32))
     """
     rows, depth = shape
     m, _, k = atom.shape_mnk
     inner, blocks = operand_layout(m, k, bits, atom.cta_group)[0], rows // (m // atom.cta_group)
-    turn = columns_in_turn(depth, groups)
+    turn, packed = columns_in_turn(depth, groups), 32 // bits
     if groups == 1 or blocks > 1 or turn % k:
-        return _side_by_side(inner, blocks, depth)
-    by_depth = (turn, depth // turn), (1, turn * 32 // bits)
+        return _side_by_side(inner, blocks, depth, depth * packed)
+    by_depth = (turn, depth // turn), (1, turn * packed)
     return Layout((inner.shape, by_depth[0]), (inner.stride, by_depth[1]))
 
 
-def _side_by_side(rows: Layout, blocks: int, columns: int) -> Layout:
-    """Blocks of so many columns, next to each other."""
+def _side_by_side(rows: Layout, blocks: int, columns: int, apart: int) -> Layout:
+    """Blocks of so many columns, each behind the one before it by so many elements."""
     if blocks == 1:
         return Layout((rows.shape, columns), (rows.stride, 1))
-    return Layout(((rows.shape, blocks), columns), ((rows.stride, columns), 1))
+    return Layout(((rows.shape, blocks), columns), ((rows.stride, apart), 1))
 
 
 @dataclass(frozen=True)

@@ -248,12 +248,12 @@ def _columns_copied(
     """
     packed, rows = 32 // type_.bits, held.shape[0]
     first_thread = group * _THREADS
-    places = {
-        held.bound((thread, value)) // rows
+    places = (
+        held.bound((thread, value))
         for thread in range(first_thread, first_thread + WARP_SIZE)
         for value in range(held.values)
-    }
-    addresses = (first + type_.layout(0, column) for column in places)
+    )
+    addresses = (first + type_.layout(place % rows, place // rows) for place in places)
     return frozenset(address % (LANE * packed) // packed for address in addresses)
 
 
