@@ -13,7 +13,8 @@ A result is right where its errors are at most twice those of the same computati
 precision, or half a unit of the result's last place. `--assemble` and `--ptxas` ask assemblers as
 `benchmarks.random_gemms` does, of which default kernels must not spill. `--dry` compiles and
 assembles, and runs nothing. The exit status is 1 where a problem is wrong or ends in another error
-than a refusal, or where a default spills.
+than a refusal, or in one of a kernel whose synchronization is not proved, or where a default
+spills.
 """
 
 from __future__ import annotations
@@ -35,11 +36,10 @@ import ml_dtypes
 import numpy as np
 
 import cutedialect as cute
-from cutedialect.backend.emulator import EmulatorError
 from cutedialect.frontend import attention_facts
 
 from .protocol_verdict import forget_calls
-from .random_gemms import KINDS, Release, add_options, assembled_by, releases
+from .random_gemms import KINDS, Release, add_options, assembled_by, refusal, releases
 from .random_programs import Outcome
 
 TARGETS = ("sm_100a", "sm_103a")
@@ -297,9 +297,7 @@ def _outcome(problem: Problem, tools: Sequence[Release], runs: bool) -> tuple[Ou
         got = function(*operands.arrays, **given) if runs else None
         kernel = compile_(function, *operands.arrays, **given)
     except (cute.CompileError, ValueError) as error:
-        if isinstance(error, EmulatorError):
-            return Outcome("broken", str(error)), ""
-        return Outcome("refused", str(error)), ""
+        return refusal(error), ""
     except Exception as error:
         return Outcome("broken", f"{type(error).__name__}: {error}"), ""
     unit = "tcgen05" if "tcgen05.mma" in kernel.ptx else "mma.sync"

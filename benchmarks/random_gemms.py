@@ -16,7 +16,8 @@ another one:
     pip install --target build/cuda-12.9 nvidia-cuda-nvcc-cu12==12.9.86
     python -m benchmarks.random_gemms --ptxas build/cuda-12.9/nvidia/cuda_nvcc/bin/ptxas
 
-The exit status is 1 where a problem is wrong or ends in another error than a refusal.
+The exit status is 1 where a problem is wrong or ends in another error than a refusal, or in one
+of a kernel whose synchronization is not proved.
 """
 
 from __future__ import annotations
@@ -239,9 +240,7 @@ def outcome(
         got = function(*where, **given, **extra) if runs else None
         kernel = cute.compile(function, *where, **given, **extra)
     except (cute.CompileError, ValueError) as error:
-        if isinstance(error, EmulatorError):
-            return Outcome("broken", str(error)), ""
-        return Outcome("refused", str(error)), ""
+        return refusal(error), ""
     except Exception as error:
         return Outcome("broken", f"{type(error).__name__}: {error}"), ""
     unit = "tcgen05" if "tcgen05.mma" in kernel.ptx else "mma.sync"
@@ -258,6 +257,15 @@ def outcome(
             if found == kind:
                 return Outcome(kind, f"ptxas {release.number}: {why}"), unit
     return Outcome("right", "; ".join(each.message for each in kernel.remarks)), unit
+
+
+def refusal(error: Exception) -> Outcome:
+    """What the refusal of a problem is: what the emulator says of a kernel, or the check of the
+    protocol, is a fault of the compiler's, whatever schedule was drawn.
+    """
+    is_unproved = isinstance(error, cute.CompileError) and error.is_unproved
+    is_broken = is_unproved or isinstance(error, EmulatorError)
+    return Outcome("broken" if is_broken else "refused", str(error))
 
 
 def _each(problem: Problem, extra: dict[str, Any]) -> list[Any]:

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks import random_gemms, scaled_draws
+import cutedialect as cute
+from benchmarks import random_attentions, random_gemms, scaled_draws
 from cutedialect.backend import emulator
 
 
@@ -24,6 +25,20 @@ def test_scales_of_blocks(number):
     found, unit = random_gemms.outcome(problem)
     assert found.kind in ("right", "refused"), (problem.text, found)
     assert found.kind == "refused" or "block_scale" in unit
+
+
+@pytest.mark.parametrize(("code", "kind"), [("CD-PASS", "refused"), ("CD-R1", "broken")])
+@pytest.mark.parametrize("lot", [random_gemms, random_attentions])
+def test_a_kernel_whose_check_refuses_it_is_a_fault(monkeypatch, lot, code, kind):
+    """Two warpgroups wrote over what the other one read, and it was counted as a refusal."""
+
+    def compile_(*arguments, **options):
+        raise cute.CompileError("expected a barrier, got none", code=code)
+
+    monkeypatch.setattr(cute, "compile", compile_)
+    found, _ = lot.outcome(lot.draw(5, 0), runs=False)
+    assert found.kind == kind
+    assert "expected a barrier" in found.reason
 
 
 def test_no_depth_and_several_panels_of_a_tile():
