@@ -3,10 +3,10 @@ it is multiplied, and who computes that.
 
     for k { %w = load W[k]; %x = map %w {convert}; gemm %x, X[k], %acc }
 
-An operand is a tile of global memory, or a register tile that maps, conversions, transposes and
-unpacks compute from what they load. The first row of `PLANS` that applies carries it. A load that
-begins a chain can run ahead of its trip as that of a plain operand does, as it is in memory; what
-is computed from it stays in front of the multiply.
+An operand is a tile of global memory, whose rows a program may number, or a register tile that
+maps, conversions, transposes and unpacks compute from what they load. The first row of `PLANS` that
+applies carries it. A load that begins a chain can run ahead of its trip as that of a plain operand
+does, as it is in memory; what is computed from it stays in front of the multiply.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from cutedialect.dialects.cute import (
+    AllocFragmentOp,
     ConvertOp,
     ExtractOp,
+    FillOp,
     FragmentType,
     GemmOp,
     IndexedTileOp,
@@ -130,6 +132,39 @@ def _is_numbered(value: SSAValue) -> bool:
     return isinstance(untransposed(value)[0].owner, IndexedTileOp)
 
 
+def _is_numbered_by_others(op: GemmOp, value: SSAValue) -> bool:
+    """Whether those who copy a tile's rows cannot number them."""
+    tile = untransposed(value)[0].owner
+    return isinstance(tile, IndexedTileOp) and tile.places is None and numbers_of(tile) is None
+
+
+def numbers_of(tile: IndexedTileOp) -> set[Operation] | None:
+    """The ops that load and compute, element by element, the numbers of rows, which who copies
+    these does again; None where threads exchange what they are computed from.
+    """
+    found: set[Operation] = set()
+    pending = [tile.rows]
+    while pending:
+        op = pending.pop().owner
+        if op in found:
+            continue
+        if isinstance(op, MapOp):
+            pending += op.inputs
+        elif isinstance(op, AllocFragmentOp):
+            users = [use.operation for use in op.result.uses]
+            fills = [each for each in users if isinstance(each, FillOp)]
+            others = (each for each in users if each not in fills)
+            is_constant = all(isinstance(each, MapOp | IndexedTileOp) for each in others)
+            if len(fills) != 1 or not is_constant or fills[0].parent is not op.parent:
+                return None
+            found.add(fills[0])
+        elif not isinstance(op, LoadOp) or isinstance(op.source.owner, IndexedTileOp):
+            return None
+        assert isinstance(op, Operation)
+        found.add(op)
+    return found
+
+
 def _is_in_words(op: GemmOp, value: SSAValue) -> bool:
     """Whether threads bring an A of words with contiguous rows from shared memory to registers,
     each what it holds of A there: a word is an element, wherever its neighbors lie.
@@ -164,6 +199,7 @@ def _is_shifted(op: GemmOp, value: SSAValue) -> bool:
 
 PLANS = (
     OperandPlan(ANY, _is_computed, SOURCES, "multiplies"),
+    OperandPlan(ANY, _is_numbered_by_others, SOURCES, "multiplies"),
     OperandPlan(WARPS, _is_converted_by_loads, NOTHING, "loads", "convert"),
     OperandPlan(ANY, is_converted, TILE, "prepares", "convert"),
     OperandPlan(WARPGROUPS, _is_in_words, TILE, "multiplies"),

@@ -5,9 +5,8 @@ numbers chooses, or a load that is computed with on its way to one.
 
 Who copies needs the numbers of the rows that it copies. They get ops of their own, in the layout of
 the copy, wherever those of the program stand: row numbers that a loop does not change are loaded in
-front of it. That goes for numbers that are loaded, and computed element by element; rows that are
-numbered in another way are loaded by the threads that multiply. Rows that are pixels of images,
-too, need no numbers where TMA copies them.
+front of it. Rows that those who copy cannot number are loaded by the threads that multiply, as the
+plan of operands has it. Rows that are pixels of images, too, need no numbers where TMA copies them.
 """
 
 from __future__ import annotations
@@ -19,7 +18,12 @@ from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects import cute
 from cutedialect.dialects.walks import ops_of, walk
-from cutedialect.passes.analysis.operand_plans import is_on_its_way
+from cutedialect.passes.analysis.operand_plans import (
+    SOURCES,
+    is_on_its_way,
+    numbers_of,
+    plan_of,
+)
 from cutedialect.passes.analysis.role_plan import NUMBERS_ROWS, comes_by_tma
 from cutedialect.passes.analysis.smem_layouts import untransposed
 from cutedialect.passes.rewriting import cloned, erase, insert_after, insert_before
@@ -40,10 +44,11 @@ def number_operands(kernel: cute.KernelOp, by_tma: bool) -> list[cute.IndexedTil
         if by_tma and whole.pixels is not None and comes_by_tma(whole.pixels):
             user.operands[index] = _turned(whole.pixels, is_turned, user)
             continue
-        chain = _chain(whole)
+        if isinstance(user, cute.GemmOp) and plan_of(user, user.operands[index]).travels == SOURCES:
+            _load(user, index, is_turned)
+            continue
+        chain = numbers_of(whole)
         if chain is None:
-            if isinstance(user, cute.GemmOp):
-                _load(user, index, is_turned)
             continue
         if whole not in made:
             made[whole] = _with_own_numbers(whole, [op for op in order if op in chain])
@@ -72,31 +77,6 @@ _DROPPED = (
     cute.MapOp,
     cute.AllocFragmentOp,
 )
-
-
-def _chain(tile: cute.IndexedTileOp) -> set[Operation] | None:
-    """The ops that load and compute the numbers of rows; None where others have a part in it."""
-    found: set[Operation] = set()
-    pending = [tile.rows]
-    while pending:
-        op = pending.pop().owner
-        if op in found:
-            continue
-        if isinstance(op, cute.MapOp):
-            pending += op.inputs
-        elif isinstance(op, cute.AllocFragmentOp):
-            users = [use.operation for use in op.result.uses]
-            fills = [each for each in users if isinstance(each, cute.FillOp)]
-            others = (each for each in users if each not in fills)
-            is_constant = all(isinstance(each, cute.MapOp | cute.IndexedTileOp) for each in others)
-            if len(fills) != 1 or not is_constant or fills[0].parent is not op.parent:
-                return None
-            found.add(fills[0])
-        elif not isinstance(op, cute.LoadOp) or isinstance(op.source.owner, cute.IndexedTileOp):
-            return None
-        assert isinstance(op, Operation)
-        found.add(op)
-    return found
 
 
 def _with_own_numbers(tile: cute.IndexedTileOp, chain: list[Operation]) -> cute.IndexedTileOp:
