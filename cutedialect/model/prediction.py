@@ -229,6 +229,8 @@ def _started(
     """The warps of so many CTAs of an SM, with the items that each of them gets."""
     count, cluster = launch.block // 32, prod(launch.cluster)
     arguments = _arguments(op, launch)
+    commits = [inner for inner in op.walk() if isinstance(inner, ptx.Tcgen05CommitOp)]
+    is_paired = any(commit.group.value.data == 2 for commit in commits)
     runs: list[tuple[Warp, warps.Run]] = []
     for number in range(together):
         index = number * processor.device.processors // cluster * cluster % prod(launch.grid)
@@ -239,7 +241,7 @@ def _started(
             "nctaid.z": launch.grid[2], "ntid.x": launch.block, "cluster_nctarank": cluster,
         }  # fmt: skip
         claims = Claims([index] if items is None else items)
-        cta = Cta(number, arguments, special, count, claims=claims, survey=survey)
+        cta = Cta(number, arguments, special, count, is_paired, claims=claims, survey=survey)
         for each in range(count):
             warp = Warp(processor, cta, each)
             runs.append((warp, warps.run(warp, op.body.block)))

@@ -23,6 +23,8 @@ class Cta:
     arguments: dict[SSAValue, Any]
     special: dict[str, int]
     warps: int
+    # Whether it and the other CTA of a pair multiply together.
+    is_paired: bool = False
     mbarriers: dict[int, Mbarrier] = field(default_factory=dict)
     named: dict[int, Mbarrier] = field(default_factory=dict)
     numbers: dict[int, Value] = field(default_factory=dict)

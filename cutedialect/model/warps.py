@@ -276,6 +276,9 @@ def _arrive(warp: Warp, op: ptx.MbarrierArriveOp) -> None:
     if op.cluster is not None:
         # Other CTAs arrive here as often as this one does there.
         others = max(1, warp.cta.warps - _GROUP)
+        if warp.cta.is_paired:
+            # Both CTAs of a pair arrive in the first one, of whichever role.
+            others = found.count / 2
         if warp.has_response:
             # All warps that were told of an item, of which the first CTA has the most.
             others = -(-found.count // warp.cta.special["cluster_nctarank"])

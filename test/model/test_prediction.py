@@ -60,6 +60,16 @@ def test_pairs_take_over_launches_that_are_canceled():
     assert 0.85 < walked.cycles / taken.cycles < 1.05
 
 
+def test_pairs_of_many_roles_multiply_most_of_the_time():
+    """Four warps of one role arrive for those of the other CTA as well, beside two other roles of
+    as many: each phase took two trips.
+    """
+    schedule = "tile = (128,96), roles = corrected, cluster = (2,1)"
+    prediction = attention(4096, "sm_100a", depth=256, schedule=schedule)
+    (kernel,) = prediction.kernels
+    assert kernel.units["tensor"] > 0.6 * kernel.cycles
+
+
 @pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("arch", "names"),
