@@ -182,6 +182,8 @@ class Bounds:
 
     def __init__(self, kernel: KernelOp | None = None) -> None:
         self._known: dict[SSAValue, _Bound] = {}
+        # The least or largest of some that always is the same one of these.
+        self._same: dict[SSAValue, SSAValue] = {}
         self._launched = set[tuple[int, int]]() if kernel is None else _launched(kernel)
 
     def never_enters(self, op: Operation, region: int) -> bool:
@@ -249,7 +251,8 @@ class Bounds:
 
     def _is_shut(self, op: Operation, region: int) -> bool:
         if isinstance(op, scf.ForOp):
-            return _is_at_most(self.of(op.ub), self.of(op.lb))
+            is_shut = _is_at_most(self.of(op.ub), self.of(op.lb))
+            return is_shut or self._one_of(op.ub) is self._one_of(op.lb)
         condition = op.cond.owner if isinstance(op, scf.IfOp) else None
         if not isinstance(condition, arith.CmpiOp):
             return False
@@ -301,7 +304,8 @@ class Bounds:
             case arith.AddiOp():
                 return _added(self.of(op.lhs), self.of(op.rhs))
             case arith.SubiOp():
-                return self._difference(self.of(op.lhs), self.of(op.rhs))
+                is_same = self._one_of(op.lhs) is self._one_of(op.rhs)
+                return _ZERO if is_same else self._difference(self.of(op.lhs), self.of(op.rhs))
             case arith.MuliOp() if (by := _constant(op.rhs)) is not None:
                 return _times(self.of(op.lhs), by)
             case arith.FloorDivSIOp() if (by := _constant(op.rhs)) is not None and by > 0:
@@ -311,13 +315,24 @@ class Bounds:
             case arith.RemSIOp():
                 return _ZERO if self.of(op.lhs) == _ZERO else None
             case arith.MinSIOp() | arith.MaxSIOp():
+                is_least = isinstance(op, arith.MinSIOp)
                 parts = self.of(op.lhs), self.of(op.rhs)
-                for one, other in (parts, parts[::-1]):
-                    if _is_at_most(one, other):
-                        return one if isinstance(op, arith.MinSIOp) else other
-                return _Extreme(isinstance(op, arith.MinSIOp), parts)
+                for lesser, larger in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+                    if _is_at_most(self.of(lesser), self.of(larger)):
+                        same = self._same[op.results[0]] = lesser if is_least else larger
+                        return self.of(same)
+                return _Extreme(is_least, parts)
             case _:
                 return None
+
+    def _one_of(self, value: SSAValue) -> SSAValue:
+        """The number itself, or the one of some that it always is: what a number is between says
+        nothing of whether another one is the same.
+        """
+        self.of(value)
+        while value in self._same:
+            value = self._same[value]
+        return value
 
     def _difference(self, one: _Bound, other: _Bound) -> _Bound | None:
         """The difference; nothing where both are the same."""

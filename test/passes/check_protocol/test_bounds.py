@@ -256,3 +256,48 @@ def test_the_rest_of_an_index_that_is_one_number_is_one():
     text = ONE_TRIP.replace("  %two =", zero + "  %two =").replace("NUMBER", "%zero")
     assert never_entered(text.replace("END", "2")) == [False, True]
     assert never_entered(text.replace("END", "3")) == [False, False]
+
+
+# Blocks of 64 keys that all rows of a tile of 128 see whole, behind the first one and those in which
+# documents of its rows begin: none.
+WHOLE = """
+cute.kernel @k(%i: i32, %keys: i32) {
+  %one = arith.constant 1 : i32
+  %last = arith.constant 127 : i32
+  %tile = arith.constant 128 : i32
+  %block = arith.constant 64 : i32
+  %document = arith.constant 96 : i32
+  %more = arith.constant 191 : i32
+  %first = arith.muli %i, %tile : i32
+  %d = arith.floordivsi %first, %document : i32
+  %begin = arith.muli %d, %document : i32
+  %end_row = arith.addi %first, %last : i32
+  %e = arith.floordivsi %end_row, %document : i32
+  %full = arith.muli %e, %document : i32
+  %start = arith.floordivsi %begin, %block : i32
+  %second = arith.addi %start, %one : i32
+  %a = arith.addi %first, %more : i32
+  %c = arith.minsi %a, %keys : i32
+  %end = arith.floordivsi %c, %block : i32
+  %f = arith.ceildivsi %full, %block : i32
+  %g = arith.maxsi %second, %f : i32
+  %masked = arith.minsi %g, %end : i32
+  %h = arith.floordivsi %first, %block : i32
+  %j = arith.minsi %end, %h : i32
+  %whole = arith.maxsi %j, %masked : i32
+  scf.for %x = %second to %masked step %one : i32 {
+  }
+  scf.for %x = %masked to %whole step %one : i32 {
+  }
+  %trips = arith.subi %whole, %masked : i32
+  %is_some = arith.cmpi sge, %trips, %one : i32
+  scf.if %is_some {
+  }
+  scf.for %x = %whole to %end step %one : i32 {
+  }
+}
+"""
+
+
+def test_the_largest_of_two_is_one_of_them_whatever_is_known_of_it():
+    assert never_entered(WHOLE) == [False, True, True, False]
