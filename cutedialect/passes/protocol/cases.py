@@ -327,9 +327,10 @@ def _of_the_rest(
     many = base.but(tiles=dict.fromkeys(extents, counts[-1]))
     bases = [many, base.but(tiles=tiles)]
     if any(term[1] == "cute.read" for term in asked):
-        # Lengths between offsets need two elements to move at once.
+        # Lengths between offsets need two elements to move at once: by one, or by many tiles.
         data, above = _ELEMENTS[0]
         bases.append(base.but(data=data, above=above))
+        bases.append(base.but(tiles=tiles, data=_LARGE_NUMBERS[0], above=0))
     rest = chain(
         _led(runs, bases),
         _further(runs, base, extents, scalars, counts),

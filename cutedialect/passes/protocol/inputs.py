@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -53,8 +53,10 @@ class Inputs:
             known = self.asked[term] = self.answer(term)
         return known
 
-    def answer(self, term: Any) -> int:
-        """What a term is, without a note that it was asked for."""
+    def answer(self, term: Any, number: Callable[[Any], int] | None = None) -> int:
+        """What a term is, without a note that it was asked for, where a `number` gives those that
+        it is made of, or these inputs do.
+        """
         if term in self.values:
             return self.values[term]
         kind = term[0]
@@ -64,7 +66,7 @@ class Inputs:
             return self.claims if term == CLAIMS else self.claimed * (term[2] - 1)
         if kind == "condition":
             return int(self.holds or (self.has_values and term[1] == "cute.any"))
-        return self._number(term)
+        return self._number(term, number or self)
 
     def but(self, **changes: Any) -> Inputs:
         """The same but for some attributes; those by key but for some keys."""
@@ -77,7 +79,7 @@ class Inputs:
         tiles = self.tiles.get(key, self.tiles.get("all", 1))
         return unit * tiles - (self.absent if tiles and unit > 1 else 0)
 
-    def _number(self, term: Any) -> int:
+    def _number(self, term: Any, number: Callable[[Any], int]) -> int:
         """What an op gives that is of no extent."""
         name = term[1]
         if name == "cute.block_idx":
@@ -88,14 +90,15 @@ class Inputs:
             return 0
         if name == "cute.member":
             # Where each share of the work items begins.
-            return ITEMS * self._index(term[4:])
+            return ITEMS * _index(term[4:], number)
         if name == "cute.read":
             # Numbers that grow, as offsets do, from zero or from the first one on.
-            return self.data * (self._index(term[4:]) + self.above)
+            return self.data * (_index(term[4:], number) + self.above)
         return self.data
 
-    def _index(self, terms: Sequence[Any]) -> int:
-        return sum(term if isinstance(term, int) else self(term) for term in terms)
+
+def _index(terms: Sequence[Any], number: Callable[[Any], int]) -> int:
+    return sum(term if isinstance(term, int) else number(term) for term in terms)
 
 
 def key_of(term: Any) -> Any:

@@ -78,7 +78,7 @@ class Path:
             known = asked.get(value)
             if known is None:
                 known = numbers.get(value)
-                known = asked[value] = base.answer(value) if known is None else known
+                known = asked[value] = base.answer(value, number) if known is None else known
             return known
 
         for place, compute in self.steps:

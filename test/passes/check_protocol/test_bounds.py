@@ -258,8 +258,8 @@ def test_the_rest_of_an_index_that_is_one_number_is_one():
     assert never_entered(text.replace("END", "3")) == [False, False]
 
 
-# Blocks of 64 keys that all rows of a tile of 128 see whole, behind the first one and those in which
-# documents of its rows begin: none.
+# Blocks of 64 keys that all rows of a tile of 128 see whole, behind the first one and those in
+# which documents of its rows begin: none.
 WHOLE = """
 cute.kernel @k(%i: i32, %keys: i32) {
   %one = arith.constant 1 : i32

@@ -67,6 +67,26 @@ cute.kernel @k() attributes {threads = 32 : i32} {
 }
 """
 
+# What is read of a block's own element, or a scalar.
+OF_AN_ELEMENT = """
+cute.kernel @k(%pages: i32, %lengths: !cute.memref<i32, gmem, align<16>, "(?):(1)">)
+    attributes {threads = 32 : i32} {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %x = cute.block_idx x
+  %length = cute.read %lengths[%x] : !cute.memref<i32, gmem, align<16>, "(?):(1)">
+  %is_second = arith.cmpi eq, %x, %one : i32
+  %is_none = arith.cmpi eq, %length, %zero : i32
+  %both = arith.andi %is_second, %is_none : i1
+  %two = arith.constant 2 : i32
+  %are_two = arith.cmpi eq, %pages, %two : i32
+  %either = arith.ori %both, %are_two : i1
+  scf.if %either {
+    cute.barrier
+  }
+}
+"""
+
 
 def skeleton_from(text):
     context = Context()
@@ -120,11 +140,14 @@ def test_nothing_leads_where_no_input_does(led):
     assert led[3] is None
 
 
-def test_a_case_goes_where_the_search_leads():
-    """The search and the case tell a condition on data by the same term."""
-    kernel, skeleton = skeleton_from(OF_DATA)
+@pytest.mark.parametrize("text", [OF_DATA, OF_AN_ELEMENT])
+def test_a_case_goes_where_the_search_leads(text):
+    """The search and the case tell a condition on data by the same term, and an element that moves
+    with its index is what it is there.
+    """
+    kernel, skeleton = skeleton_from(text)
     (branch,) = (op for op in walk(kernel) if isinstance(op, scf.IfOp))
-    inputs = inputs_into(skeleton, branch, 0, Inputs(skeleton))
+    inputs = inputs_into(skeleton, branch, 0, Inputs(skeleton, data=100, above=0))
     assert inputs is not None
     walks = walks_of(skeleton, Case("of data", inputs))
     assert (id(branch), 0) in walks.entered
