@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .attention_problem import AttentionFacts
+from .attention_problem import GROUP_ROWS, AttentionFacts
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,13 @@ class AttentionBackwardProblem(AttentionFacts):
     def is_odd(self) -> bool:
         """Whether four warps cannot share the columns of a gradient of queries."""
         return self.dims[0] % 32 != 0
+
+    @property
+    def may_turn(self) -> bool:
+        """Whether columns of a gradient of queries are whole blocks of rows of a warpgroup, so that
+        it can be multiplied transposed.
+        """
+        return self.dims[0] % GROUP_ROWS == 0
 
     def _derived(self) -> dict[str, object]:
         # How many heads share keys is told at run time.

@@ -13,6 +13,7 @@ from cutedialect.atoms import WARP_SIZE
 from cutedialect.schedule import Schedule
 
 from .attention_backward_problem import AttentionBackwardProblem
+from .attention_problem import GROUP_ROWS
 from .need import NONE, Limits, Need
 from .rules import Table, load_rules
 
@@ -25,8 +26,6 @@ _MOST_REGISTERS = 255
 # Keys that a warp multiplies at once.
 _KEYS_OF_WARP = 16
 _THREADS_OF_GROUP = 128
-# Rows, or keys, of a warpgroup.
-_GROUP_ROWS_EACH = 64
 _ELEMENT_BYTES = 2
 # Bytes of barriers and of two stages of rows of f32 beside tiles that tensor memory leaves.
 _BESIDE_TENSOR_BYTES = 3072
@@ -145,17 +144,17 @@ def streamed(problem: AttentionBackwardProblem, schedule: Schedule) -> Schedule:
     assert schedule.tile is not None
     _, rows = schedule.tile
     # Whether two warpgroups share what a tile has of gradients, each with all registers.
-    has_many = schedule.plan.main.slices > 1 or schedule.tile[0] > _GROUP_ROWS_EACH
+    has_many = schedule.plan.main.slices > 1 or schedule.tile[0] > GROUP_ROWS
     if not problem.on_groups or not has_many or not problem.loads_boxes:
-        split_loops = "no" if rows > _GROUP_ROWS_EACH else None
+        split_loops = "no" if rows > GROUP_ROWS else None
         return Schedule(tile=(streamed_keys(problem, schedule), rows), split_loops=split_loops)
     chosen: Schedule = RULES.streamed.first(problem)
     assert chosen.tile is not None
     keys, most = chosen.tile
     if problem.rows is not None and problem.sequences is not None:
-        tiles = -(-problem.rows // _GROUP_ROWS_EACH) * problem.sequences * max(1, problem.group)
+        tiles = -(-problem.rows // GROUP_ROWS) * problem.sequences * max(1, problem.group)
         if tiles <= problem.processors:
-            most = _GROUP_ROWS_EACH
+            most = GROUP_ROWS
     return chosen.merged(Schedule(tile=(keys, max(most, rows))))
 
 
@@ -179,3 +178,9 @@ def multiplies_values_early(problem: AttentionBackwardProblem, schedule: Schedul
     weights = prod(schedule.tile) / _WEIGHTS_OF_REGISTER / need.threads
     slices_more = problem.is_sliced and (problem.shares or problem.has_window)
     return need.spare >= weights and not slices_more
+
+
+def turns_sums(problem: AttentionBackwardProblem, schedule: Schedule) -> bool:
+    """Whether dQ is multiplied transposed: where the rows of a tile are none of a warpgroup's."""
+    assert schedule.tile is not None
+    return problem.on_groups and schedule.tile[1] % GROUP_ROWS != 0

@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any
 from cutedialect.atoms import target as target_of
 from cutedialect.choosing.attention_backward_problem import AttentionBackwardProblem
 from cutedialect.choosing.attention_backward_space import ATTENTION_BACKWARD as SPACE
-from cutedialect.choosing.attention_backward_space import multiplies_values_early, streamed
+from cutedialect.choosing.attention_backward_space import (
+    multiplies_values_early,
+    streamed,
+    turns_sums,
+)
 from cutedialect.choosing.attention_problem import WARPGROUP_TARGETS
 from cutedialect.choosing.attention_space import tile_columns
 from cutedialect.choosing.choose import choose
@@ -164,6 +168,7 @@ class AttentionBackwardCall(AttentionCall):
                 "schedule": of,
                 "tile": of.tile,
                 "streamed": streamed(problem, of).text(),
+                "turned": turns_sums(problem, of),
                 "early_values": multiplies_values_early(problem, of),
             }
 

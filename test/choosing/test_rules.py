@@ -49,7 +49,8 @@ def backward_problems() -> Iterator[AttentionBackwardProblem]:
         facts = {name: rng.random() < 0.4 for name in names}
         yield AttentionBackwardProblem(
             (depth, depth), group=rng.choice((1, 4)), adds=depth <= 128 and rng.random() < 0.7,
-            loads_boxes=rng.random() < 0.8, arch=rng.choice(targets), **facts,
+            loads_boxes=rng.random() < 0.8, arch=rng.choice(targets),
+            rows=rng.choice((None, 512, 4096)), **facts,
         )  # fmt: skip
 
 

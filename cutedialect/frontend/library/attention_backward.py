@@ -57,14 +57,15 @@ def attention_backward(
     dims: tuple[int, int] = (64, 64),
     streamed: str = "tile = (64,64)",
     vector: int = 1,
+    turned: bool = False,
     early_values: bool = False,
 ) -> None:
     """The gradients dQ, dK and dV that are asked for, of softmax(scores) V and its logarithms lse,
     where the loss has the slopes dO and dlse along these; arguments are those of `key_gradients`,
     `scale` that of scores in units of log2(e) and `factor` in natural ones. `tile` is (keys, rows),
     `dims` are the head dimensions, rounded up, and `streamed` is the schedule of the pass over the
-    keys, whose tile (keys, rows) has whole tiles of rows. An atomic adds `vector` floats;
-    `early_values` is that of `key_gradients`.
+    keys, whose tile (keys, rows) has whole tiles of rows. `vector`,
+    `turned` and `early_values` are those of `key_gradients`.
 
     Memory of the call: `logarithms` and `delta` (batch, heads..., rows of whole tiles); `sums`
     (..., D) of dQ, added up in the order in which CTAs come, without which a pass over the keys has
@@ -92,14 +93,15 @@ def attention_backward(
     if dK is not None or dV is not None:
         launch(
             key_gradients, g, Q, K, V, logarithms, delta, sums, dK, dV, *about, items, *offsets,
-            tile=tile, unit=unit, dims=dims, vector=vector, early_values=early_values,
+            tile=tile, unit=unit, dims=dims, vector=vector, turned=turned,
+            early_values=early_values,
         )  # fmt: skip
     if sums is not None:
-        threads = SumTile(tile[1], dims[0], vector).threads
+        threads = SumTile(tile[1], dims[0], vector, turned).threads
         launch(
             finish_rows, sums, dQ, g, Q, K, V, logarithms, delta, *about, *offsets,
             schedule=replace_set(plan, {"warps": (threads // WARP_SIZE, 1)}), rows=tile[1],
-            dims=dims, vector=vector,
+            dims=dims, vector=vector, turned=turned,
         )  # fmt: skip
     elif dQ is not None:
         launch(

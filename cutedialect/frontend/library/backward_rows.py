@@ -102,6 +102,7 @@ def finish_rows(
     rows: int = 64,
     dims: tuple[int, int] = (64, 64),
     vector: int = 1,
+    turned: bool = False,
 ) -> None:
     """dQ = factor sums. Arguments are those of `key_gradients`."""
     # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
@@ -121,7 +122,7 @@ def finish_rows(
     bq = rows
     if scale_k is not None:
         factor = factor * scale_k[work.key_head]
-    tile = SumTile(bq, dims[0], vector)
+    tile = SumTile(bq, dims[0], vector, turned)
     x = local_tile(tile.within(sums), (None, None), work.place, tile.copy).load()
     is_masked = left is not None or right is not None
     if is_masked:

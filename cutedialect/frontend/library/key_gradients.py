@@ -43,6 +43,7 @@ def key_gradients(
     unit: int = 64,
     dims: tuple[int, int] = (64, 64),
     vector: int = 1,
+    turned: bool = False,
     early_values: bool = False,
 ) -> None:
     """dK = factor dS^T Q and dV = P^T dO, where P = exp2(scale Q K^T - logarithms) and
@@ -50,11 +51,11 @@ def key_gradients(
 
     Scores are transposed, and `tile` is (keys, rows). Q, dO are (batch, heads, [heads that share
     keys,] rows, D), K, V, dK, dV (batch, heads, keys, D). `logarithms` and `delta` (batch,
-    heads..., rows) and `sums` (..., D) hold each sequence from a multiple of `unit` rows on, with
-    rows behind its end, up to such a multiple, whose logarithm is inf. Rows see keys as in
-    `attention`, which has the same arguments; `items` (work items, heads) are enough for all blocks
-    of keys of packed sequences. With `early_values` dV is multiplied beside the slopes, for which
-    threads hold P in two types.
+    heads..., rows) and `sums` (..., D), which lie as `SumTile` says of `vector` and `turned`, hold
+    each sequence from a multiple of `unit` rows on, with rows behind its end, up to such a
+    multiple, whose logarithm is inf. Rows see keys as in `attention`, which has the same arguments;
+    `items` (work items, heads) are enough for all blocks of keys of packed sequences. With
+    `early_values` dV is multiplied beside the slopes, for which threads hold P in two types.
     """
     # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
     from cutedialect.frontend import functions as cute
@@ -79,7 +80,7 @@ def key_gradients(
     first, count = seen.tiles(bq)
     end = first + count
     dk, dv = Sums.of(dK, (bk, dims[0])), Sums.of(dV, (bk, dims[1]))
-    dq = AddedSums.of(sums, SumTile(bq, dims[0], vector))
+    dq = AddedSums.of(sums, SumTile(bq, dims[0], vector, turned))
     for head in work.row_heads():
         slopes = whole.of_head(scale_q, scale_k, scale_v, head, heads)
         for i in range_(first, end):
@@ -102,7 +103,7 @@ def key_gradients(
                 # Before the slopes are stored, so that it works meanwhile.
                 dv.multiply(s, g)
             ds = dp.to(Q.dtype)
-            x = dq.multiply(ds.T, k)
+            x = dq.multiply(ds, k)
             dk.multiply(ds, q)
             # Beside the multiply of dK.
             dq.add(x, place)
