@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .lanes import Array, Lanes
+from .lanes import Array, Lanes, anywhere, everywhere
 from .shared import CLEAN, IN_FLIGHT
 
 if TYPE_CHECKING:
@@ -94,9 +94,9 @@ class AsyncCopies:
         keep: list[_Copy] = []
         for copy in self._pending:
             due = copy.group < limit[copy.lanes]
-            if due.all():
+            if everywhere(due):
                 self._land(copy.lanes, copy.target, copy.source, copy.used, copy.width, copy.line)
-            elif not due.any():
+            elif not anywhere(due):
                 keep.append(copy)
             else:
                 self._land(
@@ -124,11 +124,11 @@ class AsyncCopies:
         data, _ = shared.words(width)
         row = target // width
         whole = used == width
-        if whole.all():
+        if everywhere(whole):
             data[row] = memory.load(source, width)
             return
         data[row] = 0
-        if whole.any():
+        if anywhere(whole):
             data[row[whole]] = memory.load(source[whole], width)
         for i in np.flatnonzero(~whole & (used > 0)):
             count = int(used[i])

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from .lanes import distinct, everywhere
+
 _FAR = 1 << 40
 
 
@@ -23,11 +25,11 @@ def wavefronts(addresses: Any, group: Any, width: int, groups: int) -> tuple[int
         words = (words[:, None] + np.arange(width // 4)).reshape(-1)
         group = np.repeat(group, width // 4)
     keys = group.astype(np.int64) * _FAR + words
-    if len(keys) > 1 and not (keys[1:] > keys[:-1]).all():
-        keys = np.unique(keys)
+    if len(keys) > 1 and not everywhere(keys[1:] > keys[:-1]):
+        keys = distinct(keys)
     which = keys // _FAR
     slot = which * 32 + (keys & 31)
     load = np.bincount(slot, minlength=groups * 32).reshape(groups, 32)
     passes = load.max(axis=1)
-    distinct = load.sum(axis=1)
-    return int(passes.sum()), int(((distinct + 31) >> 5).sum())
+    read = load.sum(axis=1)
+    return int(passes.sum()), int(((read + 31) >> 5).sum())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .errors import EmulatorError
-from .lanes import Array, Lanes
+from .lanes import Array, Lanes, anywhere, distinct
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -65,11 +65,11 @@ class Barriers:
         barriers are over then. ``keys`` number the barrier of each lane, CTA by CTA."""
         machine = self._machine
         count = machine.warps * 32 if expected is None else expected
-        if len(keys) % count or (np.diff(keys) < 0).any():
+        if len(keys) % count or anywhere(np.diff(keys) < 0):
             return False
         rows = keys.reshape(-1, count)
         numbers = rows[:, 0]
-        if (rows != numbers[:, None]).any() or len(np.unique(numbers)) != len(numbers):
+        if anywhere(rows != numbers[:, None]) or len(distinct(numbers)) != len(numbers):
             return False
         if self._states and any((k >> 4, k & 15) in self._states for k in numbers.tolist()):
             return False
@@ -138,7 +138,7 @@ class Barriers:
         self._machine.progress = True
         ordering = self._machine.ordering
         if ordering is not None and state.waiters:
-            leaving = np.unique(np.concatenate([w.lanes for w in state.waiters]) >> 5)
+            leaving = distinct(np.concatenate([w.lanes for w in state.waiters]) >> 5)
             ordering.meet(np.array(sorted(state.warps)), leaving)
         voters = [w for w in state.waiters if w.values is not None]
         for waiter in state.waiters:
@@ -174,7 +174,7 @@ class Barriers:
             gone = [
                 w for w in range(machine.warps)
                 if first + w not in state.warps
-                and not machine.alive[(first + w) * 32 : (first + w + 1) * 32].any()
+                and not anywhere(machine.alive[(first + w) * 32 : (first + w + 1) * 32])
             ]  # fmt: skip
             if gone:
                 code = "CD-G5"

@@ -13,7 +13,7 @@ import numpy as np
 
 from .barriers import compact
 from .errors import EmulatorError
-from .lanes import Array, Lanes
+from .lanes import Array, Lanes, anywhere, distinct
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -79,7 +79,7 @@ class Clusters:
         ``reach``."""
         own = self._machine.lane_cta[lanes.sel]
         named = (addresses >> np.uint64(RANK_SHIFT)).astype(np.int64)
-        if not named.any():
+        if not anywhere(named):
             return own, addresses
         if int(named.max()) > self.size:
             bad = int(addresses[np.argmax(named > self.size)])
@@ -89,14 +89,14 @@ class Clusters:
             )
         rows = np.where(named == 0, own, own - own % self.size + named - 1)
         away = rows != own
-        if away.any():
+        if anywhere(away):
             self.reach((lanes.index >> 5)[away], rows[away], counted)
         return rows, addresses & _LOCAL
 
     def reach(self, warps: Array, rows: Array, counted: bool = False) -> None:
         """Threads of ``warps`` access the CTAs ``rows``, one each, which are not their own. Who
         waits for a ``counted`` access (the bytes of a copy) knows that it is over."""
-        if self._gone[rows].any():
+        if anywhere(self._gone[rows]):
             row = int(rows[np.argmax(self._gone[rows])])
             raise EmulatorError(
                 f"access to the shared memory of CTA {self._machine.describe_cta(row)} of the "
@@ -122,7 +122,7 @@ class Clusters:
 
     def arrive(self, lanes: Lanes, relaxed: bool) -> None:
         machine = self._machine
-        if (self._arrivals[lanes.sel] > self._waits[lanes.sel]).any():
+        if anywhere(self._arrivals[lanes.sel] > self._waits[lanes.sel]):
             raise EmulatorError(
                 "a thread arrives twice at the cluster barrier: expected barrier.cluster.wait "
                 "in between",
@@ -145,7 +145,7 @@ class Clusters:
     def _complete(self) -> None:
         there = (self._arrived | ~self._machine.alive).reshape(-1, self._lanes)
         done = there.all(axis=1) & self._arrived.reshape(-1, self._lanes).any(axis=1)
-        if not done.any():
+        if not anywhere(done):
             return
         self._phase[done] += 1
         self._arrived.reshape(-1, self._lanes)[done] = False
@@ -171,7 +171,7 @@ class Clusters:
 
     def over(self, lanes: Lanes) -> Array:
         """Begin a wait; whose phase has completed."""
-        if (self._arrivals[lanes.sel] == self._waits[lanes.sel]).any():
+        if anywhere(self._arrivals[lanes.sel] == self._waits[lanes.sel]):
             raise EmulatorError(
                 "barrier.cluster.wait without an arrival: expected barrier.cluster.arrive before",
                 code="CD-H4",
@@ -190,7 +190,7 @@ class Clusters:
     def left(self, lanes: Lanes) -> None:
         """Threads exited."""
         machine = self._machine
-        rows: Array = np.unique(machine.lane_cta[lanes.index])
+        rows: Array = distinct(machine.lane_cta[lanes.index])
         alive = machine.alive.reshape(machine.ctas, -1)[rows].any(axis=1)
         gone = rows[~alive]
         if len(gone):
@@ -201,13 +201,13 @@ class Clusters:
             if self.size > 1:
                 for row in gone:
                     self._check_exit(int(row))
-        if self._sleepers or self._arrived.any():
+        if self._sleepers or anywhere(self._arrived):
             self._complete()
 
     def _check_exit(self, row: int) -> None:
         """CD-H1 unless the CTA knew of every access to it."""
         ordering = self._machine.ordering
-        if ordering is None or not self._touched[row].any():
+        if ordering is None or not anywhere(self._touched[row]):
             return
         first = row * self._machine.warps
         known = ordering.known[first : first + self._machine.warps].max(axis=0)
@@ -226,7 +226,7 @@ class Clusters:
         machine = self._machine
         lines: list[str] = []
         for group in self._sleepers:
-            for cluster in np.unique(group.lanes.index // self._lanes)[:8]:
+            for cluster in distinct(group.lanes.index // self._lanes)[:8]:
                 mine = group.lanes.index[group.lanes.index // self._lanes == cluster]
                 part = slice(int(cluster) * self._lanes, (int(cluster) + 1) * self._lanes)
                 arrived = int(self._arrived[part].sum())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .lanes import Array, Lanes
+from .lanes import Array, Lanes, anywhere, everywhere
 
 if TYPE_CHECKING:
     from .machine import Machine, Step
@@ -29,7 +29,7 @@ def whole_warps(ins: Instruction, machine: Machine, run: Callable[[Lanes], Any])
         present = machine.present_bits(lanes)
         alive = machine.alive_bits()
         broken = (present != 0) & (alive != ALL)
-        if broken.any():
+        if anywhere(broken):
             lane = int(lanes.index[np.argmax(broken[lanes.index >> 5])])
             raise ins.error(
                 "CD-G4",
@@ -55,7 +55,7 @@ def whole_warpgroups(ins: Instruction, machine: Machine, run: Callable[[Lanes], 
     def gather(scheduler: Scheduler, lanes: Lanes, pc: int, stack: Stack) -> None:
         lanes = scheduler.join_blocked(lanes, pc, stack)
         groups = state.of_warp[lanes.index >> 5]
-        if (groups < 0).any():
+        if anywhere(groups < 0):
             lane = int(lanes.index[np.argmax(groups < 0)])
             raise ins.error(
                 "CD-C6",
@@ -64,7 +64,7 @@ def whole_warpgroups(ins: Instruction, machine: Machine, run: Callable[[Lanes], 
             )
         present = np.bincount(groups, minlength=len(state.first_lane))
         alive = machine.alive[state.lanes_of(np.flatnonzero(present)).index]
-        if not alive.all():
+        if not everywhere(alive):
             lane = int(state.lanes_of(np.flatnonzero(present)).index[np.argmin(alive)])
             raise ins.error(
                 "CD-C5",
@@ -92,7 +92,7 @@ def named_lanes(
         machine.demand(sources, lanes, "a member mask")
         masks = np.broadcast_to(read_mask(lanes), (lanes.count,)).view(np.uint32)
         own = masks >> (lanes.index & 31).astype(np.uint32) & np.uint32(1)
-        if not own.all():
+        if not everywhere(own):
             lane = int(lanes.index[np.argmin(own)])
             raise ins.error(
                 "CD-I8",
@@ -114,7 +114,7 @@ def named_lanes(
             masks_of(lanes)
             return run(lanes)
         needed = masks_of(lanes) & machine.alive_bits()[lanes.index >> 5]
-        if (needed & ~machine.present_bits(lanes)[lanes.index >> 5] == 0).all():
+        if everywhere(needed & ~machine.present_bits(lanes)[lanes.index >> 5] == 0):
             return run(lanes)
         return gather
 

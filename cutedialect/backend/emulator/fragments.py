@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from .lanes import everywhere
+
 Array = Any
 
 
@@ -38,7 +40,7 @@ def _operand(rows: int, k: int, bits: int, rows_alternate: bool) -> tuple[int, A
         for element in range(e):
             column = e * q + element + 4 * e * block
             position[row, column] = (register * 32 + lane) * e + element
-    assert (position >= 0).all()
+    assert everywhere(position >= 0)
     return registers, position
 
 
@@ -52,7 +54,7 @@ def accumulator(m: int, n: int) -> Array:
     position = np.full((m, n), -1)
     for value in range(m * n // 32):
         position[g + 8 * (value >> 1), 2 * q + (value & 1)] = value * 32 + lane
-    assert (position >= 0).all()
+    assert everywhere(position >= 0)
     return position
 
 

@@ -15,7 +15,7 @@ from .barriers import Barriers
 from .clusters import RANK_SHIFT, Clusters
 from .errors import EmulatorError
 from .image import FUNCTION_BASE, LOCAL_START, SHARED_START, Image, cta_order
-from .lanes import Array, Lanes
+from .lanes import Array, Lanes, anywhere, distinct
 from .mbarriers import MBarriers
 from .memory import (
     CONST_BASE,
@@ -101,6 +101,8 @@ class Machine:
         self.lane_thread = lane % (self.warps * 32)
         self.lane_id = lane & 31
         self.alive = self.lane_thread < threads
+        self._unwritten = np.ones(self.total, np.bool_)
+        self._unwritten.setflags(write=False)
         self.registers: list[Register | None] = [None] * len(image.module.registers)
         self.shared = BankedMemory("shared", ctas, image.shared_size, SHARED_START)
         self._local: BankedMemory | None = None
@@ -197,7 +199,7 @@ class Machine:
         data) are visible to an asynchronous operation that threads of ``warps`` issue now."""
         if self.ordering is not None:
             stamps = self._stamps.reshape(-1, CHUNK // 4).take(chunks, 0)
-            if stamps.any():
+            if anywhere(stamps):
                 self.ordering.demand_visible(warps, stamps, reader, code)
 
     # Warp membership.
@@ -238,7 +240,7 @@ class Machine:
     def register(self, reg: Reg) -> Register:
         found = self.registers[reg.slot]
         if found is None:
-            found = self.registers[reg.slot] = Register(reg, self.total)
+            found = self.registers[reg.slot] = Register(reg, self._unwritten)
         return found
 
     def read(
@@ -490,7 +492,7 @@ class Machine:
         found: list[tuple[str, int, Array]] = []
         for name, start, end in _RANGES:
             mask = (addresses >= np.uint64(start)) & (addresses <= np.uint64(end - 1))
-            if mask.any():
+            if anywhere(mask):
                 if name == "shared" and self.cluster_size > 1:
                     name = "cluster"
                 found.append((name, _WINDOW.get(name, 0), mask))
@@ -527,7 +529,7 @@ class Machine:
         sectors = addresses.astype(np.uint64) >> np.uint64(5)
         access.accesses += len(lanes.warps)
         access.bytes += width * lanes.count
-        access.sectors += len(np.unique(warps << np.uint64(44) | sectors))
+        access.sectors += len(distinct(warps << np.uint64(44) | sectors))
 
     # Names for reports.
 

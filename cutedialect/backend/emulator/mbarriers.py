@@ -14,7 +14,7 @@ import numpy as np
 
 from .barriers import compact
 from .errors import EmulatorError
-from .lanes import Array, Lanes
+from .lanes import Array, Lanes, anywhere, begins, distinct, everywhere
 from .ordering import split
 from .shared import BARRIER, UNSET
 
@@ -74,7 +74,7 @@ class MBarriers:
 
     def waited_for(self) -> Array:
         """The barriers that threads sleep for."""
-        return np.unique(np.concatenate([s.slots for s in self._sleepers]))
+        return distinct(np.concatenate([s.slots for s in self._sleepers]))
 
     # Life.
 
@@ -89,10 +89,10 @@ class MBarriers:
         if self._slot_of is None:
             self._slot_of = np.full(len(machine.shared.data) // 8, -1, np.int32)
         word = at // 8
-        if len(np.unique(word)) != len(word):
+        if len(distinct(word)) != len(word):
             raise EmulatorError(f"several threads initialize {self.name(int(at[0]))}", code="CD-B8")
         again = self._slot_of[word] >= 0
-        if again.any():
+        if anywhere(again):
             raise EmulatorError(
                 f"{self.name(int(at[np.argmax(again)]))} is initialized again while it is live: "
                 "expected mbarrier.inval first",
@@ -153,7 +153,7 @@ class MBarriers:
             unknown = (ordering.known[warp, column] < time) & (
                 ordering.published[warp, column] < time
             )
-            if unknown.any():
+            if anywhere(unknown):
                 i = int(np.argmax(unknown))
                 raise EmulatorError(
                     f"{self.name(int(at[i]))} was initialized by "
@@ -169,7 +169,7 @@ class MBarriers:
         return -1 if self._slot_of is None else int(self._slot_of[at // 8])
 
     def _absent(self, at: int) -> EmulatorError:
-        gone = self._count and bool((self.at[: self._count] == at).any())
+        gone = self._count and anywhere(self.at[: self._count] == at)
         what = "has been invalidated" if gone else "was never initialized"
         return EmulatorError(f"{self.name(at)} {what}", code="CD-B8")
 
@@ -193,16 +193,17 @@ class MBarriers:
             np.add.at(self.tx, slots, expects)
             np.add.at(self.wanted, slots, expects)
             self._check_tx(slots)
-        alone = len(slots) == 1 or len(np.unique(slots)) == len(slots)
-        if alone and not (self.pending[slots] < counts).any():
+        alone = len(slots) == 1 or len(distinct(slots)) == len(slots)
+        if alone and not anywhere(self.pending[slots] < counts):
             return self._arrive_once(slots, counts, drop, complete)
         tokens = np.empty(len(slots), np.uint64)
         order = np.argsort(slots, kind="stable")
         ordered, amount = slots[order], counts[order]
-        heads = np.flatnonzero(np.diff(ordered, prepend=-1))
+        first = begins(ordered)
+        heads = np.flatnonzero(first)
         total = np.add.reduceat(amount, heads)
-        if (total <= self.pending[ordered[heads]]).all() and not drop:
-            group = np.cumsum(np.diff(ordered, prepend=-1) != 0) - 1
+        if everywhere(total <= self.pending[ordered[heads]]) and not drop:
+            group = np.cumsum(first) - 1
             before = np.cumsum(amount) - amount
             left = self.pending[ordered] - (before - before[heads][group])
             tokens[order] = self._tokens(self.phase[ordered], left)
@@ -234,7 +235,7 @@ class MBarriers:
             )
 
     def _finish(self, slots: Array, complete: bool) -> None:
-        if not complete and ((self.pending[slots] == 0) & (self.tx[slots] == 0)).any():
+        if not complete and anywhere((self.pending[slots] == 0) & (self.tx[slots] == 0)):
             raise EmulatorError(
                 "an arrival with .noComplete completes the phase of "
                 + self.name(int(self.at[slots[0]])),
@@ -260,7 +261,7 @@ class MBarriers:
         np.add.at(self.tx, slots, amounts)
         np.add.at(self.wanted, slots, amounts)
         self._check_tx(slots)
-        self.test(np.unique(slots))
+        self.test(distinct(slots))
 
     def deliver(self, slots: Array, amounts: Array) -> None:
         """``complete_tx``."""
@@ -268,7 +269,7 @@ class MBarriers:
         np.add.at(self.delivered, slots, amounts)
         self._check_tx(slots)
         self._machine.progress = True
-        self.test(np.unique(slots))
+        self.test(distinct(slots))
 
     def know(self, slot: int, stamp: int, due: int = 0) -> None:
         """Bytes of a copy that was issued at ``stamp`` are about to count, ``due`` at a time."""
@@ -314,7 +315,7 @@ class MBarriers:
         rows = ordering.release_existence(warps) if relaxed else ordering.release(warps)
         slot, warp = _pairs(slots, lanes.index >> 5)
         rows = rows[np.searchsorted(warps, warp)]
-        heads = np.flatnonzero(np.diff(slot, prepend=-1))
+        heads = np.flatnonzero(begins(slot))
         best = np.maximum.reduceat(rows, heads, axis=0)
         self._gathered[slot[heads]] = np.maximum(self._gathered[slot[heads]], best)
 
@@ -365,7 +366,7 @@ class MBarriers:
         sleepers, self._sleepers = self._sleepers, []
         for group in sleepers:
             ready = self.phase[group.slots] >= group.until
-            if not ready.any():
+            if not anywhere(ready):
                 kept.append(group)
                 continue
             going = group.lanes.where(ready, self._machine.total)
@@ -412,11 +413,11 @@ class MBarriers:
         groups = [(s.lanes, s.slots, s.pc, "wait") for s in self._sleepers]
         if not groups:
             for pc, (lanes, slots, until) in self._polls.items():
-                if (self.phase[slots] < until).all():
+                if everywhere(self.phase[slots] < until):
                     groups.append((lanes, slots, pc, "poll"))
         for waiting, slots, pc, verb in groups:
             pcs.append(pc)
-            for slot in np.unique(slots):
+            for slot in distinct(slots):
                 if len(lines) > 24:
                     lines.append("... and more")
                     return code, lines, pcs
@@ -443,5 +444,5 @@ def _pairs(slots: Array, warps: Array) -> tuple[Array, Array]:
     """The distinct pairs, ordered by slot."""
     if len(slots) == 1:
         return slots, warps
-    keys = np.unique(slots.astype(np.int64) << 32 | warps)
+    keys = distinct(slots.astype(np.int64) << 32 | warps)
     return keys >> 32, keys & 0xFFFFFFFF

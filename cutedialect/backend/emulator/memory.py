@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .errors import EmulatorError
-from .lanes import Array
+from .lanes import Array, anywhere
 
 PARAM_BASE = 0x0000_0004_0000_0000
 CONST_BASE = 0x0000_0008_0000_0000
@@ -130,7 +130,7 @@ class LinearMemory:
     def check_alignment(self, addresses: Array, width: int) -> None:
         if width > 1:
             wrong = addresses & np.uint64(width - 1)
-            if wrong.any():
+            if anywhere(wrong):
                 bad = int(addresses[np.flatnonzero(wrong)[0]])
                 raise EmulatorError(
                     f"misaligned {self.space} access: {width} bytes at {self.describe(bad)}, "
@@ -142,7 +142,7 @@ class LinearMemory:
         """Masks by allocation; raises CD-I1 at the first address that is in none."""
         rest = np.ones(len(addresses), np.bool_)
         found: list[tuple[Allocation, Array]] = []
-        while rest.any():
+        while anywhere(rest):
             first = int(addresses[np.argmax(rest)])
             allocation = self.find(first, width)
             if allocation is None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .errors import EmulatorError
-from .lanes import Array, Lanes
+from .lanes import Array, Lanes, anywhere, distinct
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -201,16 +201,16 @@ class Ordering:
         """Has ``warp`` heard of any warp of the CTA (a row of the batch)?"""
         first = int(self.column[cta * self._machine.warps])
         part = slice(first, first + self._machine.warps)
-        return bool(self.published[warp, part].any() or self.known[warp, part].any())
+        return anywhere(self.published[warp, part]) or anywhere(self.known[warp, part])
 
     def demand_visible(self, warps: Array, stamps: Array, reader: str, code: str) -> None:
         """Error ``code`` unless all writes marked by ``stamps`` (0: none) are visible to an
         asynchronous operation that threads of each of ``warps`` issue now. ``reader`` names it."""
-        marks: Array = np.unique(stamps)
+        marks: Array = distinct(stamps)
         marks = marks[marks != 0]
         column, time = marks & _COLUMN, (marks >> np.uint32(_SHIFT)).astype(np.int64)
         hidden = self.fenced[warps[:, None], column] < time
-        if not hidden.any():
+        if not anywhere(hidden):
             return
         row, at = (int(i) for i in np.argwhere(hidden)[0])
         warp = int(warps[row])

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from .errors import EmulatorError
-from .lanes import Array, Lanes, where
+from .lanes import Array, Lanes, anywhere, distinct, everywhere, where
 from .memory import Allocation
 from .ordering import split
 
@@ -143,7 +143,7 @@ class Races:
         column = (stamps & _COLUMN).astype(np.intp)
         hidden = self._ordering.fenced[warp, column] < (stamps >> _TIME).astype(np.int64)
         hidden &= reads >> _CLUSTER & _CLUSTERS == self._cluster[warp]
-        if not hidden.any():
+        if not anywhere(hidden):
             return
         at = tuple(int(i) for i in np.argwhere(hidden)[0])
         entry, place = int(reads[at]), int(places[at])
@@ -219,19 +219,19 @@ class Races:
             self._responses[chunk] = {}
 
     def _note_responses(self, line: int, warps: Array, at: Array) -> None:
-        for chunk in np.unique(at // 16).tolist():
+        for chunk in distinct(at // 16).tolist():
             readers = self._responses.get(chunk)
             if readers is not None:
-                for warp in np.unique(warps[at // 16 == chunk]).tolist():
+                for warp in distinct(warps[at // 16 == chunk]).tolist():
                     column, time = split(int(self._ordering.stamp[warp]))
                     readers[column] = time, line
 
     def _demand_landing(self, cells: _Cells, ins: Instruction, warps: Array, places: Array) -> None:
         """Whoever reads what a bulk copy brought has waited for it."""
         landed = cells.landed[places]
-        if landed.any():
+        if anywhere(landed):
             bad = self._unordered(warps, landed)
-            if bad.any():
+            if anywhere(bad):
                 self._refuse(ins, "reads", warps, places, landed, bad, "wrote", None)
 
     def begin_copy(self, ins: Instruction, warps: Array, at: Array, width: int) -> None:
@@ -288,7 +288,7 @@ class Races:
         if allocation is not None and high < allocation.end:
             return [(allocation, self._cells(allocation), None)]
         rest = np.ones(len(addresses), np.bool_)
-        while rest.any():
+        while anywhere(rest):
             allocation = memory.find(int(addresses[np.argmax(rest)]), 1)
             if allocation is None:
                 break  # The access itself is about to be refused.
@@ -317,7 +317,7 @@ class Races:
     def _entries(self, line: int, warps: Array, atomic: bool, places: Array) -> Array:
         head = np.uint64(min(line, int(_LINES))) << _LINE | np.uint64(atomic) << _ATOMIC
         made = (self._cluster[warps] << _CLUSTER) | self._ordering.stamp[warps] | head
-        return np.broadcast_to(made if places.ndim == 1 else made[:, None], places.shape)
+        return made if places.ndim == 1 else np.broadcast_to(made[:, None], places.shape)
 
     def _unordered(self, warps: Array, entries: Array) -> Array:
         """Where the access of an entry is one of the same cluster that a warp does not know of."""
@@ -325,7 +325,7 @@ class Races:
         column = (stamps & _COLUMN).astype(np.intp)
         rows = warps if entries.ndim == 1 else warps[:, None]
         hidden = self._ordering.known[rows, column] < (stamps >> _TIME).astype(np.int64)
-        if not hidden.any():
+        if not anywhere(hidden):
             return hidden
         return hidden & (entries >> _CLUSTER & _CLUSTERS == self._cluster[rows])
 
@@ -338,20 +338,20 @@ class Races:
         allocation: Allocation | None,
     ) -> None:
         written = cells.writer[places]
-        if written.any():
+        if anywhere(written):
             bad = self._unordered(warps, written)
-            if bad.any():
+            if anywhere(bad):
                 self._refuse(ins, "reads", warps, places, written, bad, "wrote", allocation)
         first, second = cells.readers
         mine = self._entries(ins.line, warps, False, places)
         before = first[places]
-        if before.any():
+        if anywhere(before):
             kept = self._unordered(warps, before)
-            if kept.any():
+            if anywhere(kept):
                 second[places[kept]] = before[kept]
         first[places] = mine
         beside = first[places] != mine
-        if beside.any():
+        if anywhere(beside):
             # Of those that read in this very step, one of another warp.
             second[places[beside]] = mine[beside]
 
@@ -369,38 +369,38 @@ class Races:
         those who write what is there.
         """
         written = cells.writer[places]
-        if written.any():
+        if anywhere(written):
             bad = self._unordered(warps, written)
             if atomic:
                 bad &= written >> _ATOMIC == 0
             if equal is not None:
                 bad &= ~(equal if bad.ndim == 1 else equal[:, None])
-            if bad.any():
+            if anywhere(bad):
                 self._refuse(ins, "writes", warps, places, written, bad, "wrote", allocation)
         for readers in cells.readers:
             read = readers[places]
-            if read.any():
+            if anywhere(read):
                 bad = self._unordered(warps, read)
-                if bad.any():
+                if anywhere(bad):
                     self._refuse(ins, "writes", warps, places, read, bad, "read", allocation)
         if cells is self._shared and self._copied is not None:
             chunks = places // (16 // self._shared_granule)
             for readers in self._copied:
                 read = readers[chunks]
                 bad = self._unordered(warps, read)
-                if bad.any():
+                if anywhere(bad):
                     self._refuse(ins, "writes", warps, places, read, bad, "read", allocation)
         if cells is self._shared and self._multiplied is not None:
             chunks = places // (16 // self._shared_granule)
             for readers in self._multiplied:
                 read = readers[chunks]
-                if not read.any():
+                if not anywhere(read):
                     continue
                 bad = self._unordered(warps, read[..., 0])
                 for other in range(1, read.shape[-1]):
-                    if bad.any():
+                    if anywhere(bad):
                         bad &= self._unordered(warps, read[..., other])
-                if bad.any():
+                if anywhere(bad):
                     first = read[..., 0]
                     self._refuse(ins, "writes", warps, places, first, bad, "read", allocation)
 
@@ -426,7 +426,7 @@ class Races:
             return
         others = cells.writer[places]
         beside = (others != mine) & (others >> _CLUSTER & _CLUSTERS == mine >> _CLUSTER & _CLUSTERS)
-        if beside.any() and not _agree(at, words):
+        if anywhere(beside) and not _agree(at, words):
             self._refuse(ins, "writes", warps, places, others, beside, "wrote", allocation)
 
     def _refuse(
@@ -479,7 +479,7 @@ def _agree(at: Array, words: Array) -> bool:
     order = np.argsort(at, kind="stable")
     same = at[order][1:] == at[order][:-1]
     equal = _equal(words[order][1:], words[order][:-1])
-    return bool(where(same, equal, True).all())
+    return everywhere(where(same, equal, True))
 
 
 def warps_of(lanes: Lanes) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 
 from .barriers import compact
 from .errors import EmulatorError
-from .lanes import Array, Lanes
+from .lanes import Array, Lanes, anywhere
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -88,7 +88,7 @@ class RegisterPool:
         self._sleepers.append(_Sleepers(lanes, wanted, pc, stack))
 
     def _check(self, warps: Array, wrong: Array, verb: str, bound: str, count: int) -> None:
-        if wrong.any():
+        if anywhere(wrong):
             held = int(self._held[warps[np.argmax(wrong)]])
             raise EmulatorError(
                 f"setmaxnreg.{verb} to {count} registers by a warp that holds {held}: expected "

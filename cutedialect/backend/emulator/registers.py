@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .lanes import Array, Lanes
+from .lanes import Array, Lanes, anywhere
 from .module import Reg
 from .types import STORAGE
 
@@ -17,9 +17,13 @@ from .types import STORAGE
 class Register:
     """``bits`` is the raw value of each lane; ``poison`` is None when no lane holds poison."""
 
-    __slots__ = ("_clean", "_views", "bits", "name", "origin", "poison", "width")
+    __slots__ = ("_clean", "_unwritten", "_views", "bits", "name", "origin", "poison", "width")
 
-    def __init__(self, declared: Reg, lanes: int) -> None:
+    def __init__(self, declared: Reg, unwritten: Array) -> None:
+        """``unwritten``: one True a lane, which all registers of a machine share until some of
+        their lanes are written.
+        """
+        lanes = len(unwritten)
         self.name = declared.name
         self.width = declared.type.bits
         self.bits: Array
@@ -27,7 +31,8 @@ class Register:
             self.bits = np.zeros((lanes, 2), np.uint64)
         else:
             self.bits = np.zeros(lanes, STORAGE[self.width])
-        self.poison: Array = np.ones(lanes, np.bool_)
+        self.poison: Array = unwritten
+        self._unwritten: Array = unwritten
         self.origin: tuple[str, str] | None = None
         # The lanes cleared last: a loop of the same threads clears them once.
         self._clean: Lanes | None = None
@@ -45,7 +50,7 @@ class Register:
         if self.poison is None or self._clean is lanes:
             return None
         found = self.poison[lanes.sel]
-        return found if found.any() else None
+        return found if anywhere(found) else None
 
     def clear(self, lanes: Lanes) -> None:
         """Mark ``lanes`` as defined."""
@@ -53,8 +58,8 @@ class Register:
             self.poison = None
         elif self.poison is not None and self._clean is not lanes:
             self._clean = lanes
-            self.poison[lanes.sel] = False
-            if not self.poison.any():
+            self._own_poison()[lanes.sel] = False
+            if not anywhere(self.poison):
                 self.poison = None
 
     def taint(self, lanes: Lanes, mask: Array, origin: tuple[str, str] | None, total: int) -> None:
@@ -62,8 +67,13 @@ class Register:
         if self.poison is None:
             self.poison = np.zeros(total, np.bool_)
         self._clean = None
-        self.poison[lanes.sel] = mask
+        self._own_poison()[lanes.sel] = mask
         self.origin = origin
+
+    def _own_poison(self) -> Array:
+        if self.poison is self._unwritten:
+            self.poison = self._unwritten.copy()
+        return self.poison
 
     def why(self) -> tuple[str, str]:
         """(code, description) of the poison in here."""

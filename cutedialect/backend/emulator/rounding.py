@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from .lanes import Array, where
+from .lanes import Array, anywhere, everywhere, where
 
 NAN32 = np.array([0x7FFFFFFF], np.uint32).view(np.float32)[0]
 NAN16 = np.uint16(0x7FFF)
@@ -40,7 +40,7 @@ def to_odd(s: Array, e: Array) -> Array:
     """
     bits = s.view(np.int64)
     inexact = (e != 0) & np.isfinite(s) & (bits & 1 == 0)
-    if not inexact.any():
+    if not anywhere(inexact):
         return s
     away = where(e > 0, s >= 0, s <= 0) & inexact
     away &= s != 0
@@ -81,7 +81,7 @@ def fma_f32(a: Array, b: Array, c: Array, mode: str) -> Array:
     s = p + c
     if mode == "rn":
         low = s.view(np.int64) & 0x1FFFFFFF
-        if not ((low == 0x10000000) | (np.abs(s) < 1.2e-38)).any():
+        if not anywhere((low == 0x10000000) | (np.abs(s) < 1.2e-38)):
             return s.astype(np.float32)
     exact = add_exactly(p, c)
     if mode == "rm":
@@ -126,7 +126,7 @@ def narrow(x: Array, format: str, mode: str, saturate: bool = False) -> Array:
     precision, least, largest = _FORMATS[format]
     y = quantize(x, precision, least, mode)
     big = np.abs(y) > largest
-    if big.any():
+    if anywhere(big):
         limit = np.copysign(largest, x)
         if saturate:
             y = where(big, limit, y)
@@ -164,7 +164,7 @@ def fma_f64(a: Array, b: Array, c: Array, mode: str = "rn") -> Array:
             r = where((r == 0) & (rest == 0) & (np.signbit(p) | np.signbit(c)), -0.0, r)
         else:
             r = where(rest > 0, up, r)
-    if not fine.all():
+    if not everywhere(fine):
         r = np.array(r)
         for i in np.argwhere(~fine):
             at = tuple(i)
@@ -175,7 +175,7 @@ def fma_f64(a: Array, b: Array, c: Array, mode: str = "rn") -> Array:
 def _signed_zero(r: Array, a: Array, b: Array, c: Array, mode: str) -> Array:
     """An exact zero sum of opposite signs is -0 toward minus infinity, else +0."""
     zero = (r == 0) & ((a == 0) | (b == 0)) & (c == 0)
-    if zero.any():
+    if anywhere(zero):
         product_sign = np.signbit(a) ^ np.signbit(b)
         both = product_sign & np.signbit(c)
         mixed = product_sign ^ np.signbit(c)

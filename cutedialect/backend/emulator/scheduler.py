@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .barriers import compact
 from .convergence import WARPGROUP_WAIT
 from .errors import EmulatorError
-from .lanes import Array, Lanes
+from .lanes import Array, Lanes, anywhere
 from .linker import Linker
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Scheduler:
         machine = self.machine
         while True:
             if not self.ready:
-                if not machine.alive.any():
+                if not anywhere(machine.alive):
                     return
                 self._unblock()
             machine.transfers.tick()

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .errors import EmulatorError
-from .lanes import Array
+from .lanes import Array, anywhere
 
 CLEAN, UNSET, IN_FLIGHT, LOADING, READING, BARRIER = 0, 1, 2, 4, 8, 16
 CHUNK = 16
@@ -62,7 +62,7 @@ class BankedMemory:
         union = int(np.bitwise_or.reduce(at))
         if union < 0 or union > limit:
             wrong = (at < 0) | (at > limit)
-            if wrong.any():
+            if anywhere(wrong):
                 bad = int(at[np.argmax(wrong)])
                 raise EmulatorError(
                     f"out-of-bounds {self.space} {verb} of {width} bytes at offset {bad} "
@@ -84,22 +84,22 @@ class BankedMemory:
         data, shadow = self.words(width)
         row = offsets // width
         state = shadow[row]
-        if not state.any():
+        if not anywhere(state):
             return data[row], None
         state = state.view(np.uint8).reshape(len(offsets), -1)
-        if (state & (IN_FLIGHT | LOADING | BARRIER)).any():
+        if anywhere(state & (IN_FLIGHT | LOADING | BARRIER)):
             self._refuse(state, offsets, IN_FLIGHT | LOADING | BARRIER, "read of")
         poison = state & UNSET
-        return data[row], poison != 0 if poison.any() else None
+        return data[row], poison != 0 if anywhere(poison) else None
 
     def store(self, offsets: Array, values: Array, width: int) -> None:
         """Writing a byte that is in flight, still read or part of an mbarrier is an error."""
         data, shadow = self.words(width)
         row = offsets // width
         state = shadow[row]
-        if state.any():
+        if anywhere(state):
             view = state.view(np.uint8).reshape(len(offsets), -1)
-            if (view & ~np.uint8(UNSET)).any():
+            if anywhere(view & ~np.uint8(UNSET)):
                 self._refuse(view, offsets, 0xFF & ~UNSET, "write to")
             shadow[row] = 0
         data[row] = values
@@ -113,10 +113,10 @@ class BankedMemory:
     def claim(self, offsets: Array, width: int, state: int, verb: str) -> None:
         """Mark bytes for an asynchronous write or a barrier, unless they are in such use now."""
         found = self.words(width)[1][offsets // width]
-        if found.any():
+        if anywhere(found):
             view = found.view(np.uint8).reshape(len(offsets), -1)
             others = LOADING | READING | BARRIER
-            if (view & others).any():
+            if anywhere(view & others):
                 self._refuse(view, offsets, others, verb)
         self.mark(offsets, width, state)
 
@@ -124,9 +124,9 @@ class BankedMemory:
         """``EmulatorError`` if a byte of the chunks (numbers of 16 bytes) has one of ``flags``.
         ``code`` replaces the usual ones, but for mbarriers."""
         state = self.words(CHUNK)[1][chunks]
-        if state.any():
+        if anywhere(state):
             view = state.view(np.uint8).reshape(len(chunks), -1)
-            if (view & flags).any():
+            if anywhere(view & flags):
                 self._refuse(view, chunks * CHUNK, flags, verb, code)
 
     def begin_read(self, chunks: Array) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .errors import EmulatorError
-from .lanes import Array
+from .lanes import Array, distinct
 
 CHUNK = 16
 K_BYTES = 32  # what one instruction takes along K, of every type
@@ -98,7 +98,7 @@ def footprint(bits: int, extent: int, mn_major: bool) -> Footprint:
         phase = ((address >> 7) - descriptor.base_offset) & (span // CHUNK - 1)
         address = address ^ phase << 4
     chunks = address >> 4
-    return Footprint(descriptor, chunks, np.unique(chunks))
+    return Footprint(descriptor, chunks, distinct(chunks))
 
 
 def rows_of(raw: Array, mn_major: bool) -> Array:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .errors import EmulatorError
-from .lanes import Array
+from .lanes import Array, distinct
 
 CHUNK = 16
 # Swizzle field to (bytes of a row of the pattern, bytes that stay together).
@@ -124,7 +124,7 @@ def footprint(bits: int, extent: int, mn_major: bool, size: int, wide: int = 2) 
         phase = ((address >> 7) - matrix.base_offset) & (span // matrix.atom - 1)
         address = address ^ phase * matrix.atom
     chunks = address >> 4
-    return Footprint(matrix, chunks, np.unique(chunks))
+    return Footprint(matrix, chunks, distinct(chunks))
 
 
 def rows_of(raw: Array, mn_major: bool, size: int) -> Array:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .lanes import Array, Lanes
+from .lanes import Array, Lanes, anywhere
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -141,7 +141,9 @@ class TensorAllocator:
         for row in rows:
             for held in self._held.get(row, ()):
                 used[held.column : held.column + held.count] = True
-        return next((c for c in range(0, _COLUMNS, count) if not used[c : c + count].any()), None)
+        return next(
+            (c for c in range(0, _COLUMNS, count) if not anywhere(used[c : c + count])), None
+        )
 
     def free(self, ins: Instruction, warp: int, address: int, count: int, group: int) -> None:
         """``tcgen05.dealloc`` by a warp: CD-D3 unless it names one whole allocation, CD-D4 where

@@ -17,7 +17,7 @@ import ml_dtypes
 import numpy as np
 
 from .errors import EmulatorError
-from .lanes import Array, where
+from .lanes import Array, anywhere, where
 
 SIZE = 128
 ALIGN = 64
@@ -220,7 +220,7 @@ class TensorMap:
         index.append(walk)
         data = np.full((self.box[1], self.box[0]), self._fill, tensor.dtype)
         low, high = max(0, -first), min(self.box[0], self.dims[0] - first)
-        if high > low and inside.any():
+        if high > low and anywhere(inside):
             pixels = tensor[tuple(at[inside] for at in reversed(index))]
             part = pixels[:, first + low : first + high]
             data[inside, low:high] = _to_tf32(part) if self.dtype.startswith("tf32") else part

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .errors import EmulatorError
-from .lanes import Array, Lanes
+from .lanes import Array, Lanes, anywhere, distinct, everywhere
 from .tensor_allocator import TensorAllocator
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class TensorMemory:
         quarter = (cells >> 9 & 127) >> 5
         for slot, loads in enumerate(self._loads.reshape(len(self._loads), -1)):
             times = loads[cells]
-            if times.any():
+            if anywhere(times):
                 first = warps // self._machine.warps * self._machine.warps + 4 * slot
                 readers = first[:, None, None] + quarter
                 self._check_loads(ins, warps, readers, times)
@@ -121,7 +121,7 @@ class TensorMemory:
         kept: list[tuple[Array, Array]] = []
         for members, cells in pending:
             here = np.isin(members, warps)
-            if here.any():
+            if anywhere(here):
                 done, part = members[here], cells[here]
                 clock = ordering.known[done, ordering.column[done]][:, None, None]
                 if loads:
@@ -129,7 +129,7 @@ class TensorMemory:
                     flat[(done % self._machine.warps // 4)[:, None, None], part] = clock
                 else:
                     self._time.reshape(-1)[part] = clock
-            if not here.all():
+            if not everywhere(here):
                 kept.append((members[~here], cells[~here]))
         pending[:] = kept
 
@@ -145,11 +145,11 @@ class TensorMemory:
         assert ordering is not None
         rows = warps[:, None, None]
         wrong = ordering.known[rows, agent] < time
-        if not wrong.any():
+        if not anywhere(wrong):
             # The same warp needs no fence.
             own = ordering.column[rows] == agent % ordering.per_cluster
             unfenced = (ordering.ordered[rows, agent] < time) & ~own
-            if unfenced.any():
+            if anywhere(unfenced):
                 at = tuple(np.argwhere(unfenced)[0])
                 self._note_fence(ins, int(pc[at]))
             return
@@ -165,7 +165,7 @@ class TensorMemory:
         agent = ordering.column[np.minimum(readers, len(ordering.column) - 1)]
         rows = warps[:, None, None]
         wrong = np.maximum(ordering.known[rows, agent], ordering.ordered[rows, agent]) < times
-        if wrong.any():
+        if anywhere(wrong):
             i = tuple(int(x) for x in np.argwhere(wrong)[0])
             self._refuse_load(ins, int(warps[i[0]]), int(agent[i]), int(times[i]))
 
@@ -191,19 +191,19 @@ class TensorMemory:
             known[other] = max(known[other], reached)
         agent, time = self._agent[index], self._time[index]
         wrong = known[agent] < time
-        if wrong.any():
+        if anywhere(wrong):
             i = tuple(int(x) for x in np.argwhere(wrong)[0])
             self._refuse(ins, warp, int(agent[i]), int(time[i]), int(self._pc[index][i]), "reads")
         fenced = ordering.ordered[warp].copy()
         fenced[own] = fenced[int(ordering.column[warp])] = _PENDING
         late = fenced[agent] < time
-        if late.any() and (agent[late] < ordering.per_cluster).any():
+        if anywhere(late) and anywhere(agent[late] < ordering.per_cluster):
             i = tuple(int(x) for x in np.argwhere(late)[0])
             self._note_fence(ins, int(self._pc[index][i]))
         if writes:
             reader, read = self._reader[index], self._read_time[index]
             wrong = known[reader] < read
-            if wrong.any():
+            if anywhere(wrong):
                 i = tuple(int(x) for x in np.argwhere(wrong)[0])
                 self._refuse(ins, warp, int(reader[i]), int(read[i]), int(self._read_pc[index][i]),
                              "overwrites")  # fmt: skip
@@ -227,10 +227,10 @@ class TensorMemory:
         assert ordering is not None
         own = ordering.per_cluster + int(ordering.column[warp])
         flying = (agent == own) & (time > over) & (time < number)
-        if not flying.any():
+        if not anywhere(flying):
             return
         pipes = self._machine.pipes
-        for before in np.unique(time[flying]).tolist():
+        for before in distinct(time[flying]).tolist():
             if not pipes.are_pipelined(warp, before, number):
                 at = tuple(int(x) for x in np.argwhere(flying & (time == before))[0])
                 self._refuse(ins, warp, own, before, int(pc[at]), verb)
@@ -244,17 +244,17 @@ class TensorMemory:
         lanes = np.arange(LANES)[region.lanes]
         for slot, loads in enumerate(self._loads):
             times = loads[region.index]
-            if not times.any():
+            if not anywhere(times):
                 continue
             readers = region.cta * machine.warps + 4 * slot + (lanes >> 5)
             agent = ordering.column[np.minimum(readers, len(ordering.column) - 1)]
             wrong = known[agent][:, None] < times
-            if wrong.any():
+            if anywhere(wrong):
                 i = tuple(int(x) for x in np.argwhere(wrong)[0])
                 self._refuse_load(ins, warp, int(agent[i[0]]), int(times[i]))
             late = (times > 0) & (ordering.ordered[warp][agent][:, None] < times)
             late &= (agent != ordering.column[warp])[:, None]
-            if late.any():
+            if anywhere(late):
                 self._note_fence(ins, -1)
 
     # Allocation.
@@ -271,7 +271,7 @@ class TensorMemory:
             (self._reader[index], self._read_time[index], self._read_pc[index]),
         ):
             wrong = known[agent] < time
-            if wrong.any():
+            if anywhere(wrong):
                 i = tuple(int(x) for x in np.argwhere(wrong)[0])
                 line = self._machine.module.code[int(pc[i])].line
                 raise ins.error(
@@ -345,7 +345,7 @@ class TensorMemory:
         def using(lanes: Lanes) -> Any:
             for slot in watched:
                 marks = self._loaded.get(slot)
-                if marks is not None and (marks[lanes.warps] > self._waited[lanes.warps]).any():
+                if marks is not None and anywhere(marks[lanes.warps] > self._waited[lanes.warps]):
                     line = self._load_of[slot].line
                     self.note(
                         f"CD-D6: PTX line {ins.line}: {ins.opcode} uses {named[slot].name}, which "

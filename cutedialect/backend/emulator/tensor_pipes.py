@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .lanes import Array
+from .lanes import Array, anywhere
 from .shared import READING
 from .transfers import Load
 
@@ -181,7 +181,7 @@ class TensorPipes:
             return None
         for queue in self._flying.values():
             for op in queue:
-                if any((part == at // 16).any() for part in op.chunks):
+                if any(anywhere(part == at // 16) for part in op.chunks):
                     head = ".".join(op.ins.opcode.split(".")[:2])
                     return "CD-B7", (
                         f"the {head} at PTX line {op.ins.line} may still read it: expected a wait "

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .errors import EmulatorError
-from .lanes import Array, Lanes
+from .lanes import Array, Lanes, anywhere
 from .shared import BARRIER, CHUNK, IN_FLIGHT, LOADING, READING, UNSET
 
 if TYPE_CHECKING:
@@ -243,14 +243,14 @@ class Transfers:
         """Which operation uses the byte at a shared offset."""
         chunk = at // CHUNK
         for load in self._loads:
-            if flags & LOADING and (load.chunks == chunk).any():
+            if flags & LOADING and anywhere(load.chunks == chunk):
                 bar = self._machine.mbarriers.name(int(self._machine.mbarriers.at[load.slot]))
                 return "CD-I9", (
                     f"{_name(load.ins)} at PTX line {load.ins.line} fills it, and its {load.size} "
                     f"bytes have not yet counted at {bar}"
                 )
         for store in self._stores:
-            if flags & READING and not store.read and (store.chunks == chunk).any():
+            if flags & READING and not store.read and anywhere(store.chunks == chunk):
                 return "CD-E7", (
                     f"{_name(store.ins)} at PTX line {store.ins.line} reads it: expected "
                     "cp.async.bulk.wait_group.read by the thread that issued it, then a barrier"
@@ -282,7 +282,7 @@ class Transfers:
         words, shadow = shared.words(CHUNK)
         data = words[chunks].view(np.uint8)
         state = shadow[chunks].view(np.uint8) & UNSET
-        return data, state != 0 if state.any() else None
+        return data, state != 0 if anywhere(state) else None
 
 
 def _locate(error: EmulatorError, ins: Instruction) -> None:

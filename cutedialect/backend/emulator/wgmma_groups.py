@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .lanes import Array, Lanes
+from .lanes import Array, Lanes, anywhere, distinct, everywhere
 from .module import Instruction, Module, Reg, Vector
 from .registers import Register
 from .shared import CHUNK, READING
@@ -80,17 +80,17 @@ class Accumulator(Block):
         words = self._to_registers(self.values[groups]).view(np.uint32)
         bad: Array = None if self.bad is None else self.bad[groups]
         if bad is not None:
-            bad = self._to_registers(bad) if bad.any() else None
+            bad = self._to_registers(bad) if anywhere(bad) else None
             if bad is not None and self.packed == 2:
                 bad = bad.reshape(len(bad), -1, 2).any(axis=2)
         for i, register in enumerate(self.registers):
             register.bits[lanes.sel] = words[i]
-            if bad is not None and bad[i].any():
+            if bad is not None and anywhere(bad[i]):
                 register.taint(lanes, bad[i], self.origin, total)
             elif register.poison is not None:
                 register.clear(lanes)
         self.held[groups] = False
-        self.holding = bool(self.held.any())
+        self.holding = anywhere(self.held)
 
     def pull(self, groups: Array, lanes: Lanes) -> None:
         """The reverse: values of ``groups`` from the registers, poison included."""
@@ -119,7 +119,7 @@ class Accumulator(Block):
             self.bad = np.zeros(self.values.shape, np.bool_)
         self.bad[groups] = bad
         self.origin = origin
-        if not self.bad.any():
+        if not anywhere(self.bad):
             self.bad = None
 
     # A thread of warp w holds rows 16w + g and 8 below, columns 8j + 2q and the next, with
@@ -224,14 +224,14 @@ class Warpgroups:
             return False
         groups = self.of_warp[lanes.warps].reshape(-1, 4)
         first = groups[:, 0]
-        return first if (first >= 0).all() and (groups == first[:, None]).all() else False
+        return first if everywhere(first >= 0) and everywhere(groups == first[:, None]) else False
 
     def touched(self, lanes: Lanes) -> Array:
         """The warpgroups that have a thread in ``lanes``."""
         whole = self.of(lanes)
         if whole is not None:
             return whole
-        groups = np.unique(self.of_warp[lanes.warps])
+        groups = distinct(self.of_warp[lanes.warps])
         return groups[groups >= 0]
 
     def lanes_of(self, groups: Array) -> Lanes:
@@ -286,7 +286,7 @@ class Warpgroups:
     ) -> None:
         groups = self.touched(lanes)
         wrong = block.last[groups] >= self._completed[groups]
-        if not wrong.any():
+        if not anywhere(wrong):
             return
         group = int(groups[np.argmax(wrong)])
         name = next((r.name for r in block.registers if r.name in names), "a register")
@@ -319,12 +319,12 @@ class Warpgroups:
     def claim(self, ins: Instruction, block: Block, groups: Array, lanes: Lanes) -> None:
         """Check that a wgmma may use ``block`` now, and bring values that other accumulators hold
         of its registers into them. Raises CD-C1 (a fence is missing) or CD-C2."""
-        if block.dirty[lanes.warps].any():
+        if anywhere(block.dirty[lanes.warps]):
             self._refuse_unfenced(ins, block, lanes)
         for other in block.overlaps:
             if not isinstance(block, Accumulator) and not isinstance(other, Accumulator):
                 continue
-            if other.unordered[groups].any():
+            if anywhere(other.unordered[groups]):
                 assert other.user is not None
                 raise ins.error(
                     "CD-C1",
@@ -335,7 +335,7 @@ class Warpgroups:
                 continue
             if not isinstance(block, Accumulator):
                 wrong = other.last[groups] >= self._completed[groups]
-                if wrong.any():
+                if anywhere(wrong):
                     assert other.user is not None
                     raise ins.error(
                         "CD-C2",
@@ -366,8 +366,8 @@ class Warpgroups:
         """Let ``block.values`` hold the accumulators of ``groups``, read from the registers where
         they do not yet."""
         held = block.held[groups]
-        if not held.all():
-            if held.any():
+        if not everywhere(held):
+            if anywhere(held):
                 rest = groups[~held]
                 block.pull(rest, self.lanes_of(rest))
             else:
@@ -408,9 +408,9 @@ class Warpgroups:
         keep: list[_InFlight] = []
         for item in self._flying:
             due = waiting[item.groups] & (item.number < self._completed[item.groups])
-            if due.any():
+            if anywhere(due):
                 self._retire(item, due)
-                if due.all():
+                if everywhere(due):
                     continue
                 rest = ~due
                 reads = [SharedReads(r.chunks, r.row[rest], r.left) for r in item.reads]
@@ -429,7 +429,7 @@ class Warpgroups:
                         races.read_by_multiply(item.ins, warps, part.chunks[row].reshape(-1))
             np.subtract.at(part.left, rows[rows >= 0], 1)
             over = part.left == 0
-            if over.any():
+            if anywhere(over):
                 self._machine.shared.end_read(part.chunks[over].reshape(-1))
                 part.left[over] = -1
 

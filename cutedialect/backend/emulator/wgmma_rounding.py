@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .lanes import Array, where
+from .lanes import Array, anywhere, everywhere, where
 from .rounding import NAN16, NAN32
 
 _ZERO = -4000  # the exponent of zero: below any other
@@ -42,7 +42,7 @@ def unit(a: str, b: str) -> Unit:
 def whole(numbers: Array) -> float:
     """The largest magnitude of integers; infinity if there is another number among them."""
     largest = float(np.abs(numbers).max())
-    if largest > 1e9 or not (np.rint(numbers) == numbers).all():
+    if largest > 1e9 or not everywhere(np.rint(numbers) == numbers):
         return np.inf
     return largest
 
@@ -50,7 +50,7 @@ def whole(numbers: Array) -> float:
 def add_products(a: Array, b: Array, c: Array, how: Unit) -> Array:
     """``c [g, m, n]`` (f32 or f16) plus ``a [g, m, k]`` times ``b [g, n, k]`` transposed (both
     f64), as the hardware has it before the last rounding; f64."""
-    if np.isfinite(a).all() and np.isfinite(b).all() and np.isfinite(c).all():
+    if everywhere(np.isfinite(a)) and everywhere(np.isfinite(b)) and everywhere(np.isfinite(c)):
         return _add_finite(a, b, c, how)
     plain = np.matmul(a, np.swapaxes(b, 1, 2)) + c
     a, b, c = (where(np.isfinite(x), x, 0) for x in (a, b, c))
@@ -73,7 +73,7 @@ def _add_finite(a: Array, b: Array, c: Array, how: Unit) -> Array:
     real = highest > _ZERO // 2
     wide = ((highest > _MOST) | (highest < _LEAST)) & real
     fraction = how.fraction
-    if wide.any():
+    if anywhere(wide):
         grid = where(real, highest, 0).astype(np.int32) - fraction
         total = np.trunc(np.ldexp(start.astype(np.float64), -grid))
         for x, y in zip(a, b, strict=True):
@@ -111,7 +111,7 @@ def round_sum(total: Array, d: str, how: Unit) -> Array:
         half = total.astype(np.float16)
         half[half == 0] = 0
         wrong = np.isnan(half)
-        if wrong.any():
+        if anywhere(wrong):
             half.view(np.uint16)[wrong] = NAN16
         return half
     bits = total.view(np.uint64)
@@ -119,6 +119,6 @@ def round_sum(total: Array, d: str, how: Unit) -> Array:
     value = total.astype(np.float32)
     value += np.float32(0)
     wrong = np.isnan(value)
-    if wrong.any():
+    if anywhere(wrong):
         value[wrong] = NAN32
     return value

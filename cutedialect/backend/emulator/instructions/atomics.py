@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from ..errors import EmulatorError
-from ..lanes import Array, Lanes, where
+from ..lanes import Array, Lanes, anywhere, where
 from ..module import Instruction, Operand, Sink, Vector
 from ..races import warps_of
 from ..types import STORAGE, TYPES, ScalarType
@@ -85,7 +85,7 @@ class _Cells:
         if self.space == "global":
             return self.machine.global_memory.load(keys, self.width)
         words, poison = self.machine.shared.load(keys, self.width)
-        if poison is not None and poison.any():
+        if poison is not None and anywhere(poison):
             raise EmulatorError("atomic operation on shared memory never written", code="CD-I3")
         return words
 
@@ -126,7 +126,7 @@ def apply(
             old[lane] = was
             value = combine(was.view(dtype), b[lane], c[lane]).astype(dtype)
             current[which] = value.view(current.dtype)
-    if (before != current).any():
+    if anywhere(before != current):
         cells.machine.progress = True
     cells.store(unique, current)
     return old

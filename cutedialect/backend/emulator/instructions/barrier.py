@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..barriers import Waiter
-from ..lanes import Array, Lanes
+from ..lanes import Array, Lanes, everywhere
 from ..module import Instruction
 from ..types import TYPES
 from .registry import instruction
@@ -64,7 +64,7 @@ def _bar(ins: Instruction, machine: Machine) -> Step:
         if count is not None:
             counts = count(lanes)
             expected = int(counts[0])
-            if not (counts == expected).all():
+            if not everywhere(counts == expected):
                 raise ins.error("CD-G3", "threads give different thread counts to one barrier")
             if expected == 0 or expected % 32:
                 raise ins.error(

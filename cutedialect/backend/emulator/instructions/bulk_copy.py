@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..lanes import Array, Lanes
+from ..lanes import Array, Lanes, anywhere
 from ..module import Imm, Instruction, Operand
 from ..registers import Register
 from ..shared import CHUNK
@@ -44,7 +44,7 @@ class _Amount:
     def of(self, lanes: Lanes) -> list[int]:
         self.machine.demand(self.sources, lanes, "a copy size")
         sizes = np.broadcast_to(self._read(lanes), (lanes.count,)).astype(np.int64)
-        if (sizes % 16).any():
+        if anywhere(sizes % 16):
             bad = int(sizes[np.argmax(sizes % 16 != 0)])
             raise self.ins.error("CD-E6", f"expected a size that is a multiple of 16, got {bad}")
         return sizes.tolist()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..convergence import ALL, named_lanes
-from ..lanes import Array, Lanes
+from ..lanes import Array, Lanes, everywhere
 from ..memory import SHARED_WINDOW
 from ..module import Address, Imm, Instruction, Operand, Sym
 from ..types import TYPES
@@ -150,7 +150,7 @@ def _setmaxnreg(ins: Instruction, machine: Machine) -> Step:
 
     def step(lanes: Lanes) -> Any:
         granted = pool.increase(lanes, count)
-        if granted.all():
+        if everywhere(granted):
             return None
 
         def sleep(scheduler: Any, asking: Lanes, pc: int, stack: Any) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import EmulatorError
-from ..lanes import Array, Lanes
+from ..lanes import Array, Lanes, anywhere, distinct
 from ..machine import FUNCTION_BASE
 from ..module import Function, FunctionRef, Group, Instruction, Label, Reg, Sym, Variable
 from ..printf import format_output
@@ -93,7 +93,7 @@ def _brx(ins: Instruction, machine: Machine) -> Step:
             )
 
         def split(scheduler: Any, all_lanes: Lanes, pc: int, stack: Any) -> None:
-            for value in np.unique(index):
+            for value in distinct(index):
                 chosen = all_lanes.where(index == value, machine.total)
                 scheduler.add(chosen, table.targets[int(value)], stack)
 
@@ -185,7 +185,7 @@ def _call(ins: Instruction, machine: Machine) -> Step:
         address = read(lanes)
 
         def indirect(scheduler: Any, all_lanes: Lanes, pc: int, stack: Any) -> None:
-            for value in np.unique(address):
+            for value in distinct(address):
                 function = by_address.get(int(value))
                 if function is None:
                     raise EmulatorError(f"call of {int(value):#x}, which is no function",
@@ -302,7 +302,7 @@ def _place(machine: Machine, ins: Instruction, target: Any, value: Any, lanes: L
         raise ins.malformed(f"parameter {target} does not fit the argument's {data.shape[1]} bytes")
     register.bits[lanes.sel] = np.ascontiguousarray(data).view(register.bits.dtype)[:, 0]
     poison = shadow.any(axis=1)
-    if poison.any():
+    if anywhere(poison):
         register.taint(lanes, poison, None, machine.total)
     else:
         register.clear(lanes)
@@ -338,7 +338,7 @@ def _restore(machine: Machine, frame: Frame, lanes: Lanes) -> None:
         if isinstance(owner, Reg):
             register = machine.register(owner)
             register.bits[lanes.sel] = first[at]
-            if second is None or not second[at].any():
+            if second is None or not anywhere(second[at]):
                 register.clear(lanes)
             else:
                 register.taint(lanes, second[at], register.origin, machine.total)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..bank_conflicts import wavefronts
-from ..lanes import Array, Lanes
+from ..lanes import Array, Lanes, anywhere, distinct, everywhere
 from ..module import Imm, Instruction, Reg
 from ..races import warps_of
 from ..transfers import Load
@@ -62,16 +62,16 @@ def _copy(ins: Instruction, machine: Machine) -> Step:
             used[np.broadcast_to(ignore(lanes), (lanes.count,))] = 0
         elif amount is not None:
             used[:] = amount(lanes)
-            if (used > width).any():
+            if anywhere(used > width):
                 raise ins.error(
                     "CD-I1", f"source size {used.max()} exceeds the copy's {width} bytes"
                 )
         at = shared.offsets(target(lanes), machine.lane_cta[lanes.sel], width, "write")
         origin = source(lanes)
         touched = used > 0
-        if touched.all() and (used == width).all():
+        if everywhere(touched) and everywhere(used == width):
             memory.check(origin, width, "read")
-        elif touched.any():
+        elif anywhere(touched):
             memory.check_alignment(origin[touched], width)
             memory.check(origin[touched], 1, "read")
             memory.check(
@@ -80,13 +80,13 @@ def _copy(ins: Instruction, machine: Machine) -> Step:
         group = lanes.index >> (3 if width == 16 else 4 if width == 8 else 5)
         group = group - group[0]
         machine.count_shared(ins, wavefronts(at, group, width, int(group[-1]) + 1))
-        if touched.any():
-            copied = lanes if touched.all() else lanes.where(touched, machine.total)
+        if anywhere(touched):
+            copied = lanes if everywhere(touched) else lanes.where(touched, machine.total)
             assert copied is not None
             machine.count_global(ins, copied, origin[touched], width)
         if machine.races is not None:
             warps = warps_of(lanes)
-            for some in np.unique(used[touched]):
+            for some in distinct(used[touched]):
                 those = used == some
                 machine.races.read_global(ins, warps[those], origin[those], int(some))
             machine.races.begin_copy(ins, warps, at, width)
@@ -135,7 +135,7 @@ def _arrive(ins: Instruction, machine: Machine) -> Step:
         slots = barriers.find(lanes, locate(lanes))
         if not counted:
             barriers.await_more(slots)
-        for slot in np.unique(slots):
+        for slot in distinct(slots):
             members: Array = lanes.index[slots == slot]
             part = Lanes.of(members, machine.total)
             machine.transfers.event(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..lanes import Array, where
+from ..lanes import Array, anywhere, where
 from ..module import Instruction, Modifiers
 from ..rounding import (
     NAN32,
@@ -36,7 +36,7 @@ _MODES = ("rn", "rz", "rm", "rp")
 def canonical(values: Array) -> Array:
     """f32 NaN to 0x7fffffff."""
     wrong = np.isnan(values)
-    return where(wrong, NAN32, values) if wrong.any() else values
+    return where(wrong, NAN32, values) if anywhere(wrong) else values
 
 
 def _saturate(values: Array) -> Array:

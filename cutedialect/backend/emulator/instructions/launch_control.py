@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import EmulatorError
 from ..image import cta_order
-from ..lanes import Array, Lanes
+from ..lanes import Array, Lanes, anywhere
 from ..module import Instruction, Vector
 from ..shared import CHUNK
 from ..transfers import Load
@@ -119,7 +119,7 @@ def _query(ins: Instruction, machine: Machine) -> Step:
             write(lanes, np.ascontiguousarray(table[:, first + i]))
         denied = table[:, 0] == 0
         for target in targets:
-            if denied.any():
+            if anywhere(denied):
                 target.taint(lanes, denied, why, machine.total)
             else:
                 target.clear(lanes)

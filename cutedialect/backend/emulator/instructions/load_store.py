@@ -11,7 +11,7 @@ import numpy as np
 
 from ..bank_conflicts import wavefronts
 from ..errors import EmulatorError
-from ..lanes import Array, Lanes
+from ..lanes import Array, Lanes, anywhere
 from ..memory import LOCAL_WINDOW, PARAM_BASE, SHARED_WINDOW
 from ..module import Address, Imm, Instruction, Modifiers, Operand, Reg, Sink, Sym, Vector
 from ..races import warps_of
@@ -162,7 +162,7 @@ class Access:
             words[mask], bad = self._in(space).load(part, addresses[mask] - np.uint64(start))
             if bad is not None:
                 poison[mask] = bad
-        return words, poison if poison.any() else None
+        return words, poison if anywhere(poison) else None
 
     def store(self, lanes: Lanes, addresses: Array, words: Array, poison: Array) -> None:
         """``poison`` as in ``load``; refused in global memory."""
@@ -323,7 +323,7 @@ def _ld(ins: Instruction, machine: Machine) -> Step:
                     target.clear(lanes)
                 continue
             mask = poison[:, i * type.bytes : (i + 1) * type.bytes].any(axis=1)
-            if mask.any():
+            if anywhere(mask):
                 what = f"loaded at PTX line {ins.line} from {access.space} memory never written"
                 target.taint(lanes, mask, ("CD-I3", what), total)
             elif target.poison is not None:
@@ -344,7 +344,7 @@ def _ld_b128(
         words, poison = access.load(lanes, read(lanes))
         write(lanes, np.ascontiguousarray(words).view(np.uint64))
         target.clear(lanes)
-        if poison is not None and poison.any():
+        if poison is not None and anywhere(poison):
             target.taint(
                 lanes, poison.any(axis=1), ("CD-I3", "memory never written"), machine.total
             )
@@ -388,7 +388,7 @@ def _st(ins: Instruction, machine: Machine) -> Step:
                 break
         if poison is not None:
             refused = machine.outside(access.space, addresses) & poison.any(axis=1)
-            if refused.any():
+            if anywhere(refused):
                 part = lanes.where(refused, machine.total)
                 assert part is not None
                 machine.demand(everything, part, "a store to global memory")

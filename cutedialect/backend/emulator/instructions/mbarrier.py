@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..lanes import Array, Lanes
+from ..lanes import Array, Lanes, anywhere
 from ..mbarriers import MAX_COUNT, PENDING_BITS
 from ..module import Instruction, Modifiers, Operand, Sink
 from ..types import TYPES
@@ -189,7 +189,7 @@ def _wait(ins: Instruction, machine: Machine) -> Step:
         again = barriers.refuse(lanes, ins.pc) if tries else np.zeros(lanes.count, np.bool_)
         asleep = again & ~over
         machine.polled = True
-        if not asleep.any():
+        if not anywhere(asleep):
             finish(lanes, over)
             return None
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..convergence import whole_warps
 from ..fragments import accumulator, invert, operand_a, operand_b
-from ..lanes import Array, Lanes, where
+from ..lanes import Array, Lanes, anywhere, where
 from ..module import Instruction, Operand, Vector
 from ..registers import Register
 from ..rounding import NAN16, NAN32, fma_f64
@@ -72,11 +72,11 @@ def round_result(exact: Array, type: str, saturate: bool) -> Array:
     if type == "f32":
         value = exact.astype(np.float32)
         wrong = np.isnan(value)
-        return where(wrong, NAN32, value) if wrong.any() else value
+        return where(wrong, NAN32, value) if anywhere(wrong) else value
     if type == "f16":
         value = exact.astype(np.float16)
         wrong = np.isnan(value)
-        if wrong.any():
+        if anywhere(wrong):
             bits = where(wrong, NAN16, value.view(np.uint16)).astype(np.uint16)
             return bits.view(np.float16)
         return value
@@ -325,7 +325,7 @@ def product(ins: Instruction, machine: Machine, form: Form, scales: Scales | Non
             bad |= rows[:, :, None] | columns[:, None, :]
         holders = (fragment_a, fragment_b, fragment_c, *([] if scales is None else [scales]))
         origins = (f.origin(lanes) for f in holders)
-        return (bad, next((o for o in origins if o), None)) if bad.any() else (None, None)
+        return (bad, next((o for o in origins if o), None)) if anywhere(bad) else (None, None)
 
     return whole_warps(ins, machine, run)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..clusters import RANK_SHIFT
-from ..lanes import Array, Lanes, where
+from ..lanes import Array, Lanes, anywhere, where
 from ..memory import (
     CONST_BASE,
     GLOBAL_BASE,
@@ -133,7 +133,7 @@ def _select(ins: Instruction, machine: Machine) -> Step:
                 origin = origin or register.why()
         write(lanes, where(chosen, read_a(lanes), read_b(lanes)))
         for register in target:
-            if mask is not None and mask.any():
+            if mask is not None and anywhere(mask):
                 register.taint(lanes, mask, origin, machine.total)
             elif register.poison is not None:
                 register.clear(lanes)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import EmulatorError
-from ..lanes import Array, Lanes
+from ..lanes import Array, Lanes, anywhere
 from ..memory import SHARED_WINDOW, WINDOW_SIZE
 from ..module import Instruction, Operand
 from ..registers import Register
@@ -41,12 +41,14 @@ def shared_place(
     shared = machine.shared
 
     def locate(lanes: Lanes) -> Array:
-        addresses = np.broadcast_to(read(lanes), (lanes.count,))
+        addresses = read(lanes)
+        if len(addresses) != lanes.count:
+            addresses = np.broadcast_to(addresses, (lanes.count,))
         if space == "generic":
             outside = (addresses < np.uint64(SHARED_WINDOW)) | (
                 addresses >= np.uint64(SHARED_WINDOW + WINDOW_SIZE)
             )
-            if outside.any():
+            if anywhere(outside):
                 bad = int(addresses[np.argmax(outside)])
                 raise EmulatorError(
                     f"expected the generic address of shared memory, got {bad:#x}", code="CD-I1"
@@ -80,7 +82,7 @@ def destinations(
         if read is None:
             slots = machine.mbarriers.find(lanes, barriers)
             wrong = offsets // pitch // group != barriers // pitch // group
-            if wrong.any():
+            if anywhere(wrong):
                 raise ins.error(
                     "CD-H3",
                     "the data and the mbarrier of a bulk copy lie in different CTA"

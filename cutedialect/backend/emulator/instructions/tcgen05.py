@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import tensor_numbers as numbers
 from ..convergence import whole_warps
-from ..lanes import Array, Lanes
+from ..lanes import Array, Lanes, anywhere
 from ..module import Imm, Instruction, Modifiers, Operand, Reg, Sink, Vector
 from ..shared import BARRIER, IN_FLIGHT, LOADING, UNSET
 from ..tcgen05_descriptors import CHUNK, footprint
@@ -56,7 +56,7 @@ def _agree(ins: Instruction, machine: Machine, group: int) -> None:
 def _uniform(ins: Instruction, machine: Machine, values: Array, lanes: Lanes, what: str) -> Array:
     """One value a warp, the same in all of its threads."""
     rows = np.broadcast_to(values, (lanes.count,)).reshape(-1, 32)
-    if (rows != rows[:, :1]).any():
+    if anywhere(rows != rows[:, :1]):
         raise ins.error("CD-D8", f"expected the same {what} in all threads of a warp")
     return rows[:, 0]
 
@@ -372,7 +372,7 @@ def _load(ins: Instruction, machine: Machine) -> Step:
     def define(lanes: Lanes, target: Any, write: Any, words: Array, bad: Array) -> None:
         write(lanes, np.ascontiguousarray(words))
         if target is not None:
-            if bad.any():
+            if anywhere(bad):
                 target.taint(lanes, bad, why, machine.total)
             else:
                 target.clear(lanes)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import tensor_numbers as numbers
-from ..lanes import Array, Lanes
+from ..lanes import Array, Lanes, anywhere
 from ..module import Address, Imm, Instruction, Operand, Reg, Vector
 from ..shared import BARRIER, IN_FLIGHT, LOADING, UNSET
 from ..tcgen05_descriptors import CHUNK, KINDS, Shape, decode_instruction, footprint, rows_of
@@ -130,13 +130,13 @@ class _Issue:
             rows_ = rows_of(data.take(covered.chunks + base, 0), mn_major, size)
             found.append(numbers.of_shared(rows_, type, dense))
             state = shadow.take(distinct, 0) & np.uint32(UNSET * 0x01010101)
-            if state.any():
+            if anywhere(state):
                 flags = rows_of(shadow.take(covered.chunks + base, 0), mn_major, size)
                 bad.append(((flags & UNSET != 0) & used).any(axis=1))
             else:
                 bad.append(np.zeros(rows, np.bool_))
         mask = np.concatenate(bad)
-        return np.concatenate(found), mask if mask.any() else None
+        return np.concatenate(found), mask if anywhere(mask) else None
 
     def _column(self, address: int, name: str, lanes: tuple[int, ...] = (0,)) -> int:
         if address >> 16 not in lanes:
@@ -168,7 +168,7 @@ class _Issue:
             words = machine.tensor.data[region.index]
             unset = machine.tensor.unset[region.index].any(axis=1)
             if self.folds > 1:
-                if (words[:64] != words[64:]).any():
+                if anywhere(words[:64] != words[64:]):
                     raise ins.error(
                         "CD-D9", "expected A twice in tensor memory, in lanes 0-63 and 64-127 (M = "
                         "128 of a CTA pair), got two that differ",
@@ -179,7 +179,7 @@ class _Issue:
             found.append(numbers.of_tensor(words, self.shape.a, self.step.dense))
             bad.append(unset)
         mask = np.concatenate(bad)
-        return np.concatenate(found), mask if mask.any() else None
+        return np.concatenate(found), mask if anywhere(mask) else None
 
     def scales(self, address: int, name: str, extent: int, which: int) -> list[tuple[Any, Any]]:
         """Scale factors ``[extent, factors]`` for each CTA, with the rows that are poison (PTX ISA
@@ -207,7 +207,7 @@ class _Issue:
             # [quarter, rows]
             words, unset = (x.reshape(4, -1)[:, :each] for x in (words, unset))
             copies = words.reshape(halves, 4 // halves, each)
-            if (copies != copies[:, :1]).any():
+            if anywhere(copies != copies[:, :1]):
                 raise ins.error(
                     "CD-D9",
                     f"expected the same {name} factors in every quarter of the lanes"
@@ -292,7 +292,7 @@ class _Issue:
             return None
         words = np.ascontiguousarray(disabled[4 * i : 4 * i + 4])
         off = np.unpackbits(words.view(np.uint8), bitorder="little").astype(np.bool_)
-        return ~off[lanes] if off.any() else None
+        return ~off[lanes] if anywhere(off) else None
 
 
 class _Mma:

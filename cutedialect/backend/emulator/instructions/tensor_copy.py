@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..lanes import Array, Lanes
+from ..lanes import Array, Lanes, anywhere
 from ..module import Address, Bracket, Instruction, Modifiers, Operand, Vector
 from ..shared import CHUNK
 from ..tensor_map import ALIGN, SIZE, TensorMap, combine, decode, reducible
@@ -332,7 +332,7 @@ def _store(ins: Instruction, machine: Machine, head: str, operation: str | None)
             box = data.reshape(*shape[:-1], -1).view(view.dtype)
             if poison is not None and inside is not None:
                 bad = poison.reshape(*shape, tensor.element_bytes)[inside[1]]
-                if bad.any():
+                if anywhere(bad):
                     raise ins.error(
                         "CD-I3",
                         f"a box store from {machine.describe_shared(at)} of shared memory that was "

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..convergence import ALL, named_lanes
 from ..errors import EmulatorError
-from ..lanes import Array, Lanes
+from ..lanes import Array, Lanes, begins
 from ..module import Imm, Instruction
 from ..tensor_map import ALIGN, ELEMENT_CODES, SIZE, SPAN_CODES, UNIT_CODES, TensorMap, decode
 from .load_store import Access, resolve
@@ -170,7 +170,7 @@ def _publish(ins: Instruction, machine: Machine) -> Step:
         machine.demand(sources + target_sources, lanes, "an address")
         froms = np.broadcast_to(source(lanes), (lanes.count,))
         tos = np.broadcast_to(target(lanes), (lanes.count,))
-        firsts = np.flatnonzero(np.diff(lanes.index >> 5, prepend=-1))
+        firsts = np.flatnonzero(begins(lanes.index >> 5))
         for i in firsts.tolist():  # the lanes of a warp copy one map together
             one = here.one(lanes, i)
             there.store(one, tos[i : i + 1], here.load(one, froms[i : i + 1]))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..convergence import named_lanes
-from ..lanes import Array, Lanes, where
+from ..lanes import Array, Lanes, anywhere, everywhere, where
 from ..module import Instruction, Operand, Pair, Sink
 from ..types import TYPES
 from .registry import instruction
@@ -84,12 +84,12 @@ def _shfl(ins: Instruction, machine: Machine) -> Step:
             found = register.poisoned(lanes)
             if found is not None:
                 poison = poison | _spread(machine, lanes, found)
-                origin = register.why() if not absent.any() else origin
+                origin = register.why() if not anywhere(absent) else origin
         bad = poison[at]
         write(lanes, values[at])
         write_valid(lanes, np.broadcast_to(inside, (lanes.count,)))
         for register in registers:
-            if bad.any():
+            if anywhere(bad):
                 register.taint(lanes, bad, origin, machine.total)
             else:
                 register.clear(lanes)
@@ -161,7 +161,7 @@ def _match(ins: Instruction, machine: Machine) -> Step:
         for group in _groups(machine, lanes, masks):
             same = values[group][:, None] == values[group][None, :]
             if every:
-                out[group] = np.bitwise_or.reduce(bits[group]) if same.all() else 0
+                out[group] = np.bitwise_or.reduce(bits[group]) if everywhere(same) else 0
             else:
                 out[group] = (same * bits[group][None, :]).sum(axis=1, dtype=np.uint32)
         write(lanes, out)
@@ -276,10 +276,10 @@ def _warp_barrier(ins: Instruction, machine: Machine) -> Step:
     def step(lanes: Lanes) -> Any:
         machine.demand(sources, lanes, "a member mask")
         masks = np.broadcast_to(read_mask(lanes), (lanes.count,))
-        if not (masks >> (lanes.index & 31).astype(np.uint32) & np.uint32(1)).all():
+        if not everywhere(masks >> (lanes.index & 31).astype(np.uint32) & np.uint32(1)):
             raise ins.error("CD-I8", "the member mask does not name the executing thread's lane")
         needed = masks & machine.alive_bits()[lanes.index >> 5]
-        if lanes.whole or (needed & ~machine.present_bits(lanes)[lanes.index >> 5] == 0).all():
+        if lanes.whole or everywhere(needed & ~machine.present_bits(lanes)[lanes.index >> 5] == 0):
             return None
         machine.mask_readers[ins.pc] = read_mask
         return gather

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..convergence import whole_warpgroups
 from ..fragments import operand_a
-from ..lanes import Array, Lanes
+from ..lanes import Array, Lanes, anywhere, distinct, everywhere
 from ..module import Imm, Instruction, Operand, Reg, Vector
 from ..shared import BARRIER, IN_FLIGHT, LOADING, READING, UNSET
 from ..smem_descriptor import CHUNK, footprint, rows_of
@@ -176,7 +176,7 @@ class _SharedOperand:
         bad: Array = None
         for i, covered in enumerate(prints):
             first, last = int(covered.distinct[0] + base[i]), int(covered.distinct[-1] + base[i])
-            if (shadow[first : last + 1] & _TELLING).any():
+            if anywhere(shadow[first : last + 1] & _TELLING):
                 bad = self._poison(shadow, chunks)
                 break
         for i, covered in enumerate(prints):
@@ -192,11 +192,11 @@ class _SharedOperand:
         """Rows that have an element never written; refuses bytes that are in flight."""
         shared = self.machine.shared
         shared.refuse(
-            np.unique(chunks), IN_FLIGHT | LOADING | BARRIER, f"wgmma reads {self.name} from"
+            distinct(chunks), IN_FLIGHT | LOADING | BARRIER, f"wgmma reads {self.name} from"
         )
         unset = rows_of(shadow.take(chunks, 0) & np.uint32(UNSET * 0x01010101), self.mn_major)
         bad = (unset != 0).any(axis=2)
-        return bad if bad.any() else None
+        return bad if anywhere(bad) else None
 
     def _reads(self, prints: list[Any], base: Array, which: Array) -> list[SharedReads]:
         """Parts in which no chunk occurs twice: at most one operand of each CTA."""
@@ -248,7 +248,7 @@ class _RegisterOperand:
             if poison is not None:
                 found[:, i] = poison.reshape(-1, 32)
         bad: Array = None
-        if found.any():
+        if anywhere(found):
             bad = found.reshape(len(words), -1)[:, self.word].any(axis=2).reshape(len(groups), 64)
         return numbers_of(rows.view(np.uint8), self.type), bad
 
@@ -265,7 +265,7 @@ def _uniform(ins: Instruction, machine: Machine, values: Array, lanes: Lanes, wh
         return np.broadcast_to(values, (lanes.count // 128,))
     table = values.reshape(-1, 128)
     wrong = table != table[:, :1]
-    if wrong.any():
+    if anywhere(wrong):
         row, column = (int(i) for i in np.argwhere(wrong)[0])
         one, other = (machine.describe_lane(int(lanes.index[row * 128 + c])) for c in (0, column))
         raise ins.error(
@@ -282,10 +282,10 @@ def _multiply(a: Array, b: Array, which: Array) -> Array:
     groups, least = len(a), int(which.min())
     b = b[least : int(which.max()) + 1]
     share = groups // len(b)
-    if share > 1 and (which - least == np.arange(groups) // share).all():
+    if share > 1 and everywhere(which - least == np.arange(groups) // share):
         joined = a.reshape(len(b), share * 64, a.shape[2])
         return np.matmul(joined, np.swapaxes(b, 1, 2)).reshape(groups, 64, -1)
-    if share != 1 or (which - least != np.arange(groups)).any():
+    if share != 1 or anywhere(which - least != np.arange(groups)):
         b = b[which - least]
     return np.matmul(a, np.swapaxes(b, 1, 2))
 
@@ -357,7 +357,7 @@ def _mma_async(ins: Instruction, machine: Machine) -> Step:
         limit = 1 << how.fraction
         if start is not None and small:
             inside = -limit < start.min() and start.max() < limit
-            small = bool(target.whole[groups].all() and inside)
+            small = everywhere(target.whole[groups]) and inside
         if small:
             total = _multiply(a, b, which)
             if start is not None:
@@ -392,7 +392,7 @@ def _mma_async(ins: Instruction, machine: Machine) -> Step:
                 bad_a = bad_a[which_a]
         b, bad_b, which_b, reads_b = b_operand.load(lanes, groups)
         reads += reads_b
-        accumulates = bool(scale.any())
+        accumulates = anywhere(scale)
         if accumulates:
             state.hold(target, groups, lanes)
         if negate:
@@ -402,7 +402,7 @@ def _mma_async(ins: Instruction, machine: Machine) -> Step:
             part = slice(first, first + _AT_ONCE)
             here = groups[part]
             start = target.values[here] if accumulates else None
-            if start is not None and not scale[part].all():
+            if start is not None and not everywhere(scale[part]):
                 start[~scale[part]] = 0
             target.values[here] = multiply(a[part], b, which_b[part], start, small, here)
         if bad_a is not None or bad_b is not None or target.bad is not None:
@@ -411,7 +411,7 @@ def _mma_async(ins: Instruction, machine: Machine) -> Step:
                 bad |= bad_a[:, :, None]
             if bad_b is not None:
                 bad |= bad_b[which_b][:, None, :]
-            fresh = bad.any()
+            fresh = anywhere(bad)
             if accumulates and target.bad is not None:
                 bad |= target.bad[groups] & scale[:, None, None]
             target.taint(groups, bad, origin if fresh else target.origin)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..convergence import whole_warps
-from ..lanes import Array, Lanes
+from ..lanes import Array, Lanes, anywhere
 from ..module import Instruction, Modifiers, Operand, Vector
 from ..types import STORAGE, TYPES
 from .load_store import Access, resolve, take_space
@@ -131,7 +131,7 @@ def _load(ins: Instruction, machine: Machine) -> Step:
         for i, write in enumerate(writes):
             write(lanes, packed[:, i])
             target = targets[i]
-            if target is not None and spoiled[:, i].any():
+            if target is not None and anywhere(spoiled[:, i]):
                 why = ("CD-I3", f"loaded at PTX line {ins.line} from memory never written")
                 target.taint(lanes, spoiled[:, i], why, machine.total)
             elif target is not None:
