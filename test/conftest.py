@@ -47,10 +47,18 @@ def pytest_collection_modifyitems(items):
                 item.add_marker("long")
 
 
-def pytest_collection_finish(session):
-    """Rounds of the garbage collector leave out the thousands of tests that stay to the end, and
-    are rarer: a seventh of the time goes into them else.
+def pytest_collection(session):
+    """Thousands of tests come to stay: most of the time of their collection goes into rounds of the
+    garbage collector else.
     """
+    gc.disable()
+
+
+def pytest_collection_finish(session):
+    """Rounds of the garbage collector leave out the tests that stay to the end, and are rarer: a
+    seventh of the time goes into them else.
+    """
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 10, 10)

@@ -375,9 +375,11 @@ def _renamed(kernel: Kernel, name: str) -> ModuleOp:
 
 def _stages(trace: Callable[[], ModuleOp], name: str, arch: str) -> dict[str, str]:
     """The IR of a trace and after each pass on it."""
+    from cutedialect.dialects.printing import text_of
+
     module = trace()
-    kept = {"trace": str(module)}
-    lower(module, name, arch, lambda step, ir: kept.__setitem__(step, str(ir)))
+    kept = {"trace": text_of(module)}
+    lower(module, name, arch, lambda step, ir: kept.__setitem__(step, text_of(ir)))
     return kept
 
 

@@ -4,7 +4,6 @@ stderr or as numbered files, and the time that each pass took.
 
 from __future__ import annotations
 
-import io
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,16 +13,16 @@ from typing import TextIO
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation
-from xdsl.printer import Printer
 
 from cutedialect.backend.runtime.written_files import write_whole
+from cutedialect.dialects.printing import QuickPrinter
 from cutedialect.tools.diagnostics import Diagnostic, Position, ReportedError
 from cutedialect.tools.streams import reason_of
 
 
-class ModulePrinter(Printer):
-    """xDSL's printer with MLIR's spelling where they differ: several results of an op of the layout
-    algebra have one name, `%0:2`, and a struct in a struct of LLVM no prefix.
+class ModulePrinter(QuickPrinter):
+    """The printer of IR with MLIR's spelling where xDSL's differs: several results of an op of the
+    layout algebra have one name, `%0:2`, and a struct in a struct of LLVM no prefix.
     """
 
     def _print_results(self, op: Operation) -> None:
@@ -70,12 +69,9 @@ class PrintStyle:
 
     def text(self, module: ModuleOp) -> str:
         """The module as text, ending in a newline."""
-        out = io.StringIO()
-        printer = ModulePrinter(
-            stream=out, print_generic_format=self.generic, print_debuginfo=self.debuginfo
-        )
+        printer = ModulePrinter(print_generic_format=self.generic, print_debuginfo=self.debuginfo)
         printer.print_op(module)
-        return out.getvalue() + "\n"
+        return printer.text() + "\n"
 
 
 @dataclass(frozen=True)

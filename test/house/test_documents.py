@@ -114,9 +114,9 @@ def test_a_release_is_what_the_tests_built_and_tried():
         assert f"run: {command}" in test
     # The artifact that is published is the one that `make package` left.
     assert "make package" not in release
-    assert (ROOT / ".ci" / "run").read_text().split("\n")[-4:-1] == [
-        *("make lint", "make types", "make test"),
-    ]
+    asked = re.findall(r"^make (.*)$", (ROOT / ".ci" / "run").read_text(), re.M)
+    targets = [word for line in asked for word in line.split() if not word.startswith("-")]
+    assert targets == ["lint", "types", "test"]
 
 
 def test_pins_are_within_what_the_package_requires():

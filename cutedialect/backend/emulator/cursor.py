@@ -40,7 +40,8 @@ class Cursor:
         return token.text == text and token.kind != "string"
 
     def accept(self, text: str) -> bool:
-        if self.peek(text):
+        token = self.tokens[self.at]
+        if token.text == text and token.kind != "string":
             self.at += 1
             return True
         return False

@@ -16,7 +16,7 @@ from .image import FUNCTION_BASE, LOCAL_START, SHARED_START, Image, LaunchQueue
 from .lanes import Array, Lanes
 from .machine import Machine
 from .memory import CONST_BASE, PARAM_BASE, Allocation, LinearMemory
-from .module import Function, FunctionRef, Module, Sym, Variable
+from .module import Function, FunctionRef, Imm, Module, Reg, Sym, Variable
 from .parser import parse
 from .report import Report
 from .scheduler import Scheduler
@@ -136,6 +136,8 @@ def _run_batch(
     finally:
         if timeline is not None:
             timeline.done()
+        # Steps and machine are a cycle, which a round of the collector would have to find.
+        scheduler.linker.steps.clear()
         report.steps += scheduler.steps
         report.output += "".join(machine.output)
         for ins, count in zip(image.module.code, scheduler.counts, strict=True):
@@ -231,6 +233,8 @@ def _reachable(module: Module, entry: Function) -> list[Function]:
 
 
 def _symbols(operand: Any, into: set[int]) -> None:
+    if isinstance(operand, (Reg, Imm)):
+        return
     if isinstance(operand, Sym):
         into.add(operand.variable.uid)
     for name in ("items", "base"):

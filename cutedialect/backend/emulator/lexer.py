@@ -5,22 +5,24 @@ line.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .errors import EmulatorError
 
 _TOKEN = re.compile(
     r"""
-    (?P<newline>\n)
-  | (?P<space>[ \t\r\f\v]+)
+    [ \t\r\f\v]*
+  (?: (?P<name>[A-Za-z_$%][\w$]*(?:(?:::|\.)[\w$]+)*)
+  | (?P<newline>\n)
   | (?P<comment>//[^\n]*)
   | (?P<block>/\*(?:[^*]|\*(?!/))*\*/)
-  | (?P<name>[A-Za-z_$%][\w$]*(?:(?:::|\.)[\w$]+)*)
   | (?P<number>0[fF][0-9a-fA-F]{8}(?!\w)|0[dD][0-9a-fA-F]{16}(?!\w)|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?
       |\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+U?)
   | (?P<punct>[,;\[\]{}()+\-*/%<>=!|:@&^~?])
   | (?P<directive>\.[A-Za-z_]\w*(?:::\w+)*)
   | (?P<string>"[^"\n]*")
+  | (?P<end>\Z)
+  | (?P<unknown>.))
     """,
     re.VERBOSE,
 )
@@ -39,26 +41,26 @@ def tokenize(text: str) -> tuple[list[Token], dict[int, str]]:
     """The tokens of ``text`` (an ``end`` token last) and the IR comments by line."""
     tokens: list[Token] = []
     ir: dict[int, str] = {}
-    line, position, length = 1, 0, len(text)
-    match_at, append = _TOKEN.match, tokens.append
-    while position < length:
-        match = match_at(text, position)
-        if match is None:
-            shown = text[position : position + 12].split("\n", maxsplit=1)[0]
-            raise EmulatorError(f"unexpected text {shown!r}", ptx_line=line)
-        kind = match.lastgroup
-        position = match.end()
-        if kind == "space":
-            continue
-        if kind == "newline":
+    line, append = 1, tokens.append
+    # The constructor of a NamedTuple is Python code that takes as long as the match.
+    new: Any = tuple.__new__  # type: ignore[misc]
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup or ""
+        if kind == "name" or kind == "punct":
+            append(new(Token, (kind, match[kind], line)))
+        elif kind == "newline":
             line += 1
         elif kind == "comment":
-            found = _IR.match(match.group())
+            found = _IR.match(match[kind])
             if found:
                 ir[line] = found.group(1)
         elif kind == "block":
-            line += match.group().count("\n")
-        else:
-            append(Token(kind or "", match.group(), line))
+            line += match[kind].count("\n")
+        elif kind == "unknown":
+            start = match.start(kind)
+            shown = text[start : start + 12].split("\n", maxsplit=1)[0]
+            raise EmulatorError(f"unexpected text {shown!r}", ptx_line=line)
+        elif kind != "end":
+            append(new(Token, (kind, match[kind], line)))
     append(Token("end", "end of text", line))
     return tokens, ir

@@ -532,6 +532,9 @@ class _Parser(Cursor):
 
     def find_register(self, name: str) -> Reg | None:
         scope: _Scope | None = self.scope
+        register = scope.registers.get(name)
+        if register is not None:
+            return register
         numbered = _NUMBERED.match(name)
         while scope is not None:
             if name in scope.registers:
