@@ -422,12 +422,13 @@ def fitted_tiles(problem: Problem, price: GemmPrice) -> Tiling:
 def _may_swap_fitted(problem: Problem) -> bool:
     """Whether tiles of the transposed product are fitted. A matrix of one element may be contiguous
     along either mode, and would be along the wrong one. Kernels of square products take their
-    operands as they are, and scales of blocks take more registers: wide problems alone.
+    operands as they are, and scales of blocks take more registers: wide problems alone. Weights
+    that become wider are rows of tiles in any case.
     """
     is_square = problem.m == problem.n and not (problem.turns or problem.widens)
     if min(problem.n, problem.k) <= 1 or is_square or not problem.may_swap:
         return False
-    return not any(problem.blocks) or problem.m < problem.n
+    return not any(problem.blocks) or problem.m < problem.n or problem.widens
 
 
 def _widths(columns: int, unit: int) -> Counts:

@@ -42,6 +42,20 @@ def test_packed_weights_become_wider_beside_multiplies_of_many_columns():
         assert choose(GEMM_SPACE, (replace(of_bytes, m=m),)).unroll == unroll
 
 
+@pytest.mark.parametrize("size", [(4096, 4096, 4096), (4096, 1280, 8192), (4096, 8192, 8192)])
+def test_groups_of_weights_are_a_step_each(size):
+    """A step's product is multiplied by the scales of a group, and added up: two steps of a group
+    had 0.49 to 0.65 of the speed of cuBLAS by bf16, one 0.80 to 0.89 (an H200).
+    """
+    m, n, k = size
+    weights = Problem(m, n, k, 1, 16, 16, most_values=64, blocks=(0, 0, 128), may_shift=False)
+    weights = replace(weights, weight_bits=4, packed=True, is_plain=False)
+    chosen = choose(GEMM_SPACE, (weights,))
+    assert chosen.tile is not None
+    assert chosen.tile[2] == 128
+    assert chosen.swap_ab == "yes"
+
+
 @pytest.mark.parametrize("size", [(2048, 7168, 2048), (256, 7168, 2048), (128, 7168, 16384)])
 def test_wide_products_stay_as_they_are(size):
     """Transposed ones took 1.3 to 1.5 times as long (an H200)."""
