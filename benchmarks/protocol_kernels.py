@@ -40,6 +40,8 @@ PLANS = (
     "tile = (128,96), roles = corrected, cluster = (2,1)",
     "roles = specialized, epilogue = direct",
     "overlap = turns",
+    # Parts of a loop, of which some have a trip or two.
+    "split_loops = yes",
 )
 _DRAWN = 14
 # Relative to the largest element; results are of 16 bits.
