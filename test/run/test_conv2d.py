@@ -98,6 +98,15 @@ def test_gradients(name, arch):
     np.testing.assert_array_equal(dw, want[1])
 
 
+@pytest.mark.parametrize(("taps", "stride", "padding"), [(7, 2, 3), (4, 4, 0)])
+def test_first_layers_keep_within_the_registers(taps, stride, padding, spills_of):
+    """Images of three channels, whose pixels begin at any element."""
+    image = cute.TensorSpec((32, 224, 224, 3), "bf16", align=2)
+    filters = cute.TensorSpec((64, taps, taps, 3), "bf16", align=2)
+    kernel = cute.conv2d.compile(image, filters, stride=stride, padding=padding, arch="sm_90a")
+    assert spills_of(kernel) == 0
+
+
 @pytest.mark.parametrize("dtype", [BF16, np.float32])
 def test_types(dtype):
     x, w, options, steps = drawn("same", dtype)

@@ -98,14 +98,19 @@ def test_gathered_rows(target, case):
     np.testing.assert_array_equal(y, rows_of(x, at) @ w.astype(np.float32))
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_unaligned_rows_take_the_default_schedule(dtype):
-    """No words lie around a tile of numbered rows: the plan of unaligned tiles is not theirs."""
+@pytest.mark.parametrize(("dtype", "aligned"), [(np.float16, 4), (np.float32, 16)])
+def test_unaligned_rows_are_copied_by_the_threads_that_multiply(dtype, aligned):
+    """A role that loads has few registers: of elements on their way it would spill them."""
     x, w = integers((50, 105), dtype)[:, :104], integers((72, 104), dtype, 1).T
     at, y = numbers(130, 50), np.empty((130, 72), np.float32)
     kernel = cute.compile(gathered, x, w, at, y, tile=(64, 64, 32), arch="sm_90a")
-    assert not kernel.program.instead
-    assert "wgmma.mma_async" in kernel.ptx
+    assert kernel.program.instead == "roles = uniform"
+    why = " ".join(remark.message for remark in kernel.remarks)
+    assert f"expected rows that a program numbers to be aligned to {aligned} bytes" in why
+    with pytest.raises(cute.CompileError, match=r"take roles = uniform, or align the rows"):
+        cute.compile(
+            gathered, x, w, at, y, tile=(64, 64, 32), arch="sm_90a", schedule="roles = specialized"
+        )
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -483,9 +483,19 @@ class StagedOperands(KernelBinding):
             )
 
     def _copy_rows(self, source: SSAValue, buffer: SSAValue, before: Operation) -> None:
-        """Numbered rows into `buffer`, by the threads that have their numbers."""
-        copy = self._copy_of_rows(source)
-        atom, tiled = self._atom_of_threads(cute.memref_of(source), copy), cute.TiledCopyAttr(copy)
+        """Numbered rows into `buffer`, by the threads that have their numbers: those of a role that
+        loads have registers for copies that need none for what is on its way, and round nothing.
+        """
+        copy, type_ = self._copy_of_rows(source), cute.memref_of(source)
+        is_cut = isinstance(type_.element, Float32Type) and begins_anywhere(type_)
+        if self.is_specialized and (is_cut or not takes_async_copy(type_, self.arch)):
+            raise PassFailedException(
+                before,
+                f"expected rows that a program numbers to be aligned to {16 if is_cut else _WORD} "
+                f"bytes where a role loads them, got {vector_bytes(type_)}; take roles = uniform, "
+                "or align the rows",
+            )
+        atom, tiled = self._atom_of_threads(type_, copy), cute.TiledCopyAttr(copy)
         self.insert(cute.CopyOp(source, buffer, atom=atom, tiled=tiled), before)
 
     def _atom_of_threads(
