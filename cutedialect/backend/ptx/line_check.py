@@ -17,7 +17,8 @@ from cutedialect.atoms import Legality, legal
 
 # Numbers of registers and offsets from them, which no rule looks at: lines that differ in nothing
 # else are judged once.
-_NUMBERS = re.compile(r"(?<=%rd|.%r|.%f|.%p|%rs|%fd)\d+|(?<=\+)\d+(?=\])")
+# Their first digit comes first: a search steps from digit to digit then.
+_NUMBERS = re.compile(r"\d(?:(?<=%rd\d|.%r\d|.%f\d|.%p\d|%rs\d|%fd\d)\d*|(?<=\+\d)\d*(?=\]))")
 
 
 def check_lines(
