@@ -236,7 +236,8 @@ def scale_constants(
     which load those of blocks a step before the one that takes them: the assembler multiplies them
     with each other in front of the step's multiplies, which would wait for memory. Beside the next
     step's multiplies they have a step to come in, and those of weights come in their ring, in CTAs
-    that share a tile too. `bits`: those of an element of A.
+    that share a tile too. Lines of those of bytes come in rings, where TMA takes them, and are read
+    while the step multiplies. `bits`: those of an element of A.
     """
     if any(isinstance(scale, Panels) for scale in scales):
         return panel_constants(tile, scales, arch)
@@ -244,7 +245,9 @@ def scale_constants(
         schedule.overlap == "yes" or (bits != _BYTE and schedule.shares_tiles)
     )
     bands = bands_of(tile, schedule, arch) if bits == _BYTE else 1
-    return {"loads_ahead": not is_late, "bands": bands}
+    is_byte = bits == _BYTE and arch.startswith(_WARPGROUPS)
+    rings = is_byte and (schedule is None or schedule.loads != "threads")
+    return {"loads_ahead": not is_late, "rings": rings, "bands": bands}
 
 
 def bands_of(tile: Sequence[int], schedule: Schedule | None, arch: str) -> int:

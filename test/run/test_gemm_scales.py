@@ -200,6 +200,33 @@ def test_bands_and_parts(shape, schedule, blocks):
     assert same(got, want)
 
 
+LINES = (
+    "tile = (128,128,128)",
+    "tile = (64,64,128), overlap = yes, unroll = 2",
+    "tile = (128,24,128), swap_ab = yes",
+    "tile = (128,40,128), swap_ab = yes, overlap = yes, unroll = 2, stages = 2",
+    "tile = (128,64,128), cluster = (2,1), stages = 1",
+    "tile = (256,128,128), epilogue = smem, stages = 2",
+    "tile = (64,64,128), split_k = 2, reduction = cluster",
+)
+
+
+@pytest.mark.some(4)
+@pytest.mark.parametrize("m", [132, 130])
+@pytest.mark.parametrize("schedule", LINES)
+def test_lines_of_scales_come_in_rings(schedule, m):
+    """TMA brings the scales of a step's rows, which lie one behind the other, where lines are a
+    multiple of 16 bytes apart; threads load others a step ahead.
+    """
+    a, b = operands((m, 200, 912))
+    scale_a, scale_b = in_columns(powers((m, 8), 3)), in_columns(powers((8, 2), 4))
+    options = {"scale_a": scale_a, "scale_b": scale_b, "schedule": schedule, "arch": "sm_90a"}
+    kernel = cute.gemm.compile(a, b, out_dtype="f32", **options)
+    rings = kernel.stages["cute-partition"].count("%sscale_")
+    assert (rings > 0) == (m % 4 == 0)
+    assert same(run(a, b, out_dtype="f32", **options), scaled(a, b, scale_a, scale_b))
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.int8, np.float32])
 def test_blocks_of_other_types(dtype):
     a, b = operands((72, 136, 300), (dtype, dtype))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from cutedialect.frontend.block_formats import PANEL, PANEL_WORDS
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 Activation = Callable[["Tile"], "Tile"]
 Spans = tuple[int, int]
+# The span of entries for each row or column, and what TMA moves at least.
+_EACH, _LINE_BYTES = 1, 16
 
 
 @lru_cache(maxsize=64)
@@ -47,6 +50,7 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
         swapped: bool = False,
         promotes: bool = False,
         loads_ahead: bool = False,
+        rings: bool = False,
         bands: int = 1,
         spans: tuple[Spans, Spans, Spans] = ((0, 0), (0, 0), (0, 0)),
         zero: float = 0.0,
@@ -79,9 +83,11 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
         a_tiles = [local_tile(A, (rows, step), (*batch, place, None)) for place in places]
         b_tiles = local_tile(B, (step, bn), (*batch, None, n))
 
-        def factors(k: Scalar | int | None, place: Scalar | None = None) -> list[Tile]:
+        def factors(
+            k: Scalar | int | None, place: Scalar | None = None, in_ring: bool | None = None
+        ) -> list[Tile]:
             """The scale of step k, or what is the same for all steps: of rows at a place, or of
-            columns.
+            columns; with `in_ring`, if its lines come in a ring, or if they do not.
             """
             scale, of, modes, axis = (
                 (scale_b, spans[1], ((k, bk), (n, bn)), 0)
@@ -89,6 +95,8 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
                 else (scale_a, spans[0], ((place, rows), (k, bk)), 1)
             )
             if scale is None or (of[axis] != 0) != (k is not None):
+                return []
+            if in_ring is not None and in_ring != (rings and has_lines(scale, of)):
                 return []
             return [scale_tile(scale, of, modes, batch).to(f32)]
 
@@ -144,30 +152,34 @@ def add_steps(
     """Add up the products of steps of the depth outside of the tensor cores, which sum a step in
     `dtype`. Bands of rows follow each other, so that threads hold the products of one beside the
     sums of all: their places, tiles of A and sums. `factors` gives the scales of a step, of rows at
-    a place or of columns; with `loads_ahead` they come a step before the one that takes them.
+    a place or of columns; with `loads_ahead` they come a step before the one that takes them, but
+    for those whose lines come in a ring.
     """
     from cutedialect.frontend import functions as cute
     from cutedialect.frontend.loops import range_
     from cutedialect.frontend.scalar import Scalar, as_i32
 
-    def scales(k: Scalar) -> list[list[Tile]]:
+    def scales(k: Scalar, in_ring: bool | None = None) -> list[list[Tile]]:
         """The scales of the rows of each band, and of the columns."""
-        return [*(factors(k, place) for place, _, _ in bands), factors(k)]
+        rows = (factors(k, place, in_ring) for place, _, _ in bands)
+        return [*rows, factors(k, None, in_ring)]
 
     first = Scalar(as_i32(0, "a step"))
-    kept = [mutable(each) for each in scales(first)] if loads_ahead else []
+    kept = [mutable(each) for each in scales(first, False)] if loads_ahead else []
     for k in range_(first, b_tiles.tiles):
         # The scales are on their way while the tensor cores work.
-        coming = [] if loads_ahead else scales(k)
+        now = [] if loads_ahead else scales(k)
+        following: list[list[Tile]] = []
         b = b_tiles[k]
         for band, (_, a_tiles, acc) in enumerate(bands):
             part = cute.zeros(acc.shape, dtype)
             cute.tile_gemm(*multiplied(a_tiles[k], b, zero_of(k)), part)
-            coming = coming or scales(k + 1)
-            *of_rows, of_columns = kept or coming
-            acc += scaled(part.to(acc.dtype), [*of_rows[band], *of_columns])
-        for now, following in zip(kept, coming, strict=loads_ahead):
-            for factor, each in zip(now, following, strict=True):
+            if loads_ahead and not now:
+                following, in_rings = scales(k + 1, False), scales(k, True)
+                now = [[*both] for both in map(chain, kept, in_rings)]
+            acc += scaled(part.to(acc.dtype), [*now[band], *now[-1]])
+        for those, coming in zip(kept, following, strict=True):
+            for factor, each in zip(those, coming, strict=True):
                 factor.assign(each)
 
 
@@ -316,6 +328,16 @@ def scale_tile(
         list(batch)[: scale.rank - 2] if len(batch) == scale.rank - 2 else [0] * (scale.rank - 2)
     )
     return local_tile(scale, shape, (*leading, *coords)).load()
+
+
+def has_lines(scale: Tensor, spans: Spans) -> bool:
+    """Whether TMA may bring the entries of a tile's rows or columns: one behind the other, and 16
+    bytes and more apart from those of other steps.
+    """
+    if _EACH not in spans:
+        return False
+    type_, line = scale.memref, scale.rank - 2 + spans.index(_EACH)
+    return type_.alignment % _LINE_BYTES == 0 and type_.stride[line] == 1
 
 
 def scaled(tile: Tile, factors: Sequence[Tile]) -> Tile:

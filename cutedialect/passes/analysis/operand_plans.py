@@ -55,6 +55,7 @@ _MODES = 2
 # Bytes of the narrowest asynchronous copy, bits of a word, and rows and depth of a tile that warps
 # transpose: 16 rows by 32 of the depth of bytes, two of them side by side, a quarter of words.
 _LEAST_ASYNC, _WORD_BITS, _TRANSPOSED = 4, 32, 32
+_BYTE = 8
 # What computes a register tile of others, element by element or by moving elements.
 _LINKS = (MapOp, ConvertOp, ExtractOp, TransposeOp, UnpackOp)
 
@@ -180,7 +181,7 @@ def _is_transposed(op: GemmOp, value: SSAValue) -> bool:
     contiguous.
     """
     type_ = gmem_type(value)
-    if type_ is None or type_.bits not in (8, _WORD_BITS) or contiguous_mode(type_) != 0:
+    if type_ is None or type_.bits not in (_BYTE, _WORD_BITS) or contiguous_mode(type_) != 0:
         return False
     return all(extent % _TRANSPOSED == 0 for extent in type_.shape)
 
@@ -240,6 +241,21 @@ def is_beside_one_on_its_way(op: LoadOp) -> bool:
         return False
     loads = (each for each in op.parent.ops if isinstance(each, LoadOp))
     return any(not _is_line(each) and multiplies_fed(each) for each in loads)
+
+
+def is_beside_products(op: LoadOp) -> bool:
+    """Whether a load brings a line anew in each trip of a loop that multiplies bytes as they are in
+    memory and computes on the product of the trip, as on those with scales of blocks: a step is
+    shorter than memory takes.
+    """
+    if op.parent is None or not _is_line(op) or not _changes(op):
+        return False
+    gemms = [each for each in op.parent.ops if isinstance(each, GemmOp)]
+    tiles = [each.type for gemm in gemms for each in (gemm.a, gemm.b)]
+    owners = [gemm.acc.owner for gemm in gemms]
+    are_bytes = all(isinstance(type_, MemRefType) and type_.bits == _BYTE for type_ in tiles)
+    is_made = any(isinstance(each, Operation) and each.parent is op.parent for each in owners)
+    return are_bytes and is_made
 
 
 def _is_line(op: LoadOp) -> bool:

@@ -89,6 +89,7 @@ from cutedialect.passes.analysis.operand_plans import (
     SOURCES,
     TILE,
     is_beside_one_on_its_way,
+    is_beside_products,
     is_on_its_way,
     multiplied_elements,
     plan_of,
@@ -525,8 +526,9 @@ class _Partition(StagedOperands):
         if is_on_its_way(op):
             self.stage_load(op, is_multiplied=False)
             return True
-        is_small = self.is_specialized and fragment_of(op.result).values <= _FEW_BESIDE
-        if is_small and is_beside_one_on_its_way(op) and self._stage_row(op):
+        is_small = fragment_of(op.result).values <= _FEW_BESIDE
+        is_beside = is_beside_products(op) or (is_small and is_beside_one_on_its_way(op))
+        if self.is_specialized and is_beside and self._stage_row(op):
             return True
         return self._waits_in_smem(op)
 
