@@ -44,6 +44,8 @@ _SUM_BYTES = 4
 _WIDEST = 16
 _SECTOR = 32
 _READERS, _PANELS, _ROUNDS, _STAGES = 16, 64, 8.0, 12
+# Rows up to which sums with scales of blocks keep the constants of sums without.
+_FITTED_ROWS = 64
 # Decimals of a cycle that are compared: what is behind them differs from machine to machine.
 _DECIMALS = 3
 # What no time is divided by.
@@ -296,7 +298,8 @@ def _promoted(
     """Cycles of a step whose products threads scale and add up. Those of a warpgroup wait for its
     own multiply, or for the one before it, while others multiply.
     """
-    each, step, swapped = price.promoted
+    is_fitted = any(problem.blocks[:2]) and problem.m > _FITTED_ROWS
+    each, step, swapped = price.scaled_sums if is_fitted else price.promoted
     # Scales of columns are as many as values; of rows, or of a tile, few.
     values = tiling.values * np.where(tiling.swapped, swapped, 1.0)
     added = step + each * values

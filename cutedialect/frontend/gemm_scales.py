@@ -26,6 +26,8 @@ BLOCK = 128
 # Targets whose warpgroups multiply, bits of a byte, and the most sums that leave a thread room for
 # as many products.
 _WARPGROUPS, _BYTE, _MOST_SUMS = "sm_90", 8, 96
+# Columns of a tile whose scales a thread reads while a step multiplies.
+_MOST_COLUMNS = 96
 # Rows of weights that may share a scale.
 GROUPS = (128, 64, 32)
 _WHOLE, _EACH = 0, 1
@@ -237,7 +239,7 @@ def scale_constants(
     with each other in front of the step's multiplies, which would wait for memory. Beside the next
     step's multiplies they have a step to come in, and those of weights come in their ring, in CTAs
     that share a tile too. Lines of those of bytes come in rings, where TMA takes them, and are read
-    while the step multiplies. `bits`: those of an element of A.
+    while the step multiplies; those of columns if they are few. `bits`: those of an element of A.
     """
     if any(isinstance(scale, Panels) for scale in scales):
         return panel_constants(tile, scales, arch)
@@ -245,8 +247,10 @@ def scale_constants(
         schedule.overlap == "yes" or (bits != _BYTE and schedule.shares_tiles)
     )
     bands = bands_of(tile, schedule, arch) if bits == _BYTE else 1
-    is_byte = bits == _BYTE and arch.startswith(_WARPGROUPS)
-    rings = is_byte and (schedule is None or schedule.loads != "threads")
+    rings = bits == _BYTE and arch.startswith(_WARPGROUPS)
+    if schedule is not None:
+        swapped = schedule.swap_ab == "yes" and tile[1] > _MOST_COLUMNS
+        rings &= schedule.loads != "threads" and not swapped
     return {"loads_ahead": not is_late, "rings": rings, "bands": bands}
 
 
