@@ -1,6 +1,6 @@
-"""How stages and registers are allocated, told of plain facts: what tiles, rings and roles there
-are. The passes ask here behind the roles, where the facts are those of the IR, and whoever compares
-schedules asks in front of them, with the facts of a candidate. Bytes are those of one CTA,
+"""How warps, stages and registers are allocated, told of plain facts: what tiles, rings and roles
+there are. The passes ask here behind the roles, where the facts are those of the IR, and whoever
+compares schedules asks in front of them, with the facts of a candidate. Bytes are those of one CTA,
 registers those of a thread.
 """
 
@@ -45,9 +45,26 @@ _LOADING = {
     "prepares": (128, 72, 56),
 }
 _FEW_MULTIPLIES = 2
+# Rows that a warpgroup multiplies at once, and lanes of tensor memory; a warpgroup's warps; and how
+# many warpgroups share a tile, the first that fit.
+_GROUP_ROWS, _LANES, _GROUP_WARPS, _SHARING_GROUPS = 64, 128, 4, (2, 3)
 # The same beside two that add to accumulators in registers what is in tensor memory, and of two
 # warpgroups, of which one copies and one multiplies, beside one that reads tensor memory.
 _BESIDE_ADDING, _BESIDE_READING = 72, 136
+
+
+def multiplying_warps(tile: tuple[int, ...], teams: int) -> tuple[int, int]:
+    """Warpgroups on 64 rows each, up to three in all, or for each team one that holds the tile."""
+    groups = () if teams > 1 else _SHARING_GROUPS
+    shared = (count for count in groups if tile[0] % (count * _GROUP_ROWS) == 0)
+    return _GROUP_WARPS * next(shared, 1), 1
+
+
+def reading_warps(tile: tuple[int, ...]) -> tuple[int, int]:
+    """The warps that read a tile of tensor memory: one warpgroup, or two where each has whole
+    blocks of its 128 rows.
+    """
+    return (2 if tile[0] % (2 * _LANES) == 0 else 1) * _GROUP_WARPS, 1
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from math import prod
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from cutedialect.allocation import multiplying_warps, reading_warps
 from cutedialect.atoms import target
 from cutedialect.backend.runtime.aliasing import Named
 from cutedialect.backend.runtime.kernel import Kernel
@@ -160,7 +161,7 @@ class Product:
         return None
 
     def prepared_with(self, given: Schedule | None, arch: str, backend: str) -> Any:
-        """Compile (or find) the kernel with a schedule; without an output there is none."""
+        """Compile (or find) the kernel with a schedule as it is; none without an output."""
         raise NotImplementedError
 
     def scheduled(
@@ -180,7 +181,8 @@ class Product:
         arch = self.given.arch or default_arch(backend)
 
         def prepared(given: Schedule | None, chosen: Schedule | None) -> Any:
-            return self.prepared_with(given if chosen is None else chosen, arch, backend)
+            schedule = self.scheduled(given, arch, ()) if chosen is None else chosen
+            return self.prepared_with(schedule, arch, backend)
 
         def choice(given: Schedule | None) -> Any:
             has_space = self.space(given, arch) is not None
@@ -274,18 +276,17 @@ class GemmCall(Checked, Product):
         return kept_schedule(self, arch)
 
     def prepared_with(self, given: Schedule | None, arch: str, backend: str) -> ReadyCall:
-        """Compile (or find) the kernel with a schedule; an empty output has none."""
+        """Compile (or find) the kernel with a schedule as it is; an empty output has none."""
         if 0 in self.out_shape:
             return ReadyCall(None, self.out_shape, self.out_dtype)
         check_arch(arch)
         check_types(self.a, self.b, arch)
-        chosen = schedule_of(self, given, arch)
         if self.has_panels:
             self.scales = scales_on(self.scales, arch)
-        self.swapped = chosen is not None and chosen.swap_ab == "yes"
+        self.swapped = given is not None and given.swap_ab == "yes"
         ready = self.ready(None)
-        options = self.constants(chosen, arch)
-        options |= {"arch": arch, "schedule": chosen, "backend": backend}
+        options = self.constants(given, arch)
+        options |= {"arch": arch, "schedule": given, "backend": backend}
         kernel = compile_kernel(self.program(), self.arguments(ready), options)
         return replace(ready, kernel=kernel)
 
@@ -584,12 +585,11 @@ def _without_defaults(call: GemmCall, given: Schedule | None, arch: str) -> Sche
 
 def _with_roles(schedule: Schedule, by_warpgroups: bool) -> Schedule:
     """A schedule that is chosen with what passes add of how the product is cut and multiplied."""
-    from cutedialect.passes.analysis.mma_choice import tensor_warps
-    from cutedialect.passes.tile.schedule_heuristic import group_warps
-
     assert schedule.tile is not None
     teams = schedule.plan.teams
-    warps = group_warps(schedule.tile, teams) if by_warpgroups else tensor_warps(schedule.tile)
+    warps = (
+        multiplying_warps(schedule.tile, teams) if by_warpgroups else reading_warps(schedule.tile)
+    )
     return Schedule(warps=warps, roles="specialized", scheduler="persistent").merged(schedule)
 
 

@@ -27,7 +27,7 @@ from cutedialect.choosing.tensor_memory_schedules import tensor_schedules
 from cutedialect.schedule import Schedule
 
 from .declarations import GEMM
-from .gemm import GemmCall, ReadyCall, normalized
+from .gemm import GemmCall, ReadyCall, normalized, schedule_of
 from .gemm_scales import panel_facts
 from .tunable import held, rough, tensor_class
 from .tuned_options import Candidate, Options
@@ -124,7 +124,8 @@ class TunableGemm:
 
     def _ready(self, schedule: Candidate) -> ReadyCall:
         assert not isinstance(schedule, Options)  # `tune` refuses these for a product
-        return self._call.prepared_with(schedule, self._arch, "auto")
+        chosen = schedule_of(self._call, schedule, self._arch)
+        return self._call.prepared_with(chosen, self._arch, "auto")
 
 
 def kept_schedule(call: GemmCall, arch: str) -> Schedule | None:

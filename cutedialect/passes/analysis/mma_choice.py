@@ -11,6 +11,7 @@ from math import lcm, prod
 
 from xdsl.ir import Operation, SSAValue
 
+from cutedialect.allocation import reading_warps
 from cutedialect.atoms import (
     WARP_SIZE,
     MmaAtom,
@@ -541,7 +542,7 @@ class MmaChoice:
         m, n, k = self._tile
         if not self.has_load_role:
             # Another plan's warps: those that would read the results.
-            warps = tensor_warps((m, n))
+            warps = reading_warps((m, n))
         if not any(self._divides(atom, warps) for atom in shapes):
             return f"no shape of it divides the tile {m}x{n}x{k}"
         if element_bits(element_of(op.acc.type)) != 32:
@@ -573,13 +574,6 @@ class MmaChoice:
 
 def _has_wgmma(arch: str) -> bool:
     return target(arch) in [target(name) for name in targets_with("sm_90a")]
-
-
-def tensor_warps(tile: tuple[int, ...]) -> tuple[int, int]:
-    """The warps that read a tile of tensor memory: one warpgroup, or two where each has whole
-    blocks of its 128 rows.
-    """
-    return (2 if tile[0] % (2 * tmem_layouts.LANES) == 0 else 1) * GROUP_WARPS, 1
 
 
 def _feeds(op: GemmOp, value: SSAValue, unit: str, parts: int = 1) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from math import prod
 
-from cutedialect.allocation import computing_registers
+from cutedialect.allocation import computing_registers, multiplying_warps, reading_warps
 from cutedialect.atoms import target
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
@@ -13,10 +13,7 @@ from cutedialect.dialects import cute
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.analysis.layout_inference import takes_async_copy
 from cutedialect.passes.analysis.memory_views import tensor_dependences
-from cutedialect.passes.analysis.mma_choice import (
-    MmaChoice,
-    tensor_warps,
-)
+from cutedialect.passes.analysis.mma_choice import MmaChoice
 from cutedialect.passes.analysis.resource_plan import registers_of_accumulators
 from cutedialect.passes.analysis.role_plan import loads_boxes
 from cutedialect.passes.analysis.tensor_accumulators import tensor_plan
@@ -34,8 +31,6 @@ _PLAIN_GRIDS = ((4, 2), (4, 1), (2, 2), (2, 1), (1, 2), (1, 1))
 # of the next operands that it copies one by one.
 _MOST_VALUES = 128
 _MOST_COPIED = 64
-# A warpgroup multiplies blocks of 64 rows.
-_GROUP_ROWS = 64
 _GROUP_WARPS = 4
 _TMA_TARGET = 90
 # Elements of accumulators that a thread adds to in registers, of a kernel whose threads copy.
@@ -142,7 +137,7 @@ def _warps_of_groups(
     multiply.
     """
     teams, shared = given.plan.teams, (_MOST_WARPS, 1)
-    warps = given.warps or group_warps(cute.fragment_of(gemms[0].acc).shape, teams)
+    warps = given.warps or multiplying_warps(cute.fragment_of(gemms[0].acc).shape, teams)
     is_lone = warps == (_GROUP_WARPS, 1) and given.warps is None and teams == 1
     # One warpgroup may have no registers for all that lives at one time.
     if is_lone and registers_of_accumulators(kernel) > 32 * prod(warps) * computing_registers(0, 1):
@@ -203,21 +198,11 @@ def _plan(warps: tuple[int, int], given: Schedule) -> dict[str, object]:
     }
 
 
-def group_warps(tile: tuple[int, ...], teams: int) -> tuple[int, int]:
-    """Warpgroups on 64 rows each, up to three in all, or for each team one that holds the tile."""
-    if teams > 1:
-        return 4, 1
-    for groups in (2, 3):
-        if tile[0] % (groups * _GROUP_ROWS) == 0:
-            return 4 * groups, 1
-    return 4, 1
-
-
 def _tensor_grids(tile: tuple[int, ...]) -> list[tuple[int, int]]:
     """The warps that may read a tile of tensor memory, best first: two warpgroups share the columns
     where one has no room for what is added to in registers.
     """
-    rows, columns = tensor_warps(tile)
+    rows, columns = reading_warps(tile)
     shared = (rows, 2 * columns)
     return [(rows, columns), *([shared] if prod(shared) <= _MOST_WARPS else [])]
 
