@@ -139,8 +139,9 @@ def is_covered(op, program):
     """Whether other edges order what an op does, which the emulator's clocks prove: in a chain,
     whoever fills a ring of what is computed has waited for the one who reads it, by what that one
     computed next; and what tells that scores are there is a commit behind the multiplies into the
-    accumulator that is to be corrected. Where two roles update a buffer of one stage in turn,
-    nothing else does.
+    accumulator that is to be corrected. What a role hands over once an item, behind a loop of
+    several trips, was read before the one who reads it took part in the next item's trips. Where
+    two roles update a buffer of one stage in turn, nothing else does.
     """
     is_acquire = op.name == "pipeline.producer_acquire"
     is_loaded = is_acquire and op.ring.owner.kind.data == "tma"
@@ -148,6 +149,10 @@ def is_covered(op, program):
         return True
     if program is overlaid and is_acquire and op.ring.owner.kind.data == "tmem":
         return True
+    if program in (halves, overlaid) and is_acquire and op.ring.owner.kind.data == "threads":
+        loops = [each for each in op.parent.ops if each.name == "scf.for"]
+        if any(loop.is_before_in_block(op) for loop in loops):
+            return True
     is_chain = program in (chain, corrected, halves, overlaid)
     return is_chain and is_acquire and not is_loaded and op.ring.type.data > 1
 

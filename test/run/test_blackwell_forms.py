@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -193,6 +194,10 @@ def check(form: Form, seed: int) -> None:
 
 # Two roles that compute have room for half of the columns each.
 REFUSED = "expected 2 parts of what 'main'"
+# Where tensor memory does not hold what they multiply, threads would add it up.
+TOO_MANY = (
+    r"expected accumulators that live at one time .*\n  note: the nearest schedule that compiles"
+)
 
 
 def refusal(form: Form, seed: int) -> str | None:
@@ -215,7 +220,7 @@ def test_a_drawn_form(plan, seed):
         assert plan == "default"
     elif told is not None:
         assert (plan, form.dims[1] > 192) == ("split", True), told
-        assert re.search(REFUSED, told), told
+        assert re.search(f"{REFUSED}|{TOO_MANY}", told), told
 
 
 @pytest.mark.some(1)
@@ -247,7 +252,7 @@ def test_one_warp_that_copies(dim):
     """Rows that TMA does not load, in the plan that has one warp for loads."""
     rng = np.random.default_rng(dim)
     q, k, v = (rng.standard_normal((1, 1, n, dim)).astype(np.float16) for n in (140, 70, 70))
-    given = {"arch": "sm_100a", "backend": "emulator"}
+    given: Any = {"arch": "sm_100a", "backend": "emulator"}
     found = cute.attention(q, k, v, schedule="roles = split, warps = (4,1)", **given)
     np.testing.assert_allclose(found, cute.attention(q, k, v, **given), atol=1e-3)
 
