@@ -71,7 +71,7 @@ class Team:
         self.clock: Clock = 0
         # What it knew at its last fence behind a wait.
         self.tensor_clock: Clock = 0
-        # What it knew of its own CTA when those of the cluster met last: as much of the others.
+        # What others of the cluster have told it of their CTAs, which are as this one.
         self.of_cluster: Clock = 0
         self.time = 1
         # The team's own time up to which neighboring warps know each other's accesses, and, of
@@ -135,6 +135,11 @@ class Team:
         back, through_async = mine >> own & TIMES, mine >> self.half + own & TIMES
         if back > known or through_async > fenced:
             self.met[0] = max(known, back), max(fenced, through_async)
+
+    def learn_of_cluster(self, clock: Clock) -> None:
+        """The same of a barrier at which all CTAs of the cluster arrive."""
+        self.learn(clock)
+        self.of_cluster = joined(self.of_cluster, clock, self.carries)
 
     def fence(self) -> None:
         """A proxy fence of every warp: what it knows is ordered in front of the async proxy."""
@@ -264,10 +269,17 @@ def order(before: Access, now: Access, has_proxies: bool) -> str:
             return _through_tensor_memory(before, team)
         if team.clock >> before.column & TIMES < before.time:
             return "order"
+        if now.reach.event.is_of_cluster and not _is_known_of_cluster(before, team):
+            return "order"
         if through_async and team.clock >> team.half + before.column & TIMES < before.time:
             return "fence"
         return ""
     return _within(before, now, team, through_async)
+
+
+def _is_known_of_cluster(before: Access, team: Team) -> bool:
+    """Whether a copy to other CTAs, too, comes behind what these did as this one did."""
+    return team.of_cluster >> before.column & TIMES >= before.time
 
 
 def _are_pipelined(before: Reach, now: Reach) -> bool:

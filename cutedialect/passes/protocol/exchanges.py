@@ -151,7 +151,7 @@ def await_all(machine: Machine, team: Team, step: Step) -> bool:
         )
     exchange.expected = exchange.came = 0
     team.step()
-    team.learn(exchange.sent)
+    team.learn_of_cluster(exchange.sent)
     return True
 
 
@@ -177,5 +177,5 @@ def leave(machine: Machine, team: Team, step: Step) -> bool:
     exchange.tells -= 1
     del team.sent[event.exchange]
     team.step()
-    team.learn(exchange.told)
+    team.learn_of_cluster(exchange.told)
     return True

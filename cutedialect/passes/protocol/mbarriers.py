@@ -175,6 +175,7 @@ def _copy(event: Event, op: cute.CopyOp, named: Named) -> None:
         event.ring, event.state = named.barriers[op.barrier]
         type_ = memory_type(op.destination)
         event.count = op.counted(type_.layout.size() * type_.bits // 8)
+        event.is_of_cluster = getattr(op.atom, "multicast", None) is not None
     elif event.engine is Engine.BULK_STORE:
         event.warps = getattr(op.atom, "warps", None) or 0
 

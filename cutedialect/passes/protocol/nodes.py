@@ -68,9 +68,10 @@ class Event:
     synchronizes. Its `coordinates` say where its role is: the slots of its states of rings and of
     the trips of the loops around it; `names` has the number of the ring, or that slot's below zero.
     What comes in front of the roles `is_of_cta`: all threads of the CTA do it, whatever role they
-    have then. What `is_of_cluster` CTAs do together: all of a cluster, or both of a pair. One that
-    does not `move` writes the same place each time, of no stage of a ring, so that no other trip's
-    data can be there instead; one that is `still` touches nothing that is written by one that does.
+    have then. What `is_of_cluster` CTAs do together: all of a cluster, or both of a pair; a copy
+    writes to other CTAs, too. One that does not `move` writes the same place each time, of no stage
+    of a ring, so that no other trip's data can be there instead; one that is `still` touches
+    nothing that is written by one that does.
     One whose steps are what some slots say, and nothing else, has these as `asked`, and keeps its
     `steps` by what its `key` takes of them; else it has no key.
     Its `users` are the loops that alone use what it reads, of which none may have a trip then, by

@@ -163,7 +163,10 @@ def _await(machine: Machine, team: Team, event: Event, barrier: MBarrier, rounds
             f"{rounds}: the parity is the same",
         )
     team.step()
-    team.learn(barrier.clock)
+    if machine.rings[event.ring].plan.is_shared:
+        team.learn_of_cluster(barrier.clock)
+    else:
+        team.learn(barrier.clock)
     return True
 
 
@@ -335,8 +338,8 @@ def _meet_in_cluster(machine: Machine, team: Team, event: Event) -> bool:
     counts["meets", "cluster"] = 0
     _, clock = machine.meetings["cluster", times]
     team.step()
-    team.learn(clock)
-    team.of_cluster, team.is_in_cluster = clock, True
+    team.learn_of_cluster(clock)
+    team.is_in_cluster = True
     return True
 
 
@@ -370,6 +373,8 @@ def _start(machine: Machine, team: Team, step: Step) -> bool:
         fenced_with = max(team.clock >> fenced & TIMES, machine.fenced_with)
         team.clock = with_time(team.clock, machine.entry, machine.entered_with)
         team.clock = with_time(team.clock, fenced, fenced_with)
+        if team.is_in_cluster:
+            team.of_cluster = team.clock
     return True
 
 
