@@ -148,7 +148,7 @@ def test_trips_have_two_stages_and_results_leave_registers_where_slices_keep_mor
         assert (schedule.overlap, schedule.stages, schedule.epilogue) == ("no", 2, None)
     assert chosen(is_sliced=True, group=4).epilogue == "direct"
     narrow = chosen(d=64)
-    assert (narrow.overlap, narrow.stages, narrow.polynomials) == ("no", 2, (6, 3))
+    assert (narrow.overlap, narrow.stages, narrow.polynomials) == ("no", 2, (5, 3))
     assert chosen(d=64, is_sliced=True).polynomials is None
 
 
