@@ -47,6 +47,8 @@ def _load_tile(self: KernelLowering, op: cute.CopyOp) -> None:
     barrier, offset = self.barriers[op.barrier]
     if not isinstance(op.atom, BulkLoadType):
         for source, target in pieces(self, op, op.source, op.destination):
+            if not isinstance(source, View):
+                raise fail(op, "expected a tile that boxes cover, got one of numbered rows")
             _load_boxes(self, op, source, target, barrier, offset)
         return
     source, target = self.view(op, op.source), self.view(op, op.destination)

@@ -187,8 +187,9 @@ class IndexedTile:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extents of the rows, and along them."""
-        return tuple(extent for extent in self.tile if extent != 0)
+        """Extents of the rows, and along them; elements of a vector are rows of one."""
+        extents = tuple(extent for extent in self.tile if extent != 0)
+        return extents if len(extents) > 1 else (*extents, 1)
 
     def row(self, builder: ScalarBuilder, number: Scalar, at: int) -> View:
         """The part of the row with a number that lies in the tile's columns; the number is the
