@@ -45,9 +45,10 @@ _LOADING = {
     "prepares": (128, 72, 56),
 }
 _FEW_MULTIPLIES = 2
-# Rows that a warpgroup multiplies at once, and lanes of tensor memory; a warpgroup's warps; and how
+# Rows that a warpgroup multiplies at once, lanes of tensor memory, a warpgroup's warps, and how
 # many warpgroups share a tile, the first that fit.
-_GROUP_ROWS, _LANES, _GROUP_WARPS, _SHARING_GROUPS = 64, 128, 4, (2, 3)
+_GROUP_ROWS, _LANES, _GROUP_WARPS = 64, 128, _GROUP_THREADS // WARP_SIZE
+_SHARING_GROUPS = (2, 3)
 # The same beside two that add to accumulators in registers what is in tensor memory, and of two
 # warpgroups, of which one copies and one multiplies, beside one that reads tensor memory.
 _BESIDE_ADDING, _BESIDE_READING = 72, 136

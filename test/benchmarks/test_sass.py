@@ -49,6 +49,13 @@ TEXT = """
 """
 
 
+@pytest.fixture
+def assembler():
+    """What counts of ours were taken with: the newest ptxas of CUDA 13."""
+    if sass.find() is None or not ptxas.version(ptxas.find()).startswith("13.5"):
+        pytest.skip("needs nvdisasm and ptxas 13.5")
+
+
 def kernel_of(text):
     ((name, lines),) = machine_code.parsed(text)
     columns = machine_code.columns_of(lines)
@@ -104,6 +111,7 @@ def test_counts_of_peers_say_where_they_come_from(file):
     assert least < yardstick.together(roles) < least + 0.2
 
 
+@pytest.mark.usefixtures("assembler")
 @pytest.mark.parametrize(
     ("heads", "depth", "masks", "most"),
     [(16, 128, {}, 4.4), (16, 128, {"causal": True}, 4.9),
@@ -111,8 +119,6 @@ def test_counts_of_peers_say_where_they_come_from(file):
 )  # fmt: skip
 def test_attention_takes_few_instructions_a_score(heads, depth, masks, most):
     """Of all warps that compute exponentials and correct sums, by the newest ptxas of CUDA 13."""
-    if sass.find() is None or not ptxas.version(ptxas.find()).startswith("13.5"):
-        pytest.skip("needs nvdisasm and ptxas 13.5")
     q = cute.TensorSpec((1, heads, 16384, depth), "bf16")
     cubin = cute.attention.compile(q, q, q, arch="sm_100a", **masks).cubin
     found = yardstick.together(yardstick.roles_of(machine_code.read(cubin)))
@@ -131,6 +137,7 @@ def executed(loops, adding):
     return 8 * one["softmax"] + adding * one["other"] + one["multiply"] + one["load"]
 
 
+@pytest.mark.usefixtures("assembler")
 @pytest.mark.parametrize(
     ("heads", "depth", "masks"),
     [(16, 128, {}), pytest.param(16, 128, {"causal": True}, marks=pytest.mark.long),
@@ -140,8 +147,6 @@ def test_the_backward_pass_executes_no_more_than_the_peer(heads, depth, masks):
     """A block of 128 keys and 128 rows: eight warps compute in both; eight of ours add dQ to
     memory, four of the peer's.
     """
-    if sass.find() is None or not ptxas.version(ptxas.find()).startswith("13.5"):
-        pytest.skip("needs nvdisasm and ptxas 13.5")
     mask = "causal" if masks else "full"
     (file,) = (file for file in KEPT if f"backward-d{depth}-{mask}" in file.stem)
     kept = json.loads(file.read_text())
@@ -166,12 +171,11 @@ def test_the_backward_pass_executes_no_more_than_the_peer(heads, depth, masks):
     assert executed(ours, 8) <= 1.15 * executed(theirs, 4)
 
 
+@pytest.mark.usefixtures("assembler")
 def test_products_of_pairs_take_no_more_instructions_than_those_of_the_peer():
     """Of 256 x 256 tiles of two CTAs: the multiplying warp's steps of 64, and what four warps
     execute to store a tile, ours beside factors (`alpha`), which the peer's kernel has not.
     """
-    if sass.find() is None or not ptxas.version(ptxas.find()).startswith("13.5"):
-        pytest.skip("needs nvdisasm and ptxas 13.5")
     (file,) = (file for file in KEPT if "gemm" in file.stem)
     kept = json.loads(file.read_text())
     assert "nvidia-cutlass-dsl" in kept["about"]

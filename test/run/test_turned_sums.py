@@ -30,11 +30,11 @@ def largest(given: Any, **options: Any) -> float:
     masks = {name: options[name] for name in ("causal", "window") if name in options}
     do, q, k, v = given
     out, lse, _ = gradients(do, q, k, v, np.float64, **masks)
-    found = cute.attention_backward(
+    results = cute.attention_backward(
         do, q, k, v, out.astype(np.float16), lse.astype(np.float32), schedule=TILE, arch="sm_90a",
         backend="emulator", **options,
     )  # fmt: skip
-    return max(shares(found, do, q, k, v, **masks).values())
+    return max(shares(results, do, q, k, v, **masks).values())
 
 
 @pytest.mark.some(3)
@@ -69,13 +69,13 @@ def test_packed_sequences_begin_at_tiles():
         do_, q_, k_, v_ = cut(whole, rows)
         of_rows, logarithms, _ = gradients(do_, q_, k_, v_, np.float64)
         out[:, :, rows], lse[:, :, rows] = of_rows, logarithms
-    found = cute.attention_backward(
+    results = cute.attention_backward(
         do, q, k, v, out, lse, cu_seqlens=(offsets, offsets), schedule=TILE, arch="sm_90a",
         backend="emulator",
     )  # fmt: skip
     for rows in own:
         do_, q_, k_, v_ = cut(whole, rows)
-        assert max(shares(cut(found, rows), do_, q_, k_, v_).values()) <= ALLOWED
+        assert max(shares(cut(results, rows), do_, q_, k_, v_).values()) <= ALLOWED
 
 
 def test_full_heads_of_many_rows_have_tiles_of_80():

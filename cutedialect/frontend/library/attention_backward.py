@@ -64,8 +64,8 @@ def attention_backward(
     where the loss has the slopes dO and dlse along these; arguments are those of `key_gradients`,
     `scale` that of scores in units of log2(e) and `factor` in natural ones. `tile` is (keys, rows),
     `dims` are the head dimensions, rounded up, and `streamed` is the schedule of the pass over the
-    keys, whose tile (keys, rows) has whole tiles of rows. `vector`,
-    `turned` and `early_values` are those of `key_gradients`.
+    keys, whose tile (keys, rows) has whole tiles of rows. `vector`, `turned` and `early_values` are
+    those of `key_gradients`.
 
     Memory of the call: `logarithms` and `delta` (batch, heads..., rows of whole tiles); `sums`
     (..., D) of dQ, added up in the order in which CTAs come, without which a pass over the keys has
