@@ -52,10 +52,12 @@ _FORMS: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("plain", {"causal": True}),
     ("plain", {"window": (511, 0)}),
     ("plain", {"causal": True, "deterministic": True}),
+    ("plain", {"causal": True, "softcap": 30.0}),
     ("shared", {"causal": True}),
     ("padded", {}),
     ("packed", {"causal": True}),
     ("packed and shared", {"causal": True}),
+    ("packed and shared", {"causal": True, "softcap": 30.0}),
 )
 _ROWS = 4096
 

@@ -90,10 +90,12 @@ def in_tensor_memory(schedule: Schedule) -> bool:
 def _need_in_tensor_memory(
     problem: AttentionBackwardProblem, schedule: Schedule, threads: int
 ) -> Need:
-    """Registers for scores and slopes alone; slopes are all that threads leave in shared memory."""
+    """Registers for scores and slopes alone: tangents become factors of weights that tensor memory
+    has. Slopes are all that threads leave in shared memory.
+    """
     assert schedule.tile is not None
     keys, rows = schedule.tile
-    values = (2 + problem.is_capped) * rows * keys / threads
+    values = 2 * rows * keys / threads
     stages, size = schedule.stages or 2, _ELEMENT_BYTES * sum(problem.dims)
     smem = size * (keys + stages * rows) + _ELEMENT_BYTES * rows * keys + _BESIDE_TENSOR_BYTES
     room = schedule.plan.main.registers or _MOST_REGISTERS

@@ -71,6 +71,8 @@ def test_heads_that_share_keys_add_up_in_tensor_memory():
         (128, 2, {"causal": True}),
         (128, 8, {"causal": True, "deterministic": True}),
         (128, 8, {"window": (511, 0)}),
+        (96, 2, {"causal": True, "softcap": 30.0}),
+        (128, 8, {"causal": True, "softcap": 30.0}),
     ],
 )
 def test_a_default_fits_registers(depth, heads, options):
@@ -83,13 +85,16 @@ def normals(*shape: int, seed: int) -> Any:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float16)
 
 
-def check(rows: int, keys: int, depth: int, shared: int = 1, **masks: Any) -> None:
+def check(
+    rows: int, keys: int, depth: int, shared: int = 1, schedule: str | None = None, **masks: Any
+) -> None:
     do, q = (normals(1, shared, rows, depth, seed=seed) for seed in (1, 2))
     k, v = (normals(1, 1, keys, depth, seed=seed) for seed in (3, 4))
     out, lse, _ = gradients(do, q, k, v, np.float64, **masks)
     given = do, q, k, v
     made = out.astype(np.float16), lse.astype(np.float32)
-    found = cute.attention_backward(*given, *made, arch="sm_100a", backend="emulator", **masks)
+    where = {"arch": "sm_100a", "backend": "emulator", "schedule": schedule}
+    found = cute.attention_backward(*given, *made, **where, **masks)
     figures = shares(found, *given, **masks)
     assert max(figures.values()) <= ALLOWED, figures
 
@@ -101,9 +106,19 @@ def test_trips_around_the_stages(depth, trips):
     check(ROWS * trips - 15, 150, depth)
 
 
+def test_capped_scores():
+    """The slopes of tangents multiply weights that tensor memory has in 16 bits by then."""
+    check(70, 130, 128, shared=2, softcap=3.0)
+
+
+def test_tiles_of_half_the_rows():
+    check(65, 150, 112, schedule="tile = (128,64), warps = (4,2), roles = reduced", softcap=3.0)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_masks_and_shared_heads(depth):
     check(130, 211, depth, causal=True)
+    check(130, 211, depth, causal=True, softcap=3.0)
     check(70, 130, depth, shared=2)
     check(200, 140, depth, window=(40, 3))

@@ -96,6 +96,8 @@ def key_gradients(
             part = local_tile(delta, (bq,), place).T.load()
             if early_values:
                 dv.multiply(s, g)
+                slopes.bend(s, tangents)
+                tangents = None
             slopes.slope(dp, s, tangents, part)
             # A gradient or a value that is NaN, which a weight of 0 does not hide.
             seen.hide(dp, i * bq, hides)

@@ -56,9 +56,18 @@ class Slopes:
         s.assign(cute.exp2(tangents * self.cap - logarithms))
         return tangents
 
+    @staticmethod
+    def bend(p: Tile, tangents: Tile | None) -> None:
+        """Let weights that nothing else reads become those times the slopes of the tangents, which
+        take no registers then while the products of dO and V are awaited.
+        """
+        if tangents is not None:
+            p.assign(p * (1.0 - tangents * tangents))
+
     def slope(self, dp: Tile, p: Tile, tangents: Tile | None, delta: Tile) -> None:
         """Let the products of dO and V become the slopes of the loss along the products of Q and K,
-        but for the factor of scores.
+        but for the factor of scores. `tangents` are None of scores without a cap, and of weights
+        that `bend` has taken.
         """
         ds = p * ((dp if self.factor_v is None else dp * self.factor_v) - delta)
         if tangents is not None:
