@@ -138,6 +138,40 @@ def test_the_stamp_of_the_package_is_quick_and_stable() -> None:
     assert len(stamp) == 64
 
 
+def test_the_stamp_is_that_of_what_the_files_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept where nothing changed; another one behind a change that keeps size and time."""
+    root = tmp_path / "package"
+    source = root / "backend" / "runtime" / "cache.py"
+    source.parent.mkdir(parents=True)
+    monkeypatch.setattr(cache, "__file__", str(source))
+    monkeypatch.setattr(cache, "_SETTLED_SECONDS", 0)
+
+    def stamp() -> str:
+        return cache.package_stamp.__wrapped__()
+
+    def kept() -> int:
+        return sum(entry.kind == "stamp" for entry in cache.entries())
+
+    source.write_text("one")
+    os.utime(source, (1, 1))
+    first = stamp()
+    assert stamp() == first
+    assert kept() == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(cache, "_content_of", lambda *_: pytest.fail("files are read again"))
+        assert stamp() == first
+    source.write_text("two")
+    os.utime(source, (1, 1))
+    assert stamp() != first
+    # Source that is newer than this process is not what runs here.
+    os.utime(source, (2e9, 2e9))
+    before = kept()
+    assert stamp() != first
+    assert kept() == before
+
+
 def test_only_entries_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder that others use too: their files stay, whatever they are called."""
     monkeypatch.setenv("CUTEDIALECT_CACHE_DIR", str(tmp_path))
