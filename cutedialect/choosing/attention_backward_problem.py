@@ -38,6 +38,11 @@ class AttentionBackwardProblem(AttentionFacts):
         """
         return self.dims[0] % GROUP_ROWS == 0
 
+    @property
+    def fits_tensor_memory(self) -> bool:
+        """Whether tensor memory can have what is multiplied of tiles that one thread loads."""
+        return self.target.tmem_columns > 0 and self.loads_boxes
+
     def _derived(self) -> dict[str, object]:
         # How many heads share keys is told at run time.
         return {"group": 0, "shares": self.shares}

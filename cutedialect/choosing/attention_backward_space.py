@@ -145,6 +145,10 @@ def streamed(problem: AttentionBackwardProblem, schedule: Schedule) -> Schedule:
     """
     assert schedule.tile is not None
     _, rows = schedule.tile
+    if problem.fits_tensor_memory:
+        in_tensors: Schedule = RULES.streamed_tensors.first(problem)
+        if in_tensors.tile is not None and in_tensors.tile[1] % rows == 0:
+            return in_tensors
     # Whether two warpgroups share what a tile has of gradients, each with all registers.
     has_many = schedule.plan.main.slices > 1 or schedule.tile[0] > GROUP_ROWS
     if not problem.on_groups or not has_many or not problem.loads_boxes:

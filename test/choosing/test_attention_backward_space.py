@@ -16,7 +16,8 @@ from cutedialect.schedule import Schedule
 
 def chosen(**facts):
     depth = facts.pop("d", 128)
-    return choose(ATTENTION_BACKWARD, AttentionBackwardProblem((depth, depth), **facts))
+    dims = depth, facts.pop("width", depth)
+    return choose(ATTENTION_BACKWARD, AttentionBackwardProblem(dims, **facts))
 
 
 @pytest.mark.parametrize(
@@ -77,6 +78,9 @@ def test_tiles_of_warps_alone(facts, tile, warps):
         ({"d": 128, "is_capped": True}, (128, 128)),
         ({"d": 128, "is_capped": True, "is_sliced": True, "group": 4}, (128, 64)),
         ({"d": 128, "loads_boxes": False}, (64, 32)),
+        ({"d": 192, "adds": False}, (128, 64)),
+        ({"d": 192, "width": 128, "adds": False}, (128, 64)),
+        ({"d": 256, "width": 128, "adds": False}, (128, 64)),
         ({"d": 256, "adds": False}, (64, 16)),
     ],
 )
@@ -117,6 +121,9 @@ def test_keys_of_a_block_of_the_pass_over_them(facts, keys):
         ({"d": 128, "is_capped": True}, (64, 64)),
         ({"d": 160, "loads_boxes": False}, (64, 64)),
         ({"d": 128, "arch": "sm_80"}, (64, 32)),
+        ({"d": 128, "arch": "sm_100a"}, (64, 128)),
+        ({"d": 256, "arch": "sm_100a"}, (32, 128)),
+        ({"d": 256, "arch": "sm_100a", "loads_boxes": False}, (32, 16)),
     ],
 )
 def test_tiles_of_the_pass_over_the_keys(facts, tile):

@@ -47,8 +47,9 @@ def backward_problems() -> Iterator[AttentionBackwardProblem]:
         depth = rng.choice((32, 48, 64, 80, 96, 112, 128, 160, 176, 192, 256))
         names = "is_masked", "has_window", "is_sliced", "is_capped", "is_f16"
         facts = {name: rng.random() < 0.4 for name in names}
+        width = depth if rng.random() < 0.7 else 128
         yield AttentionBackwardProblem(
-            (depth, depth), group=rng.choice((1, 4)), adds=depth <= 128 and rng.random() < 0.7,
+            (depth, width), group=rng.choice((1, 4)), adds=depth <= 128 and rng.random() < 0.7,
             loads_boxes=rng.random() < 0.8, arch=rng.choice(targets),
             rows=rng.choice((None, 512, 4096)), **facts,
         )  # fmt: skip

@@ -1,6 +1,6 @@
-"""`cute.attention_backward` of wide heads on the emulator of sm_90a: one warpgroup has the gradient
-of values and another one that of keys, and the pass over the keys has tiles of 128 rows beside
-blocks of 64.
+"""`cute.attention_backward` of wide heads in the emulator. On sm_90a one warpgroup has the gradient
+of values and another one that of keys, on sm_100a tensor memory has both, and the pass over the
+keys has tiles of 128 rows beside blocks of 64.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def results(given, **masks):
 
 
 def run(given, made, **options):
-    return cute.attention_backward(*given, *made, backend="emulator", arch="sm_90a", **options)
+    return cute.attention_backward(
+        *given, *made, backend="emulator", **{"arch": "sm_90a", **options}
+    )
 
 
 @pytest.mark.some(1)
@@ -55,7 +57,27 @@ def test_against_float64(depth, rows, keys, masks):
     assert max(figures.values()) <= ALLOWED, figures
 
 
-def test_packed_sequences():
+@pytest.mark.parametrize(
+    ("depth", "width", "rows", "keys", "masks"),
+    [
+        (192, 128, 1, 3, {}),
+        (192, 128, 330, 150, {"causal": True}),
+        (192, 192, 64, 129, {"window": (40, 10), "softcap": 3.0}),
+        (256, 128, 200, 70, {}),
+        (256, 256, 130, 150, {"causal": True}),
+    ],
+)
+def test_tensor_memory_against_float64(depth, width, rows, keys, masks):
+    """Blocks of 128 keys, unless both gradients take all columns of tensor memory."""
+    do, q, k, v = operands(2, 1, rows, keys, depth)
+    given = do[..., :width], q, k, v[..., :width]
+    found = run(given, results(given, **masks), arch="sm_100a", **masks)
+    figures = shares(found, *given, **masks)
+    assert max(figures.values()) <= ALLOWED, figures
+
+
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
+def test_packed_sequences(arch):
     """Sequences begin at whole tiles of the pass over the keys, for blocks of fewer rows, too."""
     rows, keys = [70, 0, 130, 1], [70, 5, 65, 9]
     offsets = [np.cumsum([2, *each], dtype=np.int64) for each in (rows, keys)]
@@ -73,7 +95,7 @@ def test_packed_sequences():
             x[:, :, of_rows] = part
         k[:, :, of_keys], v[:, :, of_keys] = given[2:]
         parts.append((given, (of_rows, of_keys, of_keys)))
-    found = run((do, q, k, v), (out, lse), cu_seqlens=tuple(offsets))
+    found = run((do, q, k, v), (out, lse), cu_seqlens=tuple(offsets), arch=arch)
     for given, places in parts:
         mine = [x[:, :, at] for x, at in zip(found, places, strict=True)]
         if 0 in given[1].shape:

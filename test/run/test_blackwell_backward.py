@@ -106,6 +106,24 @@ def test_trips_around_the_stages(depth, trips):
     check(ROWS * trips - 15, 150, depth)
 
 
+@pytest.mark.parametrize(
+    ("depth", "width", "options"),
+    [
+        (192, 128, {"causal": True}),
+        (192, 192, {"window": (511, 0), "softcap": 30.0}),
+        (256, 128, {}),
+    ],
+)
+def test_wide_heads_take_tensor_memory(depth, width, options):
+    rows, sums = cute.TensorSpec((2, 8, 4096, depth), "bf16"), cute.TensorSpec((2, 8, 4096), "f32")
+    out = cute.TensorSpec((2, 8, 4096, width), "bf16")
+    call = out, rows, rows, out, out, sums
+    kernel = cute.compile(cute.attention_backward, *call, arch="sm_100a", **options)
+    assert kernel.schedule.startswith("tile = (128,64)")
+    assert "mma.sync" not in kernel.ptx
+    assert kernel.resources.spills in (None, 0)
+
+
 def test_capped_scores():
     """The slopes of tangents multiply weights that tensor memory has in 16 bits by then."""
     check(70, 130, 128, shared=2, softcap=3.0)
