@@ -11,7 +11,7 @@ from cutedialect.backend.runtime.devices import device_name
 from cutedialect.backend.runtime.fingerprint import fingerprint
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.timing import Timer
-from cutedialect.backend.runtime.tunings import best_schedule, has_tunings
+from cutedialect.backend.runtime.tunings import best_schedule
 from cutedialect.choosing.attention_backward_space import ATTENTION_BACKWARD as SPACE
 from cutedialect.choosing.attention_backward_space import tuned_tiles
 from cutedialect.choosing.choose import choose
@@ -105,8 +105,6 @@ class TunableAttentionBackward:
 
 def kept_schedule(call: AttentionBackwardCall, arch: str) -> Schedule | None:
     """The fastest schedule that tuning found for such a call on this device, if any."""
-    if not has_tunings():
-        return None
     best = best_schedule(_program_fingerprint(), backward_class(call), arch, device_name())
     return Schedule.parse(best) if best else None
 

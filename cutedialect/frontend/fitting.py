@@ -26,6 +26,7 @@ from cutedialect.backend.runtime.rejections import (
     read_rejections,
     rejections_key,
 )
+from cutedialect.backend.runtime.tunings import has_tunings
 from cutedialect.choosing.choose import MOST_COMPILED, Lack, NoScheduleError, Rejection, choose
 from cutedialect.choosing.price import remark_on
 from cutedialect.choosing.space import Candidate
@@ -160,7 +161,7 @@ def fitted(
 
     if given is not None:
         return allowed(found, given)
-    tuned = kept() if runs_on_device(backend) else None
+    tuned = kept() if runs_on_device(backend) and has_tunings() else None
     if tuned is not None:
         with suppress(CompileError, ValueError):
             return prepared(tuned, None)

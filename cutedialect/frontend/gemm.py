@@ -181,19 +181,19 @@ class Product:
         arch = self.given.arch or default_arch(backend)
 
         def prepared(given: Schedule | None, chosen: Schedule | None) -> Any:
-            schedule = self.scheduled(given, arch, ()) if chosen is None else chosen
-            return self.prepared_with(schedule, arch, backend)
+            return self.prepared_with(chosen or self.scheduled(given, arch, ()), arch, backend)
 
         def choice(given: Schedule | None) -> Any:
-            has_space = self.space(given, arch) is not None
-            return partial(self.scheduled, given, arch) if has_space else None
+            return self.space(given, arch) and partial(self.scheduled, given, arch)
 
-        from .gemm_tuning import kernel_class
+        def problem() -> str:
+            from .gemm_tuning import kernel_class
 
-        memory = Memory(lambda: f"{self.family}{kernel_class(self.taking[0])}", arch)
+            return f"{self.family}{kernel_class(self.taking[0])}"
+
+        memory = Memory(problem, arch)
         ready = fitted(prepared, choice, asked, backend, memory, partial(self.kept, arch))
-        space = self.space(asked, arch)
-        if space is not None and space[0] is GEMM_SPACE:
+        if (space := self.space(asked, arch)) and space[0] is GEMM_SPACE:
             note_prices(ready.kernel, device_for(arch))
         return ready
 

@@ -15,10 +15,7 @@ from cutedialect.backend.runtime.devices import device_name
 from cutedialect.backend.runtime.fingerprint import FingerprintError, fingerprint
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.timing import Timer
-from cutedialect.backend.runtime.tunings import (
-    best_schedule,
-    has_tunings,
-)
+from cutedialect.backend.runtime.tunings import best_schedule
 from cutedialect.choosing.gemm_price import cycles
 from cutedialect.choosing.gemm_problem import Problem
 from cutedialect.choosing.gemm_schedules import GEMM_SPACE
@@ -132,8 +129,6 @@ def kept_schedule(call: GemmCall, arch: str) -> Schedule | None:
     """The fastest schedule that tuning found for such a call on this device; None where nothing was
     tuned, or nothing is faster than what is chosen without tuning.
     """
-    if not has_tunings():
-        return None
     try:
         kernel = _program_fingerprint(call.activation)
     except FingerprintError:

@@ -438,6 +438,7 @@ def test_a_warm_call_hears_of_the_result(monkeypatch):
 
 def test_a_kept_schedule_that_does_not_fit_is_passed_over(monkeypatch):
     on_the_fake(monkeypatch)
+    monkeypatch.setattr(fitting, "has_tunings", lambda: True)
     monkeypatch.setattr(
         gemm_tuning, "kept_schedule", lambda call, arch: cute.Schedule(tile=(63, 1, 7))
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
-from statistics import median
 
 from cutedialect import environment
 from cutedialect.backend.runtime import cache
@@ -32,6 +31,9 @@ class Timing:
     @property
     def median(self) -> float | None:
         """The median time, None where nothing was timed."""
+        # Not above: a call whose kernel is on disk needs no decimals and fractions.
+        from statistics import median
+
         return median(self.microseconds) if self.microseconds else None
 
 

@@ -40,7 +40,8 @@ _SIDE = 4
 # Values of a thread that are converted at once, and 8-bit floats of a register.
 _CONVERTED, _PACK = 32, 4
 # Registers of a thread that are never for words on their way, of which a vector has eight, and the
-# share of all that is: what else a role keeps grows with what it has.
+# share of all that is for words of global memory: bounds and pointers of their tiles grow with what
+# a role has. Tiles in shared memory have none.
 _OTHER_REGISTERS, _SHARE_OF_WORDS = 40, 0.5
 # Vectors on their way at one time where the role's registers are not known, and at most.
 _VECTORS, _MOST_VECTORS = 4, 8
@@ -133,7 +134,7 @@ def _shift(operand: Operand) -> None:
         return
 
     def run(is_inside: bool) -> None:
-        most = max(1, _most_vectors(context) // (1 if is_inside else 2))
+        most = max(1, _most_vectors(context, _SHARE_OF_WORDS) // (1 if is_inside else 2))
         for some, place in operand.vectors(tile, most):
             some.store(place, some.shifted(some.load(is_inside), is_inside, is_tf32))
 
@@ -148,7 +149,7 @@ def _shift_within(operand: Operand) -> None:
         operand.move_elements()
         return
     is_one = len(set(tile.shifts)) == len(set(tile.lengths)) == 1
-    most = _most_vectors(context)
+    most = _most_vectors(context, 1.0)
 
     def run(is_inside: bool) -> None:
         shift, length = tile.shifts[0], _BYTES if is_inside else tile.lengths[0]
@@ -171,12 +172,12 @@ def _shift_within(operand: Operand) -> None:
     context.when(is_cut, partial(run, False), partial(run, True), is_rare=True)
 
 
-def _most_vectors(context: Context) -> int:
-    """Vectors of a thread that are loaded before they are stored."""
+def _most_vectors(context: Context, share: float) -> int:
+    """Vectors of a thread that are loaded before they are stored, in a share of its registers."""
     if context.team.registers is None:
         return _VECTORS
     registers = context.team.registers
-    free = min(registers - _OTHER_REGISTERS, int(_SHARE_OF_WORDS * registers))
+    free = min(registers - _OTHER_REGISTERS, int(share * registers))
     return max(1, min(_MOST_VECTORS, free // (2 * _WORDS)))
 
 
