@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import fields
 from itertools import islice
 from pathlib import Path
 
@@ -18,11 +19,11 @@ TABLE = Path(__file__).parents[1] / "test" / "choosing" / "attention_choices.txt
 # The first ones, and others which the rules that decide for few need.
 NUMBERS = (
     *range(300),
-    311, 316, 328, 336, 350, 351, 372, 389, 402, 416, 527, 559, 572, 608, 634, 638, 658, 664,
-    668, 708, 711, 732, 736, 747, 750, 787, 812, 840, 856, 858, 863, 912, 917, 932, 953, 960,
-    1057, 1119, 1238, 1300, 1302, 1320, 1369, 1378, 1449, 1484, 1555, 1560, 1665, 1747, 1791,
-    1919, 2119, 2338, 2422, 2435, 2618, 2622, 2841, 2849, 3095, 3404, 3536, 3765, 3788, 3903,
-    4019, 4353, 4564, 4570, 4935, 5113, 6215, 6223, 6520,
+    311, 315, 316, 328, 336, 350, 351, 372, 389, 402, 416, 527, 559, 572, 590, 608, 634, 638,
+    658, 664, 668, 708, 711, 732, 736, 747, 750, 787, 812, 840, 856, 858, 863, 912, 917, 932,
+    953, 960, 1057, 1071, 1119, 1238, 1300, 1302, 1320, 1369, 1378, 1449, 1484, 1555, 1560,
+    1665, 1747, 1791, 1919, 2119, 2338, 2422, 2435, 2618, 2622, 2841, 2849, 3095, 3404, 3536,
+    3765, 3788, 3903, 4019, 4353, 4564, 4570, 4935, 5113, 6215, 6223, 6520,
 )  # fmt: skip
 _ARCHS = ("sm_90a",) * 6 + ("sm_100a", "sm_100a", "sm_80", "sm_120a")
 _DEPTHS = (16, 32, 64, 64, 80, 96, 112, 128, 128, 160, 192, 256, 256)
@@ -100,11 +101,10 @@ def line(number: int) -> str:
 
 def changes(first: Schedule, schedule: Schedule) -> str:
     """The fields in which a schedule differs from another one."""
-    before, after = vars(first), vars(schedule)
     return ", ".join(
-        f"{name} {after.get(name)}"
-        for name in dict.fromkeys((*before, *after))
-        if before.get(name) != after.get(name)
+        f"{field.name} {getattr(schedule, field.name)}"
+        for field in fields(schedule)
+        if getattr(schedule, field.name) != getattr(first, field.name)
     )
 
 

@@ -4,20 +4,15 @@ the maximum, what adds up exponentials, and with which keys tiles begin.
 
 from __future__ import annotations
 
-from cutedialect.allocation import RoleUse, computing_registers, registers_of_roles
-from cutedialect.atoms import target, usual_device
+from cutedialect.allocation import RoleUse, registers_of_roles
+from cutedialect.atoms import target
 from cutedialect.choices import Maxima
-from cutedialect.schedule import SHARES, Schedule
+from cutedialect.schedule import Schedule
 
 from .attention_problem import GROUP_ROWS, PRICE, RULES, AttentionProblem
 
 # Keys that a multiply takes at once.
 _UNIT_KEYS = 16
-
-
-def beside(narrow: int, groups: int, ctas: int = 1) -> tuple[int, int]:
-    """Registers of a thread that loads, and of one of the warpgroups that multiply beside it."""
-    return narrow, computing_registers(narrow, groups, ctas=ctas)
 
 
 def registers_of(chosen: Schedule) -> int:
@@ -47,11 +42,8 @@ def maxima(problem: AttentionProblem, chosen: Schedule) -> Maxima:
     """How a kernel keeps the score that a row's exponentials count from."""
     if chosen.maxima is not None:
         return chosen.maxima
-    return "guessed" if guesses(problem, chosen) else maxima_found(problem, chosen)
-
-
-def maxima_found(problem: AttentionProblem, chosen: Schedule) -> Maxima:
-    """The same where the largest score of each block is looked for."""
+    if guesses(problem, chosen):
+        return "guessed"
     is_apart = chosen.plan.corrects is not None
     return RULES.maxima.first(problem, is_apart=is_apart, overlaps=chosen.overlaps_multiplies)
 
@@ -73,39 +65,6 @@ def takes_turns(problem: AttentionProblem, chosen: Schedule) -> bool:
     if not RULES.turns.first(problem, maxima=way, scheduler=chosen.scheduler):
         return False
     return held_registers(problem, chosen.merged(Schedule(unroll=2))) <= registers_of(chosen)
-
-
-# Exponentials and results of other instructions of a multiprocessor of these targets in a cycle, by
-# CUDA's table of throughputs (10.3 has twice the exponentials: those are no bound).
-_RATED, _EXPONENTIALS, _ISSUE = ("sm_100a", "sm_100f"), 16, 128
-# Instructions for a score beside its exponential: scale and subtract, find the largest, add up,
-# round (two at once), and a part of what rows and tiles take. Of a polynomial beside its degree:
-# two for the range, three to round, two for the power of two, less the exponential's own.
-_BESIDE_SCORE, _BESIDE_DEGREE = 5.5, 6
-# The exponentials of a tile wait for its scores, so that their unit is idle now and then.
-_BUSY = 0.75
-
-
-def polynomials(problem: AttentionProblem) -> tuple[int, int] | None:
-    """How many exponentials are polynomials (share, degree); None where the tensor cores take
-    longer, or nothing is known of the target. The fewest pairs with which neither the unit for
-    special functions nor the others take longer than they have to.
-    """
-    if problem.arch not in _RATED:
-        return None
-    # Errors below the rounding of what is multiplied by V; logarithms keep those of f32.
-    degree = 5 if problem.returns_lse else 4 if problem.is_f16 else 3
-    multiplies = usual_device(problem.arch).multiplies
-    tensor = sum(problem.dims) * problem.bits_q / 16 / multiplies
-
-    def time(share: int) -> float:
-        """Cycles for a score: those of the unit that takes longest."""
-        part = share / SHARES
-        special = (1 - part) / _EXPONENTIALS / _BUSY
-        return max(tensor, special, (_BESIDE_SCORE + part * (degree + _BESIDE_DEGREE)) / _ISSUE)
-
-    share = min(range(0, SHARES + 1, 2), key=time)
-    return (share, degree) if share else None
 
 
 def open_parameters(problem: AttentionProblem, chosen: Schedule) -> dict[str, object]:

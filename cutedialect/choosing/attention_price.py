@@ -8,9 +8,11 @@ products: the more keys, and the fewer of them each CTA has to read, the less is
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cutedialect.atoms import usual_device
 
-from .attention_problem import GROUP_ROWS, PRICE, AttentionProblem
+from .attention_problem import GROUP_ROWS, PRICE, RULES, AttentionProblem
 
 _UNIT_KEYS = 64
 # Bytes of shared memory a cycle, rows of a product, and the depth of its steps in bytes.
@@ -20,13 +22,14 @@ _LEAST_SAVED = 0.03
 
 
 def time_of(problem: AttentionProblem, rows: int) -> float:
-    """What tiles of so many rows take on all processors together, in units of 64 keys of a tile of
-    128 rows; 0 where that is not known.
+    """What tiles of so many rows of warpgroups take on all processors together, in units of 64 keys
+    of a tile of 128 rows; 0 where that is not known, and where threads load.
     """
-    seen = _keys_seen(problem, rows)
-    if not seen or problem.sequences is None:
+    seen = keys_seen(problem, rows)
+    is_timed = problem.on_groups and problem.is_plain and not problem.is_paged
+    if not seen or problem.sequences is None or not is_timed:
         return 0.0
-    is_half = rows == GROUP_ROWS and problem.is_uneven and problem.is_wide_and_short
+    is_half = rows == GROUP_ROWS and problem.is_uneven and RULES.is_wide_and_short.first(problem)
     unit, beside = PRICE.half_of_wide if is_half else PRICE.tile_times[rows]
     times = [unit * -(-max(keys, 0) // _UNIT_KEYS) + beside for keys in seen]
     tiles = problem.sequences * len(times)
@@ -39,7 +42,7 @@ def time_of(problem: AttentionProblem, rows: int) -> float:
     return max(*times, total / problem.processors + mean / 2)
 
 
-def _keys_seen(problem: AttentionProblem, rows: int) -> list[int]:
+def keys_seen(problem: AttentionProblem, rows: int) -> list[int]:
     """The keys that each tile of a sequence sees; none where that is not known."""
     keys = problem.all_keys
     if problem.rows is None or keys is None:
@@ -56,7 +59,7 @@ def _keys_seen(problem: AttentionProblem, rows: int) -> list[int]:
 
 
 def pays_in_pairs(
-    problem: AttentionProblem, height: int, paired: int, alone: tuple[int, ...]
+    problem: AttentionProblem, height: int, paired: int, alone: Sequence[int]
 ) -> bool:
     """Whether pairs, with tiles of so many rows each and blocks of `paired` keys, take less time
     than CTAs by themselves, with blocks of one of `alone`.

@@ -1,4 +1,6 @@
-"""What the schedule of an attention depends on."""
+"""What the schedule of an attention depends on: facts of a call. What follows from them alone, and
+other facts by name, are rows of `prices/attention-rules.json`.
+"""
 
 from __future__ import annotations
 
@@ -61,11 +63,6 @@ class AttentionFacts:
         return self.dims[1]
 
     @property
-    def is_square(self) -> bool:
-        """Whether heads of q and k are as wide as those of v."""
-        return self.dims[0] == self.dims[1]
-
-    @property
     def shares(self) -> bool:
         """Whether heads share keys; in the backward pass as many as a call tells when it runs."""
         return self.group != 1
@@ -78,6 +75,10 @@ class AttentionFacts:
     def on_groups(self) -> bool:
         """Whether warpgroups multiply."""
         return self.arch in WARPGROUP_TARGETS
+
+    @property
+    def has_tensor_memory(self) -> bool:
+        return self.target.tmem_columns > 0
 
     @property
     def kernel_class(self) -> str:
@@ -124,7 +125,8 @@ class AttentionProblem(AttentionFacts):
     scales_keys: bool = False
 
     def _derived(self) -> dict[str, object]:
-        return {"has_many_keys": self.has_many_keys, "sums_few": self.sums_few}
+        names = "has_many_keys", "sums_few"
+        return {name: getattr(RULES, name).first(self) for name in names}
 
     @property
     def is_plain(self) -> bool:
@@ -132,76 +134,33 @@ class AttentionProblem(AttentionFacts):
         return self.loads_boxes and self.bits == 16
 
     @property
-    def is_mixed(self) -> bool:
-        """Whether keys and values are converted to the type of q."""
-        return self.bits < self.bits_q
-
-    @property
-    def sums_few(self) -> bool:
-        """Whether rows have so few keys that registers add up their exponentials sooner."""
-        return self.all_keys is not None and self.all_keys <= PRICE.few_summed
-
-    @property
     def all_keys(self) -> int | None:
         """The keys of a sequence: packed ones have about as many as rows."""
         return self.rows if self.is_packed else self.keys
 
     @property
-    def has_many_keys(self) -> bool:
-        """Whether there are many blocks of keys."""
-        return self.all_keys is None or self.all_keys >= PRICE.many_keys
+    def multiplied(self) -> int:
+        """What the multiplies of a score take, in columns of 16 bits."""
+        return sum(self.dims) * self.bits_q // 16
 
     @property
-    def sees_few(self) -> bool:
-        """Whether no row sees many keys."""
+    def seconds(self) -> float | None:
+        """What a launch takes about, None where that is not known."""
         keys = self.all_keys
-        if self.has_window:
-            if self.sees is None:
-                return False
-            keys = None if keys is None else min(keys, self.sees + 2 * GROUP_ROWS)
-        return keys is not None and keys <= PRICE.few_keys and not self.is_paged
-
-    @property
-    def is_short(self) -> bool:
-        """Whether few rows attend to few keys."""
-        is_known = None not in (self.sequences, self.rows, self.keys)
-        most = max(self.rows or 0, self.keys or 0)
-        return is_known and most <= PRICE.short_rows and self.is_plain
-
-    @property
-    def is_wide_and_short(self) -> bool:
-        """Whether few rows of wide heads, though not of the widest, attend to few keys."""
-        return 2 * SPAN < self.widest <= PRICE.widest_short and self.is_short
-
-    @property
-    def has_short_packs(self) -> bool:
-        """Whether packed sequences have few rows, on average."""
-        return self.is_packed and self.rows is not None and self.rows <= PRICE.few_packed_rows
-
-    @property
-    def has_narrow_window(self) -> bool:
-        """Whether rows see few of many keys."""
-        if self.sees is None or self.rows is None or self.sees > PRICE.few_keys:
-            return False
-        return PRICE.narrow_windows * self.sees <= self.rows
+        if self.sequences is None or self.rows is None or keys is None or not self.is_plain:
+            return None
+        scores = self.rows * min(keys, self.sees or keys)
+        scores /= 2 if self.is_uneven and not self.has_window else 1
+        flops = 2 * sum(self.dims) * self.sequences * scores
+        size = self.bits_q // 8 * sum(self.dims) * self.sequences * (self.rows + keys)
+        busy = max(flops / PRICE.multiplies_per_second, size / PRICE.bytes_per_second)
+        return PRICE.launch_seconds + busy
 
     def fills_one_wave(self, rows: int) -> bool:
         """Whether each processor has a tile of so many rows at most."""
         if self.sequences is None or self.rows is None or self.is_packed or not self.is_plain:
             return False
         return self.sequences * -(-self.rows // rows) <= self.processors
-
-    def is_over_after(self, seconds: float) -> bool:
-        """Whether a launch takes no longer, so that what lies between it and the next counts."""
-        keys = self.all_keys
-        if self.sequences is None or self.rows is None or keys is None or not self.is_plain:
-            return False
-        scores = self.rows * min(keys, self.sees or keys)
-        scores /= 2 if self.is_uneven and not self.has_window else 1
-        flops = 2 * sum(self.dims) * self.sequences * scores
-        size = self.bits_q // 8 * sum(self.dims) * self.sequences * (self.rows + keys)
-        busy = max(flops / PRICE.multiplies_per_second, size / PRICE.bytes_per_second)
-        return PRICE.launch_seconds + busy <= seconds
 
 
 RULES = load_rules("attention", AttentionProblem)

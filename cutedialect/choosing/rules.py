@@ -1,13 +1,14 @@
 """Rules as data: `prices/SPACE-rules.json` has tables, whose rows say of which facts they hold
 (`when`, `unless`), what follows (`then`), and `why`. The first row that holds decides, or each that
-does is one of several. A text of fields is a schedule.
+does is one of several. A text of fields is a schedule; what a table tells of a problem is a fact of
+others, by its name.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +23,8 @@ _COLUMNS = {"when", "unless", "then", "why"}
 @dataclass(frozen=True)
 class Rule:
     """What follows of problems with all facts of `when`, and not all of any of `unless`. A fact is
-    a value, or the least and the most of a number that is known; null is no limit.
+    a value, or the least and the most of a number that is known; null is no limit. `chosen.tile` is
+    what the fact `chosen` has of that name.
     """
 
     when: Facts
@@ -35,21 +37,46 @@ class Rule:
 
 @dataclass(frozen=True)
 class Table:
-    """Rules in the order in which they are asked."""
+    """Rules in the order in which they are asked, and all tables of the space by name."""
 
     rules: tuple[Rule, ...]
+    tables: Mapping[str, Table] = field(default_factory=dict, repr=False, compare=False)
+
+    def fact(self, problem: object, more: Facts) -> Callable[[str], Any]:
+        """What tells a fact of a problem, of `more`, or of another table; a function among more
+        facts is called, with this one, when it is asked for.
+        """
+
+        def fact(name: str) -> Any:
+            of, dot, part = name.partition(".")
+            if dot:
+                return getattr(fact(of), part)
+            if name in more:
+                return more[name](fact) if callable(more[name]) else more[name]
+            if name in self.tables:
+                return self.tables[name].first(problem, **more)
+            return getattr(problem, name)
+
+        return fact
 
     def each(self, problem: object, **more: object) -> Iterator[Any]:
         """What follows of a problem, and of `more` facts, by each rule that holds."""
-
-        def fact(name: str) -> Any:
-            return more[name] if name in more else getattr(problem, name)
-
+        fact = self.fact(problem, more)
         return (rule.then for rule in self.rules if rule.holds(fact))
 
     def first(self, problem: object, **more: object) -> Any:
         """The same by the first one."""
         return next(self.each(problem, **more))
+
+    def filled(self, tile: Schedule, given: Schedule, problem: object, **more: object) -> Schedule:
+        """A tile with what it and `given` leave open: of each field the first row that holds. Rows
+        ask of what is `given`, what the rows before have `chosen`, and of both as a `whole`.
+        """
+        chosen = tile
+        now = {"chosen": lambda _: chosen, "whole": lambda _: chosen.merged(given)}
+        for fields in self.each(problem, given=given, **now, **more):
+            chosen = fields.merged(chosen)
+        return chosen.merged(given)
 
 
 def _hold(facts: Facts, fact: Callable[[str], Any]) -> bool:
@@ -66,25 +93,28 @@ def _agrees(value: Any, wanted: Any) -> bool:
 
 def load_rules(space: str, problem: type) -> SimpleNamespace:
     """The tables of a space by name. Raises ValueError for a table or a row with another column,
-    without a reason, or about a fact that neither `problem` nor the table's `facts` name.
+    without a reason, or about a fact that `problem`, the table's `facts` or tables do not name.
     """
     tables = json.loads((FOLDER / f"{space}-rules.json").read_text(encoding="utf-8"))
-    return SimpleNamespace(
-        **{name: _table(f"{space}.{name}", table, problem) for name, table in tables.items()}
-    )
+    loaded = SimpleNamespace()
+    for name, table in tables.items():
+        rules = _rules(f"{space}.{name}", table, problem, tables.keys())
+        setattr(loaded, name, Table(rules, vars(loaded)))
+    return loaded
 
 
-def _table(name: str, table: Facts, problem: type) -> Table:
+def _rules(name: str, table: Facts, problem: type, tables: Iterable[str]) -> tuple[Rule, ...]:
     if table.keys() != {"of", "facts", "rows"}:
         raise ValueError(f"{name}: expected of, facts and rows, got {', '.join(table)}")
+    known = {*table["facts"], *tables, *dir(problem)}
     rules: list[Rule] = []
     for row in table["rows"]:
         when, unless, then = row["when"], tuple(row.get("unless", ())), row["then"]
         for fact in (*when, *(fact for each in unless for fact in each)):
-            if fact not in table["facts"] and not hasattr(problem, fact):
+            if fact.partition(".")[0] not in known:
                 raise ValueError(f"{name}: expected a fact of {problem.__name__}, got {fact}")
         if row.keys() - _COLUMNS or not (row.get("why") or not when):
             raise ValueError(f"{name}: expected when, unless, then and why, got {row}")
         is_schedule = isinstance(then, str) and "=" in then
         rules.append(Rule(when, unless, Schedule.parse(then) if is_schedule else then))
-    return Table(tuple(rules))
+    return tuple(rules)

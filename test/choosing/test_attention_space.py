@@ -55,6 +55,15 @@ def test_each_rejection_leaves_threads_more_registers(number):
     assert plain == sorted(plain, reverse=True)
 
 
+def test_a_policy_that_is_given_stays_where_registers_lack():
+    problem, given = AttentionProblem((256, 256), is_uneven=True), Schedule(maxima="guessed")
+    assert [each.maxima for each in islice(ATTENTION.ranked(problem, None, NONE), 2)] == [
+        None,
+        "lazy",
+    ]
+    assert {each.maxima for each in ATTENTION.ranked(problem, given, NONE)} == {"guessed"}
+
+
 def test_an_error_lists_what_was_tried_with_its_need():
     problem, given = AttentionProblem((128, 128), rows=256), Schedule(tile=(128, 128))
     rejected = [Rejection(choose(ATTENTION, problem, given), "registers", "it spills")]

@@ -26,13 +26,16 @@ from cutedialect.schedule import Schedule
 ROW = {"when": {"rows": [1, None]}, "then": 1, "why": "some rows"}
 
 
-# What tuning times, and no draw gives.
-TIMED = AttentionProblem((64, 64)), Schedule.parse("tile = (64,64), ctas = 4")
+# What tuning times, and another target of a family: no draw gives them.
+MORE = (
+    (AttentionProblem((64, 64)), Schedule.parse("tile = (64,64), ctas = 4")),
+    (AttentionProblem((64, 64), arch="sm_100f"), None),
+)
 
 
 def ask_all() -> None:
     """What both spaces ask of drawn problems."""
-    for problem, given in (*map(attention_choices.drawn, attention_choices.NUMBERS), TIMED):
+    for problem, given in (*map(attention_choices.drawn, attention_choices.NUMBERS), *MORE):
         for schedule in islice(ATTENTION.ranked(problem, given, NONE), 3):
             open_parameters(problem, schedule)
             takes_turns(problem, schedule)
@@ -58,20 +61,31 @@ def backward_problems() -> Iterator[AttentionBackwardProblem]:
 @pytest.fixture(scope="module")
 def deciding() -> dict[int, set[int]]:
     """The rows of each table without which another one would have told something else."""
-    found: dict[int, set[int]] = {}
-    patch = pytest.MonkeyPatch()
+    tables = [*vars(FORWARD).values(), *vars(BACKWARD).values()]
+    found: dict[int, set[int]] = {id(table): set() for table in tables}
+    patch, filled = pytest.MonkeyPatch(), Table.filled
 
     def each(table: Table, problem: object, **more: object) -> Iterator[Any]:
-        def fact(name: str) -> Any:
-            return more[name] if name in more else getattr(problem, name)
-
-        held = [(place, rule.then) for place, rule in enumerate(table.rules) if rule.holds(fact)]
-        rows = found.setdefault(id(table), set())
+        fact = table.fact(problem, more)
+        held = ((place, rule.then) for place, rule in enumerate(table.rules) if rule.holds(fact))
+        if id(table) not in found or "chosen" in more:
+            return (then for _, then in held)
+        held = list(held)
+        rows = found[id(table)]
         rows |= {place for (place, then), (_, other) in pairwise(held) if then != other}
         rows |= {place for place, _ in held[-1:]}
         return iter([then for _, then in held])
 
+    def filled_as_well(table: Table, *args: Any, **more: Any) -> Schedule:
+        schedule, rows = filled(table, *args, **more), found[id(table)]
+        for place in {*range(len(table.rules))} - rows:
+            others = Table((*table.rules[:place], *table.rules[place + 1 :]), table.tables)
+            if filled(others, *args, **more) != schedule:
+                rows.add(place)
+        return schedule
+
     patch.setattr(Table, "each", each)
+    patch.setattr(Table, "filled", filled_as_well)
     ask_all()
     patch.undo()
     return found
@@ -98,6 +112,32 @@ def test_the_first_row_that_holds_decides():
     assert table.first(AttentionProblem((128, 64))) == "narrow"
     assert table.first(AttentionProblem((64, 64), rows=8)) == "narrow"
     assert list(table.each(AttentionProblem((128, 64)), rows=8)) == ["wide", "narrow"]
+
+
+def test_of_each_field_the_first_row_decides():
+    """A later row asks of what those before it chose, and of what is given."""
+    rows = (
+        Rule({}, (), Schedule(scheduler="single")),
+        Rule({"given.tile": None}, (), Schedule(scheduler="dynamic", stages=2)),
+        Rule({"chosen.stages": [2, None]}, (), Schedule(raster=1)),
+    )
+    table, problem = Table(rows), AttentionProblem((64, 64))
+    open_, tile = Schedule(), Schedule(tile=(64, 64))
+    assert (
+        table.filled(open_, open_, problem).text() == "stages = 2, scheduler = single, raster = 1"
+    )
+    assert table.filled(open_, tile, problem) == Schedule(tile=(64, 64), scheduler="single")
+    assert table.filled(open_, Schedule(raster=4), problem).raster == 4
+
+
+def test_a_table_is_a_fact_of_others():
+    wide = Table((Rule({"widest": [limit := 65, None]}, (), True), Rule({}, (), False)))
+    asking = Table((Rule({"is_wide": True}, (), "wide"), Rule({}, (), "narrow")), {"is_wide": wide})
+    assert asking.first(AttentionProblem((limit, 64))) == "wide"
+    assert asking.first(AttentionProblem((64, 64))) == "narrow"
+    doubled = {"doubled": lambda fact: 2 * fact("widest")}
+    twice = Table((Rule({"doubled": 128}, (), "asked"),))
+    assert twice.first(AttentionProblem((64, 64)), **doubled) == "asked"
 
 
 @pytest.mark.parametrize(

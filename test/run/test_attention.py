@@ -16,9 +16,12 @@ import pytest
 import cutedialect as cute
 from cutedialect.backend import emulator
 from cutedialect.choosing import attention_problem
+from cutedialect.choosing.rules import Rule, Table
 
 BF16 = ml_dtypes.bfloat16
 ARCHS = ["sm_80", "sm_90a"]
+# A table that tells the same of all problems.
+ALWAYS = Table((Rule({}, (), True),))
 
 
 def normal(*shape, dtype=np.float16, seed=0, size=1.0):
@@ -150,7 +153,7 @@ def test_largest_scores_that_grow_by_more_or_less_than_2_to_the_8(
     dtype, arch, schedule, causal, monkeypatch
 ):
     """What was added up is scaled only for more: exponentials up to 2^8 are as exact as up to 1."""
-    monkeypatch.setattr(attention_problem.PRICE, "many_keys", 64)
+    monkeypatch.setattr(attention_problem.RULES, "has_many_keys", ALWAYS)
     q, k, v = rising(dtype)
     options = {"causal": causal, "scale": 1.0}
     check(*run(q, k, v, arch=arch, schedule=schedule, **options), q, k, v, **options)
@@ -216,7 +219,7 @@ def test_rows_do_not_depend_on_those_beside_them(arch, monkeypatch):
     """A row keeps what its exponentials count from where another one of its warp grows, or has no
     number.
     """
-    monkeypatch.setattr(attention_problem.PRICE, "many_keys", 64)
+    monkeypatch.setattr(attention_problem.RULES, "has_many_keys", ALWAYS)
     q, k, v = rising(np.float16, 64)
     changed = q.copy()
     changed[:, :, 1::2] = -2 * q[:, :, 1::2]

@@ -10,10 +10,11 @@ import pytest
 
 import cutedialect as cute
 from cutedialect import ScheduleError
-from cutedialect.choosing.attention_parameters import polynomials
-from cutedialect.choosing.attention_problem import AttentionProblem
+from cutedialect.atoms import usual_device
+from cutedialect.choosing.attention_problem import RULES, AttentionProblem
 from cutedialect.frontend.elementwise import rough_exp2
 from cutedialect.passes.bind.exponential_shares import is_polynomial, period
+from cutedialect.schedule import SHARES
 
 BF16 = ml_dtypes.bfloat16
 # By degree, the relative errors that docs/schedules.md states.
@@ -191,7 +192,36 @@ def test_defaults_follow_the_rates_of_units(case, wanted):
     problem = AttentionProblem(
         (dim, dim), bits_q=bits, is_f16=is_f16, returns_lse=returns_lse, arch=arch
     )
-    assert polynomials(problem) == wanted
+    chosen = RULES.polynomials.first(problem)
+    assert (chosen and chosen.polynomials) == wanted
+
+
+# Exponentials and results of other instructions of a multiprocessor in a cycle, by CUDA's table of
+# throughputs; the exponentials of a tile wait for its scores, so that their unit is idle now and
+# then. Instructions for a score beside its exponential: scale and subtract, find the largest, add
+# up, round (two at once), and a part of what rows and tiles take. Of a polynomial beside its
+# degree: two for the range, three to round, two for the power of two, less the exponential's own.
+EXPONENTIALS, ISSUE, BUSY, BESIDE_SCORE, BESIDE_DEGREE = 16, 128, 0.75, 5.5, 6
+
+
+@pytest.mark.parametrize("facts", [{}, {"is_f16": True}, {"returns_lse": True}], ids=str)
+def test_shares_take_the_fewest_cycles(facts):
+    """The fewest with which neither unit takes longer than it has to."""
+    for depth in range(16, 257, 16):
+        for columns in range(16, 257, 16):
+            problem = AttentionProblem((depth, columns), arch="sm_100a", **facts)
+            degree = 5 if problem.returns_lse else 4 if problem.is_f16 else 3
+            tensor = (depth + columns) / usual_device("sm_100a").multiplies
+
+            def cycles(share, tensor=tensor, degree=degree):
+                part = share / SHARES
+                special = (1 - part) / EXPONENTIALS / BUSY
+                others = (BESIDE_SCORE + part * (degree + BESIDE_DEGREE)) / ISSUE
+                return max(tensor, special, others)
+
+            share = min(range(0, SHARES + 1, 2), key=cycles)
+            chosen = RULES.polynomials.first(problem)
+            assert (chosen and chosen.polynomials) == ((share, degree) if share else None)
 
 
 def test_what_is_marked():
