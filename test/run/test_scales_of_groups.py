@@ -1,4 +1,6 @@
-"""Scales and zeros of groups of weights come to shared memory with the weights of their step."""
+"""Scales and zeros of groups of weights come to shared memory with the weights of their step, and
+with what few columns are multiplied by them.
+"""
 
 import pytest
 
@@ -12,8 +14,8 @@ def test_one_barrier_waits_for_all_of_them(zero, bytes_of_row):
     kernel = cute.gemm.compile(*specs, scale_b=scale, zero_b=zero, packed_b="u4 -2", arch="sm_90a")
     tile = cute.Schedule.parse(kernel.schedule).tile
     assert tile is not None
-    rows, _, depth = tile
-    expected = rows * (depth // 2 + bytes_of_row)
+    rows, columns, depth = tile
+    expected = rows * (depth // 2 + bytes_of_row) + 2 * columns * depth
     assert f", {expected}; // ir: pipeline.expect" in kernel.ptx
     assert "ld.global" not in kernel.ptx
 

@@ -33,6 +33,7 @@ from cutedialect.dialects.cute import (
     FragmentType,
     GemmOp,
     IndexedTileOp,
+    KernelOp,
     LoadOp,
     MapOp,
     MemRefType,
@@ -40,6 +41,7 @@ from cutedialect.dialects.cute import (
     UnpackOp,
     element_of,
     named_copy,
+    shape_of,
 )
 from cutedialect.passes.analysis.layout_inference import (
     begins_anywhere,
@@ -56,6 +58,10 @@ _MODES = 2
 # transpose: 16 rows by 32 of the depth of bytes, two of them side by side, a quarter of words.
 _LEAST_ASYNC, _WORD_BITS, _TRANSPOSED = 4, 32, 32
 _BYTE = 8
+# Columns from which on multiplies take longer than a conversion of what they multiply: 11 % of 4096
+# rows by weights of 8 bits on an H200; 128 columns take up to 20 % more so, 16 to 64 1 to 11 %, by
+# copies of what was converted. Two trips in one have none (`unroll = 2`), and are asked for.
+_LONG = 256
 # What computes a register tile of others, element by element or by moving elements.
 _LINKS = (MapOp, ConvertOp, ExtractOp, TransposeOp, UnpackOp)
 
@@ -224,6 +230,14 @@ def multiplies_fed(op: LoadOp) -> list[GemmOp]:
             return []
         found[user] = None
     return [*found]
+
+
+def computes_ahead(kernel: KernelOp, op: GemmOp) -> bool:
+    """Whether a trip may compute an operand for the next one's multiply, beside its own
+    (`passes/schedule/operands_ahead.py`).
+    """
+    columns = shape_of(op.acc.type)[1]
+    return columns >= _LONG or (kernel.choices.unroll or 1) > 1
 
 
 def is_on_its_way(op: LoadOp) -> bool:

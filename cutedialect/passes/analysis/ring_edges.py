@@ -1,5 +1,6 @@
 """The edges between roles, which buffers one role fills and others read, and the plan of the
-rings that they become. Buffers that one op reads together are one edge, and share a ring.
+rings that they become. Buffers that one op reads together are one edge, and share a ring; so are
+those that a trip multiplies by what it computes from others, with these and the rows for it.
 
 Where shared memory does not hold a ring for each, edges that follow each other take turns in the
 stages of one, if they are alike:
@@ -35,6 +36,8 @@ from cutedialect.dialects.cute.storage import is_paired
 from cutedialect.dialects.effects import RMEM, Unit, effects_of, is_pure, space_of
 from cutedialect.dialects.walks import index_in_block, ops_around, ops_behind, ops_of, walk
 from cutedialect.passes.analysis.memory_views import root_of, uses_of
+from cutedialect.passes.analysis.mma_choice import is_warpgroup_multiply
+from cutedialect.passes.analysis.operand_plans import computes_ahead, multiplies_fed
 from cutedialect.passes.analysis.resource_plan import Buffer, room, stage_bytes, stages_of_results
 from cutedialect.passes.analysis.role_plan import multiplies_into, role_of
 from cutedialect.passes.analysis.tensor_accumulators import corrects
@@ -185,19 +188,23 @@ def _with_rows(edges: list[Edge]) -> list[Edge]:
     both.
     """
     found: list[Edge] = []
-    rows = [
-        e for e in edges if any(isinstance(o, LoadOp) and _is_shared_by_lanes(o) for o in e.readers)
-    ]
+    rows = [edge for edge in edges if _is_of_rows(edge)]
     for edge in [each for each in edges if each not in rows]:
         for row in [each for each in rows if each.ends == edge.ends]:
             at = [index_in_block(op) for op in row.readers]
             around = [index_in_block(op) for op in edge.readers]
             is_around = min(around) < min(at) and max(at) < max(around)
-            if is_around or _are_beside(row, edge):
+            if is_around or _are_beside(row, edge) or _goes_with(edge, row):
                 edge = edge.with_other(row)
                 rows.remove(row)
         found.append(edge)
     return [*found, *rows]
+
+
+def _is_of_rows(edge: Edge) -> bool:
+    """Whether all that loads from an edge shares what it loads with other lanes."""
+    loads = [op for op in edge.readers if isinstance(op, LoadOp)]
+    return bool(loads) and all(map(_is_shared_by_lanes, loads))
 
 
 def _are_beside(one: Edge, other: Edge) -> bool:
@@ -210,6 +217,15 @@ def _are_beside(one: Edge, other: Edge) -> bool:
         return False
     first, *rest = sorted(readers, key=index_in_block)
     return all(map(_loads_or_fills, takewhile(lambda op: op is not rest[-1], ops_behind(first))))
+
+
+def _goes_with(edge: Edge, row: Edge) -> bool:
+    """Whether a trip that multiplies what it computes from an edge's tile loads a row beside it."""
+    loads = [op for op in edge.readers if isinstance(op, LoadOp)]
+    fed = [gemm for op in loads for gemm in _multiplies_of_the_trip(op)]
+    return bool(fed) and all(
+        isinstance(op, LoadOp) and op.parent is fed[0].parent for op in row.readers
+    )
 
 
 def _loads_or_fills(op: Operation) -> bool:
@@ -231,7 +247,20 @@ def _readers(alloc: Buffer, writer: CopyOp) -> list[Operation]:
         if isinstance(op, LoadOp) and _is_shared_by_lanes(op) and not _is_small(op):
             # Elements that all rows need are read where they are used, not held from here on.
             found += [use.operation for use in op.result.uses if use.operation.parent is op.parent]
-    return found
+        if isinstance(op, LoadOp):
+            found += _multiplies_of_the_trip(op)
+    return [*dict.fromkeys(found)]
+
+
+def _multiplies_of_the_trip(op: LoadOp) -> list[GemmOp]:
+    """The multiplies of warpgroups of which an operand is computed from what is loaded, in the same
+    trip.
+    """
+    gemms = multiplies_fed(op)
+    kernel = next(each for each in ops_around(op) if isinstance(each, KernelOp))
+    if not all(is_warpgroup_multiply(gemm) and not computes_ahead(kernel, gemm) for gemm in gemms):
+        return []
+    return gemms
 
 
 def _is_small(op: LoadOp) -> bool:

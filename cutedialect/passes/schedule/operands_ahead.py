@@ -22,6 +22,7 @@ from cutedialect.dialects.cute import GemmOp, KernelOp, LoadOp, MapOp, fragment_
 from cutedialect.dialects.effects import used_by, written_by
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.passes.analysis.mma_choice import is_warpgroup_multiply
+from cutedialect.passes.analysis.operand_plans import computes_ahead
 from cutedialect.passes.analysis.trips import (
     clear_place,
     own_ops,
@@ -42,10 +43,6 @@ from cutedialect.passes.schedule.loops_in_order import (
 _MULTIPLY, _COMPUTE, _COMPLETE = range(3)
 # Registers of a thread for addresses, predicates and what a conversion takes at a time.
 _OTHERS = 48
-# Columns from which on multiplies take longer than a conversion of what they multiply: 11 % of 4096
-# rows by weights of 8 bits on an H200; 128 columns take up to 20 % more so, 16 to 64 1 to 11 %, by
-# copies of what was converted. Two trips in one have none (`unroll = 2`), and are asked for.
-_LONG = 256
 
 
 def schedule_operands_ahead(kernel: KernelOp, stages: int) -> None:
@@ -86,7 +83,7 @@ def _declined(kernel: KernelOp, ops: list[Operation], gemms: list[GemmOp], stage
     if stages < 2:
         return ONE_STAGE
     columns = gemms[0].acc.type.shape[1]  # pyright: ignore[reportAttributeAccessIssue]
-    if columns < _LONG and (kernel.choices.unroll or 1) < 2:
+    if not computes_ahead(kernel, gemms[0]):
         return f"{columns} columns take no longer than what is computed for them"
     if any(op.regions and not isinstance(op, MapOp) for op in ops):
         return "a loop or a branch stands beside them"
