@@ -51,6 +51,7 @@ PRINTED = {
         cute_nvgpu.WgmmaCommitOp,
         cute_nvgpu.WgmmaFenceOp,
     ),
+    "early_multiplies.py _fence_of": (cute_nvgpu.WgmmaFenceOp,),
     "tensor_memory.py load": (cute_nvgpu.TmemLoadType,),
     "tensor_memory.py store": (cute_nvgpu.TmemStoreType,),
     "tma.py _store_step": (cute_nvgpu.TmaStoreCommitOp, cute_nvgpu.TmaStoreWaitOp),

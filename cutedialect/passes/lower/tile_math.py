@@ -73,7 +73,11 @@ def _gemm(self: KernelLowering, op: cute.GemmOp) -> None:
         elif fresh is not None and fresh.loop is not None:
             counter = self.scalars[fresh.loop.body.block.args[0]]
             keeps = self.builder.pure("setp.gt.s32", counter, self.scalars[fresh.loop.lb])
-        lower_wgmma(self.context, op, a, self.view(op, op.b), acc, keeps)
+        multiply = lower_wgmma(self.context, op, a, self.view(op, op.b), acc, keeps)
+        if in_registers:
+            from .early_multiplies import begin_early
+
+            begin_early(op, multiply)
         return
     words = [self.fragment(op, each) for each in op.factors]
     _lower_mma(self.context, op, self.fragment(op, op.a), self.fragment(op, op.b), acc, words)

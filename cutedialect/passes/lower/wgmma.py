@@ -61,9 +61,9 @@ _LEADING, _BITS = 16, 0x3FFF
 
 def lower_wgmma(
     context: Context, op: GemmOp, a: View | Fragment, b: View, acc: Fragment, keeps: Scalar = True
-) -> None:
+) -> ptx.WgmmaOp:
     """acc += a b^T, started; `wgmma_wait` ends it. B is in shared memory, A there or in registers.
-    Where `keeps` is false, acc = a b^T.
+    Where `keeps` is false, acc = a b^T. What was emitted last is returned.
 
     The role's warpgroups lie along M first, each with `rows` blocks of 64 rows next to each other.
     """
@@ -110,21 +110,21 @@ def lower_wgmma(
         (k, row, column) for k in range(steps) for row in range(rows) for column in range(columns)
     ]
     starts, scale = first_steps(context, False if type_.scale_d == 0 else keeps, order)
-    builder.emit(
-        ptx.WgmmaOp(
-            atom.ptx.removeprefix("wgmma.mma_async."),
-            acc.array,
-            lhs,
-            rhs,
-            (atom.registers_c, width),
-            [(row + rows * column) * atom.registers_c for _, row, column in order],
-            [a_table[row][k] for k, row, _ in order],
-            [b_table[column][k] for k, _, column in order],
-            scale_d=starts,
-            scale=scale,
-            immediates=type_.immediates(a_major, b_major),
-        )
+    multiply = ptx.WgmmaOp(
+        atom.ptx.removeprefix("wgmma.mma_async."),
+        acc.array,
+        lhs,
+        rhs,
+        (atom.registers_c, width),
+        [(row + rows * column) * atom.registers_c for _, row, column in order],
+        [a_table[row][k] for k, row, _ in order],
+        [b_table[column][k] for k, _, column in order],
+        scale_d=starts,
+        scale=scale,
+        immediates=type_.immediates(a_major, b_major),
     )
+    builder.emit(multiply)
+    return multiply
 
 
 def first_steps(
