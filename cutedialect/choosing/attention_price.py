@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cutedialect.atoms import usual_device
-
 from .attention_problem import GROUP_ROWS, PRICE, RULES, AttentionProblem
 
 _UNIT_KEYS = 64
-# Bytes of shared memory a cycle, rows of a product, and the depth of its steps in bytes.
-_SHARED_BYTES, _ROWS, _STEP_BYTES = 128, 128, 32
+# Of a step of 32 bytes of depth shared memory reads so many rows in a cycle, and the tensor core
+# multiplies 128 rows by so many columns.
+_ROWS, _READ_ROWS, _MULTIPLIED_COLUMNS = 128, 4, 2
 # What pairs have to save: they wait for each other.
 _LEAST_SAVED = 0.03
 
@@ -45,11 +44,9 @@ def time_of(problem: AttentionProblem, rows: int) -> float:
 def keys_seen(problem: AttentionProblem, rows: int) -> list[int]:
     """The keys that each tile of a sequence sees; none where that is not known."""
     keys = problem.all_keys
-    if problem.rows is None or keys is None:
-        return []
-    if (problem.has_window and problem.sees is None) or (
-        problem.is_sliced and not problem.is_packed
-    ):
+    is_open = problem.has_window and problem.sees is None
+    is_part = problem.is_sliced and not problem.is_packed
+    if problem.rows is None or keys is None or is_open or is_part:
         return []
     ends = range(rows, problem.rows + rows, rows)
     seen = [min(keys, end + keys - problem.rows) if problem.is_uneven else keys for end in ends]
@@ -79,16 +76,6 @@ def pays_in_pairs(
 
 
 def _cycles_of_keys(problem: AttentionProblem, keys: int, ctas: int) -> float:
-    """Cycles of the tensor core for a key of a block and 128 rows."""
-    step = _STEP_BYTES * 8 // problem.bits_q
-    rate = usual_device(problem.arch).multiplies * 16 / problem.bits_q
-
-    def multiply(columns: int, shared_rows: int) -> float:
-        """A product of 128 rows and one step by some columns, of which a CTA reads its part from
-        shared memory, and so many rows of the other operand.
-        """
-        read = (columns / ctas + shared_rows) * _STEP_BYTES / _SHARED_BYTES
-        return max(_ROWS * columns * step / rate, read)
-
-    of_keys, of_values = problem.dims
-    return multiply(keys, _ROWS) * of_keys / step / keys + multiply(of_values, 0) / step
+    """Cycles of the tensor core for a key of a block and 128 rows, in those of a column."""
+    read = (keys / ctas + _ROWS) / _READ_ROWS
+    return problem.dims[0] * max(1.0, read * _MULTIPLIED_COLUMNS / keys) + problem.columns

@@ -12,15 +12,12 @@ from cutedialect.atoms import Target, target, usual_device
 from .price import load, named
 from .rules import load_rules
 
-# Rows that a warpgroup multiplies at once, and columns of 16 bits of a span of the widest swizzle.
-GROUP_ROWS, SPAN = 64, 64
-# Wider heads have results that several warps share by columns.
-WIDE = 256
+# Rows that a warpgroup multiplies at once. Wider heads have results that several warps share by
+# columns.
+GROUP_ROWS, WIDE = 64, 256
 WARPGROUP_TARGETS = ("sm_90a",)
 PRICE = SimpleNamespace(**named(load("attention", "h100").constants))
 """Numbers by their names (`prices/README.md`); no other device was timed."""
-# Facts on which no kernel depends beside its schedule.
-_OPEN = ("rows", "keys", "sequences", "processors", "sees", "arch")
 
 
 @dataclass(frozen=True)
@@ -80,19 +77,11 @@ class AttentionFacts:
     def has_tensor_memory(self) -> bool:
         return self.target.tmem_columns > 0
 
-    @property
-    def kernel_class(self) -> str:
-        """All of it that a kernel depends on beside its schedule, readable."""
-        facts = {name: value for name, value in vars(self).items() if name not in _OPEN}
-        return ", ".join(
-            name if value is True else f"{name} {value}"
-            for name, value in (facts | self._derived()).items()
-            if value
-        )
-
-    def _derived(self) -> dict[str, object]:
-        """Facts of a kernel that follow from open ones."""
-        return {}
+    def rounds(self, rows: int, ctas: int = 1) -> float | None:
+        """How many tiles of so many rows each of `ctas` of a processor has; None is not known."""
+        if self.rows is None or self.sequences is None:
+            return None
+        return self.sequences * -(-self.rows // rows) / (ctas * self.processors)
 
 
 @dataclass(frozen=True)
@@ -124,10 +113,6 @@ class AttentionProblem(AttentionFacts):
     is_integer: bool = False
     scales_keys: bool = False
 
-    def _derived(self) -> dict[str, object]:
-        names = "has_many_keys", "sums_few"
-        return {name: getattr(RULES, name).first(self) for name in names}
-
     @property
     def is_plain(self) -> bool:
         """Whether one thread loads every operand as it is multiplied."""
@@ -137,11 +122,6 @@ class AttentionProblem(AttentionFacts):
     def all_keys(self) -> int | None:
         """The keys of a sequence: packed ones have about as many as rows."""
         return self.rows if self.is_packed else self.keys
-
-    @property
-    def multiplied(self) -> int:
-        """What the multiplies of a score take, in columns of 16 bits."""
-        return sum(self.dims) * self.bits_q // 16
 
     @property
     def seconds(self) -> float | None:
@@ -158,10 +138,23 @@ class AttentionProblem(AttentionFacts):
 
     def fills_one_wave(self, rows: int) -> bool:
         """Whether each processor has a tile of so many rows at most."""
-        if self.sequences is None or self.rows is None or self.is_packed or not self.is_plain:
-            return False
-        return self.sequences * -(-self.rows // rows) <= self.processors
+        rounds = self.rounds(rows)
+        return rounds is not None and rounds <= 1 and self.is_plain and not self.is_packed
 
 
-RULES = load_rules("attention", AttentionProblem)
-"""What follows from facts alone."""
+@dataclass(frozen=True)
+class AttentionBackwardProblem(AttentionFacts):
+    """The facts of a call of the backward pass.
+
+    is_masked: rows see part of the keys. has_scales: arrays have factors of heads. adds: gradients
+    of queries are added up in memory.
+    """
+
+    is_masked: bool = False
+    has_scales: bool = False
+    adds: bool = True
+
+
+RULES = load_rules("attention")
+BACKWARD_RULES = load_rules("attention_backward")
+"""What follows from facts alone, of either pass."""

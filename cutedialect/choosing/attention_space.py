@@ -6,14 +6,16 @@ by warpgroups, or in tensor memory, and what goes with each of them. Both are ro
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
+from math import ceil
 
 from cutedialect.schedule import Schedule
 
-from .attention_parameters import guesses, held_registers, registers_of, takes_turns
+from .attention_parameters import facts_of, registers, takes_turns
 from .attention_price import keys_seen, pays_in_pairs, time_of
-from .attention_problem import GROUP_ROWS, PRICE, RULES, SPAN, WIDE, AttentionProblem
-from .need import Limits, Need
+from .attention_problem import GROUP_ROWS, PRICE, RULES, WIDE, AttentionProblem
+from .need import Limits, Need, bytes_of_tile, extents
 from .rules import Table
 
 # Rows that a warp multiplies at once, and keys that a multiply takes.
@@ -26,10 +28,11 @@ _BESIDE_BYTES, _BESIDE_DIRECT_BYTES, _BESIDE_WIDE_BYTES, _VECTOR_BYTES = 4096, 3
 _SHIFTING_WARPS, _MOST_WARPS, _ATOM_COLUMNS = 4, 8, 8
 # Lanes of tensor memory, and what columns of results of CTA pairs are a multiple of.
 _LANES, _PAIRED_COLUMNS = 128, 32
-# More rows than any problem has: as many as where they are not known.
-_MANY_ROWS = 1 << 30
+# More rows and keys than any problem has: as many as where they are not known.
+_MANY = 1 << 30
 # What lacked registers has given way so often.
 _MOST_STEPS = 8
+_NO_FIELDS = Table(())
 
 
 class AttentionSpace:
@@ -47,8 +50,9 @@ class AttentionSpace:
         """
         given, before = given or Schedule(), None
         is_whole = given.is_complete and given.tile is not None
-        exponentials = RULES.polynomials.first(problem)
-        for schedule in (given,) if is_whole else _candidates(problem, given):
+        multiplied = sum(problem.dims) * problem.bits_q // 16
+        exponentials = RULES.polynomials.first(problem, multiplied=multiplied)
+        for schedule in (given,) if is_whole else _Candidates(problem, given).listed():
             if schedule != before and self.need(problem, schedule).smem < limits.smem:
                 yield schedule if exponentials is None else exponentials.merged(schedule)
             before = schedule
@@ -60,182 +64,148 @@ class AttentionSpace:
         smem = _tile_bytes(problem, schedule, schedule.stages or 2)
         if not problem.on_groups or problem.widest > WIDE:
             return Need(smem=smem)
-        return Need(held_registers(problem, schedule), registers_of(schedule), smem)
+        return Need(*registers(problem, schedule, schedule.unroll or 1), smem)
 
 
 ATTENTION = AttentionSpace()
 
 
-def tile_columns(depth: int, bits: int, on_groups: bool) -> int:
-    """The columns of a tile for a head dimension, a multiple of what a multiply takes: boxes of 64
-    columns of 16 bits, which warpgroups load, come faster than those of 48, zeros included.
-    """
-    unit = 256 // bits
-    columns = -(-depth // unit) * unit
-    return SPAN if on_groups and bits == 16 and SPAN // 2 < columns < SPAN else columns
+@dataclass(frozen=True)
+class _Candidates:
+    """The schedules of a problem with the fields that are given."""
 
+    problem: AttentionProblem
+    given: Schedule
 
-def _candidates(problem: AttentionProblem, given: Schedule) -> Iterator[Schedule]:
-    """Two blocks of keys that take turns where that pays, then loops of one."""
-    if RULES.may_turn.first(problem, given=given):
-        turns = next(_loops_of_one(problem, given, in_turns=True))
-        if takes_turns(problem, turns):
-            yield turns.merged(Schedule(unroll=2)).merged(given)
-    yield from _loops_of_one(problem, given)
+    def listed(self) -> Iterator[Schedule]:
+        """Two blocks of keys that take turns where that pays, then loops of one."""
+        if RULES.may_turn.first(self.problem, given=self.given):
+            turns = next(self._loops_of_one(in_turns=True))
+            if takes_turns(self.problem, turns):
+                yield turns.merged(Schedule(unroll=2)).merged(self.given)
+        yield from self._loops_of_one()
 
-
-def _loops_of_one(
-    problem: AttentionProblem, given: Schedule, in_turns: bool = False
-) -> Iterator[Schedule]:
-    """The schedules of loops of one block: CTAs that share a processor, what is fastest of all that
-    was timed, then tiles of fewer and fewer keys.
-    """
-    if problem.widest > WIDE:
-        yield from _wide(problem, given)
-        return
-    yield from _resident(problem, given)
-    narrow: list[Schedule] = []
-    if RULES.has_narrow_caches.first(problem, given=given):
-        rows = _MANY_ROWS if problem.rows is None else problem.rows
-        tiles = RULES.narrow_caches.each(problem, rows=rows)
-        # As where these fields are given: the others follow from them.
-        narrow += [_shared(problem, tile.merged(given)) for tile in tiles]
-    yield from narrow
-    in_tensor_memory = _in_tensor_memory(problem, given)
-    yield from in_tensor_memory
-    for step in range(bool(in_tensor_memory), _MOST_STEPS):
-        schedule = _shared(problem, given, step, in_turns)
-        if not narrow or _extents(schedule)[1] <= _extents(narrow[-1])[1]:
+    def _loops_of_one(self, in_turns: bool = False) -> Iterator[Schedule]:
+        """Loops of one block: CTAs that share a processor, what is fastest of all that was timed,
+        results in tensor memory, then tiles of fewer and fewer keys.
+        """
+        problem, first, most = self.problem, 0, _MANY
+        if problem.widest > WIDE:
+            yield from self._wide()
+            return
+        yield from self._resident()
+        if RULES.has_narrow_caches.first(problem, given=self.given):
+            rows = _MANY if problem.rows is None else problem.rows
+            for tile in RULES.narrow_caches.each(problem, rows=rows):
+                # As where these fields are given: the others follow from them.
+                schedule = _Candidates(problem, tile.merged(self.given))._shared()
+                most = extents(schedule)[1]
+                yield schedule
+        for schedule in self._in_tensor_memory():
+            first = 1
             yield schedule
+        steps = (self._shared(step, in_turns) for step in range(first, _MOST_STEPS))
+        yield from (schedule for schedule in steps if extents(schedule)[1] <= most)
 
+    def _shared(self, step: int = 0, in_turns: bool = False) -> Schedule:
+        """A tile that warps or warpgroups share, after so many steps that leave registers."""
+        problem, three = self.problem, RULES.three_groups.first(self.problem)
+        if three is None:
+            three = time_of(problem, 3 * GROUP_ROWS) <= time_of(problem, 2 * GROUP_ROWS)
+        keys = RULES.most_keys.first(problem, for_three=three, in_turns=in_turns)
+        keys = _fewer_keys(problem, keys - RULES.fewer_keys.first(problem), step)
+        heights = RULES.heights.first(problem, for_three=three)
+        fit = [rows for rows in heights if _fits(problem, Schedule(tile=(rows, keys)))]
+        rows = min(fit or heights[-1:], key=partial(time_of, problem))
+        if not problem.on_groups:
+            return self._on_warps(rows, keys, step)
+        if rows == GROUP_ROWS and RULES.is_wide_and_short.first(problem):
+            # More stages than of larger blocks.
+            keys = min(keys, GROUP_ROWS)
+        return self._filled(RULES.group_fields, Schedule(tile=(rows, keys)), step)
 
-def _shared(
-    problem: AttentionProblem, given: Schedule, step: int = 0, in_turns: bool = False
-) -> Schedule:
-    """A tile that warps or warpgroups share, after so many steps that leave threads registers."""
-    three = RULES.three_groups.first(problem)
-    if three is None:
-        three = time_of(problem, 3 * GROUP_ROWS) <= time_of(problem, 2 * GROUP_ROWS)
-    keys = RULES.most_keys.first(problem, for_three=three, in_turns=in_turns)
-    keys = _fewer_keys(problem, keys - RULES.fewer_keys.first(problem), step)
-    heights = RULES.heights.first(problem, for_three=three)
-    fit = [rows for rows in heights if _fits(problem, Schedule(tile=(rows, keys)))]
-    rows = min(fit or heights[-1:], key=partial(time_of, problem))
-    if not problem.on_groups:
-        return _on_warps(problem, given, rows, keys, step)
-    if rows == GROUP_ROWS and RULES.is_wide_and_short.first(problem):
-        # More stages than of larger blocks.
-        keys = min(keys, GROUP_ROWS)
-    return _filled(RULES.group_fields, problem, Schedule(tile=(rows, keys)), given, step=step)
+    def _on_warps(self, rows: int, keys: int, step: int) -> Schedule:
+        """Several warps may share the rows by columns, twice as many with each step: threads that
+        shift rows into place hold many elements of a block, and 16 rows of a result in one warp
+        leave no registers for these.
+        """
+        problem, given = self.problem, self.given
+        if problem.has_tensor_memory and given.plan.taking("tensor_multiplies"):
+            # Scores in tensor memory have all of its lanes for each role that computes.
+            rows = _LANES * given.plan.parts
+        atoms = rows // _ROWS
+        columns = max(1, _SHIFTING_WARPS // atoms) if problem.is_shifted else 1
+        columns = min(columns << step, max(1, _MOST_WARPS // atoms))
+        even = keys | problem.columns
+        columns = min(columns, max(1, (even & -even) // _ATOM_COLUMNS))
+        is_open = given.tile is given.warps is given.roles is None
+        warps = (atoms, columns) if columns > 1 and is_open else None
+        return self._filled(_NO_FIELDS, Schedule(tile=(rows, keys), warps=warps))
 
+    def _in_tensor_memory(self) -> list[Schedule]:
+        """The plans that keep results in tensor memory, the longest blocks of keys first: of pairs
+        where these take less time, or longer ones where pairs are given.
+        """
+        problem, given = self.problem, self.given
+        fills, odd = problem.fills_one_wave(_LANES), problem.columns % _PAIRED_COLUMNS
+        tiles = RULES.tensor_tiles.each(problem, given=given, fills_tiles=fills, odd_pairs=odd)
+        fit = [tile for tile in tiles if _fits(problem, tile)]
+        alone = [extents(tile) for tile in fit if tile.cluster is None]
 
-def _on_warps(
-    problem: AttentionProblem, given: Schedule, rows: int, keys: int, step: int
-) -> Schedule:
-    """Several warps may share the rows by columns, twice as many with each step: threads that shift
-    rows into place hold many elements of a block, and 16 rows of a result in one warp leave no
-    registers for these.
-    """
-    if problem.has_tensor_memory and given.plan.taking("tensor_multiplies"):
-        # Scores in tensor memory have all of its lanes for each role that computes.
-        rows = _LANES * given.plan.parts
-    atoms = rows // _ROWS
-    columns = max(1, _SHIFTING_WARPS // atoms) if problem.is_shifted else 1
-    columns = min(columns << step, max(1, _MOST_WARPS // atoms))
-    while columns > 1 and any(each % (columns * _ATOM_COLUMNS) for each in (keys, problem.columns)):
-        columns //= 2
-    is_open = given.tile is given.warps is given.roles is None
-    warps = (atoms, columns) if columns > 1 and is_open else None
-    return _filled(None, problem, Schedule(tile=(rows, keys), warps=warps), given)
+        def pays(tile: Schedule) -> bool:
+            rows, keys = extents(tile)
+            others = [each for height, each in alone if height == rows]
+            if tile.cluster is None or given.cluster is not None:
+                return tile.cluster is None or (_is_paired(given) and keys > max(others, default=0))
+            return not problem.fills_one_wave(rows) and pays_in_pairs(problem, rows, keys, others)
 
+        listed = [self._filled(RULES.tensor_fields, tile) for tile in fit if pays(tile)]
+        return [each for each in listed if extents(each)[0] == extents(listed[0])[0]]
 
-def _in_tensor_memory(problem: AttentionProblem, given: Schedule) -> list[Schedule]:
-    """The plans that keep results in tensor memory, the longest blocks of keys first: of pairs
-    where these take less time, or longer ones where pairs are given.
-    """
-    fills, odd = problem.fills_one_wave(_LANES), problem.columns % _PAIRED_COLUMNS
-    tiles = RULES.tensor_tiles.each(problem, given=given, fills_tiles=fills, odd_pairs=odd)
-    fit = [tile for tile in tiles if _fits(problem, tile)]
-    alone = [_extents(tile) for tile in fit if tile.cluster is None]
+    def _wide(self) -> Iterator[Schedule]:
+        """Tiles of wide heads, with as many stages as shared memory holds."""
+        fits, odd = partial(_fits, self.problem), self.problem.columns % WIDE
+        tiles = list(RULES.wide_tiles.each(self.problem, odd_columns=odd))
+        for tile in [tile for tile in tiles if fits(tile, stages=1)] or tiles[-1:]:
+            stages = range(PRICE.wide_stages, 1, -1)
+            stages = next((each for each in stages if fits(tile, each)), 1)
+            yield self._filled(RULES.wide_fields, tile.merged(Schedule(stages=stages)))
 
-    def pays(tile: Schedule) -> bool:
-        rows, keys = _extents(tile)
-        others = [each for height, each in alone if height == rows]
-        if tile.cluster is None or given.cluster is not None:
-            return tile.cluster is None or (_is_paired(given) and keys > max(others, default=0))
-        return not problem.fills_one_wave(rows) and pays_in_pairs(problem, rows, keys, others)
+    def _resident(self) -> Iterator[Schedule]:
+        """CTAs of one warpgroup that share a processor, where that pays."""
+        problem, rounds = self.problem, self.problem.rounds(GROUP_ROWS)
+        if problem.on_groups and rounds:
+            seen = max(keys_seen(problem, GROUP_ROWS), default=None)
+            facts = {"turns": ceil(rounds), "seen": seen, "given": self.given}
+            tile: Schedule | None = RULES.resident.first(problem, **facts)
+            if tile is not None:
+                rows, keys = extents(tile)
+                tile = tile.merged(Schedule(tile=(rows, _known(problem, keys))))
+                yield self._filled(RULES.resident_fields, tile)
 
-    listed = [_filled(RULES.tensor_fields, problem, tile, given) for tile in fit if pays(tile)]
-    return [each for each in listed if _extents(each)[0] == _extents(listed[0])[0]]
-
-
-def _wide(problem: AttentionProblem, given: Schedule) -> Iterator[Schedule]:
-    """Tiles of wide heads, with as many stages as shared memory holds."""
-    tiles = list(RULES.wide_tiles.each(problem, odd_columns=problem.columns % WIDE))
-    for tile in [each for each in tiles if _fits(problem, each, stages=1)] or tiles[-1:]:
-        stages = range(PRICE.wide_stages, 1, -1)
-        stages = next((each for each in stages if _fits(problem, tile, each)), 1)
-        yield _filled(RULES.wide_fields, problem, tile.merged(Schedule(stages=stages)), given)
-
-
-def _resident(problem: AttentionProblem, given: Schedule) -> Iterator[Schedule]:
-    """CTAs of one warpgroup that share a processor. One of them computes while others begin, end,
-    or wait, and tiles of 64 rows compute less that no row sees; but each loads its own keys and
-    values, more often the more there are.
-    """
-    may_share = RULES.shares_processor.first(problem, given=given)
-    if not (may_share and problem.rows and problem.sequences):
-        return
-    tiles = problem.sequences * -(-problem.rows // GROUP_ROWS)
-    turns = -(-tiles // problem.processors)
-    seen = max(keys_seen(problem, GROUP_ROWS), default=None)
-    found = RULES.resident.first(problem, turns=turns, seen=seen)
-    if found is None:
-        return
-    ctas, keys, is_narrow = found
-    if is_narrow and not problem.is_packed:
-        # No more than it takes: where there is room for another one, more share a processor.
-        ctas = min(ctas, max(2, turns))
-    tile = Schedule(tile=(GROUP_ROWS, _known(problem, keys)), ctas=ctas)
-    slots = ctas * problem.processors
-    facts = {"for_narrow": is_narrow, "rounds": tiles / slots, "idle": -tiles % slots / slots}
-    yield _filled(RULES.resident_fields, problem, tile, given, groups=2, **facts)
-
-
-def _filled(
-    table: Table | None,
-    problem: AttentionProblem,
-    tile: Schedule,
-    given: Schedule,
-    groups: int | None = None,
-    **facts: object,
-) -> Schedule:
-    """A tile with what goes with it by a table, and the order of such tiles: those of so many
-    warpgroups, of whose heads L2 is to hold keys and values.
-    """
-    rows, keys = _extents(tile)
-    size = max(1, (problem.keys or 0) * sum(problem.dims) * problem.bits // 8)
-    limit = PRICE.band_bytes[min(max(PRICE.band_bytes), groups or max(1, rows // GROUP_ROWS))]
-    facts |= {
-        "rows_of_tile": rows,
-        "keys_of_block": keys,
-        "keeps_tile": given.tile in (None, tile.tile),
-        "fills_one_wave": problem.fills_one_wave(rows),
-        "guesses": lambda fact: guesses(problem, fact("whole")),
-        "key_bytes": size,
-        "heads_of_band": problem.group * limit / size,
-        "windows": problem.rows / problem.sees if problem.rows and problem.sees else None,
-        "is_apart": False,
-        "overlaps": True,
-    }
-    tile = tile.merged(RULES.order.first(problem, **facts))
-    return table.filled(tile, given, problem, **facts) if table else tile.merged(given)
-
-
-def _extents(schedule: Schedule) -> tuple[int, int]:
-    """Rows of a tile and keys of a block."""
-    assert schedule.tile is not None
-    return schedule.tile[0], schedule.tile[1]
+    def _filled(self, table: Table, tile: Schedule, step: int = 0) -> Schedule:
+        """A tile with what goes with it by a table, and the order of such tiles."""
+        problem, given, (rows, keys) = self.problem, self.given, extents(tile)
+        rounds = problem.rounds(rows, tile.ctas or 1)
+        size = max(1, (problem.keys or 0) * sum(problem.dims) * problem.bits // 8)
+        # Warpgroups whose heads L2 is to hold keys and values of; CTAs that share it are two.
+        groups = 2 if tile.ctas else max(1, rows // GROUP_ROWS)
+        limit = PRICE.band_bytes[min(max(PRICE.band_bytes), groups)]
+        facts = facts_of(problem) | {
+            "step": step,
+            "rows_of_tile": rows,
+            "keys_of_block": keys,
+            "keeps_tile": given.tile in (None, tile.tile),
+            "fills_one_wave": problem.fills_one_wave(rows),
+            "rounds": rounds,
+            # What the last round lacks.
+            "idle": rounds and ceil(rounds) - rounds,
+            "key_bytes": size,
+            "heads_of_band": problem.group * limit / size,
+            "windows": problem.rows / problem.sees if problem.rows and problem.sees else None,
+        }
+        tile = tile.merged(RULES.order.first(problem, **facts))
+        return table.filled(tile, given, problem, **facts)
 
 
 def _is_paired(schedule: Schedule) -> bool:
@@ -264,7 +234,7 @@ def _known(problem: AttentionProblem, keys: int) -> int:
 
 def _fits(problem: AttentionProblem, tile: Schedule, stages: int = 2) -> bool:
     """Whether shared memory holds a tile, and tensor memory the results and scores of one there."""
-    rows, keys = _extents(tile)
+    rows, keys = extents(tile)
     beside = _BESIDE_DIRECT_BYTES if tile.epilogue == "direct" else _BESIDE_BYTES
     beside = _BESIDE_WIDE_BYTES if problem.widest > WIDE else beside
     columns = rows // _LANES * (problem.columns + keys) if problem.has_tensor_memory else 0
@@ -274,12 +244,12 @@ def _fits(problem: AttentionProblem, tile: Schedule, stages: int = 2) -> bool:
 
 def _tile_bytes(problem: AttentionProblem, tile: Schedule, stages: int) -> int:
     """Bytes of the rows of a tile and of stages of keys and values."""
-    rows, keys = _extents(tile)
+    rows, keys = extents(tile)
     element = problem.bits_q // 8
     row, value = (element * columns for columns in problem.dims)
     key, exchanged = row + value, 0
     if problem.widest > WIDE:
-        key, exchanged = row if problem.is_latent else key, element * rows * keys
+        key, exchanged = row if problem.is_latent else key, element
         if problem.on_groups and problem.is_shifted:
             # Each row comes with the words around it, and is shifted to where a multiply reads it:
             # no part of a key is a value there.
@@ -288,4 +258,4 @@ def _tile_bytes(problem: AttentionProblem, tile: Schedule, stages: int) -> int:
         # What takes a second step in shared memory is there as it was loaded too.
         key += problem.columns if element == 1 else sum(problem.dims)
     keys //= 2 if problem.has_tensor_memory and _is_paired(tile) else 1
-    return rows * row + stages * keys * key + exchanged
+    return bytes_of_tile((rows, keys), (row, key), stages, exchanged)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cutedialect.atoms import Target
+    from cutedialect.schedule import Schedule
 
 
 @dataclass(frozen=True)
@@ -62,3 +63,29 @@ class Limits:
 
 
 NONE = Limits()
+
+
+def extents(schedule: Schedule) -> tuple[int, int]:
+    """Rows of a tile of attention that stay while others come, and how many of these come at a
+    time: of queries and of keys, in the backward pass of keys and of queries.
+    """
+    assert schedule.tile is not None
+    return schedule.tile[0], schedule.tile[1]
+
+
+def values_of_thread(tile: tuple[int, int], threads: int, sums: float, scores: float) -> float:
+    """Values of a thread for a tile of attention: `sums` of each row that stays, and `scores` of it
+    with each that comes.
+    """
+    stays, comes = tile
+    return stays * (sums + scores * comes) / threads
+
+
+def bytes_of_tile(
+    tile: tuple[int, int], row_bytes: tuple[int, int], stages: int, exchanged: int
+) -> int:
+    """Bytes of shared memory for a tile of attention: of rows that stay, of those that come in
+    stages, and what is exchanged for each pair.
+    """
+    stays, comes = tile
+    return stays * row_bytes[0] + stages * comes * row_bytes[1] + exchanged * stays * comes

@@ -7,8 +7,9 @@ others, by its name.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +18,8 @@ from cutedialect.schedule import Schedule
 from .price import FOLDER
 
 Facts = Mapping[str, Any]
-_COLUMNS = {"when", "unless", "then", "why"}
+Fact = Callable[[str], Any]
+"""Tells a fact by its name."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +30,10 @@ class Rule:
     """
 
     when: Facts
-    unless: tuple[Facts, ...]
+    unless: Sequence[Facts]
     then: Any
 
-    def holds(self, fact: Callable[[str], Any]) -> bool:
+    def holds(self, fact: Fact) -> bool:
         return _hold(self.when, fact) and not any(_hold(each, fact) for each in self.unless)
 
 
@@ -42,20 +44,19 @@ class Table:
     rules: tuple[Rule, ...]
     tables: Mapping[str, Table] = field(default_factory=dict, repr=False, compare=False)
 
-    def fact(self, problem: object, more: Facts) -> Callable[[str], Any]:
+    def fact(self, problem: object, more: Facts) -> Fact:
         """What tells a fact of a problem, of `more`, or of another table; a function among more
         facts is called, with this one, when it is asked for.
         """
 
         def fact(name: str) -> Any:
-            of, dot, part = name.partition(".")
-            if dot:
-                return getattr(fact(of), part)
-            if name in more:
-                return more[name](fact) if callable(more[name]) else more[name]
-            if name in self.tables:
-                return self.tables[name].first(problem, **more)
-            return getattr(problem, name)
+            of, *parts = name.split(".")
+            if of in more:
+                value = more[of](fact) if callable(more[of]) else more[of]
+                return reduce(getattr, parts, value)
+            if of in self.tables:
+                return self.tables[of].first(problem, **more)
+            return getattr(problem, of)
 
         return fact
 
@@ -79,7 +80,7 @@ class Table:
         return chosen.merged(given)
 
 
-def _hold(facts: Facts, fact: Callable[[str], Any]) -> bool:
+def _hold(facts: Facts, fact: Fact) -> bool:
     return all(_agrees(fact(name), wanted) for name, wanted in facts.items())
 
 
@@ -91,30 +92,17 @@ def _agrees(value: Any, wanted: Any) -> bool:
     return value is not None and is_enough and (most is None or value <= most)
 
 
-def load_rules(space: str, problem: type) -> SimpleNamespace:
-    """The tables of a space by name. Raises ValueError for a table or a row with another column,
-    without a reason, or about a fact that `problem`, the table's `facts` or tables do not name.
-    """
-    tables = json.loads((FOLDER / f"{space}-rules.json").read_text(encoding="utf-8"))
+def load_rules(space: str) -> SimpleNamespace:
+    """The tables of a space by name."""
+    text = (FOLDER / f"{space}-rules.json").read_text(encoding="utf-8")
     loaded = SimpleNamespace()
-    for name, table in tables.items():
-        rules = _rules(f"{space}.{name}", table, problem, tables.keys())
-        setattr(loaded, name, Table(rules, vars(loaded)))
+    for name, table in json.loads(text).items():
+        rules = (
+            Rule(row["when"], row.get("unless", ()), _read(row["then"])) for row in table["rows"]
+        )
+        setattr(loaded, name, Table(tuple(rules), vars(loaded)))
     return loaded
 
 
-def _rules(name: str, table: Facts, problem: type, tables: Iterable[str]) -> tuple[Rule, ...]:
-    if table.keys() != {"of", "facts", "rows"}:
-        raise ValueError(f"{name}: expected of, facts and rows, got {', '.join(table)}")
-    known = {*table["facts"], *tables, *dir(problem)}
-    rules: list[Rule] = []
-    for row in table["rows"]:
-        when, unless, then = row["when"], tuple(row.get("unless", ())), row["then"]
-        for fact in (*when, *(fact for each in unless for fact in each)):
-            if fact.partition(".")[0] not in known:
-                raise ValueError(f"{name}: expected a fact of {problem.__name__}, got {fact}")
-        if row.keys() - _COLUMNS or not (row.get("why") or not when):
-            raise ValueError(f"{name}: expected when, unless, then and why, got {row}")
-        is_schedule = isinstance(then, str) and "=" in then
-        rules.append(Rule(when, unless, Schedule.parse(then) if is_schedule else then))
-    return tuple(rules)
+def _read(then: Any) -> Any:
+    return Schedule.parse(then) if isinstance(then, str) and "=" in then else then

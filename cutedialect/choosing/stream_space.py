@@ -23,25 +23,24 @@ from .need import NONE, Limits, Need
 
 MOST_ROW_WARPS, VECTOR_BITS, VECTORS = 8, 128, 4
 """Warps of a row at most, bits of a vector, and vectors of a thread."""
-_MOST_WARPS = 32
-# Vectors of all tensors together that a thread loads at a time, and those of a lane up to which one
-# warp takes a row that is reduced.
-_MOST_LOADED, _ROW_VECTORS = 8, 4
+_WARPS = 1, 2, 4, 8, 16, 32
+# Most vectors of all tensors together that a thread loads at a time, vectors of it where it has
+# many of one tensor, and those of a lane up to which one warp takes a row that is reduced.
+_MOST_LOADED, _MANY_VECTORS, _ROW_VECTORS = 8, 8, 4
 # By how much each of them may exceed that before a row has twice the warps.
 _MORE_WARPS = 1.2
 # Registers of a thread, those that do not hold tiles, those of one that computes anything, and
-# beside tiles that fill the registers, what is loaded and computed for the next vectors.
+# beside tiles that fill the registers, what is loaded and computed for the next vectors. Those of a
+# word of lines that are sorted.
 _MOST_REGISTERS, _OTHER_REGISTERS, _LEAST_REGISTERS, _SPARE_REGISTERS = 255, 24, 40, 16
+_SORTED_REGISTERS = 1.25
 # Bytes of an SM's tiles that keep its share of the memory's bandwidth busy for as long as a row
-# takes that is reduced twice (3.5 us on an H100).
-_RESIDENT_BYTES = 64 << 10
-# Results have so many times fewer bits at least where a thread has so many vectors: places and
-# scales take about as many instructions as those of half of them. CTAs where a tile is one block.
-_NARROWER, _NARROWED_VECTORS, _OF_SQUARES = 4, 8, 3
-# Vectors of a thread of lines that are sorted, and registers of a word of theirs.
-_SORTED_VECTORS, _SORTED_REGISTERS = 8, 1.25
-# Threads of an SM that hide the arithmetic of what is not reduced.
-_BUSY_THREADS = 1024
+# takes that is reduced twice (3.5 us on an H100), and threads that hide the arithmetic of what is
+# not reduced.
+_RESIDENT_BYTES, _BUSY_THREADS = 64 << 10, 1024
+# Results have so many times fewer bits at least where a thread has many vectors: places and scales
+# take about as many instructions as those of half of them. CTAs where a tile is one block.
+_NARROWER, _OF_SQUARES = 4, 3
 
 
 @dataclass(frozen=True)
@@ -82,14 +81,19 @@ class Stream:
     def elements(self) -> int:
         return prod(self.shape)
 
-    def held(self, threads: int) -> float:
-        """Registers of a thread for tiles."""
-        return (self.most_live + self.common) * self.elements / threads
+    @property
+    def vector(self) -> int:
+        """Elements of a vector."""
+        return max(1, VECTOR_BITS // self.bits)
 
     @property
     def most_live(self) -> float:
         """Registers of an element, also where it is sorted beside some of another lane."""
         return max(self.live, _SORTED_REGISTERS * self.sorted_bits / 32)
+
+    def held(self, threads: int) -> float:
+        """Registers of a thread for tiles."""
+        return (self.most_live + self.common) * self.elements / threads
 
 
 class StreamSpace:
@@ -101,29 +105,16 @@ class StreamSpace:
         """The grid of so few warps that a thread has some vectors, with as many CTAs as keep memory
         busy, then half of the CTAs, whose threads have twice the registers; then the same of twice
         the warps, whose threads hold half as much. CTAs are chosen with the warps.
-
-        >>> def first(stream): return next(STREAMS.ranked(stream, None, NONE)).text()
-        >>> first(Stream((4, 1024), 1, 16, 16, 1.25, frozenset({1})))
-        'warps = (4,1), ctas = 8'
-        >>> first(Stream((1, 8192), 1, 16, 16, 0.75, frozenset({1})))
-        'warps = (1,8), ctas = 4'
-        >>> first(Stream((24, 176), 1, 16, 16, 2.0, frozenset({1}), access=4))
-        'warps = (3,1), ctas = 7'
-        >>> first(Stream((8, 256), 1, 32, 32, 2.0, frozenset({1}), sorted_bits=32))
-        'warps = (2,1), ctas = 12'
         """
         is_open = given is None or given.warps is None
-        total = _warps(problem)
-        while total <= _MOST_WARPS:
+        for total in _WARPS[_WARPS.index(_warps(problem)) :]:
             grid = _grid(problem, total)
-            ctas = _ctas(problem, WARP_SIZE * prod(grid)) if is_open else None
-            for fewer in (ctas,) if ctas is None else (ctas >> halves for halves in range(6)):
-                if fewer == 0:
-                    break
+            ctas = _ctas(problem, WARP_SIZE * prod(grid)) if is_open else 0
+            # All halves of a number, down to one.
+            for fewer in [ctas >> halves for halves in range(ctas.bit_length())] or [None]:
                 schedule = Schedule(warps=grid, ctas=fewer).merged(given)
                 if limits == NONE or self.need(problem, schedule).leaves(limits):
                     yield schedule
-            total *= 2
 
     def need(self, problem: Stream, schedule: Schedule) -> Need:
         """Registers of a thread for tiles and what is beside them."""
@@ -136,73 +127,73 @@ class StreamSpace:
 STREAMS = StreamSpace()
 
 
-def _vector(traffic: Stream) -> int:
-    """Elements of a vector."""
-    return max(1, VECTOR_BITS // traffic.bits)
-
-
-def _grid(traffic: Stream, total: int) -> tuple[int, int]:
+def _grid(stream: Stream, total: int) -> tuple[int, int]:
     """So many warps over the modes of the tile, or as many as share it evenly."""
-    mode = traffic.contiguous
-    vector = _vector(traffic)
-    along = -(-traffic.shape[mode] // vector)
-    across = traffic.shape[1 - mode]
+    mode = stream.contiguous
+    line, across = stream.shape[mode], stream.shape[1 - mode]
+    along = -(-line // stream.vector)
     # Warps share rows evenly, and the vectors of a row.
-    vectors = max(1, traffic.shape[mode] // (traffic.access or vector))
+    vectors = max(1, line // (stream.access or stream.vector))
     shared = vectors & -vectors
-    most, rows_of_warp = max(1, shared // WARP_SIZE), max(1, WARP_SIZE // shared)
+    most_on_line = min(max(1, shared // WARP_SIZE), _power_of_two(along // WARP_SIZE))
     # Among how many warps the rows can be shared: any divisor of it.
+    rows_of_warp = max(1, WARP_SIZE // shared)
     turns = max(1, across // rows_of_warp) if across % rows_of_warp == 0 else 1
-    if traffic.reduced == {mode} and along <= WARP_SIZE * _ROW_VECTORS:
-        # Rows of a warp each; more of them than warps follow each other in a thread.
-        share = _share(traffic)
-        # As few as are enough, unless registers want more of them.
-        enough = [each for each in _divisors(turns) if share <= _MORE_WARPS * each]
+    divisors = [each for each in range(1, turns + 1) if turns % each == 0]
+    most_rows = _WARPS[-1]
+    if stream.reduced == {mode} and along <= WARP_SIZE * _ROW_VECTORS:
+        # Rows of a warp each; more of them than warps follow each other in a thread: as few as are
+        # enough, unless registers want more of them.
+        share = _share(stream)
+        enough = [each for each in divisors if share <= _MORE_WARPS * each]
         is_free = enough and enough[0] <= total <= 2 * share
-        on_rows = enough[0] if is_free else _divisor(turns, total, _MOST_WARPS)
-        on_line = max(1, total // on_rows)
-        grid = (min(on_line, most, _power_of_two(along // WARP_SIZE)), on_rows)
+        on_rows = enough[0] if is_free else _nearest(divisors, total, most_rows)
+        on_line = min(max(1, total // on_rows), most_on_line)
     else:
-        on_line = min(total, most, _power_of_two(along // WARP_SIZE))
-        most_rows = _MOST_WARPS // on_line
-        if 1 - mode in traffic.reduced:
+        on_line = min(total, most_on_line)
+        most_rows //= on_line
+        if 1 - mode in stream.reduced:
             # Warps that share columns exchange a number of each through shared memory.
-            line_bytes = traffic.shape[mode] * max(traffic.bits, 32) // 8
-            most_rows = min(most_rows, max(1, target(traffic.arch).smem_per_cta // line_bytes))
-        grid = (on_line, _divisor(turns, total // on_line, most_rows))
-    return grid if mode == 0 else (grid[1], grid[0])
+            line_bytes = line * max(stream.bits, 32) // 8
+            most_rows = min(most_rows, max(1, target(stream.arch).smem_per_cta // line_bytes))
+        on_rows = _nearest(divisors, total // on_line, most_rows)
+    return (on_line, on_rows) if mode == 0 else (on_rows, on_line)
 
 
-def _share(traffic: Stream) -> float:
-    """Among how many warps a tile is shared when a thread has some vectors of it."""
-    loads = max(1, -(-traffic.loaded_bits // traffic.bits))
-    vectors = _NARROWED_VECTORS if traffic.narrows else VECTORS
-    if traffic.sorted_bits:
-        # What a thread has of a line it compares without a shuffle.
-        vectors = _SORTED_VECTORS
-    if traffic.narrows and traffic.shape[traffic.contiguous] == _vector(traffic):
-        # Threads that have whole blocks find a scale once: few vectors, and many warps, are faster.
-        vectors = VECTORS // loads
-    values = _vector(traffic) * max(1, min(vectors, _MOST_LOADED // loads))
-    return traffic.elements / (WARP_SIZE * max(values, traffic.block))
+def _nearest(numbers: list[int], wanted: int, most: int) -> int:
+    """The number, up to `most`, that is nearest to what is wanted, by their ratio."""
+    wanted, few = max(1, wanted), [each for each in numbers if each <= most]
+    return min(few, key=lambda each: max(each / wanted, wanted / each))
 
 
-def _warps(traffic: Stream) -> int:
+def _share(stream: Stream) -> float:
+    """Among how many warps a tile is shared when a thread has some vectors of it: many of what it
+    compares without a shuffle, and of what takes as long to compute as to load; few where threads
+    have whole blocks, whose scale they find once.
+    """
+    has_blocks = stream.narrows and stream.shape[stream.contiguous] == stream.vector
+    vectors = _MANY_VECTORS if stream.narrows or stream.sorted_bits else VECTORS
+    loads = max(1, -(-stream.loaded_bits // stream.bits))
+    loaded = (VECTORS if has_blocks else _MOST_LOADED) // loads
+    values = stream.vector * max(1, min(vectors, loaded))
+    return stream.elements / (WARP_SIZE * max(values, stream.block))
+
+
+def _warps(stream: Stream) -> int:
     """So few warps that a thread has some vectors, or more where registers want that."""
-    warps = few_warps(_share(traffic), bool(traffic.reduced))
-    if traffic.reduced:
+    most = _WARPS[-1]
+    if stream.reduced:
         # CTAs of many threads load and compute in turns, and few of them fit on an SM; sums of
         # columns that are loaded element by element take the registers of more.
-        is_narrow = traffic.contiguous not in traffic.reduced and traffic.access * traffic.bits < 32
-        warps = min(warps, 16 if traffic.access and is_narrow else MOST_ROW_WARPS)
-    warps = min(warps, _MOST_WARPS)
-    beside = _OTHER_REGISTERS + _SPARE_REGISTERS
-    while warps < _MOST_WARPS:
-        threads = WARP_SIZE * warps
-        if traffic.held(threads) <= min(_MOST_REGISTERS, REGISTER_FILE // threads) - beside:
-            break
-        warps *= 2
-    return warps
+        is_narrow = stream.contiguous not in stream.reduced and stream.access * stream.bits < 32
+        most = 16 if stream.access and is_narrow else MOST_ROW_WARPS
+    few = min(few_warps(_share(stream), bool(stream.reduced)), most)
+
+    def fits(warps: int) -> bool:
+        free = min(_MOST_REGISTERS, REGISTER_FILE // (WARP_SIZE * warps))
+        return stream.held(WARP_SIZE * warps) <= free - _OTHER_REGISTERS - _SPARE_REGISTERS
+
+    return next((warps for warps in _WARPS if warps >= few and fits(warps)), _WARPS[-1])
 
 
 def few_warps(share: float, reduces: bool) -> int:
@@ -211,47 +202,36 @@ def few_warps(share: float, reduces: bool) -> int:
     return 2 * warps if reduces and share > _MORE_WARPS * warps else warps
 
 
-def _ctas(traffic: Stream, threads: int) -> int:
+def _ctas(stream: Stream, threads: int) -> int:
     """The CTAs that keep enough bytes at work, as far as registers reach; 1 leaves them to the
     assembler.
     """
-    loaded = max(1, traffic.elements * traffic.loaded_bits // 8)
-    chip = target(traffic.arch)
-    held = min(chip.max_threads_per_sm // threads, chip.max_ctas_per_sm)
+    chip = target(stream.arch)
     # Of CTAs that compute for as long as their bytes take, half have bytes on their way.
-    wanted = -(-_RESIDENT_BYTES * (2 if traffic.narrows else 1) // loaded)
-    if traffic.is_one_block:
+    busy = _RESIDENT_BYTES * (2 if stream.narrows else 1)
+    # What is computed of each element may take as long as its bytes: some CTAs compute while others
+    # wait, also where rows leave half of a tile empty.
+    computes = stream.sorted_bits or (not stream.reduced and not stream.block)
+    wanted = max(
+        -(-busy // max(1, stream.elements * stream.loaded_bits // 8)),
+        _BUSY_THREADS // threads if computes else 0,
         # One loads, one waits for its largest element, and one stores.
-        wanted = max(wanted, _OF_SQUARES)
-    if traffic.sorted_bits or (not traffic.reduced and not traffic.block):
-        # What is computed of each element may take as long as its bytes: some CTAs compute while
-        # others wait, also where rows leave half of a tile empty.
-        wanted = max(wanted, _BUSY_THREADS // threads)
+        _OF_SQUARES if stream.is_one_block else 0,
+    )
     # Elements that are loaded one by one have a register each at first.
-    live = traffic.most_live
-    live = max(live, 1.0) if traffic.access * traffic.bits in range(1, 32) else live
-    registers = live * traffic.elements / threads + _OTHER_REGISTERS
-    fit = int(REGISTER_FILE // (threads * registers))
-    if traffic.is_part or traffic.narrows:
+    is_narrow = stream.access * stream.bits in range(1, 32)
+    live = max(stream.most_live, 1.0) if is_narrow else stream.most_live
+    fit = int(REGISTER_FILE // (live * stream.elements + threads * _OTHER_REGISTERS))
+    if stream.is_part or stream.narrows:
         # The estimate is careful; CTAs that wait for others of their cluster, and those that
         # compute, want company, and the assembler takes back what would spill.
         fit = REGISTER_FILE // (threads * _LEAST_REGISTERS)
-    elif traffic.reduced:
+    elif stream.reduced:
         # Of two rows one is loaded while the other one is computed, and what the estimate does not
         # quite hold often fits: worth a try, which the assembler takes back where it would spill.
-        fit = max(fit + 1, _OF_SQUARES if traffic.is_one_block else 2)
+        fit = max(fit + 1, _OF_SQUARES if stream.is_one_block else 2)
+    held = min(chip.max_threads_per_sm // threads, chip.max_ctas_per_sm)
     return max(1, min(wanted, fit, held))
-
-
-def _divisor(number: int, wanted: int, most: int) -> int:
-    """The divisor of a number, up to `most`, that is nearest to what is wanted, by their ratio."""
-    wanted = max(1, wanted)
-    divisors = [each for each in _divisors(number) if each <= most]
-    return min(divisors, key=lambda each: max(each / wanted, wanted / each))
-
-
-def _divisors(number: int) -> list[int]:
-    return [each for each in range(1, number + 1) if number % each == 0]
 
 
 def _power_of_two(number: int) -> int:

@@ -10,20 +10,14 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from cutedialect.atoms import target as target_of
-from cutedialect.choosing.attention_backward_problem import AttentionBackwardProblem
 from cutedialect.choosing.attention_backward_space import ATTENTION_BACKWARD as SPACE
-from cutedialect.choosing.attention_backward_space import (
-    multiplies_values_early,
-    streamed,
-    turns_sums,
-)
-from cutedialect.choosing.attention_problem import WARPGROUP_TARGETS
-from cutedialect.choosing.attention_space import tile_columns
+from cutedialect.choosing.attention_backward_space import open_parameters, streamed
+from cutedialect.choosing.attention_problem import WARPGROUP_TARGETS, AttentionBackwardProblem
 from cutedialect.choosing.choose import choose
 from cutedialect.schedule import Schedule
 
 from .attention import AttentionCall
-from .attention_facts import is_boxes
+from .attention_facts import is_boxes, kernel_class, tile_columns
 from .attention_operands import last_stride
 from .attention_scales import split_scales
 from .attention_splits import processors_of
@@ -86,7 +80,7 @@ class AttentionBackwardCall(AttentionCall):
             stays = given is not None and given.tile is not None
             return None if stays else partial(choose, SPACE, problem, given)
 
-        memory = Memory(lambda: f"attention_backward {problem.kernel_class}", target)
+        memory = Memory(lambda: f"attention_backward {kernel_class(problem)}", target)
         prepared = partial(self._made_with, problem, backend)
         return fitted(prepared, choice, schedule, backend, memory, partial(_kept, self, target))
 
@@ -164,13 +158,7 @@ class AttentionBackwardCall(AttentionCall):
             return ready
 
         def options(of: Schedule) -> dict[str, Any]:
-            return {
-                "schedule": of,
-                "tile": of.tile,
-                "streamed": streamed(problem, of).text(),
-                "turned": turns_sums(problem, of),
-                "early_values": multiplies_values_early(problem, of),
-            }
+            return {"schedule": of, **open_parameters(problem, of)}
 
         def near(other: Schedule) -> dict[str, Any]:
             return options(choose(SPACE, problem, other))

@@ -5,6 +5,7 @@ its class of problems on its device.
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import starmap
 from typing import Any
 
 from cutedialect.backend.runtime.devices import device_name
@@ -13,8 +14,10 @@ from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.timing import Timer
 from cutedialect.backend.runtime.tunings import best_schedule
 from cutedialect.choosing.attention_backward_space import ATTENTION_BACKWARD as SPACE
-from cutedialect.choosing.attention_backward_space import tuned_tiles
+from cutedialect.choosing.attention_backward_space import whole
+from cutedialect.choosing.attention_problem import BACKWARD_RULES, AttentionBackwardProblem
 from cutedialect.choosing.choose import choose
+from cutedialect.choosing.need import NONE
 from cutedialect.schedule import Schedule
 
 from .attention_backward import AttentionBackwardCall
@@ -31,6 +34,8 @@ _INDICES = "lengths", "cu_seqlens"
 _ARRAYS = (
     "do", "q", "k", "v", "out", "lse", "dlse", "dq", "dk", "dv", "scale_q", "scale_k", "scale_v",
 )  # fmt: skip
+# Facts that tell targets apart.
+_OF_TARGETS = ("on_groups", "has_tensor_memory")
 # Fields that are varied one at a time around what is chosen.
 _VARIED = (
     *(Schedule(stages=stages) for stages in (1, 2, 3)),
@@ -40,6 +45,20 @@ _VARIED = (
     *(Schedule(epilogue=way) for way in ("direct", "smem", "tma")),
     Schedule(split_loops="yes"),
 )
+
+
+def tuned_tiles(problem: AttentionBackwardProblem) -> list[Schedule]:
+    """The schedules of the tiles of a target that may suffice, others than heads suit among them,
+    as far as is counted.
+    """
+
+    def is_known(name: str, wanted: object) -> bool:
+        return name not in _OF_TARGETS or getattr(problem, name) == wanted
+
+    rules = BACKWARD_RULES.tiles.rules
+    fit = (rule.then for rule in rules if all(starmap(is_known, rule.when.items())))
+    listed = (whole(problem, tile) for tile in fit)
+    return [each for each in listed if SPACE.need(problem, each).fits(problem.target, NONE)]
 
 
 class TunableAttentionBackward:

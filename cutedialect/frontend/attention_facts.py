@@ -9,8 +9,14 @@ from math import prod
 from typing import Any
 
 from cutedialect.choosing.attention_parameters import open_parameters
-from cutedialect.choosing.attention_problem import WARPGROUP_TARGETS, WIDE, AttentionProblem
-from cutedialect.choosing.attention_space import ATTENTION, tile_columns
+from cutedialect.choosing.attention_problem import (
+    RULES,
+    WARPGROUP_TARGETS,
+    WIDE,
+    AttentionFacts,
+    AttentionProblem,
+)
+from cutedialect.choosing.attention_space import ATTENTION
 from cutedialect.schedule import Schedule
 
 from .attention_splits import processors_of
@@ -21,11 +27,15 @@ from .kernel import TensorSpec
 from .launch import spec_of
 from .rules import Operand, as_operand
 
-# Columns that two warpgroups share, each whole lines of shared memory.
-_WIDE_UNIT = 128
+# Columns that two warpgroups share, each whole lines of shared memory, and those of 16 bits of a
+# span of the widest swizzle.
+_WIDE_UNIT, _SPAN = 128, 64
 # Bytes that divide the strides of what TMA copies, and of what asynchronous copies do.
 _BOX_ALIGN, _WORD_BYTES = 16, 4
 Shape = tuple[int | None, ...]
+# Facts on which no kernel depends beside its schedule, and those of a kernel that follow from them.
+_OPEN = ("rows", "keys", "sequences", "processors", "sees", "arch")
+_FOLLOWING = ("has_many_keys", "sums_few")
 # Modes of an argument whose heads share no keys.
 _RANK = 4
 _NEEDED = ("Q", "K", "V", "out", "lse", "cap", "left", "right", "lengths", "items", "table")
@@ -151,6 +161,15 @@ def dims_of(
     return max(least, -(-depth // (_WIDE_UNIT // 2)) * (_WIDE_UNIT // 2)), columns
 
 
+def tile_columns(depth: int, bits: int, on_groups: bool) -> int:
+    """The columns of a tile for a head dimension, a multiple of what a multiply takes: boxes of 64
+    columns of 16 bits, which warpgroups load, come faster than those of 48, zeros included.
+    """
+    unit = 256 // bits
+    columns = -(-depth // unit) * unit
+    return _SPAN if on_groups and bits == 16 and _SPAN // 2 < columns < _SPAN else columns
+
+
 def is_boxes(operand: Operand) -> bool:
     """Whether TMA takes boxes of an argument; an array without elements may have any strides."""
     spec = spec_of(operand.value, operand.name)
@@ -164,8 +183,21 @@ def _alignment(operand: Operand) -> int:
     return spec.align if isinstance(spec, TensorSpec) else _BOX_ALIGN
 
 
+def kernel_class(problem: AttentionFacts) -> str:
+    """All of a problem that a kernel depends on beside its schedule, readable."""
+    facts = {name: value for name, value in vars(problem).items() if name not in _OPEN}
+    if isinstance(problem, AttentionProblem):
+        facts |= {name: getattr(RULES, name).first(problem) for name in _FOLLOWING}
+    else:
+        # How many heads share keys is told at run time.
+        facts |= {"group": 0, "shares": problem.shares}
+    return ", ".join(
+        name if value is True else f"{name} {value}" for name, value in facts.items() if value
+    )
+
+
 def _parameters(problem: AttentionProblem, schedule: Schedule) -> dict[str, object]:
     return open_parameters(problem, schedule) | {"dims": problem.dims}
 
 
-SPACE = DeclaredSpace(ATTENTION, problem_of, _parameters, tuned_schedules)
+SPACE = DeclaredSpace(ATTENTION, problem_of, kernel_class, _parameters, tuned_schedules)

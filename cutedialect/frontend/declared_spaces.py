@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cutedialect.backend.runtime.devices import device_name
 from cutedialect.backend.runtime.fingerprint import FingerprintError, fingerprint
@@ -38,24 +38,17 @@ _kernels: dict[tuple[object, ...], Kernel] = {}
 _Made = TypeVar("_Made", bound=Ready)
 
 
-class Problem(Protocol):
-    """The facts of a call."""
-
-    @property
-    def kernel_class(self) -> str:
-        """What of it a kernel depends on beside its schedule, readable."""
-        ...
-
-
 @dataclass(frozen=True)
 class DeclaredSpace:
     """problem: the facts of a call, from its arguments and the compile-time parameters that it
-    gives by name, a target, and a backend. parameters: values of the program's parameters that go
-    with a schedule. tuned: what is worth timing beside the default.
+    gives by name, a target, and a backend. kernel_class: what of them a kernel depends on beside
+    its schedule, readable. parameters: values of the program's parameters that go with a schedule.
+    tuned: what is worth timing beside the default.
     """
 
     space: Space[Any, Schedule]
-    problem: Callable[[Mapping[str, Any], str, str], Problem]
+    problem: Callable[[Mapping[str, Any], str, str], Any]
+    kernel_class: Callable[[Any], str]
     parameters: Callable[[Any, Schedule], Mapping[str, object]]
     tuned: Callable[[Any], Sequence[Schedule]]
 
@@ -134,7 +127,8 @@ class SpacedCall:
     @property
     def _class(self) -> str:
         """The class of problems whose kernels have the same registers."""
-        return f"{self.program.__name__} {self._fingerprint} {self.problem.kernel_class}"
+        of_problem = self.declared.kernel_class(self.problem)
+        return f"{self.program.__name__} {self._fingerprint} {of_problem}"
 
     @cached_property
     def _fingerprint(self) -> str | None:

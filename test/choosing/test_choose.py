@@ -215,6 +215,22 @@ def test_a_stage_has_weights_as_memory_has_them():
     assert needs[0] <= target("sm_90a").smem_per_cta < needs[1]
 
 
+@pytest.mark.parametrize(
+    ("stream", "text"),
+    [
+        (Stream((4, 1024), 1, 16, 16, 1.25, frozenset({1})), "warps = (4,1), ctas = 8"),
+        (Stream((1, 8192), 1, 16, 16, 0.75, frozenset({1})), "warps = (1,8), ctas = 4"),
+        (Stream((24, 176), 1, 16, 16, 2.0, frozenset({1}), access=4), "warps = (3,1), ctas = 7"),
+        (
+            Stream((8, 256), 1, 32, 32, 2.0, frozenset({1}), sorted_bits=32),
+            "warps = (2,1), ctas = 12",
+        ),
+    ],
+)
+def test_streams_have_few_warps_and_several_ctas(stream, text):
+    assert choose(STREAMS, stream).text() == text
+
+
 @pytest.mark.parametrize("reduced", [frozenset(), frozenset({1})])
 def test_what_streams_and_spills_has_fewer_ctas_or_more_warps(reduced):
     """CTAs are chosen with the warps; both stay where they are given."""

@@ -2,7 +2,8 @@
 
 import pytest
 
-from cutedialect.choosing import attention_parameters, attention_space
+from cutedialect.choosing.attention_problem import RULES
+from cutedialect.choosing.rules import Rule, Table
 from cutedialect.frontend import attention
 from cutedialect.frontend.ready_call import Calls
 
@@ -10,6 +11,5 @@ from cutedialect.frontend.ready_call import Calls
 @pytest.fixture
 def looks_first(monkeypatch):
     """Attention looks for the largest scores before it counts exponentials from them."""
-    for module in (attention_parameters, attention_space):
-        monkeypatch.setattr(module, "guesses", lambda *_: False)
+    monkeypatch.setattr(RULES, "guesses", Table((Rule({}, (), False),)))
     monkeypatch.setattr(attention.door, "calls", Calls(1))

@@ -11,7 +11,9 @@ import pytest
 import cutedialect as cute
 from cutedialect import ScheduleError
 from cutedialect.atoms import usual_device
-from cutedialect.choosing.attention_problem import RULES, AttentionProblem
+from cutedialect.choosing.attention_problem import AttentionProblem
+from cutedialect.choosing.attention_space import ATTENTION
+from cutedialect.choosing.choose import choose
 from cutedialect.frontend.elementwise import rough_exp2
 from cutedialect.passes.bind.exponential_shares import is_polynomial, period
 from cutedialect.schedule import SHARES
@@ -192,8 +194,7 @@ def test_defaults_follow_the_rates_of_units(case, wanted):
     problem = AttentionProblem(
         (dim, dim), bits_q=bits, is_f16=is_f16, returns_lse=returns_lse, arch=arch
     )
-    chosen = RULES.polynomials.first(problem)
-    assert (chosen and chosen.polynomials) == wanted
+    assert choose(ATTENTION, problem).polynomials == wanted
 
 
 # Exponentials and results of other instructions of a multiprocessor in a cycle, by CUDA's table of
@@ -220,8 +221,8 @@ def test_shares_take_the_fewest_cycles(facts):
                 return max(tensor, special, others)
 
             share = min(range(0, SHARES + 1, 2), key=cycles)
-            chosen = RULES.polynomials.first(problem)
-            assert (chosen and chosen.polynomials) == ((share, degree) if share else None)
+            wanted = (share, degree) if share else None
+            assert choose(ATTENTION, problem).polynomials == wanted
 
 
 def test_what_is_marked():
