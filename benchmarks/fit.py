@@ -44,13 +44,13 @@ from numpy.typing import NDArray
 
 from cutedialect.atoms import DEVICES, H100, Device
 from cutedialect.choosing import gemm_price, price
-from cutedialect.choosing.gemm_price import GemmPrice, estimated, facts_of, knows
-from cutedialect.choosing.gemm_problem import Problem, Tiling, tiling_of
-from cutedialect.choosing.gemm_schedules import raster_for
+from cutedialect.choosing.gemm_price import Facts, estimated, facts_of
+from cutedialect.choosing.gemm_problem import Problem, Tiles, tiles_of
+from cutedialect.choosing.price import NO_TREES, Price, named
 from cutedialect.schedule import Schedule
 
 from . import program_tiles
-from .fit_timings import KEPT, Record, measured, minutes_of, pack, problem_of, read
+from .fit_timings import KEPT, Record, is_timed, measured, minutes_of, pack, problem_of, read
 from .predicted import predicted
 from .supervisor import NoDeviceError
 
@@ -70,6 +70,14 @@ _TREES = 48
 _FEWEST = 2
 _SOURCES = {False: "a device", True: "the static model, which predicted them: no device was timed"}
 _NONE = (0, 1e9)
+# What trees may compare (`prices/README.md`).
+COMPARED = (
+    "log_estimate", "memory_share", "ctas", "cluster_long", "cluster_short", "readers", "panels",
+    "rounds", "last_round_empty", "active", "results_share", "log_rereads", "step_bytes",
+    "edge_bytes", "step_bytes_of_all", "steps", "log_depth", "rows", "columns", "area", "values",
+    "lines", "swapped", "teams", "early", "signed_parts", "within_sectors", "within_lines", "bits",
+    "operands_across", "narrow_boxes", "pitch", "most_stages", "raster_rows",
+)  # fmt: skip
 # In which leaves are written.
 _UNIT = 1e-4
 
@@ -172,13 +180,13 @@ def fitted_file(
     start = data.get("start", data["constants"])
     if data["device"] != device:
         start = _scaled(start, _device(data["device"]), _device(device))
-    timings = Timings(records, gemm_price.constants_of(start), _device(device))
+    timings = Timings(records, price_of(start), _device(device))
     say(f"{len(timings.times)} timings of {timings.problems} problems")
     say(f"by the constants that were there: {timings.longer(timings.estimates):.4f} of the best")
     constants = start
     if fits_constants:
         constants = fitted_constants(timings, start)
-        timings.estimate(gemm_price.constants_of(constants))
+        timings.estimate(price_of(constants))
         say(f"by constants fitted to all: {timings.longer(timings.estimates):.4f}")
     apart = timings.longer(timings.estimates + timings.predicted_apart(trees))
     say(f"with trees fitted to others: {apart:.4f}")
@@ -205,9 +213,14 @@ def _known(space: str, device: str) -> str:
     return device if (price.FOLDER / f"{space}-{device}.json").exists() else "h100"
 
 
+def price_of(constants: Mapping[str, Any]) -> Price:
+    """A price with constants as a file has them."""
+    return Price(**named(constants), trees=NO_TREES)
+
+
 def _scaled(constants: Mapping[str, Any], of: Device, device: Device) -> dict[str, Any]:
     """The constants of one device for another, as a file has them."""
-    scaled = vars(gemm_price.constants_of(constants).scaled(of, device))
+    scaled = vars(gemm_price.scaled(price_of(constants), of, device))
     return json.loads(json.dumps({name: scaled[name] for name in constants}))
 
 
@@ -220,7 +233,8 @@ def source_hash() -> str:
     """Of the source of the estimate and the facts: timings have to be fitted again where it is
     another one.
     """
-    return hashlib.sha256(inspect.getsource(gemm_price).encode()).hexdigest()[:16]
+    source = inspect.getsource(gemm_price) + json.dumps(price.table_of("gemm-facts"))
+    return hashlib.sha256(source.encode()).hexdigest()[:16]
 
 
 def text_of(data: Mapping[str, Any], trees: Trees, timings: Timings) -> str:
@@ -235,7 +249,7 @@ def text_of(data: Mapping[str, Any], trees: Trees, timings: Timings) -> str:
     body = ",\n".join("   " + json.dumps(row, separators=(",", ":")) for row in rows)
     head = json.dumps(data, indent=1).removesuffix("\n}")
     return (
-        f'{head},\n "trees": {{\n  "unit": {_UNIT},\n  "facts": {json.dumps(timings.names)},\n'
+        f'{head},\n "trees": {{\n  "unit": {_UNIT},\n  "facts": {json.dumps(COMPARED)},\n'
         f'  "rows": [\n{body}\n  ]\n }}\n}}\n'
     )
 
@@ -243,13 +257,13 @@ def text_of(data: Mapping[str, Any], trees: Trees, timings: Timings) -> str:
 def fitted_constants(timings: Timings, start: Mapping[str, Any]) -> dict[str, Any]:
     """Constants that leave the least, one changed at a time."""
     found = json.loads(json.dumps(start))
-    least = timings.left(gemm_price.constants_of(found))
+    least = timings.left(price_of(found))
     for _ in range(_PASSES):
         for place in list(_places(found)):
             for change in _CHANGES:
                 before = _at(found, place)
                 _put(found, place, float(f"{before * change:.4g}"))
-                left = timings.left(gemm_price.constants_of(found))
+                left = timings.left(price_of(found))
                 if left < least - _LESS:
                     least = left
                 else:
@@ -258,8 +272,8 @@ def fitted_constants(timings: Timings, start: Mapping[str, Any]) -> dict[str, An
 
 
 # How many CTAs run at one time is counted, and what a choice has to be better by is set.
-_COUNTED = ("resident", "cluster_parts", "bands", "few_stages", "margins", "early",
-            "early_widened", "near", "gain")  # fmt: skip
+_COUNTED = ("resident", "cluster_parts", "bands", "few_stages", "margins", "group", "plain",
+            "early", "early_widened", "near", "gain")  # fmt: skip
 Place = tuple[str | int, ...]
 
 
@@ -294,7 +308,7 @@ class _Group:
     """
 
     problem: Problem
-    tilings: Tiling
+    tiles: Tiles
     raster: Numbers
     early: NDArray[np.bool_]
 
@@ -306,8 +320,12 @@ class _Group:
         }
         raster = np.array([schedule.raster or 1 for schedule in schedules])
         early = np.array([schedule.early_launch == "yes" for schedule in schedules])
-        tilings = Tiling.table(map(tiling_of, schedules))
-        return cls(replace(problems[0], **sizes), tilings, raster, early)
+        return cls(replace(problems[0], **sizes), tiles_of(*schedules), raster, early)
+
+    def facts(self, price: Price, **given: Any) -> Facts:
+        """What is known of them by a price."""
+        given |= {"raster": self.raster, "early": self.early}
+        return Facts(self.tiles, self.problem, price, **given)
 
 
 def _alike(row: tuple[Problem, Any]) -> str:
@@ -321,9 +339,7 @@ class Timings:
     each run.
     """
 
-    def __init__(
-        self, records: Iterable[Record], constants: GemmPrice, device: Device = H100
-    ) -> None:
+    def __init__(self, records: Iterable[Record], constants: Price, device: Device = H100) -> None:
         by_case: dict[tuple[int, str], dict[str, float]] = {}
         for record in records:
             times = by_case.setdefault((record.get("run", 0), record["case"]), {})
@@ -336,7 +352,7 @@ class Timings:
                 for schedule, us in ((Schedule.parse(text), us) for text, us in times.items())
                 if _is_choice(schedule, problem)
             ]
-            if knows(problem) and len(chosen) >= _FEWEST:
+            if is_timed(problem) and len(chosen) >= _FEWEST:
                 rows.append((problem, chosen))
         rows.sort(key=_alike)
         self._groups = [
@@ -350,22 +366,21 @@ class Timings:
         np.minimum.at(self.best, self.of, self.times)
         self.estimate(constants)
 
-    def estimate(self, constants: GemmPrice) -> None:
+    def estimate(self, constants: Price) -> None:
         """Take the estimates of a price, and the facts that follow from them."""
         cycles = self._cycles(constants)
-        tables = [
-            facts_of(group.tilings, group.problem, constants, each, group.raster, group.early)
+        sheets = [
+            group.facts(constants, cycles=each)
             for group, each in zip(self._groups, cycles, strict=True)
         ]
-        self.names = list(tables[0])
-        columns = [np.concatenate([table[name] for table in tables]) for name in self.names]
+        columns = [np.concatenate([sheet.each(name) for sheet in sheets]) for name in COMPARED]
         self.facts: Array = np.array(columns, float).T
         self.estimates: Array = np.log(np.concatenate(cycles))
 
-    def _cycles(self, constants: GemmPrice) -> list[Array]:
-        return [estimated(group.tilings, (group.problem,), constants) for group in self._groups]
+    def _cycles(self, constants: Price) -> list[Array]:
+        return [estimated([group.facts(constants)]) for group in self._groups]
 
-    def left(self, constants: GemmPrice) -> float:
+    def left(self, constants: Price) -> float:
         """What a price leaves of the times, squared, in the mean of the weights."""
         weights = self.weights
         left = self.times - np.log(np.concatenate(self._cycles(constants)))
@@ -409,7 +424,9 @@ def _is_choice(schedule: Schedule, problem: Problem) -> bool:
         return True  # the space's own list
     others = (schedule.scheduler, schedule.ctas, schedule.stages, schedule.loads, schedule.epilogue)
     whole = schedule.tile and schedule.cluster and schedule.roles and schedule.swap_ab
-    return bool(whole) and not any(others) and schedule.raster == raster_for(problem, schedule)
+    if not whole or any(others):
+        return False
+    return schedule.raster == facts_of(schedule, problem)[0]["raster"]
 
 
 @dataclass

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from cutedialect.atoms import H100, Device
-from cutedialect.choosing.gemm_price import knows
-from cutedialect.choosing.gemm_problem import Problem
+from cutedialect.choosing.gemm_price import Facts, gemm_price
+from cutedialect.choosing.gemm_problem import Problem, tiles_of
 from cutedialect.frontend.declarations import GEMM
 from cutedialect.frontend.gemm import GemmCall
 
@@ -84,9 +84,14 @@ def measured(
 def drawn(seed: int, scale: float) -> list[str]:
     """The names of drawn problems that trees are fitted to, in an order of the seed."""
     cases = [case.name for case in shape_draws.drawn(seed, scale) if case.section != "batches"]
-    known = [name for name in cases if len(name.split()) == 3 and knows(problem_of(name))]
+    known = [name for name in cases if len(name.split()) == 3 and is_timed(problem_of(name))]
     random.Random(seed).shuffle(known)
     return known
+
+
+def is_timed(problem: Problem) -> bool:
+    """Whether trees are fitted to problems of this kind."""
+    return Facts(tiles_of(), problem, gemm_price(problem.device))["is_timed"]
 
 
 def read(folder: Path, stem: str) -> list[Record]:

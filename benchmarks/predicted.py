@@ -22,8 +22,8 @@ from functools import lru_cache
 
 import cutedialect as cute
 from cutedialect.atoms import Device
+from cutedialect.choosing.gemm_schedules import GEMM_SPACE
 from cutedialect.choosing.need import NONE
-from cutedialect.choosing.tensor_memory_schedules import TENSOR_SPACE
 from cutedialect.model import predict
 from cutedialect.tools.model_command import parsed
 
@@ -53,7 +53,7 @@ def predicted(
         case, (specs, options) = gemm_of(name), call_of(name)
         target = cute.gemm.tunable(specs, options | {"arch": device.arch}, NoMemory())
         records: list[Record] = []
-        ranked = list(TENSOR_SPACE.ranked((problem_of(name, device),), None, NONE))
+        ranked = list(GEMM_SPACE.ranked((problem_of(name, device),), None, NONE))
         ranked = [schedule for schedule in ranked if schedule.split_k is None]
         others = ranked[_FIRST:]
         drawn_too = random.Random(f"{seed} {name}").sample(others, min(_OTHERS, len(others)))

@@ -21,10 +21,9 @@ import numpy as np
 
 import cutedialect as cute
 from cutedialect.atoms import Device
-from cutedialect.choosing.price import FOLDER
+from cutedialect.choosing.price import FOLDER, in_order
 from cutedialect.choosing.program_price import Work, estimated
 from cutedialect.choosing.program_space import MARGIN
-from cutedialect.choosing.space import in_order
 from cutedialect.frontend.autotune import tune
 from cutedialect.passes.analysis.program_work import work_of
 

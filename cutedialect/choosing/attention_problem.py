@@ -5,18 +5,17 @@ other facts by name, are rows of `prices/attention-rules.json`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 from cutedialect.atoms import Target, target, usual_device
 
-from .price import load, named
+from .price import load
 from .rules import load_rules
 
 # Rows that a warpgroup multiplies at once. Wider heads have results that several warps share by
 # columns.
 GROUP_ROWS, WIDE = 64, 256
 WARPGROUP_TARGETS = ("sm_90a",)
-PRICE = SimpleNamespace(**named(load("attention", "h100").constants))
+PRICE = load("attention", "h100")
 """Numbers by their names (`prices/README.md`); no other device was timed."""
 
 

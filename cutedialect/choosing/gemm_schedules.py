@@ -1,120 +1,76 @@
-"""The schedules from which `cute.gemm` chooses on sm_90a, by what they are estimated to take
-(`gemm_price.py`).
+"""The schedules from which products choose where warpgroups multiply (sm_90a) or tcgen05 does
+(sm_100a and its family), by what they are estimated to take (`gemm_price.py`).
 
-The list is short enough to compile whole (`python -m cutedialect schedules` prints it). Where TMA
+`prices/gemm-candidates.json` lists tiles, and of which facts they may be chosen (`when`); the list
+is short enough to compile whole (`python -m cutedialect schedules` prints it). On sm_90a, where TMA
 copies operands and results, tiles whose width fits the problem compete with it, in clusters of up
 to eight CTAs that multicast: of all that are so many beside each other, the narrowest, so that what
 is computed behind the end of the columns is as little as can be, and a round of tiles as full as it
 can be. Beside either it is chosen into how many parts the depth of a tile is split (`split_k`,
 added in order), and whether the CTAs that share it are a cluster. Where there is more than one
-round of tiles, two warpgroups may take such of 128 rows in turns.
+round of tiles, two warpgroups may take such of 128 rows in turns. Tensor memory takes tiles of 128
+rows, by CTAs alone or in pairs, of which each holds half of B.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
+from cutedialect.allocation import Ring, SharedUse
 from cutedialect.schedule import Schedule
 
-from .gemm_price import (
-    GemmPrice,
-    estimated,
-    facts_of,
-    gemm_price,
-    knows,
-    parts_readers,
-    scatters,
-    shared_bytes,
-    shifts_apart,
-    stages_of,
-)
+from .gemm_price import Facts, estimated, facts_of, gemm_price
 from .gemm_problem import (
+    AT_ONCE,
     LINE,
     MOST_BESIDE,
-    SWAPPED_AT_ONCE,
-    VECTOR,
-    Counts,
+    TENSOR_COLUMNS,
     Problem,
-    Tiling,
+    Tiles,
     ceil_div,
-    tiling_of,
+    crossed,
+    table,
     warpgroups,
 )
 from .need import NONE, Limits, Need
-from .price import candidates
+from .price import Price, in_order, table_of
 
-# A problem with more rows than this keeps its product as it is.
-_MOST_SWAPPED = 512
-# Parts of the depth that CTAs share, as many as have this many steps each, and no more of them all
-# than so many for each multiprocessor.
-_PARTS = (2, 3, 4, 5, 6, 8, 10, 12, 16)
-_LEAST_STEPS = 2
-_MOST_SHARES = 2
-# Each CTA of a cluster that shares a tile has room for a tile beside so many stages, or the first
-# has for those of the others, where parts are no columns of an atom.
-_LEAST_STAGES = 3
 # Fields with which the CTAs of a cluster may not be able to share tiles.
 _BESIDE_CLUSTERS = ("cluster", "split_k", "reduction", "scheduler", "roles", "stages")
-_CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4), (4, 2), (2, 4))
-# Tiles of a batch that two warpgroups take in turns hide stores behind no more than this few steps.
-_FEW_STEPS = 3
-# The largest tile, and how many schedules near the best are compared with what estimates miss.
-_LARGEST, _MOST_NEAR = 128 * 256, 48
-# Where nothing but the warps of one warpgroup loads and prepares operands.
-_ONE_GROUP = Schedule(roles="specialized")
-# What a scheduler that is given leaves of other choices: work items are claimed by one CTA for one
-# team, and teams take turns over several.
-_BELOW_SCHEDULERS = {
-    "single": _ONE_GROUP,
-    "dynamic": _ONE_GROUP.merged(Schedule(cluster=(1, 1))),
+# What a field that is given leaves of other choices: teams take turns over several work items, and
+# one CTA claims them for one team; the CTAs that share a tile are the cluster, of one warpgroup or
+# team each.
+_BELOW = {
+    ("scheduler", "single"): Schedule(roles="specialized"),
+    ("scheduler", "dynamic"): Schedule(roles="specialized", cluster=(1, 1)),
+    ("reduction", "cluster"): Schedule(roles="specialized", cluster=(1, 1)),
 }
-# Schedules of a problem that are kept, best first.
-_KEPT = 96
-_RASTERS = (1, 2, 4, 8, 16, 32)
-_FEW_COLUMNS = 4
-# What a wave of tiles may read more than it must.
-_READ_MARGIN = 1.05
-# CTAs of a multiprocessor that compute tiles of so many steps at once, each from the start.
-_CTAS_AT_ONCE, _STEPS_AT_ONCE = 3, 16
-_AT_ONCE = Schedule(roles="specialized", scheduler="single", ctas=_CTAS_AT_ONCE, early_launch="yes")
-# Rows of the lowest tile, and columns of the widest; widths are multiples of so many, and of more
-# where boxes of the operand lie across the depth.
-_LEAST_ROWS, _WIDEST, _UNIT, _UNIT_ACROSS = 64, 256, 8, 16
-
-
-@lru_cache(maxsize=8)
-def _listed(bits: int) -> Tiling:
-    """The tiles that are listed for elements of so many bits, best large ones first: of one line of
-    128 bytes, the widest swizzle, or of two, which wait half as often but have fewer stages.
-    """
-    line = LINE * 8 // bits
-    rows = candidates("gemm")
-    return Tiling.table(Tiling(**row | {"depth": row["depth"] * line}) for row in rows)
-
-
-@lru_cache(maxsize=8)
-def gemm_schedules(bits: int) -> tuple[Schedule, ...]:
-    """The schedules for operands with elements of so many bits, best large tiles first."""
-    return tuple(map(_schedule_of, _listed(bits).each()))
-
-
-def _schedule_of(tiling: Tiling) -> Schedule:
-    return Schedule(
-        tile=tiling[:3],
-        cluster=(tiling.down, tiling.right),
-        roles="alternate" if tiling.teams else "specialized",
-        swap_ab="yes" if tiling.swapped else "no",
-    )
+# Schedules of a problem that are kept, best first, and how many of these that are near the best are
+# compared with what estimates miss.
+_KEPT, _MOST_NEAR = 96, 48
+# What a schedule follows from, beside the rules of its fields.
+_CHOSEN = "rows", "columns", "depth", "down", "right", "parts", "swapped", "raster"
+# Columns of the widest tile; widths are multiples of so many, and of more where boxes of the
+# operand lie across the depth.
+_WIDEST, _UNIT, _UNIT_ACROSS = 256, 8, 16
 
 
 class GemmSpace:
     """The schedules of one product, or of several in one launch, which have one element type and
     the same limits: their CTAs walk over the tiles of all, and share none.
+
+    >>> from cutedialect.atoms import usual_device
+    >>> from cutedialect.choosing.choose import choose
+    >>> for size in (8192, 100):
+    ...     problem = Problem(size, size, size, 1, 16, 16, device=usual_device("sm_100a"))
+    ...     print(choose(GEMM_SPACE, (problem,)).text())
+    tile = (128,256,64), cluster = (2,1), swap_ab = no
+    tile = (128,64,64), cluster = (1,1), swap_ab = no, early_launch = yes
     """
 
     name = "gemm"
@@ -126,313 +82,203 @@ class GemmSpace:
         it is known what estimates miss, the lowest ones by both.
         """
         problems = tuple(problem)
-        if limits.registers > 0:
-            # Threads start with fewer where some do nothing but shift operands.
+        if limits.registers > 0 or given is not None:
+            # Threads start with fewer where some do nothing but shift operands, and what is given
+            # may want the warps that do.
             problems = tuple(replace(each, may_shift=False) for each in problems)
-        if given is not None and any(getattr(given, name) is not None for name in _BESIDE_CLUSTERS):
+        in_tensor_memory = problems[0].in_tensor_memory
+        is_alone = given is not None and _is_alone(given, in_tensor_memory)
+        if is_alone and not in_tensor_memory:
             problems = tuple(replace(each, takes_clusters=False) for each in problems)
-        for choice in _ranking(problems, limits.registers):
-            schedule = choice.schedule()
+        for row in _ranking(problems, limits.registers):
+            schedule = _schedule(row[: len(_CHOSEN)], row[len(_CHOSEN) :])
+            if in_tensor_memory and is_alone and schedule.ctas_of_cluster > 1:
+                continue
+            whole = schedule.merged(given) if in_tensor_memory else _below(given, schedule)
+            if problems[0].tap and not fits(whole, problems[0], "pixels"):
+                continue
             if limits.smem == NONE.smem or self.need(problem, schedule).smem < limits.smem:
-                yield _below(given, schedule)
+                yield whole
 
     def need(self, problem: Sequence[Problem], schedule: Schedule) -> Need:
         """The accumulators of a thread, how many it has room for, and the shared memory of two
-        stages, or as many as are given.
+        stages, or as many as are given. In tensor memory a thread has those of a row of the tile
+        where it leaves.
         """
-        tiling, groups = tiling_of(schedule), warpgroups(schedule)
-        values = tiling.rows * tiling.columns / (128 * groups)
-        room = min(float(each.room(tiling, False)) for each in problem)
+        sheets = facts_of(schedule, *problem)
+        smem = max(_shared_bytes(f, schedule.stages or 2) for f in sheets)
+        if problem[0].in_tensor_memory:
+            width, columns = (sheets[0].each(name).item() for name in ("columns", "tensor_columns"))
+            return Need(width, TENSOR_COLUMNS, smem, columns)
+        groups = warpgroups(schedule)
+        values = sheets[0]["area"].item() / (128 * groups)
+        room = min(f["room"].item() for f in sheets)
         if values > room:
-            room = min(float(each.room(tiling, True)) for each in problem)
+            room = min(f["most_room"].item() for f in sheets)
         if schedule.plan.has_preparing_group:
             room = min(room, MOST_BESIDE)
-        smem = max(shared_bytes(tiling, each, schedule.stages or 2) for each in problem)
-        return Need(values, room, smem, threads=128 * groups)
+        return Need(values, float(room), smem, threads=128 * groups)
 
 
 GEMM_SPACE = GemmSpace()
 
 
-class _Choice(NamedTuple):
-    """Tiles with all that goes with them."""
-
-    tiling: Tiling
-    raster: int
-    is_early: bool
-    shifts_apart: bool
-    takes_turns: bool
-    at_once: bool
-
-    def schedule(self) -> Schedule:
-        tiling = self.tiling
-        if self.at_once:
-            # No team has a tile to store while another multiplies.
-            return _schedule_of(tiling._replace(teams=False)).merged(_AT_ONCE)
-        is_split, in_cluster = tiling.parts > 1, tiling.parts > 1 and tiling.in_cluster
-        whole = Schedule(
-            raster=self.raster,
-            roles="shifting" if self.shifts_apart else None,
-            early_launch="yes" if self.is_early else None,
-            overlap="yes" if self.takes_turns else None,
-            unroll=2 if self.takes_turns else None,
-            split_k=tiling.parts if is_split else None,
-            reduction="cluster" if in_cluster else None,
-        )
-        return _schedule_of(tiling).merged(whole).merged(_ONE_GROUP if in_cluster else None)
+def _shared_bytes(f: Facts, stages: int) -> int:
+    """Bytes of shared memory of a CTA with so many stages, as they are allocated later."""
+    rings = (Ring(f.each("stage").item()),)
+    return -SharedUse(0, kept=f.each("staged").item(), rings=rings, signaled=1).left(stages)
 
 
-@lru_cache(maxsize=1024)
-def _ranking(problems: tuple[Problem, ...], registers: float) -> tuple[_Choice, ...]:
-    """The best choices that leave so many registers of a thread over, the best one first."""
-    price = gemm_price(problems[0].device)
-    is_known = len(problems) == 1 and knows(problems[0])
-    tilings, is_fitted = _candidates(problems, registers, price)
-    cycles = estimated(tilings, problems, price)
-    ranks = cycles * _margins(tilings, is_fitted, problems, price)
-    # A tile of the list may fit as well.
-    known: dict[Tiling, int] = {}
-    for place in np.argsort(ranks, kind="stable"):
-        known.setdefault(tilings.row(place), place)
-        if len(known) == _KEPT:
-            break
-    if not known:
-        return ()
-    order = np.array(list(known.values()))
-    kept, cycles, ranks = tilings.taken(order), cycles[order], ranks[order]
-    largest = max(problems, key=lambda each: each.m * each.n * each.k)
-    raster = _rasters(largest, kept, price, tall=len(problems) > 1)
-    latest = price.early_widened if problems[0].widens else price.early
-    early = (cycles <= latest) | (kept.ctas > 2)
-    apart = np.broadcast_to(shifts_apart(kept, largest), early.shape)
-    turns = problems[0].takes_turns(kept)
-    at_once = _are_at_once(kept, problems, price)
-    columns = raster, early, apart, turns, at_once
-    choices = [
-        _Choice(*row) for row in zip(known, *(each.tolist() for each in columns), strict=True)
-    ]
-    if is_known:
-        near = ranks[:_MOST_NEAR] <= price.near * ranks[0]
-        count = int(near.sum())
-        facts = facts_of(kept, largest, price, cycles, raster, early)
-        missed = price.trees.sums({name: column[:count] for name, column in facts.items()})
-        prices = ranks[:count] * np.exp(missed)
-        # The plainest by the estimate alone stays where others gain less.
-        prices[0] *= price.gain
-        choices[:count] = [choices[place] for place in np.argsort(prices, kind="stable")]
-    return tuple(choices)
+def fits(schedule: Schedule, problem: Problem, rules: str = "unfit") -> bool:
+    """Whether tiles of warpgroups keep within the limits of a problem, by none of some rules."""
+    (f,) = facts_of(schedule, problem)
+    return not np.any(f.holding(table_of("gemm-candidates")[rules]))
 
 
-def _are_at_once(tilings: Tiling, problems: Sequence[Problem], price: GemmPrice) -> Counts:
-    """Whether all tiles of few steps are computed at once, by three CTAs of each multiprocessor,
-    instead of by teams that take them in turns: where threads scale and add up, that takes 0.86 of
-    the time (64 x 24576 x 1536, an H200), and the same where tiles are fewer than multiprocessors.
+def _is_alone(given: Schedule, in_tensor_memory: bool) -> bool:
+    """Whether CTAs may not be able to share tiles of a cluster, or make pairs, with what is given:
+    only CTAs by themselves claim tiles from a counter, and those of a cluster that adds up a tile
+    are the cluster.
     """
-    problem = problems[0]
-    tiles = problem.blocks_of(tilings) / price.processors
-    is_few = ceil_div(problem.k, tilings.depth) <= _STEPS_AT_ONCE
-    is_alone = problem.promotes and len(problems) == 1
-    return is_alone & tilings.teams & is_few & (ceil_div(tiles, 1) == _CTAS_AT_ONCE)
+    if in_tensor_memory:
+        is_claimed = given.scheduler == "dynamic" or given.reduction == "cluster"
+        return is_claimed or given.cluster is not None
+    return any(getattr(given, name) is not None for name in _BESIDE_CLUSTERS)
 
 
 def _below(given: Schedule | None, chosen: Schedule) -> Schedule:
     """A schedule of which some fields are given, on top of what is chosen."""
-    if given is None:
-        return chosen
-    if chosen.plan.has_preparing_group:
-        # What is given may want the warps that shift.
-        chosen = chosen.merged(_ONE_GROUP)
-    if given.reduction == "cluster":
-        # The CTAs that share a tile are the cluster, of one warpgroup or team each.
-        chosen = chosen.merged(_ONE_GROUP.merged(Schedule(cluster=(1, 1))))
-    return chosen.merged(_BELOW_SCHEDULERS.get(given.scheduler or "")).merged(given)
+    for (name, value), fields in _BELOW.items():
+        if given is not None and getattr(given, name) == value:
+            chosen = chosen.merged(fields)
+    return chosen.merged(given)
 
 
-def _margins(
-    tilings: Tiling, is_fitted: Counts, problems: Sequence[Problem], price: GemmPrice
-) -> Counts:
-    """What estimates count as many times as."""
-    problem, margins = problems[0], price.margins
-    shared = 1.0 if problem.widens else margins["shared"]
-    if problem.promotes and not problem.widens:
-        shared = np.where(tilings.in_cluster, margins["joined"], shared)
-    factors = np.where(tilings.parts > 1, shared, 1.0)
-    if problem.m > _MOST_SWAPPED and not problem.turns:
-        factors *= np.where(tilings.swapped, margins["swapped"], 1.0)
-    if problem.batch > 1:
-        factors *= np.where(is_fitted, margins["fitted"], 1.0)
-        if problem.k * problem.bits <= _FEW_STEPS * LINE * 8:
-            factors *= np.where(tilings.teams, margins["turns"], 1.0)
-    if len(problems) > 1:
-        size = tilings.rows * tilings.columns
-        factors *= 1 + margins["group"] * np.maximum(0.0, 1 - size / _LARGEST)
-    return factors
-
-
-def _candidates(
-    problems: Sequence[Problem], registers: float, price: GemmPrice
-) -> tuple[Tiling, Counts]:
-    """The entries of the list that suit some problems, with all parts into which they may split
-    tiles; tiles whose width fits a problem alone, in all clusters; and which of all are of these.
+@lru_cache(maxsize=1024)
+def _ranking(problems: tuple[Problem, ...], registers: float) -> tuple[tuple[Any, ...], ...]:
+    """What is `_CHOSEN` of the best tiles that leave so many registers of a thread over, and which
+    rules of fields hold; the best first.
     """
-    widest = max(problems, key=lambda each: each.m)
-    tilings = _listed(widest.bits)
-    if not _may_swap(widest):
-        tilings = tilings.taken(np.logical_not(tilings.swapped))
-    tilings = tilings.taken(widest.takes(tilings, registers))
-    count = len(tilings.rows)
-    tables = [tilings]
-    if len(problems) == 1:
-        fitted = fitted_tiles(widest, price)
-        fitted = fitted.taken(widest.takes(fitted, registers))
-        tables = [
-            _in_parts(tilings, widest, price),
-            _in_clusters(fitted, widest, price),
-            # Parts through memory are what the list has.
-            _parts_of_clusters(fitted, widest, price),
-        ]
-        count = len(tables[0].rows)
-    tilings = Tiling.joined(*tables)
-    is_fitted = np.arange(len(tilings.rows)) >= count
-    if widest.widens and tilings.swapped.any():
-        return tilings.taken(tilings.swapped), is_fitted[tilings.swapped]
-    return tilings, is_fitted
+    price = gemm_price(problems[0].device)
+    tiles = _candidates(problems, price, registers)
+    is_single = len(problems) == 1
+    sheets = [Facts(tiles, each, price, is_single=is_single) for each in problems]
+    cycles = estimated(sheets)
+    ranks = cycles * sheets[0]["margin"]
+    order = np.argsort(ranks, kind="stable")[:_KEPT]
+    if not len(order):
+        return ()
+    largest = max(problems, key=lambda each: each.m * each.n * each.k)
+    f = Facts(tiles[order], largest, price, cycles=cycles[order], is_single=is_single)
+    columns = [
+        *(f.each(name) for name in _CHOSEN),
+        *f.holding(table_of("gemm-candidates")["fields"]),
+    ]
+    rows = list(zip(*(column.tolist() for column in columns), strict=True))
+    prices = ranks[order]
+    count = int((prices[:_MOST_NEAR] <= price.near * prices[0]).sum())
+    if f["is_timed"]:
+        prices *= np.exp(price.trees.sums(f))
+        # The plainest by the estimate alone stays where others gain less.
+        prices[0] *= price.gain
+    # Those that are listed first are plainer.
+    near = [(prices[place], rows[place]) for place in np.argsort(order[:count]).tolist()]
+    return tuple(dict.fromkeys([*in_order(near, price.plain), *rows[count:]]))
 
 
-def _in_clusters(tilings: Tiling, problem: Problem, price: GemmPrice) -> Tiling:
-    """Tiles in all clusters that find room: more than two CTAs in one round only, since no two
-    devices hold alike many.
-    """
-    down, right = zip(*_CLUSTERS, strict=True)
-    tilings = tilings.crossed(down=down, right=right)
-    m, n = problem.extents(tilings.swapped)
-    size = tilings.ctas
-    has_tiles = (tilings.down <= ceil_div(m, tilings.rows)) & (
-        tilings.right <= ceil_div(n, tilings.columns)
+@lru_cache(maxsize=1)
+def _fields() -> list[Schedule]:
+    """What the rules of fields that go with tiles say."""
+    return [Schedule.parse(row["then"]) for row in table_of("gemm-candidates")["fields"]]
+
+
+def _schedule(chosen: Sequence[Any], holding: Sequence[bool] = ()) -> Schedule:
+    """The schedule of tiles by what is `_CHOSEN`, and the rules of fields that hold."""
+    rows, columns, depth, down, right, parts, is_swapped, raster = chosen
+    schedule = Schedule(
+        tile=(rows, columns, depth),
+        cluster=(down, right),
+        swap_ab="yes" if is_swapped else "no",
+        split_k=parts if parts > 1 else None,
+        raster=raster or None,
     )
-    is_one_round = problem.blocks_of(tilings) * size <= price.resident_ctas(size)
-    fits = has_tiles & ((size <= 2) | is_one_round)
-    return tilings.taken(fits & np.logical_not(tilings.teams & (size > 2)))
+    for holds, field in zip(holding, _fields(), strict=False):
+        schedule = schedule.merged(field) if holds else schedule
+    return schedule
 
 
-def _may_swap(problem: Problem) -> bool:
-    """Whether the transposed product of a problem may be computed: of one that has fewer rows than
-    columns, or whose operands are read more cheaply so. A matrix of one element may be contiguous
-    along either mode, and would be along the wrong one.
+@lru_cache(maxsize=8)
+def _listed(kind: str, bits: int) -> Tiles:
+    """The tiles of a kind for elements of so many bits, best large ones first: of one line of 128
+    bytes, the widest swizzle, or of two, which wait half as often but have fewer stages.
     """
-    is_wide = problem.m <= _MOST_SWAPPED and problem.m < problem.n
-    is_right = is_wide or problem.turns or problem.widens
-    return problem.may_swap and is_right and problem.k >= 2
+    rows = table_of("gemm-candidates")[kind]["tiles"]
+    return table([row | {"depth": row["depth"] * LINE * 8 // bits} for row in rows])
 
 
-def _in_parts(tilings: Tiling, problem: Problem, price: GemmPrice) -> Tiling:
-    """Tiles whole, in parts that are added through memory, and in those of clusters."""
-    parts = tilings.crossed(parts=_PARTS)
-    has_steps = parts.parts * _LEAST_STEPS <= ceil_div(problem.k, parts.depth)
-    tiles = problem.blocks_of(parts) * parts.ctas
-    is_few = parts.parts * tiles <= _MOST_SHARES * price.processors
-    parts = parts.taken(has_steps & is_few & np.logical_not(parts.teams))
-    return Tiling.joined(tilings, parts, _parts_of_clusters(tilings, problem, price))
-
-
-def _parts_of_clusters(tilings: Tiling, problem: Problem, price: GemmPrice) -> Tiling:
-    """Tiles in parts whose CTAs are a cluster."""
-    counts = list(price.cluster_parts) if problem.takes_clusters else []
-    parts = tilings.crossed(parts=counts, in_cluster=[True] * len(counts))
-    has_steps = parts.parts * _LEAST_STEPS <= ceil_div(problem.k, parts.depth)
-    has_room = parts.parts * problem.blocks_of(parts) <= price.blocks_at_once(parts)
-    is_alone = (parts.ctas == 1) & np.logical_not(parts.teams)
-    parts = parts.taken(has_steps & has_room & is_alone)
-    sent = np.where(scatters(parts), 1, parts.parts - 1)
-    return parts.taken(stages_of(parts, problem, sent) >= _LEAST_STAGES)
-
-
-def raster_for(problem: Problem, schedule: Schedule, tall: bool = False) -> int:
-    """Rows of blocks that are walked together, for which a wave of tiles, a rectangle as nearly
-    square as it can be, reads hardly more than it must: the fewest (`tall`: the most) of them.
-
-    Where CTAs of one wave compute all columns, or all rows, each height reads the same. But those
-    that start one after the other share a panel of the longer operand best: then all rows of a wide
-    output are walked together, or one of a tall output, two of one with more than a few columns.
-    """
-    return int(_rasters(problem, tiling_of(schedule), gemm_price(problem.device), tall)[0])
-
-
-def _rasters(problem: Problem, tilings: Tiling, price: GemmPrice, tall: bool) -> Counts:
-    """`raster_for` of each row of a table."""
-    height, width = tilings.rows * tilings.down, tilings.columns * tilings.right
-    resident = price.processors // tilings.ctas
-    rows, columns = (np.maximum(1, each) for each in problem.blocks_along(tilings))
-    rasters = np.array(_RASTERS)
-    heights = rasters[:, None]
-    group = np.minimum(heights, rows)
-    of_wave = group * height + resident / group * width
-    of_all = np.minimum(rows, resident / columns) * height + columns * width
-    read = np.where(group * columns >= resident, of_wave, of_all)
-    fits = read <= read.min(0) * _READ_MARGIN
-    fewest = rasters[fits.argmax(0)]
-    if tall:
-        return rasters[len(rasters) - 1 - fits[::-1].argmax(0)]
-    m, n = problem.extents(tilings.swapped)
-    has_all, is_more = fits & (heights >= rows), fits & ((heights > 1) | (columns <= _FEW_COLUMNS))
-    of_wide = np.where(has_all.any(0), rasters[has_all.argmax(0)], fewest)
-    in_order = np.where(m <= n, of_wide, rasters[is_more.argmax(0)])
-    is_apart = parts_readers(tilings, problem) & (problem.batch * rows * columns <= resident)
-    return np.where((tilings.ctas > 1) & np.logical_not(is_apart), fewest, in_order)
-
-
-def fitted_tiles(problem: Problem, price: GemmPrice) -> Tiling:
-    """Tiles whose width fits a problem, of the kinds in `prices/gemm_fitted-candidates.json`; there
-    are some where TMA copies operands and results.
-    """
-    if min(problem.align, problem.out_align) < VECTOR:
-        return _listed(problem.bits).taken(slice(0))
-    line = LINE * 8 // problem.bits
-    tables: list[Tiling] = []
-    for swapped in (False, True) if _may_swap_fitted(problem) else (False,):
-        m, n = (problem.n, problem.m) if swapped else (problem.m, problem.n)
-        units = [_UNIT_ACROSS if problem.across[not swapped] else _UNIT]
-        if swapped:
-            units.append(SWAPPED_AT_ONCE)
-        widths = np.unique(np.concatenate([_widths(n, unit) for unit in units]))
-        kinds = [
-            kind
-            for kind in candidates("gemm_fitted")
-            if kind["rows"] < max(2 * m, _LEAST_ROWS + 1) and kind["widened"] <= problem.widens
-        ]
-        table = Tiling.table(
-            Tiling(kind["rows"], 0, kind["lines"] * line, teams=kind["teams"], swapped=swapped)
-            for kind in kinds
-        ).crossed(columns=widths.tolist())
-        least, most = (
-            np.repeat([kind[name] for kind in kinds], len(widths))
-            for name in ("narrowest", "widest")
+@lru_cache(maxsize=8)
+def gemm_schedules(bits: int) -> tuple[Schedule, ...]:
+    """The schedules listed for operands with elements of so many bits, best large tiles first."""
+    plain, in_turns = Schedule(roles="specialized"), Schedule(roles="alternate")
+    return tuple(
+        _schedule([*tile[list(_CHOSEN[:-1])].item(), 0]).merged(
+            in_turns if tile["teams"] else plain
         )
-        tables.append(table.taken((least <= table.columns) & (table.columns <= most)))
-    tilings = Tiling.joined(*tables)
-    # Two warpgroups take tiles in turns of which each processor has more than one.
-    has_rounds = (problem.blocks_of(tilings) > price.processors) & (problem.batch == 1)
-    tilings = tilings.taken(has_rounds | np.logical_not(tilings.teams))
-    if not problem.widens:
-        return tilings
-    has_stages = stages_of(tilings, problem) >= _LEAST_STAGES
-    return tilings.taken(has_stages | (tilings.depth == line))
+        for tile in _listed("listed", bits)
+    )
 
 
-def _may_swap_fitted(problem: Problem) -> bool:
-    """Whether tiles of the transposed product are fitted. A matrix of one element may be contiguous
-    along either mode, and would be along the wrong one. Kernels of square products take their
-    operands as they are, and scales of blocks take more registers: wide problems alone. Weights
-    that become wider are rows of tiles in any case.
+def _candidates(problems: Sequence[Problem], price: Price, registers: float) -> Tiles:
+    """The tiles that suit some problems, with the clusters and the parts that their kind may have;
+    several problems share none of theirs.
     """
-    is_square = problem.m == problem.n and not (problem.turns or problem.widens)
-    if min(problem.n, problem.k) <= 1 or is_square or not problem.may_swap:
-        return False
-    return not any(problem.blocks) or problem.m < problem.n or problem.widens
+    widest, rules = max(problems, key=lambda each: each.m), table_of("gemm-candidates")
+
+    def held(tiles: Tiles, when: Mapping[str, Any], never: Sequence[Mapping[str, Any]]) -> Tiles:
+        f = Facts(tiles, widest, price, is_single=len(problems) == 1)
+        return tiles[f.hold(when) & np.logical_not(np.any(f.holding(never), 0))]
+
+    listed = "tensor" if widest.in_tensor_memory else "listed"
+    kinds = {listed: _listed(listed, widest.bits)}
+    if not widest.in_tensor_memory and len(problems) == 1:
+        kinds["fitted"] = _fitted(widest)
+    unfit = [] if widest.in_tensor_memory else rules["unfit"]
+    spare = {"spare": [registers, None]} if registers > 0 else {}
+    kinds = {
+        kind: held(tiles, spare, [*unfit, *rules[kind]["never"]]) for kind, tiles in kinds.items()
+    }
+    variants = [
+        held(crossed(kinds[row["of"]], row["tiles"]), row["when"], row.get("never", []))
+        for row in rules["variants"]
+        if row["of"] in kinds
+    ]
+    tiles = np.concatenate(variants)
+    swapped = tiles["swapped"]
+    # Weights become wider as rows of the transposed product, if there is one.
+    return tiles[swapped] if widest.widens and swapped.any() else tiles
 
 
-def _widths(columns: int, unit: int) -> Counts:
+def _fitted(problem: Problem) -> Tiles:
+    """Tiles whose width fits a problem, of each kind."""
+    line = LINE * 8 // problem.bits
+    rows = [
+        {"rows": kind["rows"], "columns": width, "depth": kind["depth"] * line,
+         "teams": kind["teams"], "swapped": swapped, "fitted": True}
+        for swapped in (False, True)
+        for kind in table_of("gemm-candidates")["fitted"]["tiles"]
+        if kind["widened"] <= problem.widens
+        for width in _widths(problem, swapped)
+        if kind["columns"][0] <= width <= kind["columns"][1]
+    ]  # fmt: skip
+    return table(rows)
+
+
+def _widths(problem: Problem, swapped: bool) -> list[int]:
     """The least multiples of a unit for each number of tiles beside each other."""
-    most, fewest = ceil_div(columns, unit), ceil_div(columns, _WIDEST)
-    counts = np.arange(max(1, fewest), most + 1)
-    return unit * ceil_div(columns, unit * counts)
+    columns = problem.m if swapped else problem.n
+    least = _UNIT_ACROSS if problem.across[not swapped] else _UNIT
+    widths: set[int] = set()
+    for unit in (least, AT_ONCE) if swapped else (least,):
+        counts = np.arange(ceil_div(columns, _WIDEST), ceil_div(columns, unit) + 1)
+        widths.update((unit * ceil_div(columns, unit * counts)).tolist())
+    return sorted(widths)

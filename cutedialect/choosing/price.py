@@ -5,12 +5,13 @@ named facts (boosting: each was fitted to what the ones before it left).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from math import log
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from cutedialect.atoms import DEVICES, Device
 from cutedialect.remarks import Remark
 
 FOLDER = Path(__file__).parent / "prices"
+Entry = TypeVar("Entry")
 Tree = tuple[Sequence[tuple[int, float]], Sequence[int]]
 
 
@@ -28,25 +30,24 @@ class Trees:
     first, leaves are added up in units of `unit`.
     """
 
-    facts: tuple[str, ...]
+    facts: Sequence[str]
     unit: float
-    rows: tuple[Tree, ...]
+    rows: Sequence[Tree]
 
     @cached_property
-    def _tables(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """The facts and limits of the splits of all trees, and their leaves."""
-        splits, leaves = (np.array(each) for each in zip(*self.rows, strict=True))
-        return splits[..., 0].astype(int), splits[..., 1], leaves
+    def _tables(self) -> list[NDArray[Any]]:
+        """The splits of all trees, and their leaves."""
+        return [np.array(each) for each in zip(*self.rows, strict=True)]
 
-    def sums(self, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
+    def sums(self, columns: Mapping[str, Any]) -> NDArray[np.float64]:
         """What the trees add up to, for columns of facts by name."""
-        count = len(next(iter(columns.values())))
         if not self.rows:
-            return np.zeros(count)
-        facts, limits, leaves = self._tables
-        values = np.array([columns[name] for name in self.facts], float)
-        trees, rows = np.arange(len(facts)), np.arange(count)[:, None]
-        node = np.zeros((count, len(facts)), int)
+            return np.zeros(1)
+        splits, leaves = self._tables
+        facts, limits = splits[..., 0].astype(int), splits[..., 1]
+        values = np.array(np.broadcast_arrays(*(columns[name] for name in self.facts)), float)
+        trees, rows = np.arange(len(facts)), np.arange(values.shape[1])[:, None]
+        node = np.zeros((values.shape[1], len(facts)), int)
         for _ in range(leaves.shape[1].bit_length() - 1):
             above = values[facts[trees, node], rows] > limits[trees, node]
             node = 2 * node + 1 + above
@@ -56,15 +57,10 @@ class Trees:
 NO_TREES = Trees((), 0.0, ())
 
 
-@dataclass(frozen=True)
-class Price:
-    """What is known of a device: `constants` by name, `trees`, and `timings`, which says what both
-    were fitted to.
+class Price(SimpleNamespace):
+    """What is known of a device: constants by their names (`prices/README.md`), `trees`, and
+    `timings`, which says what both were fitted to.
     """
-
-    constants: Mapping[str, Any]
-    trees: Trees
-    timings: Mapping[str, Any]
 
 
 def nearest(space: str, device: Device) -> Device:
@@ -103,21 +99,30 @@ def named(constants: Mapping[str, Any]) -> dict[str, Any]:
     return {name: read(value) for name, value in constants.items()}
 
 
-@lru_cache(maxsize=8)
-def candidates(space: str) -> list[dict[str, Any]]:
-    """The rows of a space's table of candidates, the best first among equals."""
-    return json.loads((FOLDER / f"{space}-candidates.json").read_text(encoding="utf-8"))
+@cache
+def table_of(name: str) -> Any:
+    """A file of prices as it is."""
+    return json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
 
 
-@lru_cache(maxsize=8)
 def load(space: str, device: str) -> Price:
     """The price of a space on a device. Raises FileNotFoundError where there is no such file."""
-    data = json.loads((FOLDER / f"{space}-{device}.json").read_text(encoding="utf-8"))
-    trees = data.get("trees")
-    return Price(data["constants"], _trees(trees) if trees else NO_TREES, data["timings"])
+    data = table_of(f"{space}-{device}")
+    trees = Trees(**data["trees"]) if "trees" in data else NO_TREES
+    return Price(**named(data["constants"]), trees=trees, timings=data["timings"])
 
 
-def _trees(trees: Mapping[str, Any]) -> Trees:
-    """Trees as a file has them."""
-    rows = tuple((tuple(map(tuple, splits)), tuple(leaves)) for splits, leaves in trees["rows"])
-    return Trees(tuple(trees["facts"]), trees["unit"], rows)
+def in_order(priced: Iterable[tuple[float, Entry]], margin: float = 1.0) -> Iterator[Entry]:
+    """What has prices, plain entries first: a later one comes before an earlier one where that
+    costs more than `margin` times as much.
+
+    >>> list(in_order([(103.0, "plain"), (100.0, "odd"), (90.0, "odder")], 1.05))
+    ['odder', 'plain', 'odd']
+    """
+    left = list(priced)
+    while left:
+        best = 0
+        for place, (price, _) in enumerate(left):
+            if price * margin < left[best][0]:
+                best = place
+        yield left.pop(best)[1]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from types import SimpleNamespace
 
 from cutedialect.allocation import (
@@ -22,7 +21,7 @@ from cutedialect.atoms import WARP_SIZE, Device, target
 
 from .gemm_price import gemm_price, norm
 from .need import Need
-from .price import load, named, nearest
+from .price import load, nearest
 
 # Rows that a warpgroup multiplies, threads of one, and the bytes of depth of one multiply.
 _ROWS, _THREADS, _DEPTH_BYTES = 64, 4 * WARP_SIZE, 32
@@ -82,23 +81,18 @@ class Work:
         return stages_that_fit(use, MOST_RING_STAGES)
 
 
-@lru_cache(maxsize=4)
-def _price(device: Device) -> SimpleNamespace:
-    return SimpleNamespace(**named(load("program", nearest("program", device).file).constants))
-
-
 def estimated(works: Sequence[Work], device: Device, price: SimpleNamespace | None = None) -> float:
     """Clock cycles that kernels are estimated to take one after the other; none of those without a
     multiply, of which nothing was timed. `price` has other constants than the device's.
     """
-    price = price or _price(device)
+    price = price or load("program", nearest("program", device).file)
     return sum(_cycles(work, device, price) for work in works if work.multiplies)
 
 
 def _cycles(work: Work, device: Device, price: SimpleNamespace) -> float:
     """Those of one kernel."""
     of_products = gemm_price(device)
-    alone, processors, read = work.groups == 1, of_products.processors, work.loaded
+    alone, processors, read = work.groups == 1, device.processors, work.loaded
     atoms = [each.times * each.rows / _ROWS * each.line / _DEPTH_BYTES for each in work.multiplies]
     multiplied = sum(
         count * max(of_products.column * each.columns, of_products.multiply)

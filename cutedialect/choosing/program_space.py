@@ -6,25 +6,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice, product
 
 from cutedialect.schedule import Schedule
 
 from .need import Limits, Need
-from .space import in_order
+from .price import in_order, table_of
 
-# Of each schedule: registers of a thread that it leaves over, and shared memory that it takes,
-# compared with what the passes choose. Results that leave from registers take no shared memory.
-# Without roles tiles of a multiply share memory one after the other, and all warps the registers. A
-# row of warps has the rows of its tiles to itself: neither operands nor sums made of them go
-# through memory to other warps. Of sums over rows two rows of warps exchange half as much as four.
-_ROWS = {
-    Schedule(): Need(room=0, smem=3),
-    Schedule(epilogue="direct"): Need(room=0, smem=2),
-    Schedule(roles="uniform"): Need(room=24, smem=3),
-    Schedule(roles="uniform", warps=(4, 1)): Need(room=48, smem=1),
-    Schedule(roles="uniform", warps=(2, 2)): Need(room=48, smem=0),
-}
+
+@cache
+def _rows() -> dict[Schedule, Need]:
+    """Of each schedule: registers of a thread that it leaves over, and shared memory that it takes,
+    compared with what the passes choose.
+    """
+    return {
+        Schedule.parse(row["then"]): Need(room=row["room"], smem=row["smem"])
+        for row in table_of("program-candidates")
+    }
 
 
 @dataclass(frozen=True)
@@ -80,13 +79,13 @@ class ProgramSpace:
         if given is not None and given != Schedule():
             yield given
             return
-        for schedule in sorted(_ROWS, key=lambda row: _is_chosen(row, problem)):
-            if _ROWS[schedule].leaves(limits):
+        for schedule in sorted(_rows(), key=lambda row: _is_chosen(row, problem)):
+            if _rows()[schedule].leaves(limits):
                 yield schedule
 
     def need(self, problem: Schedule | None, schedule: Schedule) -> Need:
         """What one takes more or less than the others."""
-        return _ROWS.get(schedule, Need())
+        return _rows().get(schedule, Need())
 
 
 def _is_chosen(schedule: Schedule, by_passes: Schedule | None) -> bool:

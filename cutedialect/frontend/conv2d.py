@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from cutedialect.atoms import usual_device
 from cutedialect.choosing.choose import choose
-from cutedialect.choosing.conv2d_space import CONV_SPACE, ConvProblem
 from cutedialect.choosing.gemm_problem import Problem
+from cutedialect.choosing.gemm_schedules import GEMM_SPACE
 from cutedialect.schedule import Schedule
 
 from .captured import exact
@@ -133,12 +133,12 @@ class ConvCall(PlainCall):
 
         def choice(asked: Schedule | None) -> Any:
             problem = self.problem(asked, arch)
-            return None if problem is None else partial(choose, CONV_SPACE, problem, asked)
+            return None if problem is None else partial(choose, GEMM_SPACE, (problem,), asked)
 
         memory = Memory(lambda: f"{self.call.name} {self.operands()[0].dtype.name}", arch)
         return fitted(prepared, choice, as_schedule(given.schedule), given.backend, memory)
 
-    def problem(self, asked: Schedule | None, arch: str) -> ConvProblem | None:
+    def problem(self, asked: Schedule | None, arch: str) -> Problem | None:
         """What a schedule is chosen for, where TMA brings the pixels; None where it brings none, or
         a tile is given.
         """
@@ -153,13 +153,12 @@ class ConvCall(PlainCall):
         if any(extent * a.dtype.bits % _VECTOR_BITS for extent in known[: 1 + any(self.across)]):
             return None
         row = n * self.out_dtype.bits // 8
-        product = Problem(
+        return Problem(
             m, n, k, self.product_count(), a.dtype.bits, self.out_dtype.bits, across=self.across,
             out_align=min(_VECTOR_BITS // 8, row & -row),
-            may_swap=False,
+            may_swap=False, tap=self.depth_of_tap() or -1,
             is_plain=getattr(self, "bias", None) is None, device=device_for(arch),
         )  # fmt: skip
-        return ConvProblem(product, self.depth_of_tap())
 
     def product_count(self) -> int:
         """Products that are computed."""

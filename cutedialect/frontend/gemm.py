@@ -19,7 +19,7 @@ from cutedialect.backend.runtime.aliasing import Named
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.tracebacks import explained
 from cutedialect.choosing.choose import Rejection, choose
-from cutedialect.choosing.gemm_problem import Problem, warpgroups
+from cutedialect.choosing.gemm_problem import VECTOR, Problem, warpgroups
 from cutedialect.choosing.gemm_schedules import GEMM_SPACE
 from cutedialect.schedule import Schedule, replace_set
 
@@ -193,7 +193,7 @@ class Product:
 
         memory = Memory(problem, arch)
         ready = fitted(prepared, choice, asked, backend, memory, partial(self.kept, arch))
-        if (space := self.space(asked, arch)) and space[0] is GEMM_SPACE:
+        if (space := self.space(asked, arch)) and not space[1][0].in_tensor_memory:
             note_prices(ready.kernel, device_for(arch))
         return ready
 
@@ -207,15 +207,13 @@ class Product:
         first = taking[0]
         check_arch(arch)
         check_types(first.a, first.b, arch)
-        if first.takes_wgmma(arch, specs):
-            return GEMM_SPACE, tuple(call.problem(specs, arch) for call in taking)
-        if not first.takes_tcgen05(arch):
+        in_registers = first.takes_wgmma(arch, specs)
+        if not (in_registers or first.takes_tcgen05(arch)):
             return None
-        from cutedialect.choosing import tensor_memory_schedules as tensor
-
         problems = tuple(call.problem(specs, arch) for call in taking)
-        takes = tensor.takes_tensor_schedules(problems[0], given)
-        return (tensor.TENSOR_SPACE, problems) if takes else None
+        # Schedules in tensor memory are of operands that TMA brings, and say how they multiply.
+        leaves = problems[0].align >= VECTOR and (given is None or given.leaves_multiplies)
+        return (GEMM_SPACE, problems) if in_registers or leaves else None
 
 
 class GemmCall(Checked, Product):

@@ -20,7 +20,6 @@ from cutedialect.choosing.gemm_price import cycles
 from cutedialect.choosing.gemm_problem import Problem
 from cutedialect.choosing.gemm_schedules import GEMM_SPACE
 from cutedialect.choosing.need import NONE
-from cutedialect.choosing.tensor_memory_schedules import tensor_schedules
 from cutedialect.schedule import Schedule
 
 from .declarations import GEMM
@@ -96,7 +95,7 @@ class TunableGemm:
 
     def candidates(self) -> tuple[Schedule | None, ...]:
         if self._call.takes_tcgen05(self._arch):
-            return None, *tensor_schedules(self._call.problem(arch=self._arch))
+            return None, *GEMM_SPACE.ranked((self._call.problem(arch=self._arch),), None, NONE)
         listed = _specialized if self._call.takes_wgmma(self._arch) else _uniform
         listed = _in_panels if self._call.has_panels else listed
         return None, *listed(self._call, self._arch)

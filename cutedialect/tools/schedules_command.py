@@ -16,8 +16,8 @@ from math import prod
 from typing import Any
 
 from cutedialect.choosing.gemm_price import cycles
-from cutedialect.choosing.gemm_problem import Problem, tiling_of
-from cutedialect.choosing.gemm_schedules import gemm_schedules
+from cutedialect.choosing.gemm_problem import Problem
+from cutedialect.choosing.gemm_schedules import fits, gemm_schedules
 from cutedialect.frontend.dtypes import as_dtype
 from cutedialect.frontend.launch import check_arch
 from cutedialect.schedule import Schedule
@@ -142,17 +142,11 @@ def marked(
         Choice(
             each.bits,
             each.schedule,
-            cycles(each.schedule, problem)
-            if problem.transposes(tiling_of(each.schedule))
-            else None,
+            cycles(each.schedule, problem) if fits(each.schedule, problem) else None,
             default.merged(each.schedule) == default,
         )
         for each in listed
     ]
-
-
-def _estimate(schedule: Schedule, problem: Problem) -> float | None:
-    return cycles(schedule, problem) if problem.transposes(tiling_of(schedule)) else None
 
 
 def _listed(dtype: str, arch: str) -> list[Choice]:

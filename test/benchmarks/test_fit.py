@@ -15,8 +15,8 @@ from benchmarks.fit import Timings, Trees, fitted_constants, problem_of
 from benchmarks.fit_timings import KEPT, read
 from cutedialect.atoms import usual_device
 from cutedialect.choosing import price
-from cutedialect.choosing.gemm_price import cycles, estimated, facts_of, gemm_price
-from cutedialect.choosing.gemm_problem import Tiling, tiling_of
+from cutedialect.choosing.gemm_price import Facts, cycles, estimated, gemm_price
+from cutedialect.choosing.gemm_problem import tiles_of
 from cutedialect.choosing.gemm_schedules import GEMM_SPACE, gemm_schedules
 from cutedialect.choosing.need import NONE
 
@@ -65,7 +65,7 @@ def test_a_constant_that_is_off_is_found(monkeypatch):
     """Clusters take 1.3 times as long as the constant for them says."""
     monkeypatch.setattr(fit, "_places", lambda constants: [("cluster",)])
     few = Timings(CLUSTERS[:240], H100)
-    start = price.load("gemm", "h100").constants
+    start = price.table_of("gemm-h100")["constants"]
     constants = fitted_constants(few, start)
     assert constants["cluster"] / start["cluster"] == pytest.approx(1.3, rel=0.12)
 
@@ -80,22 +80,23 @@ def test_the_same_timings_give_the_same_file_that_the_package_reads(monkeypatch,
     (tmp_path / "gemm-h100.json").write_text(text, "utf-8")
     # Fitted again, it begins where it began.
     assert text == fit.fitted_file("gemm", "h100", CLUSTERS[:240], 6, said.append, True)
-    read = price.load.__wrapped__("gemm", "h100")
+    price.table_of.cache_clear()
+    read = price.load("gemm", "h100")
+    price.table_of.cache_clear()
     assert read.timings["count"] == 240
     assert (
         json.loads(text)["start"]
         == json.loads((shipped / "gemm-h100.json").read_text("utf-8"))["constants"]
     )
     problem = problem_of("1024x2048x512 bf16 TN")
-    tilings = Tiling.table(map(tiling_of, gemm_schedules(16)[:30]))
-    estimates = estimated(tilings, (problem,), H100)
-    ones = np.ones(30, int)
-    facts = facts_of(tilings, problem, H100, estimates, ones, ones > 0)
+    tiles = tiles_of(*gemm_schedules(16)[:30])
+    estimates = estimated([Facts(tiles, problem, H100)])
+    facts = Facts(tiles, problem, H100, cycles=estimates)
     trees = Trees(
         [[tuple(split) for split in splits] for splits, _ in read.trees.rows],
         [read.trees.unit * np.array(leaves) for _, leaves in read.trees.rows],
     )
-    rows = np.array([facts[name] for name in read.trees.facts], float).T
+    rows = np.array([facts.each(name) for name in read.trees.facts], float).T
     assert read.trees.sums(facts) == pytest.approx(trees.predicted(rows))
     assert any(read.trees.sums(facts))
 
@@ -103,7 +104,7 @@ def test_the_same_timings_give_the_same_file_that_the_package_reads(monkeypatch,
 def test_a_new_device_begins_with_what_is_scaled_for_it(monkeypatch):
     monkeypatch.setattr(fit, "_places", lambda constants: [])
     made = json.loads(fit.fitted_file("gemm", "h200", CLUSTERS[:240], 1, lambda told: None, False))
-    known = price.load("gemm", "h100").constants
+    known = price.table_of("gemm-h100")["constants"]
     grown = made["start"]["memory_bytes"] / known["memory_bytes"]
     assert grown == pytest.approx(4.8 / 3.35, rel=1e-3)
     assert made["start"].keys() == known.keys()

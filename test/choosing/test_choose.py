@@ -15,15 +15,14 @@ from cutedialect.choosing.gemm_price import cycles
 from cutedialect.choosing.gemm_problem import Problem
 from cutedialect.choosing.gemm_schedules import GEMM_SPACE
 from cutedialect.choosing.need import NONE, Limits, Need
+from cutedialect.choosing.price import in_order
 from cutedialect.choosing.program_space import PROGRAM_SPACE
-from cutedialect.choosing.space import in_order
 from cutedialect.choosing.stream_space import STREAMS, Stream
-from cutedialect.choosing.tensor_memory_schedules import TENSOR_SPACE
 from cutedialect.schedule import Schedule, replace_set
 
 SPACES = pytest.mark.parametrize(
     ("space", "device"),
-    [(GEMM_SPACE, usual_device("sm_90a")), (TENSOR_SPACE, usual_device("sm_100a"))],
+    [(GEMM_SPACE, usual_device("sm_90a")), (GEMM_SPACE, usual_device("sm_100a"))],
     ids=["gemm", "gemm in tensor memory"],
 )
 

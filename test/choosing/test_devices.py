@@ -13,7 +13,6 @@ from cutedialect.choosing.gemm_price import cycles, gemm_price
 from cutedialect.choosing.gemm_problem import Problem
 from cutedialect.choosing.gemm_schedules import GEMM_SPACE
 from cutedialect.choosing.price import load, nearest, remark_on
-from cutedialect.choosing.tensor_memory_schedules import TENSOR_SPACE
 from cutedialect.frontend import gemm as gemm_module
 from cutedialect.frontend.attention_splits import processors_of
 
@@ -45,7 +44,7 @@ def test_prices_are_scaled_by_the_numbers_of_both():
     known, wide, small = (gemm_price(device) for device in (H100, H200, PCIE))
     assert wide.memory_bytes / known.memory_bytes == pytest.approx(4.8 / 3.35)
     assert wide.resident == known.resident
-    assert small.processors == 114
+    assert small.resident[1] == 114
     assert all(count % ctas == 0 for ctas, count in small.resident.items())
     # What waits for memory comes sooner, what multiplies does not.
     schedule = cute.Schedule.parse("tile = (64,16,128), cluster = (1,1), swap_ab = yes")
@@ -82,9 +81,9 @@ def test_prices_of_a_device_that_was_not_timed_say_what_they_follow_from():
     assert "the static model" in data.timings["of"]
     assert data.timings["longer_than_best"] < 1.03
     large = Problem(8192, 8192, 8192, 1, 16, 16, device=b200)
-    assert choose(TENSOR_SPACE, (large,)).cluster == (2, 1)
-    assert choose(TENSOR_SPACE, (large, replace(large, m=100))).cluster == (2, 1)
-    assert choose(TENSOR_SPACE, (large, replace(large, m=100))).split_k is None
+    assert choose(GEMM_SPACE, (large,)).cluster == (2, 1)
+    assert choose(GEMM_SPACE, (large, replace(large, m=100))).cluster == (2, 1)
+    assert choose(GEMM_SPACE, (large, replace(large, m=100))).split_k is None
 
 
 def test_a_kernel_says_whose_timings_decided(monkeypatch):

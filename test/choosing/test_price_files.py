@@ -14,7 +14,7 @@ ROOM = Path(price.__file__).parent
 FILES = sorted(
     path
     for path in price.FOLDER.glob("*.json")
-    if not path.stem.endswith(("-candidates", "-rules"))
+    if not path.stem.endswith(("-candidates", "-facts", "-rules"))
 )
 
 
@@ -23,8 +23,9 @@ def test_each_constant_is_explained_and_used(path):
     constants = json.loads(path.read_text())["constants"]
     page = (price.FOLDER / "README.md").read_text()
     named = set(re.findall(r"`(\w+)`", page))
-    code = "\n".join(each.read_text() for each in ROOM.glob("*.py"))
-    asked = set(re.findall(r"(?:price|PRICE|self)\.(\w+)", code))
+    files = *ROOM.glob("*.py"), price.FOLDER / "gemm-facts.json"
+    code = "\n".join(each.read_text() for each in files)
+    asked = set(re.findall(r"\b(?:price|PRICE|self|p)\.(\w+)", code))
     assert set(constants) - named == set()
     assert set(constants) - asked == set()
 

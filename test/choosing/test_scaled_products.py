@@ -8,7 +8,8 @@ import pytest
 
 from cutedialect.atoms import DEVICES
 from cutedialect.choosing.choose import choose
-from cutedialect.choosing.gemm_problem import Problem, tiling_of
+from cutedialect.choosing.gemm_price import facts_of
+from cutedialect.choosing.gemm_problem import Problem
 from cutedialect.choosing.gemm_schedules import GEMM_SPACE
 from cutedialect.choosing.need import NONE
 
@@ -26,7 +27,7 @@ def test_few_sums_are_added_up_beside_multiplies():
     for m, n, k in ((8192, 8192, 8192), (2048, 7168, 2048), (16, 4096, 7168), (1, 512, 512)):
         problem = replace(SCALED, m=m, n=n, k=k)
         for schedule in GEMM_SPACE.ranked((problem,), None, NONE):
-            values = float(tiling_of(schedule).values)
+            values = facts_of(schedule, problem)[0]["values"].item()
             assert (schedule.unroll == 2) == (schedule.overlap == "yes") == (values <= 32)
     plain = choose(GEMM_SPACE, (replace(SCALED, promotes=False, blocks=(0, 0, 0)),))
     assert (plain.overlap, plain.unroll) == (None, None)

@@ -15,8 +15,8 @@ from benchmarks.schedule_worker import NoMemory
 from cutedialect.atoms import usual_device
 from cutedialect.choosing.choose import choose
 from cutedialect.choosing.gemm_problem import Problem
+from cutedialect.choosing.gemm_schedules import GEMM_SPACE
 from cutedialect.choosing.need import NONE
-from cutedialect.choosing.tensor_memory_schedules import TENSOR_SPACE
 from cutedialect.model import predict
 from cutedialect.schedule import Schedule
 from cutedialect.tools.model_command import parsed
@@ -66,13 +66,13 @@ CHOSEN = {
 def test_choice(which):
     """Pairs share what they read of large products; few rows become columns."""
     format, *sizes = which.split()
-    assert choose(TENSOR_SPACE, (problem(format, *map(int, sizes)),)).text() == CHOSEN[which]
+    assert choose(GEMM_SPACE, (problem(format, *map(int, sizes)),)).text() == CHOSEN[which]
 
 
 def test_tiles_are_whole_panels():
     for format in FORMATS:
         each = problem(format, 1000, 1000, 4096)
-        tiles = {schedule.tile for schedule in TENSOR_SPACE.ranked((each,), None, NONE)}
+        tiles = {schedule.tile for schedule in GEMM_SPACE.ranked((each,), None, NONE)}
         depth = 128 * FORMATS[format][3]
         assert tiles == {(128, 256, depth), (128, 128, depth)}
 
@@ -96,7 +96,7 @@ def test_choice_by_the_static_model(format, sizes):
     m, n, k = sizes
     each = problem(format, m, n, k)
     found: list[float] = []
-    for schedule in TENSOR_SPACE.ranked((each,), None, NONE):
+    for schedule in GEMM_SPACE.ranked((each,), None, NONE):
         if schedule.split_k is not None:
             continue
         kernel = compiled(format, m, n, k, schedule=schedule)

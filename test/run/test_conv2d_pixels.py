@@ -9,8 +9,8 @@ import pytest
 
 import cutedialect as cute
 from cutedialect.choosing.choose import choose
-from cutedialect.choosing.conv2d_space import CONV_SPACE, ConvProblem
-from cutedialect.choosing.gemm_problem import Problem, tiling_of
+from cutedialect.choosing.gemm_problem import Problem, tiles_of
+from cutedialect.choosing.gemm_schedules import GEMM_SPACE
 from cutedialect.choosing.need import NONE
 from cutedialect.frontend.taps import Phases, Taps
 
@@ -146,18 +146,16 @@ def test_phases_have_all_pixels_and_taps(count, stride, padding):
 
 
 def test_clusters_lie_along_the_other_operand():
-    forward = ConvProblem(Problem(100352, 256, 2304, 1, 16, 16, may_swap=False), depth=256)
-    chosen = choose(CONV_SPACE, forward)
+    forward = Problem(100352, 256, 2304, 1, 16, 16, may_swap=False, tap=256)
+    chosen = choose(GEMM_SPACE, (forward,))
     assert chosen.cluster is not None
     assert chosen.cluster[1] == 1
-    ranked = list(map(tiling_of, CONV_SPACE.ranked(forward, None, NONE)))
-    assert any((each.down, each.right) == (2, 1) for each in ranked)
-    assert not any(each.swapped or each.right > 1 for each in ranked)
-    of_pixels = ConvProblem(
-        Problem(256, 256, 100352, 9, 16, 16, across=(True, True), may_swap=False)
-    )
-    ranked = list(map(tiling_of, CONV_SPACE.ranked(of_pixels, None, NONE)))
-    assert any(each.parts > 1 for each in ranked)
-    assert not any(each.down > 1 for each in ranked)
-    narrow = ConvProblem(Problem(100352, 64, 576, 1, 16, 16, may_swap=False), depth=64)
-    assert {tiling_of(each).depth for each in CONV_SPACE.ranked(narrow, None, NONE)} == {64}
+    ranked = tiles_of(*GEMM_SPACE.ranked((forward,), None, NONE))
+    assert ((ranked["down"] == 2) & (ranked["right"] == 1)).any()
+    assert not (ranked["swapped"] | (ranked["right"] > 1)).any()
+    of_pixels = Problem(256, 256, 100352, 9, 16, 16, across=(True, True), may_swap=False, tap=-1)
+    ranked = tiles_of(*GEMM_SPACE.ranked((of_pixels,), None, NONE))
+    assert (ranked["parts"] > 1).any()
+    assert not (ranked["down"] > 1).any()
+    narrow = Problem(100352, 64, 576, 1, 16, 16, may_swap=False, tap=64)
+    assert set(tiles_of(*GEMM_SPACE.ranked((narrow,), None, NONE))["depth"]) == {64}

@@ -16,14 +16,14 @@ import cutedialect as cute
 from cutedialect.atoms import usual_device
 from cutedialect.choosing import gemm_schedules as listed_schedules
 from cutedialect.choosing.choose import Rejection, choose
-from cutedialect.choosing.gemm_price import cycles, gemm_price, knows
-from cutedialect.choosing.gemm_problem import Problem, tiling_of
+from cutedialect.choosing.gemm_price import Facts, cycles, facts_of, gemm_price
+from cutedialect.choosing.gemm_problem import Problem, tiles_of
 from cutedialect.choosing.gemm_schedules import (
     GEMM_SPACE,
+    fits,
     gemm_schedules,
-    raster_for,
 )
-from cutedialect.choosing.price import Trees
+from cutedialect.choosing.price import Price, Trees
 from cutedialect.frontend.declarations import GEMM
 from cutedialect.frontend.gemm import GemmCall
 
@@ -56,12 +56,17 @@ def tiles(problem: Problem, schedule: cute.Schedule) -> int:
     return problem.batch * -(-m // schedule.tile[0]) * -(-n // schedule.tile[1])
 
 
+def is_timed(problem: Problem) -> bool:
+    """Whether trees know problems of this kind."""
+    return Facts(tiles_of(), problem, gemm_price(problem.device))["is_timed"]
+
+
 def choose_schedule(*problems: Problem) -> cute.Schedule:
     """What is chosen for a problem, or for several in one launch."""
     return choose(GEMM_SPACE, problems)
 
 
-def fits(problem: Problem, schedule: cute.Schedule) -> bool:
+def is_narrowest(problem: Problem, schedule: cute.Schedule) -> bool:
     """Whether no narrower tile covers the columns with as many beside each other, and clusters of
     more than two have room at one time.
     """
@@ -97,8 +102,8 @@ def test_choices_keep_to_the_rules():
         is_fitted = all(chosen.merged(each) != chosen for each in listed)
         if is_fitted:
             fitted += 1
-            assert fits(problem, chosen)
-        assert problem.takes(tiling_of(chosen))
+            assert is_narrowest(problem, chosen)
+        assert fits(chosen, problem)
         if chosen.swap_ab == "yes":
             swapped += 1
             assert problem.n > 1
@@ -113,11 +118,11 @@ def test_choices_keep_to_the_rules():
         best = min(
             cycles(each, problem)
             for each in listed
-            if problem.takes(tiling_of(each)) and (each.swap_ab == "no" or problem.m < problem.n)
+            if fits(each, problem) and (each.swap_ab == "no" or problem.m < problem.n)
             and (each.swap_ab == "no" or (problem.m <= 512 and problem.k > 1))
             and not (each.roles == "alternate" and takes_few_steps(problem))
         )  # fmt: skip
-        missed = 1.16 if knows(problem) else 1.0
+        missed = 1.16 if is_timed(problem) else 1.0
         assert cycles(chosen, problem) <= missed * best
     assert split > 20
     assert swapped > 20
@@ -143,7 +148,7 @@ def test_choices_keep_to_the_rules():
 def test_a_panel_of_the_longer_operand_is_shared_by_neighbors(sizes, tile, cluster, swap, raster):
     """Where all orders read the same, the one that was fastest on an H100, by up to 1.7 times."""
     schedule = cute.Schedule(tile=(*tile, 64), cluster=cluster, swap_ab=swap)
-    assert raster_for(Problem(*sizes, 1, 16, 16), schedule) == raster
+    assert facts_of(schedule, Problem(*sizes, 1, 16, 16))[0]["raster"] == raster
 
 
 def test_clusters_that_share_the_longer_operand_are_estimated_to_be_faster():
@@ -316,10 +321,8 @@ def test_the_tallest_tiles_hold_more_where_operands_take_no_registers():
     """
     schedule = cute.Schedule(tile=(256, 160, 32), cluster=(1, 1), swap_ab="no")
     problem = Problem(8192, 1280, 8192, 1, 32, 32)
-    assert problem.takes(tiling_of(schedule))
-    assert not replace(problem, transposed=(True, True), across=(True, True)).takes(
-        tiling_of(schedule)
-    )
+    assert fits(schedule, problem)
+    assert not fits(schedule, replace(problem, transposed=(True, True), across=(True, True)))
 
 
 def test_teams_take_no_turns_in_batches_of_few_steps():
@@ -346,9 +349,9 @@ def test_teams_take_wider_tiles_in_turns_where_nothing_is_added():
     with_bias = choose_schedule(replace(wide, is_plain=False))
     assert with_bias.roles != "alternate" or math.prod(with_bias.tile[:2]) <= 128 * 128
     schedule = cute.Schedule(tile=(128, 176, 64), cluster=(1, 1), roles="alternate", swap_ab="no")
-    assert wide.takes(tiling_of(schedule))
-    assert not replace(wide, is_plain=False).takes(tiling_of(schedule))
-    assert not replace(wide, most_values=104).takes(tiling_of(schedule))
+    assert fits(schedule, wide)
+    assert not fits(schedule, replace(wide, is_plain=False))
+    assert not fits(schedule, replace(wide, most_values=104))
     for problem in drawn(3, 200):
         chosen = choose_schedule(problem)
         if chosen.roles == "alternate" and chosen.tile[1] > 128:
@@ -390,17 +393,17 @@ def test_wide_tiles_in_turns_are_exact(sizes, schedule, majors):
 
 def test_trees_are_asked_where_they_were_fitted():
     problem = Problem(1024, 1024, 1024, 1, 16, 16)
-    assert knows(problem)
+    assert is_timed(problem)
     for other in ({"batch": 7}, {"k": 0}, {"bits": 32, "out_bits": 32}, {"align": 4},
                   {"out_align": 2}, {"transposed": (True, False)}):  # fmt: skip
-        assert not knows(replace(problem, **other))
+        assert not is_timed(replace(problem, **other))
 
 
 def clusters_take(monkeypatch, more):
     """Trees by which clusters take so much more, in units of 1e-4, than CTAs alone, or less."""
     leaves = (0, more) if more else (3000, 0)
-    trees = Trees(("cluster_ctas",), 1e-4, ((((0, 1.5),), leaves),))
-    price = gemm_price(usual_device("sm_90a")).replaced(trees=trees)
+    trees = Trees(("ctas",), 1e-4, ((((0, 1.5),), leaves),))
+    price = Price(**vars(gemm_price(usual_device("sm_90a"))) | {"trees": trees})
     monkeypatch.setattr(listed_schedules, "gemm_price", lambda device: price)
 
 
@@ -436,3 +439,13 @@ def test_what_names_the_default_is_the_default(problem, names, arch, monkeypatch
     alone = cute.Schedule(tile=chosen.tile, cluster=(1, 1))
     other = cute.compile(cute.gemm, *operands, arch=arch, schedule=alone)
     assert cute.Schedule.parse(other.schedule).ctas_of_cluster == 1
+
+
+def test_one_launch_reads_as_much_of_l2_as_its_problems_together():
+    """Multiprocessors that one of two problems leaves to the other one compute meanwhile."""
+    problem = Problem(128, 4096, 4096, 1, 16, 16)
+    few = replace(problem, n=128)
+    schedule = cute.Schedule.parse("tile = (128,128,64), cluster = (1,1), swap_ab = no")
+    both = cycles(schedule, problem, few)
+    assert both == cycles(schedule, few, problem)
+    assert both < cycles(schedule, problem) + cycles(schedule, few)

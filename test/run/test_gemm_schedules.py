@@ -14,7 +14,7 @@ import cutedialect as cute
 from cutedialect.backend.runtime import ptxas
 from cutedialect.choosing.choose import choose
 from cutedialect.choosing.gemm_problem import Problem
-from cutedialect.choosing.gemm_schedules import GEMM_SPACE, gemm_schedules
+from cutedialect.choosing.gemm_schedules import GEMM_SPACE, fits, gemm_schedules
 
 TYPES = {
     16: (np.float16, ml_dtypes.bfloat16),
@@ -165,7 +165,7 @@ def test_promoted_sums_get_a_depth_of_their_blocks(majors):
 @pytest.mark.parametrize("majors", ACROSS)
 @pytest.mark.parametrize("schedule", gemm_schedules(8), ids=cute.Schedule.text)
 def test_schedule_for_transposed_bytes(schedule, majors):
-    if not Problem(4096, 4096, 4096, 1, 8, 16, transposed=across(majors)).takes(schedule):
+    if not fits(schedule, Problem(4096, 4096, 4096, 1, 8, 16, transposed=across(majors))):
         pytest.skip("warps transpose 32 rows or columns at a time")
     a, b = problem(schedule, np.int8, 3 * schedule.tile[2] + 16, (16, 16), majors)
     check_assembly(
