@@ -9,16 +9,12 @@ from functools import partial
 from typing import Any
 
 from cutedialect.allocation import RoleUse, registers_of_roles
-from cutedialect.atoms import target
 from cutedialect.choices import Maxima
 from cutedialect.schedule import Schedule
 
 from .attention_problem import GROUP_ROWS, PRICE, RULES, AttentionProblem
 from .need import extents, values_of_thread
 from .rules import Fact
-
-# Keys that a multiply takes at once.
-_UNIT_KEYS = 16
 
 
 def registers(problem: AttentionProblem, chosen: Schedule, trips: int) -> tuple[float, float]:
@@ -39,26 +35,15 @@ def registers(problem: AttentionProblem, chosen: Schedule, trips: int) -> tuple[
 
 
 def facts_of(problem: AttentionProblem) -> dict[str, object]:
-    """What rows ask of the schedule that is the fact `whole`."""
+    """What rows ask of the schedule that is the fact `whole`: the registers that are left over by
+    blocks of keys one after the other, and by two that take turns.
+    """
 
     def spare(trips: int, fact: Fact) -> float:
         held, room = registers(problem, fact("whole"), trips)
         return room - held
 
-    def multiplies_groups(fact: Fact) -> bool:
-        """Whether warpgroups multiply whole rows of a tile."""
-        whole: Schedule = fact("whole")
-        rows, keys = extents(whole)
-        groups = whole.warps is None or (whole.warps[0] % 4 == 0 and whole.warps[1] == 1)
-        groups = groups and whole.atom is None and whole.may_specialize
-        return groups and rows % GROUP_ROWS == 0 and keys % _UNIT_KEYS == 0
-
-    return {
-        "spare_of_one": partial(spare, 1),
-        "spare_of_two": partial(spare, 2),
-        "multiplies_groups": multiplies_groups,
-        "pairs_f32": target(problem.arch).pairs_f32,
-    }
+    return {"spare_of_one": partial(spare, 1), "spare_of_two": partial(spare, 2)}
 
 
 def maxima(problem: AttentionProblem, chosen: Schedule) -> Maxima:
@@ -75,7 +60,13 @@ def takes_turns(problem: AttentionProblem, chosen: Schedule) -> bool:
 
 def open_parameters(problem: AttentionProblem, chosen: Schedule) -> dict[str, object]:
     """What the space fills of the program's parameters, by name."""
-    facts = facts_of(problem) | {"whole": chosen, "rows_of_tile": extents(chosen)[0]}
+    (rows, keys), warps = extents(chosen), chosen.warps or (4, 1)
+    facts = facts_of(problem) | {
+        "whole": chosen,
+        "rows_of_tile": rows,
+        # Whether warpgroups have whole rows of a tile, whose keys they multiply by 16.
+        "is_even": (rows % GROUP_ROWS, keys % 16, warps[0] % 4, warps[1]) == (0, 0, 0, 1),
+    }
     names = "maxima", "meets_at", "sums", "packed"
     told: dict[str, Any] = {name: getattr(RULES, name).first(problem, **facts) for name in names}
     # Those of a block that a mask cuts are others.

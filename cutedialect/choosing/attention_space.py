@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from math import ceil
+from math import ceil, inf
 
 from cutedialect.schedule import Schedule
 
@@ -28,8 +28,6 @@ _BESIDE_BYTES, _BESIDE_DIRECT_BYTES, _BESIDE_WIDE_BYTES, _VECTOR_BYTES = 4096, 3
 _SHIFTING_WARPS, _MOST_WARPS, _ATOM_COLUMNS = 4, 8, 8
 # Lanes of tensor memory, and what columns of results of CTA pairs are a multiple of.
 _LANES, _PAIRED_COLUMNS = 128, 32
-# More rows and keys than any problem has: as many as where they are not known.
-_MANY = 1 << 30
 # What lacked registers has given way so often.
 _MOST_STEPS = 8
 _NO_FIELDS = Table(())
@@ -89,13 +87,14 @@ class _Candidates:
         """Loops of one block: CTAs that share a processor, what is fastest of all that was timed,
         results in tensor memory, then tiles of fewer and fewer keys.
         """
-        problem, first, most = self.problem, 0, _MANY
+        problem, first, most = self.problem, 0, inf
         if problem.widest > WIDE:
             yield from self._wide()
             return
         yield from self._resident()
         if RULES.has_narrow_caches.first(problem, given=self.given):
-            rows = _MANY if problem.rows is None else problem.rows
+            # Rows that are not known are many.
+            rows = inf if problem.rows is None else problem.rows
             for tile in RULES.narrow_caches.each(problem, rows=rows):
                 # As where these fields are given: the others follow from them.
                 schedule = _Candidates(problem, tile.merged(self.given))._shared()

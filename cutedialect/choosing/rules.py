@@ -53,10 +53,11 @@ class Table:
             of, *parts = name.split(".")
             if of in more:
                 value = more[of](fact) if callable(more[of]) else more[of]
-                return reduce(getattr, parts, value)
-            if of in self.tables:
-                return self.tables[of].first(problem, **more)
-            return getattr(problem, of)
+            elif of in self.tables:
+                value = self.tables[of].first(problem, **more)
+            else:
+                value = getattr(problem, of)
+            return reduce(getattr, parts, value)
 
         return fact
 
