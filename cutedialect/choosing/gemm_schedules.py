@@ -42,6 +42,8 @@ from .price import Price, in_order, table_of
 
 # Fields with which the CTAs of a cluster may not be able to share tiles.
 _BESIDE_CLUSTERS = ("cluster", "split_k", "reduction", "scheduler", "roles", "stages")
+# Fields that say how many threads there are, or what registers they have.
+_OF_THREADS = ("warps", "registers", "ctas", "roles")
 # What a field that is given leaves of other choices: teams take turns over several work items, and
 # one CTA claims them for one team; the CTAs that share a tile are the cluster, of one warpgroup or
 # team each.
@@ -151,6 +153,8 @@ def _below(given: Schedule | None, chosen: Schedule) -> Schedule:
     for (name, value), fields in _BELOW.items():
         if given is not None and getattr(given, name) == value:
             chosen = chosen.merged(fields)
+    if given is not None and any(getattr(given, name) is not None for name in _OF_THREADS):
+        chosen = replace(chosen, warps=None, registers=None)
     return chosen.merged(given)
 
 

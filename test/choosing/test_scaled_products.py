@@ -12,6 +12,7 @@ from cutedialect.choosing.gemm_price import facts_of
 from cutedialect.choosing.gemm_problem import Problem
 from cutedialect.choosing.gemm_schedules import GEMM_SPACE
 from cutedialect.choosing.need import NONE
+from cutedialect.schedule import Schedule
 
 SCALED = Problem(
     1024, 4096, 4096, 1, 8, 16, most_values=96, blocks=(0, 128, 128), may_shift=False, promotes=True
@@ -98,3 +99,17 @@ def test_few_steps_are_computed_at_once():
     assert chosen.plan.teams == 1
     for other in ({"k": 4096}, {"n": 30000}, {"n": 7168}):
         assert choose(GEMM_SPACE, (replace(problem, **other),)).ctas is None
+
+
+def test_four_warpgroups_share_tall_tiles_of_short_weights():
+    weights = Problem(16, 28672, 8192, 1, 16, 16, may_shift=False, weight_bits=4)
+    groups = replace(weights, m=40, blocks=(0, 0, 128), most_values=64)
+    for problem in (weights, groups):
+        found = choose(GEMM_SPACE, (problem,))
+        assert (found.tile[0], found.warps, found.registers) == (256, (16, 1), (24, 112))
+    for other in (
+        replace(weights, m=40), replace(weights, weight_bits=8), replace(groups, m=256)
+    ):  # fmt: skip
+        assert choose(GEMM_SPACE, (other,)).warps is None
+    given = Schedule.parse("warps = (8,1)")
+    assert choose(GEMM_SPACE, (weights,), given).registers is None
