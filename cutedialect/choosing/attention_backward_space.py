@@ -10,7 +10,7 @@ from math import prod
 
 from cutedialect.allocation import RoleUse, registers_of_roles
 from cutedialect.atoms import WARP_SIZE
-from cutedialect.schedule import Schedule
+from cutedialect.schedule import Schedule, replace_set
 
 from .attention_problem import BACKWARD_RULES as RULES
 from .attention_problem import GROUP_ROWS, AttentionBackwardProblem
@@ -42,9 +42,15 @@ class AttentionBackwardSpace:
         if given.is_complete and given.tile is not None:
             yield given
             return
-        # Columns of a gradient of queries beside whole blocks of rows of a warpgroup.
-        tiles = RULES.tiles.each(problem, odd_depth=problem.dims[0] % GROUP_ROWS)
-        listed = dict.fromkeys(whole(problem, tile, given) for tile in tiles)
+        # Columns of a gradient of queries beside whole blocks of rows of a warpgroup, and those of
+        # the gradients of keys and of values.
+        facts = {"odd_depth": problem.dims[0] % GROUP_ROWS, "both": sum(problem.dims)}
+        # What a row says of rings is about its own plan.
+        listed = dict.fromkeys(
+            whole(problem, tile, given)
+            for tile in RULES.tiles.each(problem, **facts)
+            if tile.roles is None or given.roles is None or tile.plan == given.plan
+        )
         chip = problem.target
         yield from sorted(listed, key=lambda each: not self.need(problem, each).fits(chip, limits))
 
@@ -63,10 +69,14 @@ class AttentionBackwardSpace:
             scores = max(scores, 0.5 + problem.dims[0] / keys)
         sums = 0 if apart else sum(problem.dims)
         values = values_of_thread((keys, rows), threads, sums, scores)
-        # Threads keep weights in registers that warpgroups alone, or tensor memory, multiply.
+        # Threads keep weights in registers that warpgroups alone, or tensor memory, multiply, and
+        # slopes, of which no gradient of queries is multiplied.
         exchanged = 1 if apart or (problem.on_groups and slices == 1) else 2
+        exchanged -= apart and not problem.adds
         size, stages = _ELEMENT_BYTES * sum(problem.dims), schedule.stages or 2
-        smem = bytes_of_tile((keys, rows), (size, size), stages, exchanged * _ELEMENT_BYTES)
+        of_rows = zip((schedule.ring_stages or (0, 0, 0))[1:3], problem.dims, strict=True)
+        comes = _ELEMENT_BYTES * sum((own or stages) * columns for own, columns in of_rows)
+        smem = bytes_of_tile((keys, rows), (size, comes), 1, exchanged * _ELEMENT_BYTES)
         smem += _BESIDE_TENSOR_BYTES if apart else _BESIDE_BYTES
         return Need(values + _BESIDE, _room(problem, schedule, threads), smem, threads=threads)
 
@@ -127,12 +137,23 @@ def streamed(problem: AttentionBackwardProblem, schedule: Schedule) -> Schedule:
     return fields.merged(Schedule(tile=(most if least > 1 else min(keys, most), max(rows, least))))
 
 
-def open_parameters(problem: AttentionBackwardProblem, schedule: Schedule) -> dict[str, object]:
+def open_parameters(
+    problem: AttentionBackwardProblem, schedule: Schedule, wants_keys: bool = True
+) -> dict[str, object]:
     """What the space fills of the program's parameters, by name: dQ is `turned`, multiplied
     transposed, where the rows of a tile are none of a warpgroup's; with `early_values` dV is
-    multiplied beside the slopes.
+    multiplied beside the slopes; `values` is the schedule of a kernel for dV alone, where tensor
+    memory lacks columns for scores, slopes and both gradients. One that has dV and not dK, without
+    `wants_keys`, loads less: other rings.
     """
+    columns = 2 * extents(schedule)[1] + sum(problem.dims)
+    alone = replace_set(schedule, {"ring_stages": None})
+    has_slopes = problem.adds or wants_keys
+    lacks_columns = in_tensor_memory(schedule) and columns > problem.target.tmem_columns
+    is_apart = lacks_columns and wants_keys and not problem.adds
     return {
+        "schedule": schedule if has_slopes else alone,
+        "values": alone.text() if is_apart else None,
         "tile": schedule.tile,
         "streamed": streamed(problem, schedule).text(),
         "turned": problem.on_groups and extents(schedule)[1] % GROUP_ROWS != 0,

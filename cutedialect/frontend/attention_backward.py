@@ -158,7 +158,9 @@ class AttentionBackwardCall(AttentionCall):
             return ready
 
         def options(of: Schedule) -> dict[str, Any]:
-            return {"schedule": of, **open_parameters(problem, of)}
+            made = open_parameters(problem, of, "dk" in self.gradients)
+            has_rings = given is not None and given.ring_stages is not None
+            return made | ({"schedule": of} if has_rings else {})
 
         def near(other: Schedule) -> dict[str, Any]:
             return options(choose(SPACE, problem, other))

@@ -6,6 +6,7 @@ import pytest
 
 from cutedialect.choosing.attention_backward_space import (
     ATTENTION_BACKWARD,
+    open_parameters,
     streamed,
 )
 from cutedialect.choosing.attention_problem import AttentionBackwardProblem
@@ -80,7 +81,8 @@ def test_tiles_of_warps_alone(facts, tile, warps):
         ({"d": 192, "adds": False}, (128, 64)),
         ({"d": 192, "width": 128, "adds": False}, (128, 64)),
         ({"d": 256, "width": 128, "adds": False}, (128, 64)),
-        ({"d": 256, "adds": False}, (64, 16)),
+        ({"d": 256, "adds": False}, (128, 64)),
+        ({"d": 256, "adds": False, "loads_boxes": False}, (64, 16)),
     ],
 )
 def test_tiles_in_tensor_memory(facts, tile):
@@ -88,6 +90,23 @@ def test_tiles_in_tensor_memory(facts, tile):
     schedule = chosen(arch="sm_100a", **facts)
     assert schedule.tile == tile
     assert (schedule.plan.taking("adds") is not None) == (tile[0] == 128)
+
+
+@pytest.mark.parametrize(
+    ("dims", "arch", "is_apart"),
+    [
+        ((192, 192), "sm_100a", False),
+        ((224, 192), "sm_100a", True),
+        ((256, 256), "sm_100a", True),
+        ((256, 256), "sm_90a", False),
+    ],
+)
+def test_gradients_apart(dims, arch, is_apart):
+    """Where tensor memory lacks columns for both beside scores and slopes."""
+    problem = AttentionBackwardProblem(dims, adds=False, arch=arch)
+    schedule = choose(ATTENTION_BACKWARD, problem)
+    values = open_parameters(problem, schedule)["values"]
+    assert (values is not None) == is_apart
 
 
 @pytest.mark.parametrize(
@@ -126,7 +145,7 @@ def test_keys_of_a_block_of_the_pass_over_them(facts, keys):
         ({"d": 160, "loads_boxes": False}, (64, 64)),
         ({"d": 128, "arch": "sm_80"}, (64, 32)),
         ({"d": 128, "arch": "sm_100a"}, (64, 128)),
-        ({"d": 256, "arch": "sm_100a"}, (32, 128)),
+        ({"d": 256, "arch": "sm_100a"}, (48, 128)),
         ({"d": 256, "arch": "sm_100a", "loads_boxes": False}, (32, 16)),
     ],
 )
@@ -137,6 +156,14 @@ def test_tiles_of_the_pass_over_the_keys(facts, tile):
     problem = AttentionBackwardProblem((depth, depth), adds=False, **facts)
     schedule = streamed(problem, choose(ATTENTION_BACKWARD, problem))
     assert schedule.tile == tile
+
+
+@pytest.mark.parametrize("roles", ["uniform", "(load 1: loads; main *: rest)"])
+def test_another_plan_has_no_rings_of_a_row(roles):
+    given = Schedule(roles=roles)
+    problem = AttentionBackwardProblem((128, 128), arch="sm_100a")
+    schedule = choose(ATTENTION_BACKWARD, problem, given)
+    assert (schedule.roles, schedule.ring_stages, schedule.tile) == (roles, None, (64, 32))
 
 
 def test_fields_of_a_schedule_are_kept():

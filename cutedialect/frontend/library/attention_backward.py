@@ -59,13 +59,14 @@ def attention_backward(
     vector: int = 1,
     turned: bool = False,
     early_values: bool = False,
+    values: str | None = None,
 ) -> None:
     """The gradients dQ, dK and dV that are asked for, of softmax(scores) V and its logarithms lse,
     where the loss has the slopes dO and dlse along these; arguments are those of `key_gradients`,
     `scale` that of scores in units of log2(e) and `factor` in natural ones. `tile` is (keys, rows),
     `dims` are the head dimensions, rounded up, and `streamed` is the schedule of the pass over the
     keys, whose tile (keys, rows) has whole tiles of rows. `vector`, `turned` and `early_values` are
-    those of `key_gradients`.
+    those of `key_gradients`, and `values` is its schedule where a launch of its own has dV.
 
     Memory of the call: `logarithms` and `delta` (batch, heads..., rows of whole tiles); `sums`
     (..., D) of dQ, added up in the order in which CTAs come, without which a pass over the keys has
@@ -90,11 +91,21 @@ def attention_backward(
     g = dO if copied is None else copied
     about = scale, factor, cap, left, right, factor_v, scale_q, scale_k, scale_v, lengths
     offsets = q_offsets, k_offsets
-    if dK is not None or dV is not None:
+    options = {
+        "tile": tile, "unit": unit, "dims": dims, "vector": vector, "turned": turned,
+        "early_values": early_values,
+    }  # fmt: skip
+    has_slopes = dK is not None or sums is not None
+    beside = dV if has_slopes and values is None else None
+    if has_slopes:
         launch(
-            key_gradients, g, Q, K, V, logarithms, delta, sums, dK, dV, *about, items, *offsets,
-            tile=tile, unit=unit, dims=dims, vector=vector, turned=turned,
-            early_values=early_values,
+            key_gradients, g, Q, K, V, logarithms, delta, sums, dK, beside, *about, items, *offsets,
+            **options,
+        )  # fmt: skip
+    if dV is not beside:
+        launch(
+            key_gradients, g, Q, K, V, logarithms, delta, None, None, dV, *about, items, *offsets,
+            schedule=values, **options,
         )  # fmt: skip
     if sums is not None:
         threads = SumTile(tile[1], dims[0], vector, turned).threads

@@ -80,6 +80,7 @@ def key_gradients(
     first, count = seen.tiles(bq)
     end = first + count
     dk, dv = Sums.of(dK, (bk, dims[0])), Sums.of(dV, (bk, dims[1]))
+    has_slopes = dK is not None or sums is not None
     dq = AddedSums.of(sums, SumTile(bq, dims[0], vector, turned))
     for head in work.row_heads():
         slopes = whole.of_head(scale_q, scale_k, scale_v, head, heads)
@@ -89,10 +90,14 @@ def key_gradients(
             place = (*head, work.tile + i)
             s, dp = cute.zeros((bk, bq)), cute.zeros((bk, bq))
             cute.tile_gemm(k, q.T, s)
-            cute.tile_gemm(v, g.T, dp)
+            if has_slopes:
+                cute.tile_gemm(v, g.T, dp)
             hides = seen.cuts(i * bq, bq)
             tangents = slopes.weigh(s, local_tile(logarithms, (bq,), place).T.load())
             seen.hide(s, i * bq, hides)
+            if not has_slopes:
+                dv.multiply(s, g)
+                continue
             part = local_tile(delta, (bq,), place).T.load()
             if early_values:
                 dv.multiply(s, g)

@@ -41,7 +41,7 @@ from cutedialect.passes.analysis.operand_plans import computes_ahead, multiplies
 from cutedialect.passes.analysis.resource_plan import Buffer, room, stage_bytes, stages_of_results
 from cutedialect.passes.analysis.role_plan import multiplies_into, role_of
 from cutedialect.passes.analysis.tensor_accumulators import corrects
-from cutedialect.passes.analysis.tensor_columns import tensor_overlays, tensor_stages
+from cutedialect.passes.analysis.tensor_columns import column_plan, tensor_overlays
 from cutedialect.passes.analysis.trips import STAGE
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import block_of
@@ -289,10 +289,12 @@ def stages_of(edge: Edge, stages: int) -> int:
     computes a trip ahead at most, in tensor memory in as many stages as accumulators have. Numbers
     of rows that correct accumulators there are read before anything else: they have one.
     """
-    if any(isinstance(alloc, AllocTmemOp) for alloc in edge.buffers):
-        kernel = edge.buffers[0].parent_op()
+    in_tensors = [alloc for alloc in edge.buffers if isinstance(alloc, AllocTmemOp)]
+    if in_tensors:
+        kernel = in_tensors[0].parent_op()
         assert isinstance(kernel, KernelOp)
-        stages = min(tensor_stages(kernel), stages)
+        rings = column_plan(kernel).stages
+        stages = min(stages, *(rings[alloc] for alloc in in_tensors))
     if edge.crosses and all(map(_corrects_rows, edge.buffers)):
         return 1
     return min(_COMPUTED_STAGES, stages) if edge.crosses else stages

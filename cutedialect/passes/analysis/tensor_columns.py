@@ -14,7 +14,7 @@ what has been read of that:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from xdsl.ir import Block, Operation, Use
@@ -31,7 +31,7 @@ from cutedialect.dialects.cute import (
     SubviewOp,
     memref_of,
 )
-from cutedialect.dialects.walks import index_in_block, indices_in
+from cutedialect.dialects.walks import common_block, index_in_block, indices_in
 from cutedialect.passes.analysis.memory_views import root_of, uses_of
 from cutedialect.passes.analysis.role_plan import is_corrected, multiplies_into
 from cutedialect.passes.anchors import anchored
@@ -54,17 +54,66 @@ def stages_of_columns(kernel: KernelOp, columns: int, others: int = 0) -> int:
     return 2 if 2 * columns + others <= columns_of_each(kernel) else 1
 
 
-def tensor_stages(kernel: KernelOp) -> int:
-    """The stages of rings in tensor memory."""
-    over = {*tensor_overlays(kernel), *product_overlays(kernel)}
-    columns, others = _columns([each for each in _allocs(kernel) if each not in over])
-    return stages_of_columns(kernel, columns, others)
+@dataclass(frozen=True)
+class ColumnPlan:
+    """What shares the columns of tensor memory: `operands` of multiplies and `products` that lie
+    over accumulators, and the `stages` of the ring of each buffer. What lies over a buffer has
+    those of that.
+    """
+
+    operands: Mapping[AllocTmemOp, AllocTmemOp] = field(default_factory=dict)
+    products: Mapping[AllocTmemOp, AllocTmemOp] = field(default_factory=dict)
+    stages: Mapping[AllocTmemOp, int] = field(default_factory=dict)
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether a product waits until what lies over its columns is no longer needed."""
+        return any(self.stages[each] == 1 for each in (*self.operands, *self.products))
 
 
-@anchored(AllocTmemOp, otherwise=dict)
-def product_overlays(kernel: KernelOp) -> dict[AllocTmemOp, AllocTmemOp]:
-    """The accumulators that lie over another one: none where each can have columns of its own."""
+@anchored(AllocTmemOp, otherwise=ColumnPlan)
+def column_plan(kernel: KernelOp) -> ColumnPlan:
+    """The plan of a kernel. All rings have two stages where they fit, else accumulators of the
+    trips of a loop beside others that outlive these, as far as there are columns.
+    """
     operands = tensor_overlays(kernel)
+    products = _product_overlays(kernel, operands)
+    own = [each for each in _allocs(kernel) if each not in operands and each not in products]
+    columns, others = _columns(own)
+    whole = stages_of_columns(kernel, columns, others)
+    stages = dict.fromkeys(own, whole)
+    left = columns_of_each(kernel) - columns - others
+    for alloc in _of_trips(own) if whole == 1 else ():
+        if alloc not in products.values() and alloc.columns <= left:
+            stages[alloc] = 2
+            left -= alloc.columns
+    stages |= {over: stages[under] for over, under in (operands | products).items()}
+    return ColumnPlan(operands, products, stages)
+
+
+def _of_trips(allocs: Sequence[AllocTmemOp]) -> list[AllocTmemOp]:
+    """The accumulators whose products threads read in the trip that multiplies them, where others
+    add up over the trips of that loop.
+    """
+    blocks: dict[AllocTmemOp, Block] = {}
+    for alloc in allocs:
+        users = [use.operation for use in uses_of(alloc.result)]
+        if multiplies_into(alloc) and not is_corrected(alloc) and len(users) > 1:
+            blocks[alloc] = common_block(users)
+    around = [block for block in blocks.values() if block.parent_op() is not None]
+    return [
+        alloc
+        for alloc, block in blocks.items()
+        if any(other is not block and other.is_ancestor(block) for other in around)
+    ]
+
+
+def _product_overlays(
+    kernel: KernelOp, operands: Mapping[AllocTmemOp, AllocTmemOp]
+) -> dict[AllocTmemOp, AllocTmemOp]:
+    """The accumulators that lie over another one beside such operands: none where each can have
+    columns of its own.
+    """
     own = [each for each in _allocs(kernel) if each not in operands]
     lives = {alloc: life for alloc in own if (life := _life(alloc)) is not None}
     found: dict[AllocTmemOp, AllocTmemOp] = {}
@@ -115,7 +164,8 @@ def tensor_overlays(kernel: KernelOp) -> dict[AllocTmemOp, AllocTmemOp]:
 @anchored(AllocTmemOp, otherwise=list)
 def columns_too_many(kernel: KernelOp) -> list[AllocTmemOp]:
     """The operands in tensor memory that take columns, or a stage, from accumulators."""
-    over = {*tensor_overlays(kernel), *product_overlays(kernel)}
+    over = tensor_overlays(kernel)
+    over = {*over, *_product_overlays(kernel, over)}
     own = [each for each in _allocs(kernel) if each not in over]
     operands = [each for each in own if is_filled_by_threads(each)]
     columns, others = _columns([each for each in own if each not in operands])

@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import UnitAttr
@@ -72,11 +73,7 @@ from cutedialect.passes.analysis.memory_views import root_of, roots_of
 from cutedialect.passes.analysis.mma_choice import is_warpgroup_multiply
 from cutedialect.passes.analysis.ring_edges import given_stages
 from cutedialect.passes.analysis.role_plan import is_load
-from cutedialect.passes.analysis.tensor_columns import (
-    product_overlays,
-    tensor_overlays,
-    tensor_stages,
-)
+from cutedialect.passes.analysis.tensor_columns import ColumnPlan, column_plan
 from cutedialect.passes.analysis.trips import (
     clear_place,
     inside,
@@ -97,6 +94,8 @@ TURNS = "turns"
 """The attribute of a loop whose warpgroups issue their multiplies one after the other."""
 # The order of a trip: up to the first multiply, the last one of the trip before, ...
 _FIRST, _LAST, _AHEAD, _FIRST_DONE, _BESIDE, _LAST_DONE, _TAIL, _BEHIND = range(8)
+# Stages of a ring of which one trip and the next one have each theirs.
+_STAGES_OF_TWO_TRIPS = 2
 _ONE_STAGE = f"a tile with earlier ones, and {ONE_STAGE}"
 
 
@@ -370,18 +369,24 @@ def schedule_tensor_chains(kernel: KernelOp, stages: int) -> None:
     """Give the multiplies of a kernel's loops a stage and an order; the rings that loads fill have
     so many stages.
     """
+    plan = column_plan(kernel)
     for loop in [op for op in ops_of(kernel, scf.ForOp) if not op.iter_args]:
         block = loop.body.block
         gemms = [op for op in block.ops if isinstance(op, GemmOp) and _is_issued(op)]
         late = _late(block, gemms)
         if not late or len(late) == len(gemms) or any(order_of(op) is not None for op in gemms):
             continue
-        why = _declined(kernel, loop, gemms, late, stages)
+        shared = _stages_shared(kernel, loop, gemms, late, stages)
+        why = _declined(loop, gemms, shared)
         if why:
             remark("cute-schedule-loops", late[0], f"multiplies not issued ahead: {why}")
             continue
-        _issue_ahead(kernel, gemms, late)
-        waiting = waits_for_itself(block, passings_of(kernel, stages))
+        waiting, passings = None, passings_of(kernel, stages)
+        for least in _leasts(plan, shared):
+            _issue_ahead(plan, gemms, late, least)
+            waiting = waits_for_itself(block, passings)
+            if waiting is None:
+                break
         if waiting is not None:
             for op in gemms:
                 clear_place(op)
@@ -394,29 +399,39 @@ def schedule_tensor_chains(kernel: KernelOp, stages: int) -> None:
             )
 
 
-def _issue_ahead(kernel: KernelOp, gemms: list[GemmOp], late: list[GemmOp]) -> None:
-    """Give some multiplies places behind those of the next trip that do not wait for threads."""
-    overlays, products = tensor_overlays(kernel), product_overlays(kernel)
-    if not (overlays or products) or tensor_stages(kernel) > 1:
-        for op in gemms:
-            set_place(op, int(op in late), int(op in late))
-        return
-    # The columns of a product are free when what lies over them has been multiplied: that comes
-    # first. Products keep their order, as rings do.
-    passed = order = 0
+def _leasts(plan: ColumnPlan, shared: float) -> Sequence[int]:
+    """How many late multiplies are to stand in front of all others of the next trip, to be tried in
+    turn: one where it may free columns, and where both read tiles of two stages. The next load
+    would wait for the late ones then, and these behind the next trip's first one for it.
+    """
+    if shared <= _STAGES_OF_TWO_TRIPS:
+        return (1,)
+    return (0, 1) if plan.is_bound else (0,)
+
+
+def _issue_ahead(plan: ColumnPlan, gemms: list[GemmOp], late: list[GemmOp], least: int) -> None:
+    """Give some multiplies places behind those of the next trip that do not wait for threads, but
+    `least` of them in front of all of those.
+    """
+    rings: dict[SSAValue, int] = {each.result: count for each, count in plan.stages.items()}
+    # The columns of a product that has one stage are free when what lies over them has been
+    # multiplied: that comes first. Products keep their order, as rings do.
+    passed, behind = 0, least
+    apart = 2 if least or plan.is_bound else 0
     for op in gemms:
         if op in late:
-            set_place(op, 1, 2 * passed)
+            set_place(op, 1, apart * passed + 1)
             passed += 1
             continue
-        over = {each.result for each, under in overlays.items() if op.acc is under.result}
-        taken = [roots_of((each.a, each.b)) for each in late]
-        readers = [2 * at for at, tiles in enumerate(taken) if over & tiles]
-        if any(op.acc is under.result for under in products.values()):
-            # What lies over its columns is read meanwhile, beside all other multiplies.
-            readers.append(2 * (len(late) - 1))
-        order = max(order, 2 * passed, *readers)
-        set_place(op, 0, order + 1)
+        if plan.is_bound:
+            over = {each.result for each, under in plan.operands.items() if op.acc is under.result}
+            taken = [roots_of((each.a, each.b)) for each in late]
+            readers = [at + 1 for at, tiles in enumerate(taken) if over & tiles]
+            if any(op.acc is under.result for under in plan.products.values()):
+                # What lies over its columns is read meanwhile, beside all other multiplies.
+                readers.append(len(late))
+            behind = max(behind, passed, *(readers if rings[op.acc] == 1 else ()))
+        set_place(op, 0, 2 * behind)
 
 
 def _is_issued(op: Operation) -> bool:
@@ -434,19 +449,27 @@ def _late(block: Block, gemms: list[GemmOp]) -> list[GemmOp]:
     return [op for op in gemms if op.acc in accumulators]
 
 
-def _declined(
+def _stages_shared(
     kernel: KernelOp, loop: scf.ForOp, gemms: list[GemmOp], late: list[GemmOp], stages: int
-) -> str:
-    """Why the order of the program stays; empty where it does not have to."""
-    if any(_is_issued(op) and op not in gemms for op in walk(loop)):
-        return "others stand in loops or branches of the trip"
+) -> float:
+    """The fewest stages of a buffer of which late multiplies read a trip's tile that others have
+    read; inf where there is none.
+    """
     early = [op for op in gemms if op not in late]
-    lone = {
-        alloc.result
+    read = _read(early) & _read(late) & roots_of(written_by(loop))
+    counts = (
+        count
         for edge, count in given_stages(kernel, stages).items()
         for alloc in edge.buffers
-        if count < 2
-    }
-    if _read(early) & _read(late) & roots_of(written_by(loop)) & lone:
-        return f"they read {_ONE_STAGE}"
-    return ""
+        if alloc.result in read
+    )
+    return min(counts, default=inf)
+
+
+def _declined(loop: scf.ForOp, gemms: list[GemmOp], shared: float) -> str:
+    """Why the order of the program stays, where late multiplies read tiles of so many stages with
+    others; empty where it does not have to.
+    """
+    if any(_is_issued(op) and op not in gemms for op in walk(loop)):
+        return "others stand in loops or branches of the trip"
+    return f"they read {_ONE_STAGE}" if shared < _STAGES_OF_TWO_TRIPS else ""

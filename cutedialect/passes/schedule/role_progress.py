@@ -14,7 +14,7 @@ cycle of such edges does not lead to a later trip.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 
@@ -25,11 +25,7 @@ from cutedialect.dialects.walks import common_block, index_in_block
 from cutedialect.passes.analysis.memory_views import uses_of
 from cutedialect.passes.analysis.ring_edges import Buffer, given_stages
 from cutedialect.passes.analysis.role_plan import is_corrected, multiplies_into, role_of
-from cutedialect.passes.analysis.tensor_columns import (
-    product_overlays,
-    tensor_overlays,
-    tensor_stages,
-)
+from cutedialect.passes.analysis.tensor_columns import ColumnPlan, column_plan
 from cutedialect.passes.analysis.trips import order_of, stage_of
 from cutedialect.passes.rewriting import block_of
 from cutedialect.plans import MAIN
@@ -80,19 +76,14 @@ def passings_of(kernel: KernelOp, stages: int) -> list[Passing]:
         for edge, count in given_stages(kernel, stages).items()
         for consumer in edge.consumers
     ]
-    overlays, most = tensor_overlays(kernel), tensor_stages(kernel)
-    overlays = overlays | product_overlays(kernel)
+    plan = column_plan(kernel)
     for alloc in [op for op in kernel.body.block.ops if isinstance(op, AllocTmemOp)]:
-        found += _passings_in_tensor_memory(alloc, overlays, most)
+        found += _passings_in_tensor_memory(alloc, plan)
     return found
 
 
-def _passings_in_tensor_memory(
-    alloc: AllocTmemOp, overlays: Mapping[AllocTmemOp, AllocTmemOp], most: int
-) -> Iterator[Passing]:
-    """What roles pass to each other in a buffer of tensor memory, where accumulators have `most`
-    stages and some buffers lie over others.
-    """
+def _passings_in_tensor_memory(alloc: AllocTmemOp, plan: ColumnPlan) -> Iterator[Passing]:
+    """What roles pass to each other in a buffer of tensor memory."""
     users = [use.operation for use in uses_of(alloc.result)]
     gemms = [op for op in users if isinstance(op, GemmOp)]
     others = [op for op in users if not isinstance(op, GemmOp)]
@@ -100,7 +91,7 @@ def _passings_in_tensor_memory(
         return
     block, inner = common_block(users), block_of(gemms[0])
     tensor, threads = (role_of(ops[0]) or MAIN for ops in (gemms, others))
-    under = overlays.get(alloc)
+    under = plan.operands.get(alloc) or plan.products.get(alloc)
     if under is not None:
         writers, readers, roles = others, gemms, (threads, tensor)
         if multiplies_into(alloc):
@@ -108,12 +99,12 @@ def _passings_in_tensor_memory(
         fills = [op for op in multiplies_into(under) if block.is_ancestor(op)]
         yield Passing(alloc, block, roles, writers, readers, None)
         # Its columns are those of a product again when it has been read, or multiplied.
-        yield Passing(under, block, (tensor, roles[1]), fills, readers, most)
+        yield Passing(under, block, (tensor, roles[1]), fills, readers, plan.stages[under])
     elif is_corrected(alloc):
         trip = [op for op in others if inner.is_ancestor(op)]
         yield Passing(alloc, inner, (threads, tensor), trip, gemms, 1)
     elif multiplies_into(alloc):
-        yield Passing(alloc, block, (tensor, threads), gemms, others, most)
+        yield Passing(alloc, block, (tensor, threads), gemms, others, plan.stages[alloc])
 
 
 def waits_for_itself(block: Block, passings: Sequence[Passing]) -> Passing | None:

@@ -1,5 +1,5 @@
 """The part of `cute-synchronize` for tensor memory: buffers there that pass from role to role are
-rings, of two stages where tensor memory holds them and work items follow each other.
+rings, of two stages where tensor memory holds them and work items or trips follow each other.
 
 An accumulator is full when a commit behind its multiplies has signaled, and empty when all warps
 that read it have arrived:
@@ -53,11 +53,7 @@ from cutedialect.layout import Layout
 from cutedialect.passes.analysis.memory_views import uses_of, views_of
 from cutedialect.passes.analysis.ring_edges import depth, places_in
 from cutedialect.passes.analysis.role_plan import is_corrected
-from cutedialect.passes.analysis.tensor_columns import (
-    product_overlays,
-    tensor_overlays,
-    tensor_stages,
-)
+from cutedialect.passes.analysis.tensor_columns import column_plan
 from cutedialect.passes.anchors import anchored
 from cutedialect.passes.rewriting import block_of, erase, ring_of
 from cutedialect.passes.roles.assign_warp_roles import Role
@@ -69,20 +65,20 @@ _AROUND_LOOP = "expected uses of an accumulator around one loop"
 @anchored(AllocTmemOp)
 def insert_tensor_rings(kernel: KernelOp, roles: Sequence[Role]) -> None:
     """Give every buffer in tensor memory that passes between roles its ring."""
-    overlays, stages = tensor_overlays(kernel), tensor_stages(kernel)
-    products = product_overlays(kernel)
+    plan = column_plan(kernel)
+    overlays, products, rings = plan.operands, plan.products, plan.stages
     allocs = [op for op in kernel.body.block.ops if isinstance(op, AllocTmemOp)]
     allocs = [op for op in allocs if op not in {*overlays, *overlays.values()}]
     allocs = [op for op in allocs if op not in {*products, *products.values()}]
     for over, under in products.items():
-        _insert_products(kernel, over, under, roles, stages)
+        _insert_products(kernel, over, under, roles, rings[under])
     for operand, under in overlays.items():
-        _insert_overlaid(kernel, operand, under, roles, stages)
+        _insert_overlaid(kernel, operand, under, roles, rings[under])
     corrected = [op for op in allocs if is_corrected(op)]
     for alloc in allocs:
         gemms = [op for op in _users(alloc) if isinstance(op, GemmOp) and op.acc is alloc.result]
         if gemms and alloc not in corrected:
-            _insert_accumulator(kernel, alloc, gemms, roles, stages)
+            _insert_accumulator(kernel, alloc, gemms, roles, rings[alloc])
     for alloc in corrected:
         _insert_in_place(kernel, alloc, roles)
 
