@@ -53,6 +53,7 @@ _FORMS: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("plain", {"window": (511, 0)}),
     ("plain", {"causal": True, "deterministic": True}),
     ("plain", {"causal": True, "softcap": 30.0}),
+    ("shared", {}),
     ("shared", {"causal": True}),
     ("padded", {}),
     ("packed", {"causal": True}),

@@ -60,6 +60,9 @@ def test_heads_that_share_keys_add_up_in_tensor_memory():
     found = roles(compiled(128, heads=2))
     assert found["mma"].count("scf.for") == 2
     assert found["main"].count("cute.gemm") == 0
+    # Of a trip threads read scores and slopes alone: sums stay until all heads have added theirs.
+    loads = re.findall(r"^( *)cute\.copy .*tmem_load", found["main"], re.MULTILINE)
+    assert loads.count(max(loads)) == 2
 
 
 @pytest.mark.parametrize(
@@ -68,7 +71,9 @@ def test_heads_that_share_keys_add_up_in_tensor_memory():
         (64, 8, {"causal": True}),
         (96, 8, {}),
         (128, 8, {}),
+        (128, 2, {}),
         (128, 2, {"causal": True}),
+        (96, 2, {"softcap": 30.0, "deterministic": True}),
         (128, 8, {"causal": True, "deterministic": True}),
         (128, 8, {"window": (511, 0)}),
         (96, 2, {"causal": True, "softcap": 30.0}),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import prod
 
-from xdsl.dialects import scf
+from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
@@ -103,7 +103,8 @@ def _by_loops(
 
 def loops_around(inner: Block, block: Block) -> list[scf.ForOp] | None:
     """The loops around a block inside of another one, the innermost first; None where something
-    else is around it, and where the bounds of one are not known in front of all.
+    else is around it, and where the bounds of one are not known in front of all, as constants
+    are.
     """
     loops: list[scf.ForOp] = []
     while inner is not block:
@@ -112,8 +113,9 @@ def loops_around(inner: Block, block: Block) -> list[scf.ForOp] | None:
             return None
         loops.append(loop)
         inner = block_of(loop)
-    bounds = [bound for loop in loops[:-1] for bound in (loop.lb, loop.ub)]
-    return None if any(loops[-1].is_ancestor(bound.owner) for bound in bounds) else loops
+    bounds = [bound.owner for loop in loops[:-1] for bound in (loop.lb, loop.ub)]
+    others = [each for each in bounds if not isinstance(each, arith.ConstantOp)]
+    return None if any(loops[-1].is_ancestor(each) for each in others) else loops
 
 
 def _updates(

@@ -168,9 +168,10 @@ class _Move:
         keeps = later[0]
         for other in later[1:]:
             keeps = self.insert(arith.OrIOp(keeps, other), first).result
-        trips = [
-            self.insert(arith.CmpiOp(each.lb, each.ub, "slt"), behind).result for each in loops
-        ]
+        trips: list[SSAValue] = []
+        for each in loops:
+            low, high = (self._known_behind(end, loops[-1], behind) for end in (each.lb, each.ub))
+            trips.append(self.insert(arith.CmpiOp(low, high, "slt"), behind).result)
         self.ran = trips[0]
         for other in trips[1:]:
             self.ran = self.insert(arith.AndIOp(self.ran, other), behind).result
@@ -178,6 +179,13 @@ class _Move:
             keeps = self.insert(arith.OrIOp(keeps, before), first).result
             self.ran = self.insert(arith.OrIOp(before, self.ran), behind).result
         return keeps
+
+    def _known_behind(self, bound: SSAValue, loop: scf.ForOp, behind: Operation) -> SSAValue:
+        """A bound behind a loop: of a constant in the loop another one."""
+        owner = bound.owner
+        if not isinstance(owner, arith.ConstantOp) or not loop.is_ancestor(owner):
+            return bound
+        return self.insert(owner.clone(), behind).result
 
     def _place(self, op: Operation) -> Operation:
         """The op of the accumulator's block that holds an op."""
