@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
 
@@ -50,14 +50,14 @@ class Table:
         """
 
         def fact(name: str) -> Any:
-            of, *parts = name.split(".")
-            if of in more:
-                value = more[of](fact) if callable(more[of]) else more[of]
-            elif of in self.tables:
-                value = self.tables[of].first(problem, **more)
-            else:
-                value = getattr(problem, of)
-            return reduce(getattr, parts, value)
+            if "." in name:
+                of, _, path = name.partition(".")
+                return attrgetter(path)(fact(of))
+            if name in more:
+                return more[name](fact) if callable(more[name]) else more[name]
+            if name in self.tables:
+                return self.tables[name].first(problem, **more)
+            return getattr(problem, name)
 
         return fact
 
@@ -82,15 +82,18 @@ class Table:
 
 
 def _hold(facts: Facts, fact: Fact) -> bool:
-    return all(_agrees(fact(name), wanted) for name, wanted in facts.items())
+    for name, wanted in facts.items():
+        value = fact(name)
+        if not isinstance(wanted, list):
+            if value != wanted:
+                return False
+        elif value is None or not _is_within(value, *wanted):
+            return False
+    return True
 
 
-def _agrees(value: Any, wanted: Any) -> bool:
-    if not isinstance(wanted, list):
-        return value == wanted
-    least, most = wanted
-    is_enough = least is None or (value is not None and value >= least)
-    return value is not None and is_enough and (most is None or value <= most)
+def _is_within(value: Any, least: Any, most: Any) -> bool:
+    return (least is None or value >= least) and (most is None or value <= most)
 
 
 def load_rules(space: str) -> SimpleNamespace:
