@@ -59,6 +59,14 @@ def test_ctas_of_a_cluster_share_deep_tiles(rng):
     assert np.array_equal(cute.gemm(x, w, out_dtype="f32", **options), product(x, w))
 
 
+@pytest.mark.parametrize("k", [64, 512, 1028, 2560])
+def test_deep_steps(k, rng):
+    x, w = drawn(rng, 12, 72, k)
+    options = {"schedule": "tile = (64,16,512), swap_ab = yes, stages = 2", "arch": "sm_90a"}
+    y = cute.gemm(x, w, out_dtype="f32", backend="emulator", **options)
+    assert np.array_equal(y, product(x, w))
+
+
 @pytest.mark.parametrize(
     ("m", "n", "k"), [(1, 1, 1), (3, 5, 1), (1, 40, 33), (130, 1, 70), (8, 8, 0)]
 )
