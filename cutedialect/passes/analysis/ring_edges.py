@@ -167,7 +167,7 @@ def edges_of(kernel: KernelOp) -> list[Edge]:
             raise PassFailedException(
                 writer,
                 f"expected roles other than '{producer}' to read a tile that it writes, got "
-                f"{', '.join(sorted(consumers)) or 'none'}",
+                f"{', '.join(sorted(consumers)) or 'none'}; take roles = uniform",
             )
         block = block_of(writer)
         readers = places_in(
