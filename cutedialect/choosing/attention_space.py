@@ -113,6 +113,10 @@ class _Candidates:
             three = time_of(problem, 3 * GROUP_ROWS) <= time_of(problem, 2 * GROUP_ROWS)
         keys = RULES.most_keys.first(problem, for_three=three, in_turns=in_turns)
         keys = _fewer_keys(problem, keys - RULES.fewer_keys.first(problem), step)
+        if not problem.on_groups:
+            # Shared memory of sm_75 does not hold as many of some heads beside any rows.
+            while keys > _LEAST_KEYS and not _fits(problem, Schedule(tile=(_ROWS, keys))):
+                keys //= 2
         heights = RULES.heights.first(problem, for_three=three)
         fit = [rows for rows in heights if _fits(problem, Schedule(tile=(rows, keys)))]
         rows = min(fit or heights[-1:], key=partial(time_of, problem))

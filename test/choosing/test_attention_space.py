@@ -81,6 +81,11 @@ def test_what_lacks_memory_gives_way_to_what_takes_less():
     assert next(ATTENTION.ranked(problem, None, Limits(smem=smem))) == other
 
 
+@pytest.mark.parametrize(("depth", "tile"), [(64, (128, 64)), (128, (64, 32)), (256, (32, 16))])
+def test_blocks_have_as_many_keys_as_shared_memory_holds(depth, tile):
+    assert choose(ATTENTION, AttentionProblem((depth, depth), arch="sm_75")).tile == tile
+
+
 def test_guesses_have_registers():
     """Over all draws, and they are no few."""
     guessed = 0
