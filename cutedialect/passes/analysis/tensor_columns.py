@@ -87,7 +87,11 @@ def column_plan(kernel: KernelOp) -> ColumnPlan:
         if alloc not in products.values() and alloc.columns <= left:
             stages[alloc] = 2
             left -= alloc.columns
-    stages |= {over: stages[under] for over, under in (operands | products).items()}
+    below = {**operands, **products}
+    for over, under in below.items():
+        while under in below:
+            under = below[under]
+        stages[over] = stages[under]
     return ColumnPlan(operands, products, stages)
 
 
@@ -164,8 +168,8 @@ def tensor_overlays(kernel: KernelOp) -> dict[AllocTmemOp, AllocTmemOp]:
 @anchored(AllocTmemOp, otherwise=list)
 def columns_too_many(kernel: KernelOp) -> list[AllocTmemOp]:
     """The operands in tensor memory that take columns, or a stage, from accumulators."""
-    over = tensor_overlays(kernel)
-    over = {*over, *_product_overlays(kernel, over)}
+    plan = column_plan(kernel)
+    over = {*plan.operands, *plan.products}
     own = [each for each in _allocs(kernel) if each not in over]
     operands = [each for each in own if is_filled_by_threads(each)]
     columns, others = _columns([each for each in own if each not in operands])
