@@ -296,7 +296,7 @@ class Operator:
         text = _ENTRY.format(
             name=call.name,
             parameters=str(call.signature("torch"))[1:-1],
-            unwraps=call.unwraps,
+            unwraps="\n    ".join(call.unwraps.strip().splitlines()),
             tensors=self._tensors(),
             given=", ".join(f"{each.name}={each.name}" for each in call.taken("torch")),
             values=self._values(),
