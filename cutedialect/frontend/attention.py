@@ -289,17 +289,9 @@ def _look(
     return key, arrays, columns is None
 
 
-def tunable_attention(args: tuple[Any, ...], options: dict[str, Any], timer: Any) -> Any:
-    """The call as `cute.autotune` takes it."""
-    from .attention_tuning import TunableAttention
-
-    return TunableAttention(args, options, timer)
-
-
 door: Door[AttentionCall, ReadyAttention] = Door(ATTENTION, AttentionCall, _look)
 
 if TYPE_CHECKING:
     from .typed_calls import attention
 else:
     attention = door.function(__name__, {"split_scales": split_scales})
-    attention.tunable = tunable_attention

@@ -244,13 +244,6 @@ def _kept(call: AttentionBackwardCall, target: str) -> Schedule | None:
     return kept_schedule(call, target)
 
 
-def tunable_attention_backward(args: tuple[Any, ...], options: dict[str, Any], timer: Any) -> Any:
-    """The call as `cute.autotune` takes it."""
-    from .attention_backward_tuning import TunableAttentionBackward
-
-    return TunableAttentionBackward(args, options, timer)
-
-
 door: Door[AttentionBackwardCall, ReadyAttentionBackward] = Door(
     ATTENTION_BACKWARD, AttentionBackwardCall
 )
@@ -259,4 +252,3 @@ if TYPE_CHECKING:
     from .typed_calls import attention_backward
 else:
     attention_backward = door.function(__name__, {"split_scales": split_scales})
-    attention_backward.tunable = tunable_attention_backward

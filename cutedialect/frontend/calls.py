@@ -8,17 +8,17 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
-from .attention import door as attention
-from .attention_backward import door as attention_backward
-from .conv2d import dgrad_door as conv2d_dgrad
-from .conv2d import door as conv2d
-from .conv2d import wgrad_door as conv2d_wgrad
+from . import (
+    attention,
+    attention_backward,
+    conv2d,
+    gemm,
+    grouped_gemm,
+    quantize,
+    routed_gemm,
+)
 from .declarations import CALLS
 from .doors import Door
-from .gemm import door as gemm
-from .grouped_gemm import door as grouped_gemm
-from .quantize import door as quantize
-from .routed_gemm import door as routed_gemm
 from .signature import Call
 
 
@@ -35,17 +35,10 @@ def plain_doors(calls: Iterable[Call]) -> dict[str, Door[Any, Any]]:
     return doors
 
 
+_MODULES = (gemm, grouped_gemm, routed_gemm, attention, attention_backward, quantize, conv2d)
 DOORS: dict[str, Door[Any, Any]] = {
     each.call.name: each
-    for each in (
-        gemm,
-        grouped_gemm,
-        routed_gemm,
-        attention,
-        attention_backward,
-        quantize,
-        conv2d,
-        conv2d_dgrad,
-        conv2d_wgrad,
-    )
+    for module in _MODULES
+    for each in vars(module).values()
+    if isinstance(each, Door)
 } | plain_doors(CALLS)

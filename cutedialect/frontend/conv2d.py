@@ -24,8 +24,7 @@ from .fitting import Memory, fitted
 from .gemm_operands import check_types, has_tcgen05, has_wgmma, viewable
 from .kernel import TensorSpec
 from .launch import as_schedule, device_for
-from .plain_calls import PlainCall, PlainReady, arrays_of
-from .signature import Call
+from .plain_calls import PlainCall, PlainReady
 
 # Tiles (rows, columns), the largest first: the first that gives enough of them is taken.
 _TILES = ((128, 256), (128, 128), (128, 64), (64, 64))
@@ -99,7 +98,7 @@ class ConvCall(PlainCall):
     def ready(self) -> ReadyConv:
         extents = tuple(self.extents[mode] for modes in self.modes for mode in modes)
         return ReadyConv(
-            None, self.out_shape, self.out_dtype, names=arrays_of(self.call), images=self.images,
+            None, self.out_shape, self.out_dtype, names=self.call.placed, images=self.images,
             filters=self.filters, extents=extents, takes_bias=self.takes_bias,
             is_depthwise=self.is_by_channels,
         )  # fmt: skip
@@ -345,17 +344,13 @@ def _product(extents: Any) -> int | None:
     return None if None in known else prod(known)
 
 
-def _door(call: Call, check: Any) -> Door[Any, Any]:
-    return Door(replace(call, prepared=", ".join(arrays_of(call))), check)
-
-
-door = _door(CONV2D, Convolution)
-dgrad_door = _door(CONV2D_DGRAD, ImageGradients)
-wgrad_door = _door(CONV2D_WGRAD, FilterGradients)
+door: Door[Convolution, PlainReady] = Door(CONV2D, Convolution)
+dgrad_door: Door[ImageGradients, PlainReady] = Door(CONV2D_DGRAD, ImageGradients)
+wgrad_door: Door[FilterGradients, PlainReady] = Door(CONV2D_WGRAD, FilterGradients)
 
 if TYPE_CHECKING:
     from .typed_calls import conv2d, conv2d_dgrad, conv2d_wgrad
 else:
-    conv2d = door.function(__name__, {"exact": exact})
-    conv2d_dgrad = dgrad_door.function(__name__, {})
-    conv2d_wgrad = wgrad_door.function(__name__, {})
+    conv2d = door.function(__name__)
+    conv2d_dgrad = dgrad_door.function(__name__)
+    conv2d_wgrad = wgrad_door.function(__name__)

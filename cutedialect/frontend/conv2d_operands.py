@@ -5,11 +5,21 @@ their types and extents, and what has to hold for all of them, the rows of the d
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any
 
-from cutedialect.choices import Activation
-
-from .rules import Array, Fact, Fits, Rule, Shaped, differ, result_type, result_types, shown
+from .rules import (
+    KNOWN_ACTIVATION,
+    Array,
+    Fact,
+    Fits,
+    Rule,
+    Shaped,
+    differ,
+    is_dense,
+    result_type,
+    result_types,
+    shown,
+)
 
 ELEMENTS = ("f16", "bf16", "f32")
 Pair = tuple[int, int]
@@ -71,14 +81,7 @@ def _sized(sizes: Any) -> Fact:
 def _is_scattered(call: Any, name: str) -> bool:
     """Whether an image or a filter has other strides than those of a contiguous array."""
     array = getattr(getattr(call, name), "array", None)
-    if array is None:
-        return False
-    step = 1
-    for extent, stride in zip(reversed(array.shape), reversed(array.strides), strict=True):
-        if extent != 1 and stride != step:
-            return 0 not in array.shape
-        step *= extent
-    return False
+    return array is not None and not is_dense(array.shape, array.strides)
 
 
 def _contiguous(name: str) -> Rule:
@@ -106,11 +109,6 @@ def places_of(call: Any) -> tuple[Any, Any]:
     return height, width
 
 
-def _is_unknown(call: Any) -> bool:
-    activation = call.given.activation
-    return not (activation is None or callable(activation) or activation in get_args(Activation))
-
-
 def is_depthwise(call: Any) -> bool:
     """Whether each channel has a filter of its own."""
     return call.w.shape[3] == 1 and call.x.shape[3] != 1
@@ -121,7 +119,6 @@ def _has_other_groups(call: Any) -> bool:
     return differ(f, channels) if is_depthwise(call) else differ(depth, channels)
 
 
-_ACTIVATIONS = ", ".join(map(repr, get_args(Activation)))
 _PAIRS = Fact("pairs", lambda x: _pairs(vars(x.given)))
 _TAPS = Rule(
     "w", lambda x: None in (x.extents["R"], x.extents["S"]),
@@ -155,8 +152,7 @@ RULES = (
          f"{x.pairs['padding']}, got {shown(x.w.shape[1:3])} taps, dilation {x.pairs['dilation']}"),
     Array("bias"),
     Fits("bias"),
-    Rule("activation", _is_unknown,
-         lambda x: f"{_ACTIVATIONS} or a function, got {x.given.activation!r}"),
+    KNOWN_ACTIVATION,
     result_type(lambda x: x.x.dtype),
     Shaped("out", result_types),
     _contiguous("out"),

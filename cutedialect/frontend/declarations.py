@@ -189,6 +189,7 @@ if tiled is not None or atom is not None or negate is not None or sums:
 if type(b) is Packed: b, packed_b = b.array, b.text
 if type(a) is Packed: a, packed_a = a.array, a.text
 """,
+    tunable="gemm_tuning:TunableGemm",
     before="splits = precision is not None and check_precision(precision, a)" + _NUMBERS,
     numbers="(factor, beta)",
     repeated="ready.numbers(factor, beta) if factor != 1 or beta != 0 else None",
@@ -232,9 +233,6 @@ GROUPED_GEMM = Call(
             kind=_LISTS.get(each.kind, each.kind),
             said=f"{each.said}, of each problem" if each.kind in _LISTS else each.said,
             inside=None,
-            key="exact(activation) if callable(activation) else activation"
-            if each.kind is kinds.ACTIVATION
-            else each.key,
         )
         for each in _OF_GEMM
         if not each.kind.is_of_tiles
@@ -278,6 +276,12 @@ _OF_ATTENTION = (
     Parameter("out_dtype", kinds.DTYPE, None, _OUT_DTYPE),
     *_LAUNCH,
 )  # fmt: skip
+
+
+_OFFSETS_AND_SCALES = """
+offsets = cu_seqlens if isinstance(cu_seqlens, tuple | list) and len(cu_seqlens) == 2 else ()
+arrays, factors = split_scales((scale_q, scale_k, scale_v))
+"""
 
 
 def _is_apart(given: Mapping[str, Any]) -> bool:
@@ -332,10 +336,8 @@ ATTENTION = Call(
     """,
     _OF_ATTENTION,
     prepared="q, k, v, out, None, lengths, block_table, *arrays, *offsets",
-    before="""
-offsets = cu_seqlens if isinstance(cu_seqlens, tuple | list) and len(cu_seqlens) == 2 else ()
-arrays, factors = split_scales((scale_q, scale_k, scale_v))
-""",
+    before=_OFFSETS_AND_SCALES,
+    tunable="attention_tuning:TunableAttention",
     leads_with_arrays=False,
     outputs=(Output("out", "B H S E"), Output("lse", "B H S", "return_lse", f32)),
     rules=attention_operands.RULES,
@@ -388,10 +390,8 @@ ATTENTION_BACKWARD = Call(
     """,
     _OF_ATTENTION_BACKWARD,
     prepared="q, k, v, out, lse, do, dlse, dq, dk, dv, *(None,) * 4, lengths, *arrays, *offsets",
-    before="""
-offsets = cu_seqlens if isinstance(cu_seqlens, tuple | list) and len(cu_seqlens) == 2 else ()
-arrays, factors = split_scales((scale_q, scale_k, scale_v))
-""",
+    before=_OFFSETS_AND_SCALES,
+    tunable="attention_backward_tuning:TunableAttentionBackward",
     outputs=(Output("dq", "B H S D"), Output("dk", "B Hk T D"), Output("dv", "B Hk T E")),
     leads_with_arrays=False,
     rules=attention_operands.BACKWARD_RULES,
@@ -488,8 +488,7 @@ _OF_ROUTED = (
     Parameter("scale_b", kinds.OPTIONAL, None, "what multiplies the columns of b (E, N)",
               modes="E N", dtypes=("f32",)),
     Parameter("activation", kinds.ACTIVATION, None,
-              "what the result goes through, a name or a function of the tile",
-              key="exact(activation) if callable(activation) else activation"),
+              "what the result goes through, a name or a function of the tile"),
     Parameter("count", kinds.COUNT, None, "how many rows a scatter (R,) adds to, without out"),
     Parameter("out", kinds.OUTPUT, None, _OUT, modes="S N"),
     Parameter("out_dtype", kinds.DTYPE, None, _OUT_DTYPE),
@@ -533,13 +532,10 @@ ROUTED_GEMM = Call(
 )
 
 _STEPS = (
-    Parameter("stride", kinds.PAIR, 1, "pixels between places of the filter",
-              key="tuple(stride) if isinstance(stride, list) else stride"),
-    Parameter("padding", kinds.PAIR, 0, "zeros around the image, at each side",
-              key="tuple(padding) if isinstance(padding, list) else padding"),
-    Parameter("dilation", kinds.PAIR, 1, "pixels between taps",
-              key="tuple(dilation) if isinstance(dilation, list) else dilation"),
-)  # fmt: skip
+    Parameter("stride", kinds.PAIR, 1, "pixels between places of the filter"),
+    Parameter("padding", kinds.PAIR, 0, "zeros around the image, at each side"),
+    Parameter("dilation", kinds.PAIR, 1, "pixels between taps"),
+)
 _IMAGE, _FILTER = "4 dimensions (images, height, width, channels)", "4 dimensions (F, R, S, C)"
 _OF_ARRAYS = tuple(replace(each, inside=None) for each in _LAUNCH)
 _TYPE_OF_RESULT = Parameter("out_dtype", kinds.DTYPE, None, _OUT_DTYPE)
@@ -551,8 +547,7 @@ def _image(name: str, modes: str, said: str) -> Parameter:
 
 
 def _size(said: str) -> Parameter:
-    return Parameter("size", kinds.SIZE, REQUIRED, said,
-                     key="tuple(size) if isinstance(size, list) else size")  # fmt: skip
+    return Parameter("size", kinds.SIZE, REQUIRED, said)
 
 
 CONV2D = Call(
@@ -578,8 +573,7 @@ CONV2D = Call(
                   rank="1 dimension"),
         *_STEPS,
         Parameter("activation", kinds.ACTIVATION, None,
-                  "what the result goes through, a name or a function of the tile",
-                  key="exact(activation) if callable(activation) else activation"),
+                  "what the result goes through, a name or a function of the tile"),
         Parameter("out", kinds.OUTPUT, None, _OUT, modes="N P Q F"),
         _TYPE_OF_RESULT,
         *_OF_ARRAYS,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from cutedialect.backend.runtime.new_arrays import on_device_of
 from cutedialect.backend.runtime.torch_tensors import opaque
 from cutedialect.backend.runtime.tracebacks import concise, explained
 
+from .captured import exact
 from .gemm_operands import refuse_unknown
 from .instead import ARGUMENTS
 from .ready_call import Calls, call_key
@@ -60,6 +62,18 @@ def _look(
     return call_key(arrays, options)[0], arrays, True
 
 
+def _exact(function: Any) -> Any:
+    """What a function computes, as a part of a key."""
+    with explained():
+        return exact(function)
+
+
+def _tunable(name: str, args: tuple[Any, ...], options: dict[str, Any], timer: Any) -> Any:
+    """The call as `cute.autotune` takes it, of a class "module:name"."""
+    module, _, kind = name.partition(":")
+    return getattr(import_module(f".{module}", __package__), kind)(args, options, timer)
+
+
 class Door(Specified[_C, _R]):
     """What the functions of a declared call share. `lookup` are the lines that look for a call that
     was made before.
@@ -72,17 +86,19 @@ class Door(Specified[_C, _R]):
         self.look = look
         self.calls: Calls[_R] = Calls(4096)
 
-    def function(self, module: str, names: Mapping[str, Any]) -> Any:
+    def function(self, module: str, names: Mapping[str, Any] | None = None) -> Any:
         """The function of arrays. `names` are those that the lines of the declaration use."""
         call = self.call
         signature = call.signature(collects=call.name in ARGUMENTS)
         text = self._text(signature)
-        known = {"_calls": self.calls, "_first": self.first, "concise": concise, **names}
-        known |= {"__name__": module, "refuse_unknown": refuse_unknown}
+        known = {"_calls": self.calls, "_first": self.first, "concise": concise, **(names or {})}
+        known |= {"__name__": module, "refuse_unknown": refuse_unknown, "exact": _exact}
         function = written(text, call.name, __file__, known, call.doc)
         self.function_of_arrays = opaque(f"call cutedialect.torch.{call.name}, a custom operator")(
             function
         )
+        if call.tunable:
+            function.tunable = partial(_tunable, call.tunable)
         function.compile = self.compiled()
         function.forget = self.calls.clear
         return function
@@ -96,7 +112,7 @@ class Door(Specified[_C, _R]):
         before = f"{call.unwraps.strip()}\n{call.before.strip()}".strip()
         lines = [*inside.splitlines(), *before.splitlines()]
         words = {
-            "arrays": call.prepared,
+            "arrays": call.prepared or ", ".join(call.placed),
             "first": call.operands[0],
             "second": call.operands[1],
             "numbers": call.numbers,

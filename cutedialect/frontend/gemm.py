@@ -23,7 +23,6 @@ from cutedialect.choosing.gemm_problem import VECTOR, Problem, warpgroups
 from cutedialect.choosing.gemm_schedules import GEMM_SPACE
 from cutedialect.schedule import Schedule, replace_set
 
-from .captured import exact
 from .declarations import GEMM
 from .doors import Door
 from .dtypes import DType, f16, f32, f64, i32
@@ -63,7 +62,7 @@ from .kernel import ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, device_for, spec_of
 from .library.split_gemm import DEPTH
 from .packed import Packed
-from .ready_call import Ready, call_key
+from .ready_call import Ready
 from .rules import Checked, Operand
 
 # The arrays of a call, and their places.
@@ -628,19 +627,6 @@ def with_numbers(given: SimpleNamespace) -> SimpleNamespace:
     return given
 
 
-def _look(
-    given: dict[str, Any], arrays: tuple[Any, ...], options: tuple[object, ...]
-) -> tuple[Any, tuple[Any, ...], bool]:
-    """The key, of a function what it computes."""
-    activation = given["activation"]
-    if not callable(activation):
-        return call_key(arrays, options)[0], arrays, True
-    with explained():
-        code = exact(activation)
-    options = tuple(code if each is activation else each for each in options)
-    return call_key(arrays, options)[0], arrays, False
-
-
 def _of_tiles(given: dict[str, Any]) -> None:
     """`gemm` inside a kernel."""
     from .functions import tile_gemm
@@ -669,14 +655,7 @@ def _refuse_of_tiles(*named: object) -> NoReturn:
         raise TypeError(f"{name}: expected it inside a kernel only; here take {instead}")
 
 
-def tunable_gemm(args: tuple[Any, ...], options: dict[str, Any], timer: Any) -> Any:
-    """The call as `cute.autotune` takes it."""
-    from .gemm_tuning import TunableGemm
-
-    return TunableGemm(args, options, timer)
-
-
-door: Door[GemmCall, ReadyCall] = Door(GEMM, GemmCall.of, _look)
+door: Door[GemmCall, ReadyCall] = Door(GEMM, GemmCall.of)
 
 if TYPE_CHECKING:
     from cutedialect.choosing.space import Space
@@ -695,4 +674,3 @@ else:
             "refuse_of_tiles": _refuse_of_tiles,
         },
     )
-    gemm.tunable = tunable_gemm

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any, NoReturn, get_args
+from typing import Any, NoReturn
 
 from cutedialect.atoms import Target, target
 from cutedialect.atoms.mma_atoms import first_target
 from cutedialect.backend.runtime.arrays import tensor_argument
 from cutedialect.backend.runtime.tracebacks import explained
-from cutedialect.choices import Activation
 
 from .dtypes import (
     DType,
@@ -36,6 +35,7 @@ from .dtypes import (
 from .instead import ARGUMENTS
 from .kernel import TensorSpec
 from .rules import (
+    KNOWN_ACTIVATION,
     Array,
     Fact,
     Fits,
@@ -405,11 +405,6 @@ def _promotes(call: Any) -> bool:
     return any(scale is not None and scale.spans[mode] > 1 for scale, mode in pairs)
 
 
-def _is_unknown(call: Any) -> bool:
-    activation = call.activation
-    return not (activation is None or callable(activation) or activation in get_args(Activation))
-
-
 def _lacks_exponential(call: Any) -> bool:
     """Whether an activation has no instruction in the type in which the epilogue computes."""
     is_free = call.activation in (None, "relu") or callable(call.activation)
@@ -428,7 +423,6 @@ def _without_exponential(call: Any) -> str:
 
 FITS = {"b.K": "{want} rows ({of} is {of_shape}), got {got} in shape {shape}"}
 _KNOWN = ", ".join([*ACCUMULATORS, *(each.name for each in INTEGERS)])
-_ACTIVATIONS = ", ".join(map(repr, get_args(Activation)))
 RULES = (
     Array("a", of=lambda call: _elements(call, "a", 1)),
     Array("b", of=_weights),
@@ -464,8 +458,7 @@ RULES = (
     Fits("c"),
     Array("bias"),
     Fits("bias"),
-    Rule("activation", _is_unknown,
-         lambda x: f"{_ACTIVATIONS} or a function, got {x.activation!r}"),
+    KNOWN_ACTIVATION,
     Rule("activation", _lacks_exponential, _without_exponential, TypeError),
     Shaped("out", result_types),
     Shaped("aux"),

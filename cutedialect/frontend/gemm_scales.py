@@ -17,7 +17,7 @@ from .block_formats import PANEL, PANEL_WORDS, panels
 from .dtypes import DType, e2m1, e2m3, e3m2, f32, i32, i64, ue4m3, ue8m0
 from .gemm_operands import BYTE_FLOATS, expanded, transposed, viewable
 from .kernel import TensorSpec
-from .rules import Operand, as_operand, differ, shown
+from .rules import Operand, as_operand, differ, is_dense, shapes_differ, shown
 
 if TYPE_CHECKING:
     from cutedialect.schedule import Schedule
@@ -137,32 +137,17 @@ def panels_of(
     k, rows = extents[k_mode], extents[1 - k_mode]
     wanted = (*leading, *panels(rows, None if k is None else -(-k // block)))
     of = operand.name if k_mode == 1 else f"{operand.name}.T"
-    fits = len(given.shape) == len(wanted) and not any(
-        differ(*pair) for pair in zip(given.shape, wanted, strict=True)
-    )
-    if not fits:
+    if shapes_differ(given.shape, wanted):
         raise ValueError(
             f"{name}: expected scales of blocks of {block} in panels, {shown(wanted)}, got shape "
             f"{shown(given.shape)}; cute.quantize({of}, {format!r}, swizzled=True) gives them"
         )
     strides = given.array.strides if given.array is not None else given.value.strides
-    if strides is not None and not _is_dense(given.shape, strides):
+    if strides is not None and not is_dense(given.shape, strides):
         raise ValueError(f"{name}: expected panels without gaps, got strides {tuple(strides)}")
     spans = (_EACH, block) if k_mode == 1 else (block, _EACH)
     scale = ue8m0 if given.dtype == ue8m0 else ue4m3
     return Panels(spans, len(wanted), None, scale, f"{scale.name}x{block}")
-
-
-def _is_dense(shape: Sequence[int | None], strides: Sequence[int | None]) -> bool:
-    """Whether strides may be those of a row-major array without gaps."""
-    if 0 in shape:
-        return True
-    step: int | None = 1
-    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if extent != 1 and None not in (step, stride) and stride != step:
-            return False
-        step = None if extent is None or step is None else step * extent
-    return True
 
 
 def panel_facts(element: DType, scales: Sequence[Scale | None]) -> dict[str, int]:

@@ -23,8 +23,7 @@ from cutedialect.backend.runtime.torch_tensors import check_modes, mark_written,
 from cutedialect.backend.runtime.tracebacks import concise
 from cutedialect.schedule import Schedule
 
-from .captured import exact
-from .declarations import GROUPED_GEMM
+from .declarations import GROUPED_GEMM, LISTED_NAMES
 from .doors import Door
 from .dtypes import DType
 from .gemm import ARRAYS, GemmCall, Product, ReadyCall, normalized
@@ -37,7 +36,7 @@ from .ready_call import call_key
 from .rules import as_operand
 
 # What `cute.gemm` calls its arrays, to what they are here, in the order of `GemmCall`.
-LISTS = {name: {"a": "as_", "b": "bs"}.get(name, name) for name in ARRAYS}
+LISTS = {name: LISTED_NAMES.get(name, name) for name in ARRAYS}
 _OUT = ARRAYS.index("out")
 _CALLS_KEPT = 1024
 # Calls on the same device arrays: each array is looked at once.
@@ -317,7 +316,6 @@ else:
             "fold_numbers": fold_numbers,
             "number_of": number_of,
             "unpacked": unpacked,
-            "exact": exact,
             "equal_call": _equal_call,
             "repeated": _repeated,
             "again": _again,

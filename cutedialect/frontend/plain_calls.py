@@ -74,8 +74,7 @@ class PlainCall(Checked):
 
     def ready(self) -> PlainReady:
         """What runs the call, without a kernel."""
-        names = arrays_of(self.call)
-        return self.ready_type(None, self.out_shape, self.out_dtype, names=names)
+        return self.ready_type(None, self.out_shape, self.out_dtype, names=self.call.placed)
 
     def prepare(self) -> PlainReady:
         """Compile (or find) the kernel; an empty output has none."""
@@ -90,11 +89,10 @@ class PlainCall(Checked):
 
     def prepared_with(self, schedule: Schedule | None, target: str) -> PlainReady:
         """The same with a schedule."""
-        given, names = self.given, arrays_of(self.call)
-        ready = self.ready()
+        given, ready = self.given, self.ready()
         if 0 in self.out_shape:
             return ready
-        operands = [getattr(self, name) for name in names]
+        operands = [getattr(self, name) for name in ready.names]
         arrays = [None if each is None else each.value for each in operands]
         if arrays[-1] is None:
             arrays[-1] = new_spec(self.out_shape, self.out_dtype)
@@ -105,12 +103,6 @@ class PlainCall(Checked):
         options |= self.constants(target, schedule)
         args = ready.arguments(arrays, tuple(numbers))
         return replace(ready, kernel=compile_call(self.program, args, options))
-
-
-def arrays_of(call: Call) -> tuple[str, ...]:
-    """The arrays of such a call, the result behind the others."""
-    names = [each.name for each in call.arrays]
-    return tuple(sorted(names, key=lambda name: name == call.outputs[0].name))
 
 
 def numbers_of(call: Call) -> tuple[Any, ...]:
@@ -125,7 +117,6 @@ def plain(call: Call, program: KernelFunction, module: str) -> tuple[Door[Any, A
     lines = [f"{each.name} = as_number({each.name!r}, {each.name})" for each in names]
     filled = replace(
         call,
-        prepared=call.prepared or ", ".join(arrays_of(call)),
         before="\n".join([*call.before.splitlines(), *lines]),
         numbers=f"({''.join(f'{each.name}, ' for each in names)})",
     )

@@ -14,7 +14,7 @@ from .dtypes import DType, as_dtype, f32, i32, u32, u64
 from .gemm_operands import viewable
 from .gemm_scales import number_of
 from .kernel import TensorSpec
-from .rules import Array, Extents, Fact, Fits, Operand, Rule, as_operand, differ, shown
+from .rules import Array, Extents, Fact, Fits, Operand, Rule, as_operand, shapes_differ, shown
 
 
 def chosen_format(name: object) -> BlockFormat:
@@ -190,8 +190,7 @@ def _written(name: str, place: int) -> Fact:
         dtype = as_dtype(kind.stored if place == 0 else kind.scale.name)
         if operand.dtype.numpy != dtype.numpy:
             raise TypeError(f"{name}: expected {dtype.name}, got {operand.dtype.name}")
-        wrong = any(differ(*pair) for pair in zip(operand.shape, shape, strict=False))
-        if wrong or len(operand.shape) != len(shape):
+        if shapes_differ(operand.shape, shape):
             raise ValueError(f"{name}: expected shape {shown(shape)}, got {shown(operand.shape)}")
         if operand.array and not operand.array.writeable:
             raise ValueError(f"{name}: expected a writable array, got a read-only one")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from .declarations import ROUTED_GEMM
 from .doors import Door
 from .dtypes import f32
 from .gemm_operands import check_types, has_tcgen05, has_wgmma
-from .plain_calls import PlainCall, PlainReady, arrays_of
+from .plain_calls import PlainCall, PlainReady
 from .routed_operands import NUMBERS
 
 # Rows of a tile, and of one for groups that are not larger on average; its columns, those where two
@@ -119,11 +119,9 @@ def _of_host(value: Any) -> Any:
     return np.asarray(value)
 
 
-door: Door[RoutedCall, RoutedReady] = Door(
-    replace(ROUTED_GEMM, prepared=", ".join(arrays_of(ROUTED_GEMM))), RoutedCall
-)
+door: Door[RoutedCall, RoutedReady] = Door(ROUTED_GEMM, RoutedCall)
 
 if TYPE_CHECKING:
     from .typed_calls import routed_gemm
 else:
-    routed_gemm = door.function(__name__, {"exact": exact})
+    routed_gemm = door.function(__name__)

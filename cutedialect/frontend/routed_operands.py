@@ -4,14 +4,24 @@ them, the rows of its declaration.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, get_args
-
-from cutedialect.choices import Activation
+from collections.abc import Mapping
+from typing import Any
 
 from .dtypes import f32
 from .gemm_operands import is_widened, result_dtype
-from .rules import Array, Fact, Fits, Rule, Shaped, differ, result_type, result_types, shown
+from .rules import (
+    KNOWN_ACTIVATION,
+    Array,
+    Fact,
+    Fits,
+    Rule,
+    Shaped,
+    differ,
+    result_type,
+    result_types,
+    shapes_differ,
+    shown,
+)
 
 ELEMENTS = ("f16", "bf16", "f32", "e4m3", "e5m2")
 INTEGERS = ("i32", "i64")
@@ -43,17 +53,6 @@ def _weights_of(call: Any) -> Any:
     return (_rows(call),) if call.scatter is None else call.scatter.shape
 
 
-def _differs(one: Sequence[int | None], other: Sequence[int | None]) -> bool:
-    pairs = zip(one, other, strict=False)
-    return len(one) != len(other) or any(differ(*pair) for pair in pairs)
-
-
-def _is_unknown(call: Any) -> bool:
-    activation = call.given.activation
-    return not (activation is None or callable(activation) or activation in get_args(Activation))
-
-
-_ACTIVATIONS = ", ".join(map(repr, get_args(Activation)))
 FITS = {
     "b.K": "(E, {want}, N) ({of} is {of_shape}), got {got} rows in shape {shape}",
     "E": "{want} groups as in {of}, got {got}",
@@ -85,15 +84,15 @@ RULES = (
          lambda x: "how many rows the result of a scatter (rows,) has, or out=, got None"),
     Fact("sized", _sizes),
     Array("weights"),
-    Rule("weights", lambda x: x.weights is not None and _differs(x.weights.shape, _weights_of(x)),
+    Rule("weights", lambda x: x.weights is not None
+         and shapes_differ(x.weights.shape, _weights_of(x)),
          lambda x: f"shape {shown(_weights_of(x))}, got {shown(x.weights.shape)}"),
     *(rule for name in ("gated", "bias", "scale_b") for rule in (Array(name), Fits(name))),
     Rule("gated", lambda x: x.gated is not None and x.gated.dtype != x.b.dtype,
          lambda x: f"{x.b.dtype.name} as in b, got {x.gated.dtype.name}", TypeError),
     Rule("gated", lambda x: x.gated is not None and x.scale_b is not None,
          lambda x: "None with scale_b, got an array; multiply twice"),
-    Rule("activation", _is_unknown,
-         lambda x: f"{_ACTIVATIONS} or a function, got {x.given.activation!r}"),
+    KNOWN_ACTIVATION,
     result_type(lambda x: f32 if x.scatter is not None and len(x.scatter.shape) == 1
                 else result_dtype(x.a.dtype, False)),
     Rule("out_dtype", lambda x: x.scatter is not None and len(x.scatter.shape) == 1

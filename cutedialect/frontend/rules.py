@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, get_args
 
 from cutedialect.backend.runtime.arrays import TensorArgument, tensor_argument
 from cutedialect.backend.runtime.kernel import Kernel
+from cutedialect.choices import Activation
 
 from .dtypes import DType, as_dtype
 from .kernel import TensorSpec
@@ -26,6 +27,23 @@ Extents = tuple[int | None, ...]
 def differ(one: int | None, other: int | None) -> bool:
     """Whether two extents that may be unknown are known to differ."""
     return None not in (one, other) and one != other
+
+
+def shapes_differ(one: Sequence[int | None], other: Sequence[int | None]) -> bool:
+    """Whether two shapes are known to differ."""
+    return len(one) != len(other) or any(map(differ, one, other))
+
+
+def is_dense(shape: Sequence[int | None], strides: Sequence[int | None]) -> bool:
+    """Whether strides may be those of a row-major array without gaps."""
+    if 0 in shape:
+        return True
+    step: int | None = 1
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent != 1 and None not in (step, stride) and stride != step:
+            return False
+        step = None if extent is None or step is None else step * extent
+    return True
 
 
 @dataclass(frozen=True)
@@ -290,6 +308,19 @@ def new_spec(shape: Extents, dtype: DType) -> TensorSpec:
     """
     row = (shape[-1] or 16) * dtype.bits // 8
     return TensorSpec(shape, dtype, align=min(16, row & -row))
+
+
+def _is_unknown(call: Any) -> bool:
+    activation = call.given.activation
+    return not (activation is None or callable(activation) or activation in get_args(Activation))
+
+
+ACTIVATIONS = ", ".join(map(repr, get_args(Activation)))
+KNOWN_ACTIVATION = Rule(
+    "activation",
+    _is_unknown,
+    lambda x: f"{ACTIVATIONS} or a function, got {x.given.activation!r}",
+)
 
 
 def result_type(default: Callable[[Any], DType]) -> Fact:

@@ -19,7 +19,8 @@ from .dtypes import DType
 @dataclass(frozen=True)
 class Kind:
     """What a parameter takes: its type, `{tensor}` for an array of the library that is called, and
-    its types in a schema of torch, `{0}` for its name. An array is none of a key.
+    its types in a schema of torch, `{0}` for its name. An array is none of a key; what another
+    argument is of it is `key`.
     """
 
     type: str
@@ -27,6 +28,7 @@ class Kind:
     is_array: bool = False
     is_written: bool = False
     is_of_tiles: bool = False
+    key: str = "{0}"
 
     @property
     def is_list(self) -> bool:
@@ -49,12 +51,17 @@ SOME_TENSORS_WRITTEN = Kind("Sequence[{tensor}] | None", is_array=True, is_writt
 NUMBER = Kind("float", ("float {0}={1}",))
 SOME_NUMBER = Kind("float | None", ("float? {0}=None",))
 COUNT = Kind("int | None", ("int? {0}=None",))
-PAIR = Kind("int | tuple[int, int]", ("int[2] {0}={1}",))
-SIZE = Kind("int | tuple[int, int]", ("int[2] {0}",))
+_HASHED = "tuple({0}) if isinstance({0}, list) else {0}"
+PAIR = Kind("int | tuple[int, int]", ("int[2] {0}={1}",), key=_HASHED)
+SIZE = Kind("int | tuple[int, int]", ("int[2] {0}",), key=_HASHED)
 FLAG = Kind("bool", ("bool {0}={1}",))
 WINDOW = Kind("tuple[int, int] | None", ("int[]? {0}=None",))
 DTYPE = Kind("object", ("ScalarType? {0}=None",))
-ACTIVATION = Kind("Activation | Callable[..., Any] | None", ("str? {0}=None",))
+ACTIVATION = Kind(
+    "Activation | Callable[..., Any] | None",
+    ("str? {0}=None",),
+    key="exact({0}) if callable({0}) else {0}",
+)
 PRECISION = Kind("Precision | None", ("str? {0}=None",))
 BLOCK_FORMAT = Kind("BlockFormat", ("str {0}",))
 ROUNDING = Kind("Rounding | None", ("str? {0}=None",))
@@ -80,7 +87,7 @@ BATCH = "..."
 @dataclass(frozen=True)
 class Parameter:
     """An argument: what is `said` of it, and what to write for it `inside` a kernel. `key` is what
-    it is of a key, in terms of the names of the function, where that is not its value. In torch's
+    it is of a key, in terms of the names of the function, where its kind does not say. In torch's
     operators, whose arguments keep their places, those that are `late` stand behind the others.
     `modes` are the names of an array's modes; those of one name have one extent, `...` are batches.
     `rank` is what is said of another number of modes; `dtypes` are its types, none for any.
@@ -159,11 +166,11 @@ def written(text: str, name: str, file: str, names: dict[str, Any], doc: str) ->
 class Call:
     """A function of arrays.
 
-    prepared: the arrays in the order in which a prepared call takes them, as expressions. inside:
-    the lines for tiles of a kernel, `{given}` for all arguments by name. unwraps: those that take
-    arrays out of packed ones. before: the lines that normalize arguments in front of the key.
-    numbers: those that the kernel may take, as an expression, and repeated: what a call of the same
-    look is given of them.
+    prepared: the arrays in the order in which a prepared call takes them, as expressions, where
+    that is not the declared one with the result behind the others. inside: the lines for tiles of a
+    kernel, `{given}` for all arguments by name. unwraps: those that take arrays out of packed ones.
+    before: the lines that normalize arguments in front of the key. numbers: those that the kernel
+    may take, as an expression, and repeated: what a call of the same look is given of them.
     """
 
     name: str
@@ -186,6 +193,8 @@ class Call:
     added: str = ""
     # The tile program, as "module:name", of a call whose kernel takes its arrays as they are.
     program: str = ""
+    # The class of the call as `cute.autotune` takes it, as "module:name" beside the declarations.
+    tunable: str = ""
     not_jax: tuple[str, ...] = ()
     # Whether arrays come first in torch's operators.
     leads_with_arrays: bool = True
@@ -201,6 +210,12 @@ class Call:
     @cached_property
     def arrays(self) -> tuple[Parameter, ...]:
         return tuple(each for each in self.parameters if each.kind.is_array)
+
+    @cached_property
+    def placed(self) -> tuple[str, ...]:
+        """The names of the arrays, the first result behind the others."""
+        names = (each.name for each in self.arrays)
+        return tuple(sorted(names, key=lambda name: name == self.outputs[0].name))
 
     @cached_property
     def is_of_lists(self) -> bool:
@@ -341,7 +356,7 @@ class Call:
         for each in self.parameters:
             is_part = not (each.kind.is_array or each.kind.is_of_tiles or each.kind is STREAM)
             if each.key or is_part:
-                yield each.key or each.name
+                yield each.key or each.kind.key.format(each.name)
 
 
 def _broadcast(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
