@@ -460,7 +460,7 @@ factor = global_scale if number is None else None
     leads_with_arrays=False,
     rules=quantize_operands.RULES,
     fits={},
-    libraries=(),
+    libraries=("torch",),
 )  # fmt: skip
 
 _OF_ROUTED = (

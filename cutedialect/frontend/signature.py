@@ -218,6 +218,11 @@ class Call:
         return tuple(sorted(names, key=lambda name: name == self.outputs[0].name))
 
     @cached_property
+    def is_single(self) -> bool:
+        """Whether there is one result, beside those that are asked for."""
+        return not self.is_of_lists and sum(not each.asked for each in self.outputs) == 1
+
+    @cached_property
     def is_of_lists(self) -> bool:
         """Whether arrays and results are lists."""
         return any(each.kind.is_list for each in self.arrays)
@@ -293,14 +298,16 @@ class Call:
     @cached_property
     def further(self) -> tuple[str, ...]:
         """The further results that operators of torch of their own have, `gemm_aux` for aux."""
-        return () if self.is_of_lists else (*self.written[1:], *self.asked)
+        return (*self.written[1:], *self.asked) if self.is_single else ()
 
     def operators(self) -> Iterator[tuple[str, str]]:
         """The operators of torch that return their results: the further result, "" for none, and
         the schema behind the name.
         """
         arguments = ", ".join(text for _, text in self.operator())
-        yield "", f"({arguments}) -> {'Tensor[]' if self.is_of_lists else 'Tensor'}"
+        one = "Tensor[]" if self.is_of_lists else "Tensor"
+        many = ", ".join(one for each in self.outputs if not each.asked)
+        yield "", f"({arguments}) -> {f'({many})' if ',' in many else one}"
         for name in self.further:
             yield name, f"({arguments}) -> (Tensor, Tensor)"
 

@@ -28,7 +28,7 @@ from .convolutions import CONV2D
 from .declared import Operator, Own
 from .kernel_op import op
 from .products import GEMM, GROUPED_GEMM, ROUTED_GEMM
-from .quantize import quantize
+from .quantize import QUANTIZE
 
 if TYPE_CHECKING:
     from .typed_calls import (
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         conv2d_wgrad,
         gemm,
         grouped_gemm,
+        quantize,
         routed_gemm,
     )
 else:
@@ -47,6 +48,7 @@ else:
         "routed_gemm": ROUTED_GEMM,
         "attention": ATTENTION,
         "conv2d": CONV2D,
+        "quantize": QUANTIZE,
     }
     for _name, _door in DOORS.items():
         if "torch" not in _door.call.libraries:

@@ -60,7 +60,8 @@ class Own:
     """What is torch's own of a call. casts: what autocast casts. remember, backward: the context
     and the backward of the operator with a suffix, both with the operator and the suffix in front.
     needs_more: the further result that a backward needs. no_backward: the error where there is
-    none. instead: what to do with an activation that is a function.
+    none. instead: what to do with an activation that is a function. made: results without contents,
+    where their shapes do not follow from named modes.
     """
 
     doc: str = ""
@@ -72,6 +73,7 @@ class Own:
         "expected tensors without gradient, got one that requires it; take torch.no_grad()"
     )
     instead: str = ""
+    made: Callable[[Operator, Given], Any] | None = None
 
 
 class Operator:
@@ -90,7 +92,7 @@ class Operator:
         self.transformable: dict[str, Any] = {}
         for more, schema in self.call.operators():
             self._define(f"_{more}" if more else "", schema)
-        if not self.call.is_of_lists:
+        if self.call.is_single:
             tensors = (f"Tensor({'ab'[i]}!){'?' * (i > 0)} {x}" for i, x in enumerate(self.written))
             leading = (*tensors, *(f"bool {asked}" for asked in self.asked.values()))
             arguments = ", ".join((*leading, *self.schema))
@@ -127,7 +129,7 @@ class Operator:
             remember = partial(self.own.remember, self, suffix)
             backward = partial(self.own.backward, self, suffix)
         with_backward(name, backward, remember)
-        if not self.call.is_of_lists:
+        if self.call.is_single:
             self.transformable[suffix] = transformable(name, backward, remember)
 
     def operator(self, suffix: str = "") -> Any:
@@ -161,8 +163,10 @@ class Operator:
 
     def made(self, given: Given, more: str = "") -> Any:
         """Results of the right shapes and types, of any contents; refuses wrong arguments."""
+        if self.own.made is not None:
+            return self.own.made(self, given)
         values = vars(given)
-        checked = self._checked(values)
+        checked = self.checked(values)
         names = [each.name for each in self.call.arrays if each.modes and not each.kind.is_written]
         columns = [values[name] for name in names]
         if not self.call.is_of_lists:
@@ -170,7 +174,7 @@ class Operator:
         rows = zip(*(each or [None] * len(columns[0]) for each in columns), strict=True)
         return [self._made(checked, dict(zip(names, row, strict=True)), more) for row in rows]
 
-    def _checked(self, values: Mapping[str, Any]) -> Any:
+    def checked(self, values: Mapping[str, Any]) -> Any:
         """The checked call of tensors without memory; refuses wrong arguments."""
         specs = {
             row.name: _spec(values[row.name], row.name)
@@ -216,7 +220,7 @@ class Operator:
         """
         if holds_dtensor(tensors):
             if self.call.is_of_lists:
-                self._checked(named)
+                self.checked(named)
                 return shared_lists(self.entry, named)
             register()
         self._check_operated(named, tensors)
@@ -247,10 +251,11 @@ class Operator:
                     f"compiles, got a function{self.own.instead}"
                 )
         given = [name for name in self.written if named[name] is not None]
-        if given and self.call.is_of_lists:
+        if given and not self.call.is_single:
+            gradient = "" if self.own.backward is None else "a gradient is required or "
+            got = "list; take the result" if self.call.is_of_lists else "tensor; take the results"
             raise ValueError(
-                f"{given[0]}: expected None where a gradient is required or torch compiles, got a "
-                "list; take the result"
+                f"{given[0]}: expected None where {gradient}torch compiles, got a {got}"
             )
         check_forward_mode(tensors)
         if given and needs_gradient(tensors):

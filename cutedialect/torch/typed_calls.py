@@ -10,7 +10,7 @@ from typing import Any, Literal, overload
 
 import torch
 
-from cutedialect.choices import Activation, Arch, Backend, Precision
+from cutedialect.choices import Activation, Arch, Backend, BlockFormat, Precision, Rounding
 from cutedialect.schedule import Schedule
 
 
@@ -92,6 +92,14 @@ def attention(
 
 
 def attention(*args: Any, **options: Any) -> Any: ...
+
+
+def quantize(
+    x: torch.Tensor, format: BlockFormat, *, global_scale: torch.Tensor | float | None = None,
+    rounding: Rounding | None = None, swizzled: bool = False, out: torch.Tensor | None = None,
+    scales: torch.Tensor | None = None, arch: Arch | None = None,
+    schedule: Schedule | str | None = None, backend: Backend = "auto",
+) -> tuple[torch.Tensor, torch.Tensor]: ...
 
 
 def conv2d(
