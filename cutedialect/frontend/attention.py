@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 from cutedialect.choosing.attention_problem import AttentionProblem
 from cutedialect.schedule import Schedule
 
-from .attention_operands import Packing, Window, columns_of
+from .attention_operands import ATTENTION, Packing, Window, columns_of
 from .attention_scales import HeadScales, split_scales
 from .attention_splits import Work, parts_of, without_parts
 from .attention_views import follow_each_other
-from .declarations import ATTENTION
 from .declared_spaces import SpacedCall
 from .doors import Door
 from .dtypes import DType, f32, i32

@@ -18,10 +18,9 @@ from cutedialect.schedule import Schedule
 
 from .attention import AttentionCall
 from .attention_facts import is_boxes, kernel_class, tile_columns
-from .attention_operands import last_stride
+from .attention_operands import ATTENTION_BACKWARD, last_stride
 from .attention_scales import split_scales
 from .attention_splits import processors_of
-from .declarations import ATTENTION_BACKWARD
 from .doors import Door
 from .dtypes import DType, f16, f32
 from .fitting import Memory, fitted

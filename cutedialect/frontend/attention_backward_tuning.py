@@ -21,8 +21,8 @@ from cutedialect.choosing.need import NONE
 from cutedialect.schedule import Schedule
 
 from .attention_backward import AttentionBackwardCall
+from .attention_operands import ATTENTION_BACKWARD
 from .attention_tuning import held_array, held_indices, problem_class
-from .declarations import ATTENTION_BACKWARD
 from .dtypes import DType
 from .library.attention_backward import attention_backward as program
 from .ready_attention_backward import ReadyAttentionBackward

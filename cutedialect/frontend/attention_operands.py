@@ -1,13 +1,14 @@
-"""What has to hold for the arguments of `cute.attention`: rows of its declaration."""
+"""`cute.attention` and `cute.attention_backward`, declared, with what has to hold for arguments."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from . import signature as kinds
 from .attention_scales import head_scales
 from .dtypes import DType, bf16, f16, f32
 from .gemm_operands import as_number
@@ -28,6 +29,7 @@ from .rules import (
     result_types,
     shown,
 )
+from .signature import LAUNCH, OF_DTYPE, OF_OUT, REQUIRED, Call, Output, Parameter, Part
 
 # Head dimensions of 8 bits, and of 16 bits, of q and k and of v.
 _MOST_DIMS, _WIDEST = 256, {"q": 576, "k": 576, "v": 512}
@@ -293,3 +295,156 @@ BACKWARD_RULES = (
     Fact("out_dtype", lambda x: x.q.dtype),
 )  # fmt: skip
 BACKWARD_FITS = FITS | {f"{name}.B": "" for name in ("do", "out", "lse", "dlse")}
+
+_RANK = "4 dimensions (batch, heads, sequence, head dimension)"
+_OF_ATTENTION = (
+    Parameter("q", kinds.TENSOR, REQUIRED, "queries (B, H, Sq, D)", modes="B H S D", rank=_RANK,
+              dtypes=ELEMENTS),
+    Parameter("k", kinds.TENSOR, REQUIRED, "keys (B, Hk, Sk, D), or pages of them",
+              modes="B Hk T D", rank=_RANK, dtypes=OF_KEYS),
+    Parameter("v", kinds.TENSOR, REQUIRED, "values (B, Hk, Sk, Dv), or a number of columns",
+              modes="B Hk T E", rank=_RANK, dtypes=OF_KEYS),
+    Parameter("causal", kinds.FLAG, False, "whether a row sees no key behind its own"),
+    Parameter("scale", kinds.SOME_NUMBER, None, "the factor of the scores, 1/sqrt(D) by default"),
+    Parameter("window", kinds.WINDOW, None,
+              "how many keys (before, behind) its own a row sees, -1 for all"),
+    Parameter("softcap", kinds.SOME_NUMBER, None, "c of scores c tanh(score / c)"),
+    Parameter("lengths", kinds.OPTIONAL, None, "how many keys a batch entry has (B,)", modes="B",
+              rank="one dimension", dtypes=INTEGERS),
+    Parameter("cu_seqlens", kinds.OFFSETS, None,
+              "where packed sequences begin, (q_offsets, k_offsets)",
+              key="cu_seqlens is not None"),
+    Parameter("block_table", kinds.OPTIONAL, None, "where the pages of keys are (B, pages)",
+              modes="B pages", rank="(batch, pages)", dtypes=INTEGERS),
+    Parameter("scale_q", kinds.SCALE, None, "what multiplies q, for all or each head",
+              key="*factors"),
+    Parameter("scale_k", kinds.SCALE, None, "what multiplies k, or each key"),
+    Parameter("scale_v", kinds.SCALE, None, "what multiplies v, or each value"),
+    Parameter("return_lse", kinds.RESULT, False, "whether sums are returned, too"),
+    Parameter("out", kinds.OUTPUT, None, OF_OUT, modes="B H S E"),
+    Parameter("out_dtype", kinds.DTYPE, None, OF_DTYPE),
+    *LAUNCH,
+)  # fmt: skip
+
+
+_OFFSETS_AND_SCALES = """
+offsets = cu_seqlens if isinstance(cu_seqlens, tuple | list) and len(cu_seqlens) == 2 else ()
+arrays, factors = split_scales((scale_q, scale_k, scale_v))
+"""
+
+
+def _is_apart(given: Mapping[str, Any]) -> bool:
+    """Whether batch entries and heads have nothing in common."""
+    joint = ("q_offsets", "k_offsets", "block_table", "scale_q", "scale_k", "scale_v")
+    return all(given.get(name) is None for name in joint)
+
+
+def _is_unmasked(given: Mapping[str, Any]) -> bool:
+    """Whether no mask counts the rows of queries."""
+    return _is_apart(given) and not given.get("causal") and given.get("window") is None
+
+
+_PARTS_OF_ATTENTION = (
+    Part(("B",), _is_apart),
+    Part(("H", "Hk"), _is_apart),
+    Part(("S",), _is_unmasked),
+)
+ATTENTION = Call(
+    "attention",
+    """softmax(scale Q K^T) V for each head: q (B, H, Sq, D), k (B, Hk, Sk, D), v (B, Hk, Sk, Dv).
+
+    Elements are f16, bf16, e4m3 or e5m2, those of k and v of q's type, or of 8 bits (i8, too)
+    beside 16 of q.
+    The last dimension is contiguous, head dimensions are up to 256 (of 16 bits D up to 576 and Dv
+    up to 512), and H is a multiple of Hk: neighboring heads of q share a head of k and v. A `v`
+    that is a view of the first columns of k, or their number, is loaded once, as part of k. `scale`
+    is 1/sqrt(D) by default, `softcap` c makes the scores c tanh(score / c). `scale_q`, `scale_k`
+    and `scale_v` multiply the elements of q, k and v: positive numbers, or arrays of f32, one for
+    each head (H,), (Hk,), or for each head of each batch entry (B, H), (B, Hk). Beside 16 bits of q
+    those of k and v may be one for each key (B, Hk, Sk), in pages (pages, Hk, page size), or with 1
+    in the place of the keys one for all of a batch entry or page.
+
+    Row i of q is aligned with key j = i + Sk - Sq. `causal` hides the keys behind j, `window=(left,
+    right)` those more than `left` before or `right` behind it; -1 is unbounded. `lengths` (B,), of
+    i32 or i64, says how many keys of each batch entry there are; the rest of k and v is padding,
+    and Sk above is that number. `cu_seqlens=(q_offsets, k_offsets)` packs sequences: arrays are
+    (1, H, total, D), and sequence s has the rows q_offsets[s] to q_offsets[s + 1] - 1 of q and
+    those of k_offsets of k and v. Rows outside of all sequences are not written.
+    `block_table` (B, pages) of i32 or i64 says where the keys are: k and v are (pages, Hk, page
+    size, D), and key j of batch entry b is row j mod the page size, a power of two from 8 on, of
+    page block_table[b, j // page size]. Without `lengths` all of its pages are full. Pages behind
+    the length are not looked at.
+
+    A row that sees no key gives 0. Padding, other sequences, and what a mask hides from a row may
+    hold NaN or Inf; a tile in which some row sees such a value of v takes a slow way. Returns
+    `out`, or a new array of `out_dtype` where q lives (q's type by default, bf16 where that has 8
+    bits); with `return_lse` also
+    the logarithms (natural, f32, (B, H, Sq)) of the sums of exponentials, -inf for a row that sees
+    no key. Wrong arguments, such as an `out` that shares memory with another array, raise TypeError
+    or ValueError naming the argument, and nothing is written.
+    """,
+    _OF_ATTENTION,
+    prepared="q, k, v, out, None, lengths, block_table, *arrays, *offsets",
+    before=_OFFSETS_AND_SCALES,
+    tunable="attention_tuning:TunableAttention",
+    leads_with_arrays=False,
+    outputs=(Output("out", "B H S E"), Output("lse", "B H S", "return_lse", f32)),
+    rules=RULES,
+    fits=FITS,
+    parts=_PARTS_OF_ATTENTION,
+)
+
+_NOT_OF_BACKWARD = ("q", "k", "v", "return_lse", "out", "out_dtype")
+_GRADIENT = "the array that gets the gradient of {}; it overlaps no other array"
+_OF_ATTENTION_BACKWARD = (
+    Parameter("do", kinds.TENSOR_OR_NONE, REQUIRED, "slopes of the loss along out (B, H, Sq, Dv)",
+              modes="B H S E"),
+    *_OF_ATTENTION[:3],
+    Parameter("out", kinds.TENSOR, REQUIRED, "what the forward pass gave (B, H, Sq, Dv)",
+              modes="B H S E"),
+    Parameter("lse", kinds.TENSOR, REQUIRED, "the logarithms that it gave (B, H, Sq)",
+              modes="B H S"),
+    *(each for each in _OF_ATTENTION if each.name not in _NOT_OF_BACKWARD
+      and each not in LAUNCH),
+    Parameter("dlse", kinds.OPTIONAL, None, "slopes of the loss along lse (B, H, Sq)",
+              modes="B H S"),
+    Parameter("wanted", kinds.OPERANDS, "qkv", "the operands whose gradients are computed"),
+    Parameter("deterministic", kinds.FLAG, False, "whether equal calls give equal bits"),
+    *(Parameter(f"d{each.name}", kinds.OUTPUT, None, _GRADIENT.format(each.name), modes=each.modes)
+      for each in _OF_ATTENTION[:3]),
+    *LAUNCH,
+)  # fmt: skip
+ATTENTION_BACKWARD = Call(
+    "attention_backward",
+    """Gradients (dq, dk, dv) of `attention` of q, k and v, from those of its results.
+
+    `do` (B, H, Sq, Dv) are the slopes of a loss along `out`, of any strides, or None for zeros;
+    `dlse` (B, H, Sq) of f32 are those along `lse`. `out` and `lse` are what `cute.attention(q, k,
+    v, ..., return_lse=True)` gave, whose arguments the others are. Elements are f16 or bf16 (`do`
+    and `out` may also have f32), head dimensions are up to 256, and H is a multiple of Hk: dk and
+    dv are sums over the heads that share keys. There is no gradient through a `block_table`, of 8
+    bits, or of scales.
+
+    A row that sees no key, and padding behind `lengths`, get 0; rows outside of all packed
+    sequences are not written. What a mask hides from a row may hold NaN or Inf. Of `wanted`, some
+    of the letters "qkv", the others are None and take no time. dq is added up in f32, by adds in
+    memory in the order in which they come; with `deterministic`, or above 128 dimensions, a second
+    pass over the keys adds them in one order, and equal calls on one device give equal bits.
+
+    Per head and 64 rows (rounded up) it takes 64 (8 + 4 D) bytes of memory beside, D rounded up to
+    16 or 64; without dq by adds 512 bytes; and 2 Dv more for each row of a `do` that has to be
+    copied. Returns `dq`, `dk` and `dv`, or new arrays of the types of q, k and v where q lives.
+    Wrong arguments, such as a dk that shares memory with another array, raise TypeError or
+    ValueError naming the argument, and nothing is written.
+    """,
+    _OF_ATTENTION_BACKWARD,
+    prepared="q, k, v, out, lse, do, dlse, dq, dk, dv, *(None,) * 4, lengths, *arrays, *offsets",
+    before=_OFFSETS_AND_SCALES,
+    tunable="attention_backward_tuning:TunableAttentionBackward",
+    outputs=(Output("dq", "B H S D"), Output("dk", "B Hk T D"), Output("dv", "B Hk T E")),
+    leads_with_arrays=False,
+    rules=BACKWARD_RULES,
+    fits=BACKWARD_FITS,
+    parts=_PARTS_OF_ATTENTION,
+    libraries=(),
+)

@@ -13,9 +13,8 @@ from cutedialect.backend.runtime.timing import Timer
 from cutedialect.schedule import Schedule
 
 from .attention import AttentionCall
-from .attention_operands import columns_of
+from .attention_operands import ATTENTION, columns_of
 from .attention_variants import tuned_schedules
-from .declarations import ATTENTION
 from .kernel import TensorSpec
 from .library.attention import attention as program
 from .ready_attention import ReadyAttention

@@ -16,8 +16,7 @@ from cutedialect.choosing.gemm_schedules import GEMM_SPACE
 from cutedialect.schedule import Schedule
 
 from .captured import exact
-from .conv2d_operands import is_depthwise
-from .declarations import CONV2D, CONV2D_DGRAD, CONV2D_WGRAD
+from .conv2d_operands import CONV2D, CONV2D_DGRAD, CONV2D_WGRAD, is_depthwise
 from .doors import Door
 from .dtypes import f32, i32
 from .fitting import Memory, fitted

@@ -1,5 +1,5 @@
-"""The operands of `cute.conv2d` and its gradients: images (N, H, W, C) and filters (F, R, S, C),
-their types and extents, and what has to hold for all of them, the rows of the declarations.
+"""`cute.conv2d` and its gradients, declared: images (N, H, W, C) and filters (F, R, S, C), their
+types and extents, and what has to hold for all of them.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from . import signature as kinds
 from .rules import (
     KNOWN_ACTIVATION,
     Array,
@@ -20,6 +21,7 @@ from .rules import (
     result_types,
     shown,
 )
+from .signature import OF_ARRAYS, OF_DTYPE, OF_OUT, REQUIRED, Call, Output, Parameter
 
 ELEMENTS = ("f16", "bf16", "f32")
 Pair = tuple[int, int]
@@ -185,4 +187,107 @@ WGRAD_RULES = (
     result_type(lambda x: x.x.dtype),
     Shaped("out", result_types),
     _contiguous("out"),
+)
+
+_OF_STEPS = (
+    Parameter("stride", kinds.PAIR, 1, "pixels between places of the filter"),
+    Parameter("padding", kinds.PAIR, 0, "zeros around the image, at each side"),
+    Parameter("dilation", kinds.PAIR, 1, "pixels between taps"),
+)
+_IMAGE, _FILTER = "4 dimensions (images, height, width, channels)", "4 dimensions (F, R, S, C)"
+_TYPE_OF_RESULT = Parameter("out_dtype", kinds.DTYPE, None, OF_DTYPE)
+
+
+def _image(name: str, modes: str, said: str) -> Parameter:
+    return Parameter(name, kinds.TENSOR, REQUIRED, said, modes=modes, rank=_IMAGE,
+                     dtypes=ELEMENTS)  # fmt: skip
+
+
+def _size(said: str) -> Parameter:
+    return Parameter("size", kinds.SIZE, REQUIRED, said)
+
+
+CONV2D = Call(
+    "conv2d",
+    """activation(x * w + bias): the cross-correlation of images x (N, H, W, C) and filters w (F, R,
+    S, C), or a filter for each channel w (C, R, S, 1).
+
+    The result is (N, P, Q, F), P = (H + 2 padding - dilation (R - 1) - 1) // stride + 1 and Q
+    alike; `stride`, `padding` and `dilation` are a number, or two for height and width. Its pixel
+    (p, q) is the sum over taps (r, s) and channels of w times pixel (p stride + r dilation -
+    padding, q stride + s dilation - padding) of x, which is 0 outside of the image. Arrays are
+    contiguous: of a torch tensor in channels_last take x.permute(0, 2, 3, 1). Elements are f16,
+    bf16, or f32 (as tf32), sums are of f32; f32 filters for each channel are multiplied as they
+    are. Default `out_dtype` is x's type. An empty result launches nothing. Wrong arguments raise
+    TypeError or ValueError naming the argument, and nothing is written. Returns `out`, or a new
+    array where `x` lives.
+    """,
+    (
+        _image("x", "N H W C", "images (N, H, W, C)"),
+        Parameter("w", kinds.TENSOR, REQUIRED, "filters (F, R, S, C), or (C, R, S, 1)",
+                  modes="F R S D", rank=_FILTER),
+        Parameter("bias", kinds.OPTIONAL, None, "what is added to each pixel (F,)", modes="F",
+                  rank="1 dimension"),
+        *_OF_STEPS,
+        Parameter("activation", kinds.ACTIVATION, None,
+                  "what the result goes through, a name or a function of the tile"),
+        Parameter("out", kinds.OUTPUT, None, OF_OUT, modes="N P Q F"),
+        _TYPE_OF_RESULT,
+        *OF_ARRAYS,
+    ),
+    outputs=(Output("out", "N P Q F"),),
+    sizes=forward_sizes,
+    rules=RULES,
+    fits=FITS,
+    libraries=("torch",),
+)  # fmt: skip
+CONV2D_DGRAD = Call(
+    "conv2d_dgrad",
+    """The gradient of x of `conv2d`: from slopes dy (N, P, Q, F) along the result and filters w (F,
+    R, S, C) that of images (N, H, W, C) of a `size` (H, W).
+
+    `stride`, `padding` and `dilation` are those of the convolution, and types and arrays as there.
+    Wrong arguments raise TypeError or ValueError naming the argument, and nothing is written.
+    Returns `out`, or a new array of `out_dtype` where `dy` lives.
+    """,
+    (
+        _image("dy", "N P Q F", "slopes of a loss along the result (N, P, Q, F)"),
+        Parameter("w", kinds.TENSOR, REQUIRED, "filters (F, R, S, C)", modes="F R S C",
+                  rank=_FILTER),
+        _size("the height and width of x"),
+        *_OF_STEPS,
+        Parameter("out", kinds.OUTPUT, None, OF_OUT, modes="N H W C"),
+        _TYPE_OF_RESULT,
+        *OF_ARRAYS,
+    ),
+    outputs=(Output("out", "N H W C"),),
+    sizes=sizes_of_image,
+    rules=DGRAD_RULES,
+    fits=FITS,
+    libraries=("torch",),
+)  # fmt: skip
+CONV2D_WGRAD = Call(
+    "conv2d_wgrad",
+    """The gradient of w of `conv2d`: from images x (N, H, W, C) and slopes dy (N, P, Q, F) along
+    the result that of filters (F, R, S, C) with `size` (R, S) taps.
+
+    `stride`, `padding` and `dilation` are those of the convolution, and types and arrays as there.
+    Pixels are added up in one order: equal calls give equal bits. Wrong arguments raise TypeError
+    or ValueError naming the argument, and nothing is written. Returns `out`, or a new array of
+    `out_dtype` where `x` lives.
+    """,
+    (
+        _image("x", "N H W C", "images (N, H, W, C)"),
+        _image("dy", "N P Q F", "slopes of a loss along the result (N, P, Q, F)"),
+        _size("how many taps w has, (R, S)"),
+        *_OF_STEPS,
+        Parameter("out", kinds.OUTPUT, None, OF_OUT, modes="F R S C"),
+        _TYPE_OF_RESULT,
+        *OF_ARRAYS,
+    ),
+    outputs=(Output("out", "F R S C"),),
+    sizes=sizes_of_filter,
+    rules=WGRAD_RULES,
+    fits=FITS,
+    libraries=("torch",),
 )

@@ -33,7 +33,6 @@ from cutedialect.dialects.cute.tile_ops import SUM_COLUMNS
 from cutedialect.dialects.cute_nvgpu import NEGATIONS
 
 from .arithmetic import Number, convert_value, is_number, joined, literal, promote
-from .declarations import GEMM
 from .dtypes import DType, as_dtype, f32
 from .dtypes import i32 as i32_dtype
 from .elementwise import (
@@ -49,6 +48,7 @@ from .elementwise import (
     minimum,
     tanh,
 )
+from .gemm_declaration import GEMM
 from .group import Group
 from .local_tiles import as_extent, local_tile
 from .modes import (

@@ -23,10 +23,10 @@ from cutedialect.choosing.gemm_problem import VECTOR, Problem, warpgroups
 from cutedialect.choosing.gemm_schedules import GEMM_SPACE
 from cutedialect.schedule import Schedule, replace_set
 
-from .declarations import GEMM
 from .doors import Door
 from .dtypes import DType, f16, f32, f64, i32
 from .fitting import Memory, fitted, note_prices
+from .gemm_declaration import GEMM
 from .gemm_operands import (
     EIGHT_BIT_FLOATS,
     MOST_BLOCK,

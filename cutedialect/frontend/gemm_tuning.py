@@ -22,8 +22,8 @@ from cutedialect.choosing.gemm_schedules import GEMM_SPACE
 from cutedialect.choosing.need import NONE
 from cutedialect.schedule import Schedule
 
-from .declarations import GEMM
 from .gemm import GemmCall, ReadyCall, normalized, schedule_of
+from .gemm_declaration import GEMM
 from .gemm_scales import panel_facts
 from .tunable import held, rough, tensor_class
 from .tuned_options import Candidate, Options

@@ -23,10 +23,10 @@ from cutedialect.backend.runtime.torch_tensors import check_modes, mark_written,
 from cutedialect.backend.runtime.tracebacks import concise
 from cutedialect.schedule import Schedule
 
-from .declarations import GROUPED_GEMM, LISTED_NAMES
 from .doors import Door
 from .dtypes import DType
 from .gemm import ARRAYS, GemmCall, Product, ReadyCall, normalized
+from .gemm_declaration import GROUPED_GEMM, LISTED_NAMES
 from .gemm_operands import as_number, check_types
 from .gemm_scales import fold_numbers, member_of, number_of, scales_on
 from .kernel import GroupSpec, ScalarSpec, TensorSpec

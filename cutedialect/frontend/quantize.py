@@ -10,13 +10,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .block_formats import FORMATS, PANEL, PANEL_ROWS, BlockFormat
-from .declarations import QUANTIZE
 from .doors import Door
 from .dtypes import DType, as_dtype, f32
 from .gemm_scales import number_of
 from .launch import as_schedule, check_arch, compile_call, default_arch
 from .library.quantize import quantize as program
 from .quantize_operands import (
+    QUANTIZE,
     as_panels,
     as_words,
     check_global_scale,

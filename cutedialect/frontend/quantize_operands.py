@@ -1,4 +1,4 @@
-"""The operands of `cute.quantize`: the format, what has to hold for arrays, and views of these."""
+"""`cute.quantize`, declared: the format, what has to hold for arrays, and views of these."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Any
 from cutedialect.backend.runtime.buffers import DeviceTensor
 from cutedialect.backend.runtime.exchange import compact
 
+from . import signature as kinds
 from .block_formats import FORMATS, BlockFormat, panels
 from .dtypes import DType, as_dtype, f32, i32, u32, u64
 from .gemm_operands import viewable
 from .gemm_scales import number_of
 from .kernel import TensorSpec
 from .rules import Array, Extents, Fact, Fits, Operand, Rule, as_operand, shapes_differ, shown
+from .signature import LAUNCH, REQUIRED, Call, Output, Parameter
 
 
 def chosen_format(name: object) -> BlockFormat:
@@ -227,4 +229,67 @@ RULES = (
     Fact("shapes", _shapes),
     _written("out", 0),
     _written("scales", 1),
+)  # fmt: skip
+
+QUANTIZE = Call(
+    "quantize",
+    """x (M, K) in a narrow format: elements and scales, of which products are about x.
+
+    | format | elements | scales | block | rounding of scales |
+    | --- | --- | --- | --- | --- |
+    | mxfp8, mxfp8_e5m2 | e4m3, e5m2 | ue8m0 | 1 x 32 | up, down |
+    | mxfp6_e2m3, mxfp6_e3m2 | e2m3, e3m2, a byte each | ue8m0 | 1 x 32 | up, down |
+    | mxfp4 | e2m1, two in a byte of u8 | ue8m0 | 1 x 32 | up, down |
+    | nvfp4 | e2m1, two in a byte of u8 | e4m3 | 1 x 16 | nearest |
+    | fp8_block | e4m3 | f32 | 1 x 128 | nearest, up |
+    | fp8_square | e4m3 | f32 | 128 x 128 | nearest, up |
+
+    The first rounding is the default. With "up" a scale is the least power of two by which no
+    element of the block is larger than the format's largest number; "down" is the power of two
+    below it, or it, by which elements may saturate (OCP's MX). "nearest" is the largest magnitude
+    of the block times f32(1 / largest number), rounded to the scale's type; elements are then
+    multiplied by the rounded quotient 1 / scale. Elements are rounded to the nearest, ties to even,
+    and saturate. All of it is f32 arithmetic with one rounding an operation, so that every target
+    gives the bits that NumPy gives. A block with NaN or infinity has the scale NaN, a block of
+    zeros the least scale and zeros.
+
+    Of two elements in a byte the first is in the low half. nvfp4 takes `global_scale` g, a number
+    or an f32 array of one element: magnitudes are multiplied by 1 / g first, and x is elements
+    times scales times g; max |x| / (448 * 6) uses the whole range. K is a multiple of the block's
+    columns, M of any size.
+
+    `scales` are (M, K / block), or with `swizzled` panels of 128 rows and 4 columns as tensor cores
+    read them, (ceil(M / 128), ceil(K / block / 4), 32, 4, 4): row r and column c are at
+    [r // 128, c // 4, r % 32, r % 128 // 32, c % 4], and those that there are not are 0. Inside a
+    kernel take `cute.quantized`. Wrong arguments raise TypeError or ValueError naming the argument,
+    and nothing is written.
+    """,
+    (
+        Parameter("x", kinds.TENSOR, REQUIRED, "the array (M, K)", modes="M K",
+                  rank="2 dimensions (rows, columns)", dtypes=("f32", "f16", "bf16")),
+        Parameter("format", kinds.BLOCK_FORMAT, REQUIRED, 'the format, such as "mxfp8"'),
+        Parameter("global_scale", kinds.SCALE, None,
+                  "of nvfp4 the factor of all elements, a number or an array of one element",
+                  key="number is None"),
+        Parameter("rounding", kinds.ROUNDING, None,
+                  "how scales are rounded; by default the first of the format"),
+        Parameter("swizzled", kinds.FLAG, False,
+                  "whether scales lie in panels of 128 rows and 4 columns"),
+        Parameter("out", kinds.OUTPUT, None, "the array that gets the elements"),
+        Parameter("scales", kinds.OUTPUT, None, "the array that gets the scales"),
+        *LAUNCH,
+    ),
+    prepared="x, factor, out, scales",
+    before="""
+refuse_tile(x)
+number = number_of(global_scale)
+factor = global_scale if number is None else None
+""",
+    numbers="() if number is None else (number,)",
+    repeated="() if number is None else ready.numbers(number)",
+    outputs=(Output("out", "M K"), Output("scales", "M K")),
+    leads_with_arrays=False,
+    rules=RULES,
+    fits={},
+    libraries=("torch",),
 )  # fmt: skip

@@ -11,12 +11,11 @@ from cutedialect.backend.runtime.arrays import tensor_argument
 from cutedialect.schedule import Schedule
 
 from .captured import exact
-from .declarations import ROUTED_GEMM
 from .doors import Door
 from .dtypes import f32
 from .gemm_operands import check_types, has_tcgen05, has_wgmma
 from .plain_calls import PlainCall, PlainReady
-from .routed_operands import NUMBERS
+from .routed_operands import NUMBERS, ROUTED_GEMM
 
 # Rows of a tile, and of one for groups that are not larger on average; its columns, those where two
 # products share it, and where one warpgroup alone holds 128 rows of the sums; bytes of its depth,

@@ -1,12 +1,11 @@
-"""The operands of `cute.routed_gemm`: their types and extents, and what has to hold for all of
-them, the rows of its declaration.
-"""
+"""`cute.routed_gemm`, declared: types and extents of operands, and what has to hold for them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from . import signature as kinds
 from .dtypes import f32
 from .gemm_operands import is_widened, result_dtype
 from .rules import (
@@ -22,6 +21,7 @@ from .rules import (
     shapes_differ,
     shown,
 )
+from .signature import OF_ARRAYS, OF_DTYPE, OF_OUT, REQUIRED, Call, Output, Parameter
 
 ELEMENTS = ("f16", "bf16", "f32", "e4m3", "e5m2")
 INTEGERS = ("i32", "i64")
@@ -100,3 +100,71 @@ RULES = (
          lambda x: f"f32, f16 or bf16 of what is added up, got {x.out_dtype.name}", TypeError),
     Shaped("out", result_types),
 )  # fmt: skip
+
+_OF_ROUTED = (
+    Parameter("a", kinds.TENSOR, REQUIRED, "the rows (T, K)", modes="T K",
+              rank="2 dimensions (rows, K)", dtypes=ELEMENTS),
+    Parameter("b", kinds.TENSOR, REQUIRED, "the matrix of each group (E, K, N)", modes="E K N",
+              rank="3 dimensions (groups, K, N)"),
+    Parameter("offsets", kinds.TENSOR, REQUIRED,
+              "where each group begins, and the end of the last one (E + 1,)", modes="F",
+              rank="1 dimension", dtypes=INTEGERS),
+    Parameter("lengths", kinds.OPTIONAL, None,
+              "how many rows each group has, the rest being padding (E,)", modes="E",
+              rank="1 dimension", dtypes=INTEGERS),
+    Parameter("rows", kinds.OPTIONAL, None, "which row of a each row of the groups is (R,)",
+              modes="R", rank="1 dimension", dtypes=INTEGERS),
+    Parameter("scatter", kinds.OPTIONAL, None,
+              "the row that each product is added to (R,), or the products of each row (S, k)",
+              dtypes=INTEGERS),
+    Parameter("weights", kinds.OPTIONAL, None,
+              "what multiplies the products: (R,), or as scatter"),
+    Parameter("gated", kinds.OPTIONAL, None,
+              "matrices like b, whose products multiply the activation (E, K, N)", modes="E K N"),
+    Parameter("bias", kinds.OPTIONAL, None, "what is added to each row of a group (E, N)",
+              modes="E N"),
+    Parameter("scale_b", kinds.OPTIONAL, None, "what multiplies the columns of b (E, N)",
+              modes="E N", dtypes=("f32",)),
+    Parameter("activation", kinds.ACTIVATION, None,
+              "what the result goes through, a name or a function of the tile"),
+    Parameter("count", kinds.COUNT, None, "how many rows a scatter (R,) adds to, without out"),
+    Parameter("out", kinds.OUTPUT, None, OF_OUT, modes="S N"),
+    Parameter("out_dtype", kinds.DTYPE, None, OF_DTYPE),
+    *OF_ARRAYS,
+)  # fmt: skip
+ROUTED_GEMM = Call(
+    "routed_gemm",
+    """The products of groups of rows and a matrix for each group, as layers of experts have them.
+
+    Group e is the rows offsets[e] to offsets[e + 1] - 1, of which it has the first `lengths[e]`, if
+    given; any may be empty. Row r of the groups is row rows[r] of a, or row r of a without `rows`;
+    its product is activation(a b_e + bias_e), times a gated_e with `gated`, times weights[r]. The
+    numbers of `offsets`, `lengths`, `rows` and `scatter` are looked at by the device alone: a call
+    needs no synchronization, and is captured in a CUDA graph after an earlier one like it.
+
+    Without `scatter` the result is (R, N), and rows that are in no group are not written. With
+    `scatter` (R,) the product of row r is added to row scatter[r] of the result, which has `count`
+    rows or is `out`, and is 0 before: by atomics, in any order. With `scatter` (S, k) row t of the
+    result is the sum of weights[t, j] times the product of row scatter[t, j] over j, in this order:
+    equal calls give equal bits. -1 is the number of no row, which is 0, and to which nothing is
+    added.
+
+    Elements are f16, bf16, f32 (as tf32), e4m3 or e5m2; beside f16 and bf16 of a, b may have 8-bit
+    integers, whose columns `scale_b` multiplies. Default `out_dtype` is a's type, bf16 for fp8, and
+    f32 for a scatter (R,), which also takes f16 and bf16, added in that type. Products that are
+    added in order are rounded to a's type first, in memory of the call.
+
+    Offsets that fall, and numbers of rows that are not there, are refused where the arrays lie in
+    memory of the host. Elsewhere they compute something else, without an access outside of the
+    arrays: such a row is that of -1, and groups end with the rows that there are. Wrong arguments
+    raise TypeError or ValueError naming the argument, and nothing is written. Returns `out`, or a
+    new array where `a` lives.
+    """,
+    _OF_ROUTED,
+    outputs=(Output("out", "S N"),),
+    sizes=sizes,
+    added="scatter",
+    rules=RULES,
+    fits=FITS,
+    libraries=("torch",),
+)

@@ -8,7 +8,7 @@ import inspect
 import linecache
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
@@ -104,6 +104,22 @@ class Parameter:
     modes: str = ""
     rank: str = ""
     dtypes: tuple[str, ...] = ()
+
+
+# What all calls take, and what is said of results.
+_OF_THE_CALL = "that of the call of the kernel"
+LAUNCH = (
+    Parameter("arch", ARCH, None,
+              'the target, such as "sm_90a"; that of the device by default',
+              _OF_THE_CALL),
+    Parameter("schedule", SCHEDULE, None, "how it is computed, a `Schedule` or its text",
+              "that of the call of the kernel, and tiled= for one multiply"),
+    Parameter("backend", BACKEND, "auto", "what runs it", _OF_THE_CALL),
+    Parameter("stream", STREAM, None, "the stream of the launch", _OF_THE_CALL),
+)  # fmt: skip
+OF_OUT = "the array that gets the result; it overlaps no other array"
+OF_DTYPE = "the element type of the result"
+OF_ARRAYS = tuple(replace(each, inside=None) for each in LAUNCH)
 
 
 @dataclass(frozen=True)
