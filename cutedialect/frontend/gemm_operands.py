@@ -327,27 +327,33 @@ def _zero(call: Any) -> Any:
 
 
 def _weights(call: Any) -> Operand:
-    """The operand b: of packed elements these, as many along K as a has, where the rest lies in
-    the last integers.
-    """
+    """The operand b: of packed elements these."""
     if call.packing_text is None:
         return _elements(call, "b", 0)
-    operand = as_operand(call.given.b, "b")
+    return packed_operand(call.given.b, "b", call.packing_text, call.a.shape[-1])
+
+
+def packed_operand(value: Any, name: str, text: str, k: int | None) -> Operand:
+    """The elements (..., K, N) that integers hold as a text says, as many along K as a has, where
+    the rest lies in the last integers.
+    """
+    operand = as_operand(value, name)
     from .packed import packing_from
 
     rank = len(operand.shape)
-    packing = packing_from(call.packing_text, operand.dtype, rank)
+    packing = packing_from(text, operand.dtype, rank)
     if packing.axis < rank - 2 or packing.block > MOST_BLOCK or MOST_BLOCK % packing.block:
         raise ValueError(
-            f"b: expected elements packed along K or N in blocks that divide {MOST_BLOCK} of them, "
-            f"got mode {packing.axis} of {rank} and blocks of {packing.block} ({packing.order})"
+            f"{name}: expected elements packed along K or N in blocks that divide {MOST_BLOCK} of "
+            f"them, got mode {packing.axis} of {rank} and blocks of {packing.block} "
+            f"({packing.order})"
         )
-    shape, k = list(packing.shape(operand.shape)), call.a.shape[-1]
+    shape = list(packing.shape(operand.shape))
     # The last block, or what `cute.pack` fills up, may have more elements than there are.
     ends = [] if k is None else [-(-k // size) * size for size in (packing.block, MOST_BLOCK)]
     if packing.axis == rank - 2 and shape[-2] in ends:
         shape[-2] = k
-    return Operand(operand.value, "b", tuple(shape), packing.dtype, operand.array)
+    return Operand(operand.value, name, tuple(shape), packing.dtype, operand.array)
 
 
 def _sixes(operand: Operand, text: str, k_mode: int) -> Operand:

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from xdsl.ir import SSAValue
 
-from cutedialect.dialects.cute import IndexedTileOp, LocalTileOp, PixelTileOp
+from cutedialect.dialects.cute import IndexedTileOp, LocalTileOp, PixelTileOp, TransposeOp
 
 from .dtypes import i32, i64
 from .functions import coord, where
@@ -31,12 +31,32 @@ class IndexedView(View):
 
     @property
     def T(self) -> View:
-        """Refused: its registers can be transposed."""
-        raise error(
-            f"expected a tile of neighboring rows of {self.tensor.name} to transpose, got one of "
-            "rows that a tile numbers; load it first: view.load().T",
-            code="CD-P14",
-        )
+        """The tile with its two modes exchanged, an operand of a multiply."""
+        turned = current().insert(TransposeOp(self.use())).results[0]
+        return TurnedRows(turned, self)
+
+
+class TurnedRows(View):
+    """The transpose of a tile whose rows are numbered: a multiply takes it, and `load` turns what
+    it gathers.
+    """
+
+    is_indexed: ClassVar[bool] = True
+
+    def __init__(self, value: SSAValue, rows: IndexedView) -> None:
+        last = len(rows.shape) - 1
+        origins = {last - mode: at for mode, at in rows.origins.items()}
+        super().__init__(value, rows.tensor, origins)
+        self.rows = rows
+
+    @property
+    def T(self) -> View:
+        """The tile of rows again."""
+        return self.rows
+
+    def load(self) -> Tile:
+        """Read the rows into registers, and exchange the modes there."""
+        return self.rows.load().T
 
 
 class IndexedViews(Views):

@@ -13,15 +13,21 @@ from cutedialect.schedule import Schedule
 from .captured import exact
 from .doors import Door
 from .dtypes import f32
-from .gemm_operands import check_types, has_tcgen05, has_wgmma
+from .gemm_operands import check_types, has_tcgen05, has_wgmma, is_widened
+from .gemm_scales import number_of
+from .packed import Packed, packing_from
 from .plain_calls import PlainCall, PlainReady
-from .routed_operands import NUMBERS, ROUTED_GEMM
+from .routed_operands import NUMBERS, ROUTED_GEMM, matrix_of
+from .rules import as_operand
 
+_ZEROS = ("zero_b", "zero_gated")
 # Rows of a tile, and of one for groups that are not larger on average; its columns, those where two
-# products share it, and where one warpgroup alone holds 128 rows of the sums; bytes of its depth,
-# and of that where all warps do the same.
+# products share it, where one warpgroup alone holds 128 rows of the sums, and of two products that
+# are added to memory, or of narrow numbers; bytes of its depth, and of that where all warps do the
+# same.
 _ROWS, _FEW_ROWS = 128, 64
 _COLUMNS, _MOST_COLUMNS = 128, 256
+_FEW_COLUMNS = 64
 _DEPTH_BYTES, _SHORT_BYTES = 128, 64
 
 
@@ -40,6 +46,7 @@ class RoutedCall(PlainCall):
     ready_type = RoutedReady
 
     def __init__(self, given: SimpleNamespace) -> None:
+        _unwrap(given)
         super().__init__(ROUTED_GEMM, None, given)
         from .library.routed_gemm import program_for
 
@@ -53,24 +60,112 @@ class RoutedCall(PlainCall):
         tile = None if schedule is None else schedule.tile
         if tile is not None and len(tile) != 3:
             raise ValueError(f"schedule: expected a tile (M, N, K), got {tile}")
-        return {"tile": tile or self._tile(arch)}
+        found: dict[str, Any] = {"tile": tile or self._tile(arch)}
+        self._check_groups(found["tile"])
+        spans = (
+            (self.scale_b_spans, self.zero_b_spans),
+            (self.scale_gated_spans, self.zero_gated_spans),
+        )
+        zeros = tuple(number_of(getattr(self.given, name)) or 0.0 for name in _ZEROS)
+        for name, value, default in (
+            ("spans", spans, (((0, 0), (0, 0)),) * 2),
+            ("zeros", zeros, (0.0, 0.0)),
+            ("packed", self._packing(found["tile"]), None),
+            # Threads of warpgroups multiply the weights that they convert from registers.
+            ("turned", self._is_weight and has_wgmma(*self._types, arch), False),
+        ):
+            if value != default:
+                found[name] = value
+        return found
+
+    @property
+    def _types(self) -> tuple[Any, Any, Any]:
+        return self.a.dtype, self.b.dtype, f32
+
+    @property
+    def _is_weight(self) -> bool:
+        return is_widened(self.a.dtype, self.b.dtype)
+
+    @property
+    def _group(self) -> int:
+        """Rows of K that share a scale or a zero, 0 for all."""
+        names = ("scale_b", "zero_b", "scale_gated", "zero_gated")
+        spans = [getattr(self, f"{name}_spans")[0] for name in names]
+        return min([each for each in spans if each] or [0])
+
+    def _check_groups(self, tile: Sequence[int]) -> None:
+        """Refuse a tile of which steps have parts of groups."""
+        if self._group and self._group % tile[2]:
+            raise ValueError(
+                f"schedule: expected a tile whose depth divides {self._group}, the rows of K that "
+                f"share a scale, got {tuple(tile)}"
+            )
+
+    def _packing(self, tile: Sequence[int]) -> tuple[Any, ...] | None:
+        """How integers hold the elements of the matrices; refuses a tile of parts of blocks."""
+        text = self.given.packed_b
+        if text is None:
+            return None
+        held = as_operand(self.b.value, "b").dtype
+        packing = packing_from(text, held, len(self.b.shape))
+        mode = (0, 2, 1)[packing.axis]
+        if tile[mode] % packing.block:
+            raise ValueError(
+                f"schedule: expected a tile whose {('', 'columns', 'depth')[mode]} are whole "
+                f"blocks of {packing.block} packed elements of b, got {tile[mode]} in "
+                f"{tuple(tile)}; cute.pack takes an order of blocks that divide groups"
+            )
+        return packing.dtype.name, packing.axis, str(packing.order)
 
     def _tile(self, arch: str) -> tuple[int, int, int]:
-        total = (self.a if self.rows is None else self.rows).shape[0]
-        groups, columns = self.b.shape[0], self.b.shape[2]
-        types = self.a.dtype, self.b.dtype, f32
-        by_groups = has_wgmma(*types, arch) or has_tcgen05(*types, arch)
-        has_few = None not in (total, groups) and total <= _FEW_ROWS * groups
-        rows = _FEW_ROWS if has_few and not has_tcgen05(*types, arch) else _ROWS
+        in_tensor_memory = has_tcgen05(*self._types, arch)
+        by_groups = in_tensor_memory or has_wgmma(*self._types, arch)
+        depth = self._depth(_DEPTH_BYTES if by_groups else _SHORT_BYTES)
+        is_gated = self.gated is not None
+        if self._is_weight or self.scale_a is not None:
+            # Numbers that become wider, and products beside their sums, take registers.
+            is_tall = in_tensor_memory and not self._is_weight
+            few = is_tall or is_gated
+            return _ROWS if is_tall else _FEW_ROWS, _FEW_COLUMNS if few else _COLUMNS, depth
         if not by_groups:
-            rows = _FEW_ROWS if self.gated is not None else rows
-            return rows, _COLUMNS, _SHORT_BYTES * 8 // self.a.dtype.bits
-        is_wide = columns is None or columns >= _MOST_COLUMNS
+            return _FEW_ROWS if self._has_few or is_gated else _ROWS, _COLUMNS, depth
+        rows = _FEW_ROWS if self._has_few and not in_tensor_memory else _ROWS
+        return rows, self._columns(rows), depth
+
+    @property
+    def _has_few(self) -> bool:
+        """Whether groups are not larger than the lower tile on average."""
+        total = (self.a if self.rows is None else self.rows).shape[0]
+        groups = self.b.shape[0]
+        return total is not None and groups is not None and total <= _FEW_ROWS * groups
+
+    def _columns(self, rows: int) -> int:
+        """The columns of a tile of warpgroups or of tensor memory."""
         # Sums that threads add to memory want registers for their places.
         adds = self.scatter is not None and len(self.scatter.shape) == 1
-        wide = is_wide and rows == _ROWS and self.gated is None and not adds
-        depth = _DEPTH_BYTES * 8 // self.a.dtype.bits
-        return rows, _MOST_COLUMNS if wide else _COLUMNS, depth
+        if self.gated is not None:
+            return _FEW_COLUMNS if adds else _COLUMNS
+        columns = self.b.shape[2]
+        is_wide = columns is None or columns >= _MOST_COLUMNS
+        return _MOST_COLUMNS if is_wide and rows == _ROWS and not adds else _COLUMNS
+
+    def _depth(self, most: int) -> int:
+        """The depth of a step of so many bytes, of whole blocks of packed elements, which divides
+        groups that share a scale.
+        """
+        depth = most * 8 // self.a.dtype.bits
+        if (text := self.given.packed_b) is not None:
+            held = as_operand(self.b.value, "b").dtype
+            depth = max(depth, packing_from(text, held, len(self.b.shape)).block)
+        return min(depth, self._group or depth)
+
+
+def _unwrap(given: SimpleNamespace) -> None:
+    """Take packed matrices apart, of calls that are compiled without being run."""
+    if type(given.b) is Packed:
+        given.b, given.packed_b = given.b.array, given.b.text
+    if type(given.gated) is Packed:
+        given.gated = matrix_of(given.gated, given.packed_b)
 
 
 def _check_numbers(given: dict[str, Any], count: int | None) -> None:
@@ -123,4 +218,5 @@ door: Door[RoutedCall, RoutedReady] = Door(ROUTED_GEMM, RoutedCall)
 if TYPE_CHECKING:
     from .typed_calls import routed_gemm
 else:
-    routed_gemm = door.function(__name__)
+    _NAMES = {"Packed": Packed, "matrix_of": matrix_of, "number_of": number_of}
+    routed_gemm = door.function(__name__, _NAMES)

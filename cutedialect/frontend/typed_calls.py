@@ -53,9 +53,10 @@ def grouped_gemm(
 
 def routed_gemm(
     a: Any, b: Any, offsets: Any, *, lengths: Any = None, rows: Any = None, scatter: Any = None,
-    weights: Any = None, gated: Any = None, bias: Any = None, scale_b: Any = None,
-    activation: Activation | Callable[..., Any] | None = None, count: int | None = None,
-    out: Any = None, out_dtype: object = None, arch: Arch | None = None,
+    weights: Any = None, gated: Any = None, bias: Any = None, scale_a: Any = None,
+    scale_b: Any = None, zero_b: Any = None, scale_gated: Any = None, zero_gated: Any = None,
+    packed_b: str | None = None, activation: Activation | Callable[..., Any] | None = None,
+    count: int | None = None, out: Any = None, out_dtype: object = None, arch: Arch | None = None,
     schedule: Schedule | str | None = None, backend: Backend = "auto", stream: Any = None,
 ) -> Any: ...
 

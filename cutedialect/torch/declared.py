@@ -25,6 +25,7 @@ from cutedialect.frontend import signature as kinds
 from cutedialect.frontend.doors import Door
 from cutedialect.frontend.kernel import TensorSpec
 from cutedialect.frontend.packed import Packed, packing_from, unpacked
+from cutedialect.frontend.routed_operands import matrix_of
 from cutedialect.frontend.signature import Call, offsets, operator_names, written
 
 from .operators import (
@@ -313,6 +314,7 @@ class Operator:
             "is_direct": is_direct, "check_deterministic": check_deterministic,
             "schedule_text": schedule_text, "Tensor": torch.Tensor, "split": _split,
             "pair": offsets, "torch_dtype": torch_dtype, "Packed": Packed, "unpacked": unpacked,
+            "matrix_of": matrix_of,
         }  # fmt: skip
         self.entry = written(text, call.name, __file__, names, self.own.doc or call.doc)
         return self.entry

@@ -229,11 +229,12 @@ def _remember_routed(
     """Keep what the gradient of a needs; refuses what has none, with a remedy."""
     del suffix, output
     given = operator.given(inputs)
-    for name in ("b", "gated", "bias", "weights", "scale_b"):
-        tensor = getattr(given, name)
-        if tensor is not None and (tensor.requires_grad or name in ("gated", "scale_b")):
+    for name, wanted in _ONLY_OF_ROWS.items():
+        value = getattr(given, name)
+        is_refused = wanted == "None" or getattr(value, "requires_grad", False)
+        if value is not None and is_refused:
             raise ValueError(
-                f"{name}: expected {_ONLY_OF_ROWS[name]} where a gradient of a is required; take "
+                f"{name}: expected {wanted} where a gradient of a is required; take "
                 "a call of cutedialect.torch.gemm for each group, or torch.no_grad()"
             )
     if given.activation is not None:
@@ -257,8 +258,9 @@ _ONLY_OF_ROWS = {
     "b": "matrices without gradient",
     "bias": "a bias without gradient",
     "weights": "weights without gradient",
-    "gated": "None",
-    "scale_b": "None",
+    **dict.fromkeys(
+        ("gated", "scale_a", "scale_b", "zero_b", "scale_gated", "zero_gated", "packed_b"), "None"
+    ),
 }
 
 

@@ -45,10 +45,12 @@ def routed_gemm(
     a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor, *, lengths: torch.Tensor | None = None,
     rows: torch.Tensor | None = None, scatter: torch.Tensor | None = None,
     weights: torch.Tensor | None = None, gated: torch.Tensor | None = None,
-    bias: torch.Tensor | None = None, scale_b: torch.Tensor | None = None,
-    activation: Activation | Callable[..., Any] | None = None, count: int | None = None,
-    out: torch.Tensor | None = None, out_dtype: object = None, arch: Arch | None = None,
-    schedule: Schedule | str | None = None, backend: Backend = "auto",
+    bias: torch.Tensor | None = None, scale_a: torch.Tensor | None = None,
+    scale_b: torch.Tensor | None = None, zero_b: torch.Tensor | float | None = None,
+    scale_gated: torch.Tensor | None = None, zero_gated: torch.Tensor | float | None = None,
+    packed_b: str | None = None, activation: Activation | Callable[..., Any] | None = None,
+    count: int | None = None, out: torch.Tensor | None = None, out_dtype: object = None,
+    arch: Arch | None = None, schedule: Schedule | str | None = None, backend: Backend = "auto",
 ) -> torch.Tensor: ...
 
 

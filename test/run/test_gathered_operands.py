@@ -72,6 +72,39 @@ def sorted_rows(X, W, rows, Y, *, tile):
     cute.copy(acc.to(Y.dtype), cute.local_tile(Y, (bm, bn), (m, n)))
 
 
+@cute.kernel
+def turned(W, X, rows, Y, *, tile):
+    """Weights of bytes, which become floats, times the transpose of gathered rows."""
+    bn, bm, bk = tile
+    n, m = cute.tile_index(Y, (bn, bm))
+    w = cute.local_tile(W, (bn, bk), (n, None))
+    x = cute.local_tile(X, (bm, bk), (cute.local_tile(rows, (bm,), (m,)), None))
+    acc = cute.zeros((bn, bm))
+    for k in cute.range(x.tiles):
+        cute.gemm(w[k].load().to(X.dtype), x[k].T, acc)
+    cute.copy(acc, cute.local_tile(Y, (bn, bm), (n, m)))
+
+
+@cute.kernel
+def turned_first(X, W, rows, Y, *, tile):
+    """The transpose of gathered rows times rows in order, as gradients of weights are."""
+    bm, bn, bk = tile
+    m, n = cute.tile_index(Y, (bm, bn))
+    acc = cute.zeros((bm, bn))
+    for k in cute.range(-(-rows.shape[0] // bk)):
+        x = cute.local_tile(X, (bk, bm), (cute.local_tile(rows, (bk,), (k,)), m))
+        cute.gemm(x.T, cute.local_tile(W, (bk, bn), (k, n)), acc)
+    cute.copy(acc, cute.local_tile(Y, (bm, bn), (m, n)))
+
+
+@cute.kernel
+def turned_in_registers(X, rows, Y):
+    i = cute.tile_index(rows, (16,))
+    x = cute.local_tile(X, (16, 32), (cute.local_tile(rows, (16,), (i,)), 0))
+    assert x.T.T is x
+    cute.copy(x.T, cute.local_tile(Y, (32, 16), (0, i)))
+
+
 def integers(shape, dtype: Any = np.float16, seed=0):
     return np.random.default_rng(seed).integers(-2, 3, shape).astype(dtype)
 
@@ -174,3 +207,22 @@ def test_the_interpreter_gathers_alike():
     y = np.empty((130, 72), np.float32)
     gathered(x, w.astype(np.float16), at, y, tile=(64, 64, 32), backend="interpreter")
     np.testing.assert_array_equal(y, rows_of(x, at) @ w.astype(np.float32))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_transposes_of_gathered_rows_are_operands(target, backend):
+    options = {"tile": (64, 64, 32), "arch": target, "backend": backend}
+    x, at = integers((50, 104)), numbers(130, 50)
+    w, more = integers((72, 104), np.int8, 1), integers((130, 72), seed=2)
+    y, z = np.empty((72, 130), np.float32), np.empty((104, 72), np.float32)
+    turned(w, x, at, y, **options)
+    np.testing.assert_array_equal(y, w.astype(np.float32) @ rows_of(x, at).T)
+    turned_first(x, more, at, z, **options)
+    np.testing.assert_array_equal(z, rows_of(x, at).T @ more.astype(np.float32))
+
+
+def test_gathered_rows_are_transposed_in_registers():
+    x, at, y = integers((50, 32), np.float32), numbers(40, 50), np.empty((32, 40), np.float32)
+    turned_in_registers(x, at, y, backend="emulator")
+    np.testing.assert_array_equal(y, rows_of(x, at).T)

@@ -181,7 +181,7 @@ R = np.arange(8, dtype=np.int32)
     ("changed", "error", "message"),
     [
         ({"b": B[:, :8]}, ValueError, r"b: expected \(E, 16, N\) \(a is \(8, 16\)\), got 8 rows"),
-        ({"b": B.astype(np.float32)}, TypeError, "b: expected f16 as in a, or 8-bit integers"),
+        ({"b": B.astype(np.float32)}, TypeError, "b: expected f16 as in a, or integers of 8 or 4"),
         ({"offsets": STARTS[:2]}, ValueError, "offsets: expected 3 numbers, .* got 2"),
         (
             {"offsets": STARTS.astype(np.float32)},

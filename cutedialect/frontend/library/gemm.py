@@ -303,8 +303,10 @@ def scale_tile(
     spans: Spans,
     modes: Sequence[tuple[Scalar | int | None, int]],
     batch: Sequence[Scalar],
+    turned: bool = False,
 ) -> Tile:
-    """The entries of a scale for one tile, of a shape that broadcasts to the tile's.
+    """The entries of a scale for one tile, of a shape that broadcasts to the tile's, or to that of
+    its transpose where it is `turned`.
 
     spans: elements of each of the two modes that share an entry, 0 for all. modes: for each, the
     tile's number and its extent, which divides a span of more than 1.
@@ -327,7 +329,8 @@ def scale_tile(
     leading = (
         list(batch)[: scale.rank - 2] if len(batch) == scale.rank - 2 else [0] * (scale.rank - 2)
     )
-    return local_tile(scale, shape, (*leading, *coords)).load()
+    view = local_tile(scale, shape, (*leading, *coords))
+    return (view.T if turned else view).load()
 
 
 def has_lines(scale: Tensor, spans: Spans) -> bool:
