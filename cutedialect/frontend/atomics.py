@@ -167,6 +167,12 @@ def _checked(name: str, tile: object, view: object, scope: str, order: str) -> t
         raise error(f"expected a tile of shape {view.shape}, got {tile.shape}", code="CD-P2")
     into = as_matrix(view)
     assert isinstance(into, View)
+    if into.turned_rows is not None:
+        raise error(
+            "expected a tile of rows that a tile numbers, got its transpose; transpose the other "
+            f"tile: cute.{name}(tile.T, view)",
+            code="CD-P14",
+        )
     if scope not in SCOPES:
         raise error(f"expected scope to be one of {', '.join(SCOPES)}, got {scope!r}", code="CD-P4")
     if order != "relaxed" and order not in ORDERS:

@@ -87,7 +87,7 @@ __all__ = (
 )  # fmt: skip
 
 inf: float = math.inf
-_LOW_BITS = 15
+_BYTE, _LOW_BITS = 8, 15
 # A tile or a scalar, and the same again.
 Elements = TypeVar("Elements", Tile, Scalar)
 
@@ -327,15 +327,25 @@ def copy(source: object, destination: object, mask: Tile | None = None) -> None:
     if source.shape != destination.shape:
         raise error(f"expected a source of shape {shape}, got {got}", code="CD-P2")
     check_element(source, destination)
+    if destination.turned_rows is not None:
+        turned = source.T, destination.turned_rows, None if chosen is None else chosen.T
+        source, destination, chosen = turned
     is_indexed = isinstance(source, View) and (source.is_indexed or destination.is_indexed)
     if isinstance(source, View) and (is_indexed or mask is not None):
         source = source.load()
-    if isinstance(source, Tile) and source.dtype.bits < 8:
-        held = source.dtype.in_memory
-        # NumPy's integers of 4 bits have zeros above.
-        source = source.to(held) & _LOW_BITS if held.kind == "i" else source.to(held)
+    if isinstance(source, Tile):
+        source = _as_in_memory(source)
     held = None if chosen is None else chosen.use()
     current().insert(CopyOp(source.use(), destination.use(), mask=held))
+
+
+def _as_in_memory(tile: Tile) -> Tile:
+    """A tile of elements below a byte with one in each, others as they are."""
+    if tile.dtype.bits >= _BYTE:
+        return tile
+    held = tile.dtype.in_memory
+    # NumPy's integers of 4 bits have zeros above.
+    return tile.to(held) & _LOW_BITS if held.kind == "i" else tile.to(held)
 
 
 def _mask(mask: object, shape: tuple[int, ...]) -> Tile:

@@ -47,16 +47,16 @@ class TurnedRows(View):
         last = len(rows.shape) - 1
         origins = {last - mode: at for mode, at in rows.origins.items()}
         super().__init__(value, rows.tensor, origins)
-        self.rows = rows
+        self.turned_rows: View = rows
 
     @property
     def T(self) -> View:
         """The tile of rows again."""
-        return self.rows
+        return self.turned_rows
 
     def load(self) -> Tile:
         """Read the rows into registers, and exchange the modes there."""
-        return self.rows.load().T
+        return self.turned_rows.load().T
 
 
 class IndexedViews(Views):

@@ -167,6 +167,8 @@ class View(Hinted):
     """One tile of a tensor in global memory."""
 
     is_indexed: ClassVar[bool] = False
+    # The tile of numbered rows of which this is the transpose.
+    turned_rows: View | None = None
     # Extents and coordinates in the tensor's own modes, where it is a tile at such.
     cut: tuple[Sequence[int], Sequence[SSAValue]] | None = None
 

@@ -98,11 +98,13 @@ def turned_first(X, W, rows, Y, *, tile):
 
 
 @cute.kernel
-def turned_in_registers(X, rows, Y):
+def turned_in_registers(X, rows, Y, Z):
     i = cute.tile_index(rows, (16,))
-    x = cute.local_tile(X, (16, 32), (cute.local_tile(rows, (16,), (i,)), 0))
+    at = cute.local_tile(rows, (16,), (i,))
+    x, z = (cute.local_tile(each, (16, 32), (at, 0)) for each in (X, Z))
     assert x.T.T is x
     cute.copy(x.T, cute.local_tile(Y, (32, 16), (0, i)))
+    cute.copy(x.T.load() * 2, z.T)
 
 
 def integers(shape, dtype: Any = np.float16, seed=0):
@@ -224,5 +226,22 @@ def test_transposes_of_gathered_rows_are_operands(target, backend):
 
 def test_gathered_rows_are_transposed_in_registers():
     x, at, y = integers((50, 32), np.float32), numbers(40, 50), np.empty((32, 40), np.float32)
-    turned_in_registers(x, at, y, backend="emulator")
+    z = np.zeros_like(x)
+    turned_in_registers(x, at, y, z, backend="emulator")
     np.testing.assert_array_equal(y, rows_of(x, at).T)
+    seen = np.isin(np.arange(50), at)
+    np.testing.assert_array_equal(z, np.where(seen[:, None], 2 * x, 0))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("program", "dtype"), [(gathered, np.float16), (changed, np.int8)])
+def test_rows_of_tensors_whose_columns_are_contiguous(program, dtype, target, backend):
+    """Rows that lie beside each other do not do so in the tile; a column alone is such a tensor."""
+    for depth in (104, 1):
+        x, w = integers((depth, 56), dtype).T, integers((depth, 72), seed=1)
+        at, y = numbers(130, 56), np.empty((130, 72), np.float32)
+        program(x, w, at, y, tile=(64, 64, 32), arch=target, backend=backend)
+        less = 3 if program is changed else 0
+        want = (rows_of(x, at) - less) @ w.astype(np.float32)
+        np.testing.assert_array_equal(y, want)

@@ -214,8 +214,8 @@ def wrong(X, rows, Y, *, how):
             x = cute.local_tile(X, (16, 16), (at.to(cute.f32), j))
         case "count":
             x = cute.local_tile(X, (8, 16), (at, j))
-        case "transposed":
-            x = cute.local_tile(X, (16, 16), (at, j)).T
+        case "added":
+            x = cute.atomic_add(y.load(), cute.local_tile(X, (16, 16), (at, j)).T)
         case _:
             x = cute.local_tile(X, (16, 16), (at, j))
             x = x.load() + cute.coord(x.load(), 0, x)
@@ -228,7 +228,7 @@ def wrong(X, rows, Y, *, how):
         ("columns", "as the coordinate of the rows of a tile of X .*mode 1 of a tile .16, 16."),
         ("type", "row numbers of i32 or i64, got f32"),
         ("count", "the numbers of 8 rows, as the tile has, got a tile of shape .16,."),
-        ("transposed", "load it first: view.load.*T"),
+        ("added", r"a tile of rows .* got its transpose; .*cute.atomic_add.tile.T, view"),
         ("coord", "a view tiled along mode 0"),
     ],
 )

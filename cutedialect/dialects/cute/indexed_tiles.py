@@ -22,6 +22,7 @@ from xdsl.traits import Pure
 
 from cutedialect.dialects.checks import check
 from cutedialect.dialects.definition import IRDLOperation, irdl_op_definition
+from cutedialect.layout import Dyn, Layout
 
 from .kernel_ops import parse_tile, print_tile, print_tile_of
 from .types import FragmentType, MemRefType
@@ -239,9 +240,13 @@ def indexed_tile_type(
     of: Sequence[int] | None = None,
     coords: Sequence[SSAValue] = (),
 ) -> MemRefType:
-    """Type of a tile whose rows are numbered: that of `cute.local_tile`, as a matrix."""
+    """Type of a tile whose rows are numbered: that of `cute.local_tile`, as a matrix. Rows of a
+    tensor that lie beside each other do not do so in the tile.
+    """
     made = local_tile_type(type_, tile, of, coords)
     if made.rank == 1:
         made = transposed_type(transposed_type(made))
+    elif made.stride[0] == 1:
+        made = made.with_layout(Layout(made.modes, (Dyn(bits=64), *made.stride[1:])))
     assert isinstance(made, MemRefType)
     return made
