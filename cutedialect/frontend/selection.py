@@ -6,13 +6,16 @@ from .dtypes import f32, i32
 from .functions import coord, full, inf, where
 from .modes import of_lines
 from .reductions import modes_of, reduce, shaped
-from .sorting import largest
+from .sorting import elements_of, keys_of, largest
 from .tile import Tile, View
 from .trace import error
 
 _NOWHERE = 2**31 - 1
 # Maxima that take less than a sort of the row.
 _FEW = 16
+# Bits of a place beside a key of 16 bits in a word, and how many places these tell apart.
+_PLACE_BITS = 16
+_PLACES = 1 << _PLACE_BITS
 
 
 @of_lines
@@ -44,10 +47,11 @@ def _place(kind: str, tile: object, mode: int, keepdims: bool) -> Tile:
 def top_k(tile: object, k: int, mode: int = 1) -> tuple[Tile, Tile]:
     """The `k` largest elements of each row in falling order, and their columns, i32: (M,N) gives
     two tiles (M,k), or (k,N) along mode 0. No place is chosen twice: the first of equal ones comes
-    first, -inf among them; a NaN counts as the largest. Floats of 8 bits are given in f32.
+    first, -inf among them. As in `cute.sort` a NaN counts as the largest and is given as one NaN,
+    and 0 stands in front of -0. Floats of 8 bits are given in f32.
 
-    For small `k` such as that of routing to experts it takes the maximum of floats `k` times, for a
-    larger one it sorts runs of the next power of two p and merges them, each time with half of the
+    For small `k` such as that of routing to experts it takes the maximum of floats `k` times, as
+    integers in their order; for a larger one it sorts runs of the next power of two p and merges them, each time with half of the
     elements: some log2(p)^2 / 2 + log2(p) exchanges of all, instead of a sort's log2(n)^2 / 2 of a
     row of n. Elements outside of the tensor are 0: give them -inf
     first (`cute.where` on `cute.coord`), and they are chosen where a row has fewer than `k` others
@@ -59,17 +63,34 @@ def top_k(tile: object, k: int, mode: int = 1) -> tuple[Tile, Tile]:
         raise error(f"expected k in 1..{columns}, got {k!r}", code="CD-P4")
     if source.dtype.kind != "f" or k > _FEW:
         return largest(source, k, at)
-    shape = (source.shape[0], k) if at else (k, source.shape[1])
-    values, places = full(shape, 0.0, source.dtype), full(shape, 0, i32)
-    rest, left = source, coord(source, at)
+    return _maxima(source, k, at)
+
+
+def _maxima(source: Tile, k: int, mode: int) -> tuple[Tile, Tile]:
+    """The `k` largest floats of each line and their places, one after the other. What is chosen
+    becomes the least integer, which no float has as its key.
+    """
+    shape = (source.shape[0], k) if mode else (k, source.shape[1])
+    rest, at = keys_of(source, descending=False), coord(source, mode)
+    least = -1 << rest.dtype.bits - 1
+    # Keys of 16 bits have room for places in a word: then those of equal keys differ, too.
+    has_room = source.dtype.bits == 16 and source.shape[mode] <= _PLACES
+    if has_room:
+        rest = rest << _PLACE_BITS | (_PLACES - 1 - at)
+    keys, places = full(shape, 0, rest.dtype), full(shape, 0, i32)
     for number in range(k):
-        top, place = _outermost("max", rest, left, at)
-        here = coord(values, at) == number
-        values.assign(where(here, top, values))
+        top = reduce(rest, mode, "max")
+        here = coord(keys, mode) == number
+        keys.assign(where(here, top, keys))
+        if has_room:
+            rest = where(rest == top, least, rest)
+            continue
+        place = reduce(where(rest == top, at, _NOWHERE), mode, "min")
         places.assign(where(here, place, places))
-        # What is chosen is -inf from here on, and has no column among others that are.
-        rest, left = where(left == place, -inf, rest), where(left == place, _NOWHERE, left)
-    return values, places
+        rest = where(at == place, least, rest)
+    if has_room:
+        keys, places = keys >> _PLACE_BITS, _PLACES - 1 - (keys & _PLACES - 1)
+    return elements_of(keys, source.dtype, descending=False), places
 
 
 def _outermost(kind: str, source: Tile, places: Tile, mode: int) -> tuple[Tile, Tile]:

@@ -90,10 +90,10 @@ def _one_mode(mode: object) -> int:
 def _sorted(tile: Tile, mode: int, descending: bool) -> Tile:
     """The elements in order."""
     dtype = _held(tile.dtype)
-    keys = _keys(tile.to(dtype), descending)
+    keys = keys_of(tile.to(dtype), descending)
     most = (1 << keys.dtype.bits - 1) - 1
     (found,) = _network([_padded(keys, mode, most)], mode)
-    return _elements(_cut(found, mode, tile.shape[mode]), dtype, descending).to(tile.dtype)
+    return elements_of(_cut(found, mode, tile.shape[mode]), dtype, descending).to(tile.dtype)
 
 
 def _ordered(
@@ -107,7 +107,7 @@ def _ordered(
     narrow = bits <= 16 and extent <= 1 << 16
     if narrow and tile.dtype.kind == "f":
         dtype = f16 if tile.dtype.bits == 8 else tile.dtype
-    keys = _keys(tile.to(dtype), descending)
+    keys = keys_of(tile.to(dtype), descending)
     if keys.dtype.bits == 64:
         whole = _padded(keys, mode, (1 << 63) - 1)
         ordered = _network([whole, coord(whole, mode)], mode, leading)
@@ -122,7 +122,7 @@ def _ordered(
         wide = wide | coord(wide, mode).to(i64)
         wide = _cut(_network([wide], mode, leading)[0], mode, count)
         found, places = (wide >> 32).to(i32), wide.to(i32)
-    return _elements(found, dtype, descending).to(tile.dtype), places
+    return elements_of(found, dtype, descending).to(tile.dtype), places
 
 
 def _held(dtype: DType) -> DType:
@@ -132,7 +132,7 @@ def _held(dtype: DType) -> DType:
     return f32 if dtype.kind == "f" else i32
 
 
-def _keys(tile: Tile, descending: bool) -> Tile:
+def keys_of(tile: Tile, descending: bool) -> Tile:
     """Signed integers in the order of elements: of 32 or 64 bits, or the low 16 of 32."""
     dtype = tile.dtype
     if dtype.kind == "f":
@@ -149,7 +149,7 @@ def _keys(tile: Tile, descending: bool) -> Tile:
     return keys
 
 
-def _elements(keys: Tile, dtype: DType, descending: bool) -> Tile:
+def elements_of(keys: Tile, dtype: DType, descending: bool) -> Tile:
     """The elements that keys are of."""
     if descending:
         keys = ~keys
