@@ -273,7 +273,7 @@ def fitted_constants(timings: Timings, start: Mapping[str, Any]) -> dict[str, An
 
 # How many CTAs run at one time is counted, and what a choice has to be better by is set.
 _COUNTED = ("resident", "cluster_parts", "bands", "few_stages", "margins", "group", "plain",
-            "early", "early_widened", "near", "gain")  # fmt: skip
+            "early", "early_widened", "near")  # fmt: skip
 Place = tuple[str | int, ...]
 
 

@@ -56,7 +56,9 @@ _BELOW = {
 # compared with what estimates miss.
 _KEPT, _MOST_NEAR = 96, 48
 # What a schedule follows from, beside the rules of its fields.
-_CHOSEN = "rows", "columns", "depth", "down", "right", "parts", "swapped", "raster"
+_CHOSEN = (
+    "rows", "columns", "depth", "down", "right", "parts", "swapped", "raster", "kept_stages",
+)  # fmt: skip
 # Columns of the widest tile; widths are multiples of so many, and of more where boxes of the
 # operand lie across the depth.
 _WIDEST, _UNIT, _UNIT_ACROSS = 256, 8, 16
@@ -155,6 +157,9 @@ def _below(given: Schedule | None, chosen: Schedule) -> Schedule:
             chosen = chosen.merged(fields)
     if given is not None and any(getattr(given, name) is not None for name in _OF_THREADS):
         chosen = replace(chosen, warps=None, registers=None)
+    if given is not None:
+        # They are those of the chosen tile.
+        chosen = replace(chosen, stages=None)
     return chosen.merged(given)
 
 
@@ -167,7 +172,7 @@ def _ranking(problems: tuple[Problem, ...], registers: float) -> tuple[tuple[Any
     tiles = _candidates(problems, price, registers)
     is_single = len(problems) == 1
     sheets = [Facts(tiles, each, price, is_single=is_single) for each in problems]
-    cycles = estimated(sheets)
+    cycles = sheets[0]["cycles"] = estimated(sheets)
     ranks = cycles * sheets[0]["margin"]
     order = np.argsort(ranks, kind="stable")[:_KEPT]
     if not len(order):
@@ -183,8 +188,6 @@ def _ranking(problems: tuple[Problem, ...], registers: float) -> tuple[tuple[Any
     count = int((prices[:_MOST_NEAR] <= price.near * prices[0]).sum())
     if f["is_timed"]:
         prices *= np.exp(price.trees.sums(f))
-        # The plainest by the estimate alone stays where others gain less.
-        prices[0] *= price.gain
     # Those that are listed first are plainer.
     near = [(prices[place], rows[place]) for place in np.argsort(order[:count]).tolist()]
     return tuple(dict.fromkeys([*in_order(near, price.plain), *rows[count:]]))
@@ -198,13 +201,14 @@ def _fields() -> list[Schedule]:
 
 def _schedule(chosen: Sequence[Any], holding: Sequence[bool] = ()) -> Schedule:
     """The schedule of tiles by what is `_CHOSEN`, and the rules of fields that hold."""
-    rows, columns, depth, down, right, parts, is_swapped, raster = chosen
+    rows, columns, depth, down, right, parts, is_swapped, raster, stages = chosen
     schedule = Schedule(
         tile=(rows, columns, depth),
         cluster=(down, right),
         swap_ab="yes" if is_swapped else "no",
         split_k=parts if parts > 1 else None,
         raster=raster or None,
+        stages=stages or None,
     )
     for holds, field in zip(holding, _fields(), strict=False):
         schedule = schedule.merged(field) if holds else schedule
@@ -225,7 +229,7 @@ def gemm_schedules(bits: int) -> tuple[Schedule, ...]:
     """The schedules listed for operands with elements of so many bits, best large tiles first."""
     plain, in_turns = Schedule(roles="specialized"), Schedule(roles="alternate")
     return tuple(
-        _schedule([*tile[list(_CHOSEN[:-1])].item(), 0]).merged(
+        _schedule([*tile[list(_CHOSEN[:-2])].item(), 0, 0]).merged(
             in_turns if tile["teams"] else plain
         )
         for tile in _listed("listed", bits)

@@ -100,8 +100,9 @@ def test_each_rule_changes_what_is_compared(table, number, known, monkeypatch):
 
 
 def test_margins_and_variants_name_facts():
-    from cutedialect.choosing.gemm_price import facts_of
+    from cutedialect.choosing.gemm_price import estimated, facts_of
 
     (f,) = facts_of(gemm_schedules.gemm_schedules(16)[0], PLAIN)
+    f["cycles"] = estimated([f])
     rows = [*table_of("gemm-candidates")["variants"], *load("gemm", "h100").margins]
     assert all(f.hold(row["when"]).shape == (1,) for row in rows)
