@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .dtypes import f32, i32
-from .functions import coord, full, inf, where
+from .functions import coord, full, where
 from .modes import of_lines
 from .reductions import modes_of, reduce, shaped
 from .sorting import elements_of, keys_of, largest
@@ -51,11 +51,11 @@ def top_k(tile: object, k: int, mode: int = 1) -> tuple[Tile, Tile]:
     and 0 stands in front of -0. Floats of 8 bits are given in f32.
 
     For small `k` such as that of routing to experts it takes the maximum of floats `k` times, as
-    integers in their order; for a larger one it sorts runs of the next power of two p and merges them, each time with half of the
-    elements: some log2(p)^2 / 2 + log2(p) exchanges of all, instead of a sort's log2(n)^2 / 2 of a
-    row of n. Elements outside of the tensor are 0: give them -inf
-    first (`cute.where` on `cute.coord`), and they are chosen where a row has fewer than `k` others
-    alone.
+    integers in their order; for a larger one it sorts runs of the next power of two p and merges
+    them, each time with half of the elements: some log2(p)^2 / 2 + log2(p) exchanges of all,
+    instead of a sort's log2(n)^2 / 2 of a row of n. Elements outside of the tensor are 0: give
+    them -inf first (`cute.where` on `cute.coord`), and they are chosen where a row has fewer than
+    `k` others alone.
     """
     source, (at,) = _loaded(tile), modes_of((mode,))
     columns = source.shape[at]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from cutedialect.atoms import usual_device
@@ -12,6 +13,7 @@ from cutedialect.choosing.gemm_problem import Problem
 from cutedialect.choosing.gemm_schedules import GEMM_SPACE
 from cutedialect.choosing.need import NONE
 from cutedialect.choosing.price import load, table_of
+from cutedialect.schedule import Schedule
 
 B200 = usual_device("sm_100a")
 PLAIN = Problem(4096, 4096, 4096, 1, 16, 16)
@@ -106,3 +108,29 @@ def test_margins_and_variants_name_facts():
     f["cycles"] = estimated([f])
     rows = [*table_of("gemm-candidates")["variants"], *load("gemm", "h100").margins]
     assert all(f.hold(row["when"]).shape == (1,) for row in rows)
+
+
+def test_ctas_that_share_a_tile_keep_short_rings():
+    """No more than 195 KB of shared memory; a field that is given leaves the rest open."""
+    problem = replace(PLAIN, m=72, n=2112, k=7168)
+    (schedule, *_) = GEMM_SPACE.ranked((problem,), None, NONE)
+    assert schedule.reduction == "cluster"
+    assert GEMM_SPACE.need((problem,), schedule).smem < 195 << 10
+    assert (
+        GEMM_SPACE.need((problem,), replace(schedule, stages=schedule.stages + 1)).smem > 195 << 10
+    )
+    (given, *_) = GEMM_SPACE.ranked((problem,), Schedule.parse("raster = 2"), NONE)
+    assert given.stages is None
+
+
+def test_early_launches_end_sooner_where_memory_is_waited_for():
+    """Of the same estimate, products by many columns and few rows start late."""
+    from cutedialect.choosing.gemm_price import facts_of
+
+    tile = Schedule.parse("tile = (64,8,128), cluster = (1,1)")
+    early = []
+    for m, n, k in ((2, 6144, 4096), (1024, 1024, 1024)):
+        (f,) = facts_of(tile, replace(PLAIN, m=m, n=n, k=k))
+        f["cycles"] = np.array([55000.0])
+        early.append(f["early"].item())
+    assert early == [False, True]
