@@ -44,6 +44,8 @@ from .price import Price, in_order, table_of
 _BESIDE_CLUSTERS = ("cluster", "split_k", "reduction", "scheduler", "roles", "stages")
 # Fields that say how many threads there are, or what registers they have.
 _OF_THREADS = ("warps", "registers", "ctas", "roles")
+# Fields that say how large a stage is, and what lies beside the ring.
+_OF_RINGS = ("tile", "split_k", "roles", "reduction")
 # What a field that is given leaves of other choices: teams take turns over several work items, and
 # one CTA claims them for one team; the CTAs that share a tile are the cluster, of one warpgroup or
 # team each.
@@ -157,8 +159,9 @@ def _below(given: Schedule | None, chosen: Schedule) -> Schedule:
             chosen = chosen.merged(fields)
     if given is not None and any(getattr(given, name) is not None for name in _OF_THREADS):
         chosen = replace(chosen, warps=None, registers=None)
-    if given is not None:
-        # They are those of the chosen tile.
+    if given is not None and any(
+        getattr(given, name) not in (None, getattr(chosen, name)) for name in _OF_RINGS
+    ):
         chosen = replace(chosen, stages=None)
     return chosen.merged(given)
 

@@ -111,7 +111,7 @@ def test_margins_and_variants_name_facts():
 
 
 def test_ctas_that_share_a_tile_keep_short_rings():
-    """No more than 195 KB of shared memory; a field that is given leaves the rest open."""
+    """No more than 195 KB of shared memory; another tile leaves them open."""
     problem = replace(PLAIN, m=72, n=2112, k=7168)
     (schedule, *_) = GEMM_SPACE.ranked((problem,), None, NONE)
     assert schedule.reduction == "cluster"
@@ -119,8 +119,11 @@ def test_ctas_that_share_a_tile_keep_short_rings():
     assert (
         GEMM_SPACE.need((problem,), replace(schedule, stages=schedule.stages + 1)).smem > 195 << 10
     )
-    (given, *_) = GEMM_SPACE.ranked((problem,), Schedule.parse("raster = 2"), NONE)
-    assert given.stages is None
+    for text, is_open in (("raster = 2", False), ("tile = (64,72,64)", True)):
+        (given, *_) = GEMM_SPACE.ranked((problem,), Schedule.parse(text), NONE)
+        assert (given.stages is None) == is_open
+    (same, *_) = GEMM_SPACE.ranked((problem,), Schedule(tile=schedule.tile), NONE)
+    assert same.stages == schedule.stages
 
 
 def test_early_launches_end_sooner_where_memory_is_waited_for():

@@ -422,7 +422,7 @@ def test_of_near_schedules_the_one_with_the_least_error_is_chosen(monkeypatch):
 
 
 @pytest.mark.some(3)
-@pytest.mark.parametrize("problem", [(4096, 4096, 4096), (600, 2000, 640)])
+@pytest.mark.parametrize("problem", [(4096, 4096, 4096), (512, 2048, 2048)])
 @pytest.mark.parametrize("names", [("tile",), ("roles",), ("warps",), ("tile", "warps", "stages")])
 @pytest.mark.parametrize("arch", ["sm_100a", "sm_90a"])
 def test_what_names_the_default_is_the_default(problem, names, arch, monkeypatch) -> None:
