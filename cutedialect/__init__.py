@@ -641,7 +641,8 @@ if not TYPE_CHECKING:
             value = getattr(module, inside)
             globals()[name] = value
             return value
-        if name in _SUBMODULES:
+        # `from cutedialect import environment` asks here first, within the package.
+        if name in (*_SUBMODULES, "environment"):
             return import_module(f"{__name__}.{name}")
         from difflib import get_close_matches
 

@@ -6,7 +6,6 @@ Nothing here knows IR; the passes read the fields, the cache hashes the text.
 from __future__ import annotations
 
 import ast
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, get_args
@@ -175,6 +174,8 @@ class Schedule:
         for name, value in choices.items():
             if name not in Choices.__annotations__:
                 known = sorted(Choices.__annotations__)
+                import difflib
+
                 near = difflib.get_close_matches(name, known, 1)
                 hint = f"; did you mean '{near[0]}'?" if near else ""
                 raise ScheduleError(
@@ -429,6 +430,8 @@ def _roles(name: str, value: object) -> object:
 
 def _word(name: str, value: object) -> object:
     if value not in [*_WORDS[name]]:
+        import difflib
+
         near = difflib.get_close_matches(str(value), _WORDS[name], 1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise ScheduleError(

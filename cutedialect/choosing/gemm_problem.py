@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cutedialect.atoms import H100, Device, Target, target
 from cutedialect.schedule import Schedule
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # A number, or an array of numbers: one for each candidate.
 Counts: TypeAlias = Any
@@ -94,7 +96,7 @@ TILES = np.dtype(
 CTAs share one by its depth, whether teams take them in turns, whether they are of the transposed
 product, whether the CTAs that share one are a cluster, and whether it is as wide as fits a problem.
 """
-Tiles: TypeAlias = NDArray[np.void]
+Tiles: TypeAlias = "NDArray[np.void]"
 _WHOLE = dict.fromkeys(TILES.names or (), 0) | {"down": 1, "right": 1, "parts": 1}
 
 

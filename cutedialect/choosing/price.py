@@ -11,13 +11,15 @@ from functools import cache, cached_property
 from math import log
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cutedialect.atoms import DEVICES, Device
 from cutedialect.remarks import Remark
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 FOLDER = Path(__file__).parent / "prices"
 Entry = TypeVar("Entry")

@@ -85,7 +85,7 @@ class Captured:
         if isinstance(value, _LEAVES) or id(value) in self._seen:
             return
         self._seen[id(value)] = value
-        reader = _READERS.get(type(value))
+        reader = _reader_of(type(value))
         if reader is not None:
             self._record(path, value, reader)
             return
@@ -266,9 +266,16 @@ _READERS: dict[type, Callable[[Any], State]] = {
     bytearray: lambda value: (bytes(value),),
     np.ndarray: _array_state,
     random.Random: _random_state,
-    np.random.RandomState: _legacy_state,
-    np.random.Generator: _generator_state,
 }
+# Those of numpy.random, which takes a while to import, by their names.
+_OF_NUMPY_RANDOM = {"RandomState": _legacy_state, "Generator": _generator_state}
+
+
+def _reader_of(kind: type) -> Callable[[Any], State] | None:
+    """What reads the state of an object; None where its attributes are all of it."""
+    if kind.__module__.startswith("numpy.random."):
+        return _OF_NUMPY_RANDOM.get(kind.__name__)
+    return _READERS.get(kind)
 
 
 class _States:

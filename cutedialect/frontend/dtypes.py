@@ -5,7 +5,6 @@ Nothing here imports xDSL until an IR type is asked for.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -178,6 +177,8 @@ def as_dtype(value: object, what: str = "dtype") -> DType:
     name = name.removeprefix("torch.")
     found = _BY_NAME.get(name) or _NUMPY_NAMES.get(name)
     if found is None:
+        import difflib
+
         near = difflib.get_close_matches(name, [*_BY_NAME, *_NUMPY_NAMES], 1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise TypeError(f"expected {what} to be one of {', '.join(_BY_NAME)}, got {name}{hint}")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -100,6 +99,8 @@ def write(kind: str, key: str, payload: bytes) -> bool:
         _make_folder()
         path.parent.mkdir(parents=True, exist_ok=True)
         (folder() / _TEMPORARY).mkdir(exist_ok=True)
+        import tempfile
+
         handle, temporary = tempfile.mkstemp(dir=folder() / _TEMPORARY)
         with os.fdopen(handle, "wb") as file:
             file.write(_MAGIC + _digest(payload) + payload)

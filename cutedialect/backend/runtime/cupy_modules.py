@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import tempfile
 from functools import cache
 from math import prod
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -31,6 +30,9 @@ from cutedialect.backend.runtime.program import CompiledProgram
 from cutedialect.backend.runtime.target_fit import check_driver
 from cutedialect.backend.runtime.tensor_maps import TensorMapArgument, encoded
 from cutedialect.remarks import Remark
+
+if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
 
 Form = Literal["ptx", "cubin"]
 """What CuPy loads: the text, which the driver assembles, or what ptxas made of it."""
@@ -241,6 +243,8 @@ def _file(name: str, form: Form, image: bytes) -> Path:
 
 
 @cache
-def _folder() -> tempfile.TemporaryDirectory[str]:
+def _folder() -> TemporaryDirectory[str]:
     """The folder of this process."""
+    import tempfile
+
     return tempfile.TemporaryDirectory(prefix="cutedialect-", ignore_cleanup_errors=True)

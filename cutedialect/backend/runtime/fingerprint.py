@@ -9,7 +9,6 @@ from __future__ import annotations
 import enum
 import functools
 import hashlib
-import random
 import struct
 import sys
 import types
@@ -23,8 +22,8 @@ from cutedialect.backend.runtime.library_files import is_library_file, is_packag
 
 _PACKAGE = __name__.partition(".")[0]
 _MAX_ARRAY_BYTES = 1 << 20
-# Their state is not among their attributes.
-_UNSTABLE = (random.Random, np.random.Generator, np.random.RandomState)
+# Classes whose state is not among their attributes, by modules that whoever has one has imported.
+_UNSTABLE = {"random": ("Random",), "numpy.random": ("Generator", "RandomState")}
 
 
 class FingerprintError(ValueError):
@@ -205,7 +204,7 @@ class _Walker:
 
     def _object(self, value: object) -> None:
         cls = type(value)
-        if isinstance(value, _UNSTABLE) or hasattr(value, "__dlpack__"):
+        if _is_unstable(value) or hasattr(value, "__dlpack__"):
             raise FingerprintError(
                 f"expected a constant with stable content in a kernel, got {cls.__qualname__}"
             )
@@ -278,3 +277,13 @@ def names_of(code: types.CodeType) -> set[str]:
         if isinstance(constant, types.CodeType):
             found |= names_of(constant)
     return found
+
+
+def _is_unstable(value: object) -> bool:
+    """Whether a value has a state that is not among its attributes."""
+    return any(
+        isinstance(value, getattr(sys.modules[module], name))
+        for module, names in _UNSTABLE.items()
+        if module in sys.modules
+        for name in names
+    )

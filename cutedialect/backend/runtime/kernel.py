@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from cutedialect import environment
@@ -54,7 +53,7 @@ from cutedialect.backend.runtime.torch_tensors import (
 )
 from cutedialect.backend.runtime.tracebacks import explained
 from cutedialect.choices import BACKENDS, Backend
-from cutedialect.notebook import bundle, folded, table
+from cutedialect.notebook import bundle, escaped, folded, table
 from cutedialect.remarks import Remark, Remarks
 
 if TYPE_CHECKING:
@@ -193,7 +192,7 @@ class Kernel:
             facts["ops of PTX"] = ", ".join(f"{role}: {n}" for role, n in taken.ops.items())
         remarks = list(map(str, self.remarks))
         text = [repr(self), *(f"  {name}: {value}" for name, value in facts.items()), *remarks]
-        html = [f"<b>{escape(self.name)}</b>", table(facts)]
+        html = [f"<b>{escaped(self.name)}</b>", table(facts)]
         if remarks:
             html.append(folded("remarks", "\n".join(remarks), "kernel.remarks"))
         for name, ir in self.stages.items():

@@ -4,7 +4,6 @@ on a terminal only.
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 from typing import TextIO
@@ -31,6 +30,8 @@ class ProgressLine:
             return
         if self._shows and now - self._shown_at < _INTERVAL:
             return
+        import shutil
+
         width = shutil.get_terminal_size().columns - 1
         self._stream.write("\r\x1b[K" + text[:width])
         self._stream.flush()

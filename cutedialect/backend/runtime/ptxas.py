@@ -9,9 +9,6 @@ import gc
 import importlib.util
 import os
 import re
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -172,6 +169,8 @@ def candidates() -> tuple[Path, ...]:
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         if folder := os.environ.get(variable):
             paths.append(Path(folder) / "bin" / name)
+    import shutil
+
     if on_path := shutil.which(name):
         paths.append(Path(on_path))
     return tuple(dict.fromkeys(path for path in paths if _is_executable(path)))
@@ -207,6 +206,9 @@ def assemble(
     C75xx line, a warning or a spill, which cost speed without a word otherwise.
     """
     path = find(arch)
+    import subprocess
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="cutedialect-") as folder:
         source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx, encoding="utf-8")
@@ -371,6 +373,8 @@ def _version(path: Path, size: int, mtime_ns: int) -> str:
     key = disk_cache.key("ptxas", str(path), str(size), str(mtime_ns))
     if (kept := disk_cache.read("tool", key)) is not None:
         return kept.decode()
+    import subprocess
+
     try:
         said = subprocess.run(
             [path, "--version"],

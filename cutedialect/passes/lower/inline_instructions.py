@@ -10,7 +10,6 @@ from xdsl.dialects.builtin import AnyFloat, IntegerType
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
-from cutedialect.atoms import legal
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute.inline_ptx import Statement, statements
 from cutedialect.dialects.ptx import operand_classes, result_class
@@ -92,6 +91,8 @@ def _checked(context: Context, statement: Statement, classes: dict[str, str]) ->
         else:
             shown.append(str(operand))
     text = f"{statement.mnemonic} {_PREFIXES[result]}0, {', '.join(shown)};"
+    from cutedialect.atoms import legal
+
     legality = legal(text, context.arch)
     if not legality:
         raise ValueError(
