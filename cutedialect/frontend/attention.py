@@ -26,7 +26,7 @@ from .library.attention import attention as program
 from .library.split_attention import split_attention
 from .ready_attention import ReadyAttention
 from .ready_call import call_key
-from .rules import Checked, Operand, new_spec
+from .rules import Checked, Operand, new_spec, tile_of
 
 _LOG2_E = math.log2(math.e)
 # Rows of heads that share keys are those of one tile where they are so many of a head, or so many
@@ -82,8 +82,7 @@ class AttentionCall(Checked):
         check_arch(target)
         check_types(self.q, self.q, target)
         call = self._of_program(as_schedule(self.given.schedule), target, backend)
-        if call.given is not None and call.given.tile is not None and len(call.given.tile) != 2:
-            raise ValueError(f"schedule: expected a tile (rows, keys), got {call.given.tile}")
+        tile_of(call.given, "rows, keys")
         return call.fitted(partial(self._prepared_with, call), partial(_kept, self, call))
 
     def prepared_with(self, given: Schedule | None, target: str, backend: str) -> ReadyAttention:

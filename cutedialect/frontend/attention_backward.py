@@ -28,7 +28,7 @@ from .gemm_operands import check_types
 from .launch import Variants, as_schedule, check_arch, compile_kernel, default_arch
 from .library.attention_backward import attention_backward as program
 from .ready_attention_backward import MEMORY, ReadyAttentionBackward
-from .rules import Extents, Operand, new_spec, shown
+from .rules import Extents, Operand, new_spec, shown, tile_of
 
 # Heads up to which gradients of queries are added up beside those of keys and values.
 _WIDEST_ADDED = 128
@@ -71,8 +71,7 @@ class AttentionBackwardCall(AttentionCall):
         check_arch(target)
         check_types(self.q, self.q, target)
         problem = self.backward_problem(target, backend)
-        if schedule is not None and schedule.tile is not None and len(schedule.tile) != 2:
-            raise ValueError(f"schedule: expected a tile (keys, rows), got {schedule.tile}")
+        tile_of(schedule, "keys, rows")
 
         def choice(given: Schedule | None) -> Any:
             # What spills stays where its tile is given: the launch tells.

@@ -24,6 +24,7 @@ from .gemm_operands import check_types, has_tcgen05, has_wgmma, viewable
 from .kernel import TensorSpec
 from .launch import as_schedule, device_for
 from .plain_calls import PlainCall, PlainReady
+from .rules import tile_of
 
 # Tiles (rows, columns), the largest first: the first that gives enough of them is taken.
 _TILES = ((128, 256), (128, 128), (128, 64), (64, 64))
@@ -90,9 +91,15 @@ class ConvCall(PlainCall):
     modes: ClassVar[tuple[str, str]] = ("PQ", "HW")
     # Whether the operands of the products are contiguous along another mode than the depth.
     across: ClassVar[tuple[bool, bool]] = (False, False)
+    # What is multiplied, and the modes of rows, columns and depth of the products: of channels the
+    # depth goes over all taps, of pixels each tap has a product of its own.
+    factors: ClassVar[tuple[str, str]] = ("x", "w")
+    multiplied: ClassVar[tuple[str, str, str]] = ("NPQ", "F", "C")
     images: ClassVar[tuple[str, ...]] = ("x", "out")
     filters: ClassVar[tuple[str, ...]] = ("w",)
     pairs: dict[str, tuple[int, int]]
+    # Products whose depth shares the taps, those of a stride's phases.
+    phase_count = 1
 
     def ready(self) -> ReadyConv:
         extents = tuple(self.extents[mode] for modes in self.modes for mode in modes)
@@ -152,25 +159,30 @@ class ConvCall(PlainCall):
             return None
         row = n * self.out_dtype.bits // 8
         return Problem(
-            m, n, k, self.product_count(), a.dtype.bits, self.out_dtype.bits, across=self.across,
-            out_align=min(_VECTOR_BITS // 8, row & -row),
-            may_swap=False, tap=self.depth_of_tap() or -1,
+            m, n, k, self.tap_count if self.sums_pixels else 1, a.dtype.bits,
+            self.out_dtype.bits, across=self.across, out_align=min(_VECTOR_BITS // 8, row & -row),
+            may_swap=False, tap=self.depth_of_tap or -1,
             is_plain=getattr(self, "bias", None) is None, device=device_for(arch),
         )  # fmt: skip
 
-    def product_count(self) -> int:
-        """Products that are computed."""
-        return 1
+    @property
+    def sums_pixels(self) -> bool:
+        """Whether the depth of the products is pixels."""
+        return len(self.multiplied[2]) > 1
 
+    @property
     def depth_of_tap(self) -> int | None:
         """The depth of the products that a tap has; None where depth is pixels."""
-        return self.extents["C"]
+        return None if self.sums_pixels else self.extents[self.multiplied[2]]
 
     def products(self) -> tuple[int | None, int | None, int | None]:
         """Rows, columns and depth of the products."""
-        count, depth = self.tap_count, self.extents["C"]
-        rows = _product(self.extents[mode] for mode in "NPQ")
-        return rows, self.extents["F"], None if depth is None else count * _filled(depth)
+        rows, columns, depth = (
+            _product(self.extents[mode] for mode in modes) for modes in self.multiplied
+        )
+        if self.sums_pixels or depth is None:
+            return rows, columns, depth
+        return rows, columns, -(-self.tap_count // self.phase_count) * _filled(depth)
 
     @property
     def tap_count(self) -> int:
@@ -178,7 +190,9 @@ class ConvCall(PlainCall):
         return (self.extents["R"] or 1) * (self.extents["S"] or 1)
 
     def operands(self) -> tuple[Any, Any]:
-        return self.x, self.w  # pyright: ignore[reportAttributeAccessIssue]
+        """What is multiplied."""
+        one, other = (getattr(self, name) for name in self.factors)
+        return one, other
 
     def constants(self, arch: str, schedule: Schedule | None) -> dict[str, Any]:
         """Compile-time parameters: the tile is the schedule's, or one that gives enough of them."""
@@ -186,10 +200,7 @@ class ConvCall(PlainCall):
         return {"taps": self.taps(), "tile": self.tile(arch, schedule)}
 
     def tile(self, arch: str, schedule: Schedule | None) -> tuple[int, int, int]:
-        tile = None if schedule is None else schedule.tile
-        if tile is not None:
-            if len(tile) != 3:
-                raise ValueError(f"schedule: expected a tile (M, N, K), got {tile}")
+        if (tile := tile_of(schedule)) is not None:
             return tile[0], tile[1], tile[2]
         a, b = self.operands()
         types = a.dtype, b.dtype, f32
@@ -232,6 +243,8 @@ class ImageGradients(ConvCall):
 
     modes = ("HW", "PQ")
     across = (False, True)
+    factors = ("dy", "w")
+    multiplied = ("NHW", "C", "F")
     images = ("dy", "out")
 
     def __init__(self, given: SimpleNamespace) -> None:
@@ -271,18 +284,9 @@ class ImageGradients(ConvCall):
             of, steps=(1, 1), spreads=spreads, starts=starts, divisors=of.steps, ends=ends
         )
 
-    def products(self) -> tuple[int | None, int | None, int | None]:
-        rows, depth = _product(self.extents[mode] for mode in "NHW"), self.extents["F"]
-        # Of a stride's phases each has its part of the taps.
-        parts = prod(self.pairs["stride"]) if self.has_phases else 1
-        taps = -(-self.tap_count // parts)
-        return rows, self.extents["C"], None if depth is None else taps * _filled(depth)
-
-    def depth_of_tap(self) -> int | None:
-        return self.extents["F"]
-
-    def operands(self) -> tuple[Any, Any]:
-        return self.dy, self.w  # pyright: ignore[reportAttributeAccessIssue]
+    @property
+    def phase_count(self) -> int:  # type: ignore[override]
+        return prod(self.pairs["stride"]) if self.has_phases else 1
 
     def constants(self, arch: str, schedule: Schedule | None) -> dict[str, Any]:
         known = super().constants(arch, schedule)
@@ -295,6 +299,8 @@ class FilterGradients(ConvCall):
     """The checked arguments of `cute.conv2d_wgrad`."""
 
     across = (True, True)
+    factors = ("dy", "x")
+    multiplied = ("F", "C", "NPQ")
     images = ("x", "dy")
     filters = ("out",)
 
@@ -304,21 +310,9 @@ class FilterGradients(ConvCall):
 
         self.program = filter_gradients
 
-    def products(self) -> tuple[int | None, int | None, int | None]:
-        return self.extents["F"], self.extents["C"], _product(self.extents[x] for x in "NPQ")
-
     @property
     def takes_bias(self) -> bool:
         return False
-
-    def product_count(self) -> int:
-        return self.tap_count
-
-    def depth_of_tap(self) -> int | None:
-        return None
-
-    def operands(self) -> tuple[Any, Any]:
-        return self.dy, self.x  # pyright: ignore[reportAttributeAccessIssue]
 
     def scheduled(self, schedule: Schedule | None, arch: str) -> Schedule | None:
         """Parts of the depth, which are added in order, where there are few tiles."""

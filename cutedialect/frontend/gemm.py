@@ -59,11 +59,18 @@ from .gemm_scales import (
 from .gemm_tile import default_tile
 from .gemm_weights import split_texts, unwrap, weights_of
 from .kernel import ScalarSpec, TensorSpec
-from .launch import as_schedule, check_arch, compile_kernel, default_arch, device_for, spec_of
+from .launch import (
+    as_schedule,
+    check_arch,
+    compile_kernel,
+    default_arch,
+    device_for,
+    spec_of,
+)
 from .library.split_gemm import DEPTH
 from .packed import Packed
 from .ready_call import Ready
-from .rules import Checked, Operand
+from .rules import Checked, Operand, tile_of
 
 # The arrays of a call, and their places.
 ARRAYS = ("a", "b", "c", "bias", "out", "scale_a", "scale_b", "zero_b", "aux")
@@ -446,9 +453,7 @@ class GemmCall(Checked, Product):
         """Compile-time parameters of the tile program, for given specs and (M, N) if not this
         problem's.
         """
-        tile = schedule.tile if schedule is not None else None
-        if tile is not None and len(tile) != 3:
-            raise ValueError(f"schedule: expected a tile (M, N, K), got {tile}")
+        tile = tile_of(schedule)
         if tile is None:
             adds = self.c is not None or (schedule is not None and schedule.adds_in_order)
             tile = self._default_tile(arch, specs, extents or self.out_shape[-2:], adds)

@@ -25,7 +25,7 @@ from .modes import (
     row_major,
 )
 from .parts import broadcast_to, permute
-from .reductions import matrix_of
+from .reductions import matrix_of, mode_of
 from .tile import Tile, View, broadcast_shape, elementwise
 from .trace import current, error
 
@@ -109,7 +109,7 @@ def histogram(tile: object, bins: int, mode: int | None = None) -> Tile:
 @of_lines
 def _counted(source: Tile, count: int, mode: int | None) -> Tile:
     numbers, ones = source.to(i32), full(source.shape, 1, i32)
-    at = None if mode is None else _one_mode(mode)
+    at = None if mode is None else mode_of(mode)
     shape = (1, count) if at is None else (source.shape[0], count)
     shape = (count, source.shape[1]) if at == 0 else shape
     made = PutOp(full(shape, 0, i32).use(), numbers.use(), ones.use(), at, "add")
@@ -183,7 +183,7 @@ def split(tile: object, parts: int | Sequence[int], mode: int = -1) -> tuple[Til
 @of_lines
 def flip(tile: object, mode: int = 1) -> Tile:
     """A tile whose elements along a mode are in reverse order."""
-    source, at = matrix_of(tile), _one_mode(mode)
+    source, at = matrix_of(tile), mode_of(mode)
     return take_along(source, source.shape[at] - 1 - coord(source, at), at)
 
 
@@ -194,7 +194,7 @@ def concatenate(tiles: Sequence[object], mode: int = 1) -> Tile:
         raise error("expected a tile or more to concatenate, got none", code="CD-P1")
     if any(len(tile.shape) != 2 for tile in given):
         return joined(given, mode)
-    parts, at = [matrix_of(each) for each in given], _one_mode(mode)
+    parts, at = [matrix_of(each) for each in given], mode_of(mode)
     across = parts[0].shape[1 - at]
     total = sum(part.shape[at] for part in parts)
     whole = (across, total) if at else (total, across)
@@ -235,7 +235,7 @@ def _mode_of_both(tile: Tile, numbers: Tile, mode: object) -> int:
     if len(numbers.shape) != rank:
         broadcast_shape(tile.shape, numbers.shape)
     named = mode_or_last(mode, tile.shape)
-    return _one_mode(named) if rank == 2 else mode_within(named, rank)
+    return mode_of(named) if rank == 2 else mode_within(named, rank)
 
 
 def _without(tile: Tile, mode: int) -> tuple[int, ...]:
@@ -254,12 +254,6 @@ def _flat(tile: Tile, numbers: Tile, mode: int, shape: Sequence[int]) -> Tile:
     ]
     inside = (wide >= 0) & (wide < tile.shape[mode])
     return matrix_of_modes(where(inside, row_major(places, tile.shape), -1))
-
-
-def _one_mode(mode: object) -> int:
-    if type(mode) is not int or not -2 <= mode < 2:
-        raise error(f"expected mode 0 (columns) or 1 (rows), got {mode!r}", code="CD-P4")
-    return mode % 2
 
 
 def _numbers(indices: object) -> Tile:

@@ -148,6 +148,13 @@ def modes_of(mode: Modes) -> tuple[int, ...]:
     return found
 
 
+def mode_of(mode: object) -> int:
+    """One mode, as the number 0 or 1."""
+    if type(mode) is not int or not -2 <= mode < 2:
+        raise error(f"expected mode 0 (columns) or 1 (rows), got {mode!r}", code="CD-P4")
+    return mode % 2
+
+
 def matrix_of(tile: object) -> Tile:
     """A tile of two modes, or that of a view."""
     source = tile.load() if isinstance(tile, View) else tile

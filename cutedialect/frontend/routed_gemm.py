@@ -18,7 +18,7 @@ from .gemm_scales import number_of
 from .packed import Packed, packing_from
 from .plain_calls import PlainCall, PlainReady
 from .routed_operands import NUMBERS, ROUTED_GEMM, matrix_of
-from .rules import as_operand
+from .rules import as_operand, tile_of
 
 _ZEROS = ("zero_b", "zero_gated")
 # Rows of a tile, and of one for groups that are not larger on average; its columns, those where two
@@ -57,10 +57,7 @@ class RoutedCall(PlainCall):
     def constants(self, arch: str, schedule: Schedule | None) -> dict[str, Any]:
         """The tile: the schedule's, or one for the groups' rows on average."""
         check_types(self.a, self.b, arch)
-        tile = None if schedule is None else schedule.tile
-        if tile is not None and len(tile) != 3:
-            raise ValueError(f"schedule: expected a tile (M, N, K), got {tile}")
-        found: dict[str, Any] = {"tile": tile or self._tile(arch)}
+        found: dict[str, Any] = {"tile": tile_of(schedule) or self._tile(arch)}
         self._check_groups(found["tile"])
         spans = (
             (self.scale_b_spans, self.zero_b_spans),

@@ -19,6 +19,8 @@ from .kernel import TensorSpec
 from .signature import BATCH
 
 if TYPE_CHECKING:
+    from cutedialect.schedule import Schedule
+
     from .signature import Call, Parameter
 
 Extents = tuple[int | None, ...]
@@ -351,6 +353,14 @@ def default_rules(call: Call) -> tuple[Any, ...]:
         result_type(lambda x: getattr(x, call.operands[0]).dtype),
         *(Shaped(x.name, result_types) for x in call.arrays if x.kind.is_written),
     )
+
+
+def tile_of(schedule: Schedule | None, extents: str = "M, N, K") -> tuple[int, ...] | None:
+    """The tile of a schedule, if it has one, of a call whose tiles have these extents."""
+    tile = None if schedule is None else schedule.tile
+    if tile is not None and len(tile) != len(extents.split(",")):
+        raise ValueError(f"schedule: expected a tile ({extents}), got {tile}")
+    return tile
 
 
 class Preparing(Protocol):

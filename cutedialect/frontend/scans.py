@@ -16,7 +16,7 @@ from cutedialect.dialects.cute.reductions import combined_type
 from .arithmetic import Number, binary_value, is_number
 from .dtypes import DType, f32
 from .modes import of_lines
-from .reductions import matrix_of, widened
+from .reductions import matrix_of, mode_of, widened
 from .scalar import Scalar
 from .tile import Tile, View, as_value, broadcast_shape, elementwise
 from .trace import current, error
@@ -100,8 +100,7 @@ def scan(
     given = [tile] if is_one else list(tile) if isinstance(tile, Sequence) else []
     if not given:
         raise error(f"expected a tile or a tuple of tiles to scan, got {tile!r}", code="CD-P1")
-    if type(mode) is not int or not -2 <= mode < 2:
-        raise error(f"expected mode 0 (columns) or 1 (rows), got {mode!r}", code="CD-P4")
+    mode = mode_of(mode)
     if isinstance(combine, str) and combine not in _EMPTY:
         raise error(
             f"expected combine to be one of {', '.join(_EMPTY)}, got {combine!r}", code="CD-P4"
@@ -116,7 +115,7 @@ def scan(
             )
         initial = _EMPTY[combine](tiles[0].dtype) if initial is None else initial
     first = _initial(tiles, initial, is_one) if exclusive else []
-    made = _scanned(tiles, mode % 2, combine, first, reverse, is_one)
+    made = _scanned(tiles, mode, combine, first, reverse, is_one)
     return made[0] if is_one else made
 
 

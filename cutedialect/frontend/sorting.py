@@ -13,7 +13,7 @@ from .dtypes import DType, f16, f32, i16, i32, i64
 from .functions import coord, where
 from .modes import of_lines
 from .places import take_along
-from .reductions import matrix_of
+from .reductions import matrix_of, mode_of
 from .tile import Tile, View
 from .trace import current, error
 
@@ -53,7 +53,7 @@ def sort(tile: Any, mode: int = 1, *, descending: bool = False, values: Any = No
     A line of n elements takes log2(n) (log2(n) + 1) / 2 exchanges of its threads; one whose length
     is no power of two is sorted as one of the next power.
     """
-    source, at = matrix_of(tile), _one_mode(mode)
+    source, at = matrix_of(tile), mode_of(mode)
     if values is None:
         return _sorted(source, at, descending)
     given = [matrix_of(v) for v in ([values] if isinstance(values, Tile | View) else values)]
@@ -73,18 +73,12 @@ def argsort(tile: object, mode: int = 1, *, descending: bool = False) -> Tile:
     """The coordinates along a mode, i32, of the elements in order, as `cute.sort` has them. It is
     stable: of equal elements the first comes first.
     """
-    return _ordered(matrix_of(tile), _one_mode(mode), descending)[1]
+    return _ordered(matrix_of(tile), mode_of(mode), descending)[1]
 
 
 def largest(tile: Tile, k: int, mode: int) -> tuple[Tile, Tile]:
     """The `k` largest elements of each line along a mode in falling order, and their places."""
     return _ordered(tile, mode, True, k)
-
-
-def _one_mode(mode: object) -> int:
-    if type(mode) is not int or not -2 <= mode < 2:
-        raise error(f"expected mode 0 (columns) or 1 (rows), got {mode!r}", code="CD-P4")
-    return mode % 2
 
 
 def _sorted(tile: Tile, mode: int, descending: bool) -> Tile:
