@@ -16,19 +16,11 @@ from typing import Any
 
 import torch
 
-from cutedialect.frontend.declarations import ATTENTION, ATTENTION_BACKWARD, GEMM
+from cutedialect.frontend.declarations import CALLS
 from cutedialect.frontend.signature import BATCH, Call, Part
 
 # A placement of each result, and one of each argument, by name; None stands for whole.
 Rule = tuple[Sequence[Any], Mapping[str, Any]]
-# Operators with the call of each, and the arrays that are its results.
-_OPERATORS = {
-    "gemm": (GEMM, ("out",)),
-    "gemm_aux": (GEMM, ("out", "aux")),
-    "attention": (ATTENTION, ("out",)),
-    "attention_lse": (ATTENTION, ("out", "lse")),
-    "attention_backward": (ATTENTION_BACKWARD, ("dq", "dk", "dv")),
-}
 
 
 def holds_dtensor(tensors: Iterable[Any]) -> bool:
@@ -41,8 +33,11 @@ def register() -> None:
     """Give DTensor the rules of all operators; raises ImportError where torch has no such part."""
     from torch.distributed.tensor.experimental import register_sharding
 
-    for name, (call, results) in _OPERATORS.items():
+    parted = ((call, more) for call in CALLS if call.parts for more, _ in call.operators())
+    for call, more in parted:
+        name = f"{call.name}_{more}" if more else call.name
         operator = getattr(torch.ops.cutedialect, name).default
+        results = [each.name for each in call.outputs if not each.asked] + [more] * bool(more)
         names = [argument.name for argument in operator._schema.arguments]
         register_sharding(operator)(_strategy(names, call, results))
 
