@@ -510,10 +510,13 @@ class GemmCall(Checked, Product):
         if not (self.promotes or self.splits):
             if self.packing_text is None:
                 return tile
-            # Whole blocks of packed elements, and groups that share zeros.
-            return tile[0], max(tile[1], MOST_BLOCK), self._group or MOST_BLOCK
+            # Whole blocks of packed elements, of groups that share zeros.
+            return tile[0], max(tile[1], MOST_BLOCK), min(self._group or MOST_BLOCK, MOST_BLOCK)
         rows = 64 if self.splits and not has_tensor_memory else 128
-        return min(tile[0], rows), min(tile[1], 64), DEPTH if self.splits else self._group
+        # Weights that become wider take registers, as many as a step is deep.
+        is_weight = is_widened(self.a.dtype, self.b.dtype)
+        group = min(self._group, MOST_BLOCK) if is_weight else self._group
+        return min(tile[0], rows), min(tile[1], 64), DEPTH if self.splits else group
 
     def _promotes_freely(
         self,

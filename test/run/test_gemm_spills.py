@@ -228,3 +228,34 @@ def test_a_pipeline_that_lacks_registers_names_a_schedule_too():
         kernel.cubin  # noqa: B018
     assert caught.value.code in ("C7511", "C7512")  # as the release of ptxas has it
     assert "the nearest schedule that fits the registers" in caught.value.notes[0]
+
+
+PANELS = cute.TensorSpec((4, 4, 32, 4, 4), "ue8m0")
+
+
+@pytest.mark.parametrize(
+    ("arch", "b", "options"),
+    [
+        ("sm_89", ("e4m3", (1, 512)), {"scale_a": ((512, 4), "f32"), "scale_b": ((4, 4), "f32")}),
+        ("sm_80", ("u8", (512, 1)), {"packed_b": "u4 -2", "scale_b": ((4, 512), "f32")}),
+        ("sm_120a", ("u8", (512, 1)), {"packed_b": "u4 -2", "scale_b": ((4, 512), "f32")}),
+        ("sm_120a", ("e4m3", (512, 1)), {"scale_a": PANELS, "scale_b": PANELS}),
+    ],
+)
+def test_sums_beside_products_leave_registers(arch, b, options, spills_of):
+    """Defaults of warps that multiply by `mma.sync` spilled: threads hold what a trip multiplies
+    and what it adds to, scales, and operands that become wider or are put together.
+    """
+    spec, (type_, strides) = cute.TensorSpec, b
+    is_packed = "packed_b" in options
+    depth = 287 if is_packed else 512
+    a = spec((512, depth), "f16" if is_packed else "e4m3", align=2 if is_packed else 16)
+    held = 144 if is_packed else 512
+    given = {
+        name: spec((-(-depth // 128), 512) if is_packed else value[0], value[1])
+        if isinstance(value, tuple)
+        else value
+        for name, value in options.items()
+    }
+    kernel = cute.gemm.compile(a, spec((held, 512), type_, strides), arch=arch, **given)
+    assert spills_of(kernel) == 0

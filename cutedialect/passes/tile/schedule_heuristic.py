@@ -5,13 +5,15 @@ from __future__ import annotations
 from functools import partial
 from math import prod
 
+from xdsl.ir import SSAValue
+
 from cutedialect.allocation import computing_registers, multiplying_warps, reading_warps
 from cutedialect.atoms import target
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects import cute
 from cutedialect.dialects.walks import ops_of, walk
-from cutedialect.passes.analysis.layout_inference import takes_async_copy
+from cutedialect.passes.analysis.layout_inference import contiguous_mode, takes_async_copy
 from cutedialect.passes.analysis.memory_views import tensor_dependences
 from cutedialect.passes.analysis.mma_choice import MmaChoice
 from cutedialect.passes.analysis.resource_plan import registers_of_accumulators
@@ -30,8 +32,11 @@ _PLAIN_GRIDS = ((4, 2), (4, 1), (2, 2), (2, 1), (1, 2), (1, 1))
 # Accumulators of a thread beside which operands and addresses still find registers, and elements
 # of the next operands that it copies one by one.
 _MOST_VALUES = 128
+# The same beside sums of earlier trips, whose scales and operands a thread holds, too.
+_MOST_BESIDE_SUMS = 96
 _MOST_COPIED = 64
 _GROUP_WARPS = 4
+_BYTE = 8
 _TMA_TARGET = 90
 # Elements of accumulators that a thread adds to in registers, of a kernel whose threads copy.
 _MOST_SUMMED_WHILE_COPYING = 64
@@ -66,8 +71,10 @@ def complete(kernel: cute.KernelOp, given: Schedule, arch: str) -> Schedule:
             has_addend = any(cute.shape_of(op.result.type) == shape for op in loads)
             # So do the sums of other CTAs that share a tile, added in order.
             has_addend |= given.adds_in_order
-            tiles = len({op.acc for op in gemms}) + has_addend
-            warps = _thread_warps(shape, tiles, _copied_values(gemms, arch))
+            sums = _sums(kernel, gemms, shape)
+            tiles = len({op.acc for op in gemms} | sums) + has_addend + _reads_turned_bytes(gemms)
+            most = _MOST_BESIDE_SUMS if sums else _MOST_VALUES
+            warps = _thread_warps(shape, tiles, _copied_values(gemms, arch), most)
         choices["warps"] = _dividing(gemms, warps, given, arch)
     else:
         residence = residence_of(kernel, given, arch)
@@ -229,6 +236,22 @@ def _dividing(
     return next(filter(divides, (*fewer, *_PLAIN_GRIDS)), warps)
 
 
+def _sums(kernel: cute.KernelOp, gemms: list[cute.GemmOp], shape: tuple[int, ...]) -> set[SSAValue]:
+    """Register tiles as large as the accumulator to which products of a trip are added."""
+    tiles: set[SSAValue] = {op.result for op in ops_of(kernel, cute.AllocFragmentOp)}
+    large = {x for x in tiles if cute.shape_of(x.type) == shape}
+    return large - {op.acc for op in gemms}
+
+
+def _reads_turned_bytes(gemms: list[cute.GemmOp]) -> bool:
+    """Whether threads put fragments of a B of bytes together that no `ldmatrix` loads, beside
+    scales of blocks.
+    """
+    types = [op.b.type for op in gemms if op.scales is not None]
+    memory = [type_ for type_ in types if isinstance(type_, cute.MemRefType)]
+    return any(type_.bits == _BYTE and contiguous_mode(type_) == 0 for type_ in memory)
+
+
 def _copied_values(gemms: list[cute.GemmOp], arch: str) -> int:
     """Elements of one stage that pass through registers."""
     types = [tile.type for tile in {tile for op in gemms for tile in (op.a, op.b)}]
@@ -236,11 +259,11 @@ def _copied_values(gemms: list[cute.GemmOp], arch: str) -> int:
     return sum(prod(type_.shape) for type_ in tiles if not takes_async_copy(type_, arch))
 
 
-def _thread_warps(tile: tuple[int, ...], tiles: int, copied: int) -> tuple[int, int]:
+def _thread_warps(tile: tuple[int, ...], tiles: int, copied: int, most: int) -> tuple[int, int]:
     """`gemm_warps`, with more rows of warps where a thread would hold too much of its tiles."""
     rows, columns = gemm_warps(tile)
     while (
-        max(tiles * tile[0] * tile[1] / _MOST_VALUES, copied / _MOST_COPIED) > 32 * rows * columns
+        max(tiles * tile[0] * tile[1] / most, copied / _MOST_COPIED) > 32 * rows * columns
         and tile[0] % (2 * rows * 16) == 0
         and 2 * rows * columns <= _MOST_WARPS
     ):
