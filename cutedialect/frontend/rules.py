@@ -48,7 +48,7 @@ def is_dense(shape: Sequence[int | None], strides: Sequence[int | None]) -> bool
     return True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Operand:
     """An array or spec with the facts that shapes are checked on."""
 
@@ -154,7 +154,7 @@ class Checked:
         return f"an output with elements, got shape {shown(self.out_shape)}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rule:
     """An argument, what must not be, and what is expected instead of what there is."""
 
@@ -168,7 +168,7 @@ class Rule:
             raise self.error(f"{self.name}: expected {self.message(call)}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fact:
     """What follows from arguments that are checked; `make` may refuse them."""
 
@@ -179,7 +179,7 @@ class Fact:
         setattr(call, self.name, self.make(call))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Array:
     """An argument that is an array, of the rank and of a type that is declared; `of` makes the
     operand of a call, and `matters` says whether it is looked at.
@@ -220,7 +220,7 @@ def counted(count: int | None) -> str:
     return "1 number" if count == 1 else f"{count} numbers"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fits:
     """An array whose modes have the extents of those of other arrays with their names. Batches of
     operands broadcast with each other, those of arrays that may be missing to what these have.
@@ -276,7 +276,7 @@ class Fits:
         raise ValueError(f"{self.name}: expected {expected}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Typed:
     """An array, where there is one, of one of some types."""
 
@@ -289,7 +289,7 @@ class Typed:
             check_array(operand, "", 0, tuple(each.name for each in self.dtypes(call)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Shaped(Typed):
     """An array of the modes that are declared, and then of one of some types; one that is written
     is writable.

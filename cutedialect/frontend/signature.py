@@ -16,7 +16,8 @@ from typing import Any
 from .dtypes import DType
 
 
-@dataclass(frozen=True)
+# Rows are told apart by identity: to define comparisons of their fields takes time in each import.
+@dataclass(frozen=True, eq=False)
 class Kind:
     """What a parameter takes: its type, `{tensor}` for an array of the library that is called, and
     its types in a schema of torch, `{0}` for its name. An array is none of a key; what another
@@ -84,7 +85,7 @@ REQUIRED = inspect.Parameter.empty
 BATCH = "..."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Parameter:
     """An argument: what is `said` of it, and what to write for it `inside` a kernel. `key` is what
     it is of a key, in terms of the names of the function, where its kind does not say. In torch's
@@ -122,7 +123,7 @@ OF_DTYPE = "the element type of the result"
 OF_ARRAYS = tuple(replace(each, inside=None) for each in LAUNCH)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Output:
     """A result, its named modes, the argument that asks for it, if it is not always there, and its
     type, if that is not the `out_dtype` of the checked call.
@@ -134,7 +135,7 @@ class Output:
     dtype: DType | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Part:
     """Modes that devices may part: each computes its share of them, by the same call. Of several
     modes, such as heads of queries and of keys, each device has whole shares. Results that lack the
@@ -178,7 +179,7 @@ def written(text: str, name: str, file: str, names: dict[str, Any], doc: str) ->
     return names[name]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Call:
     """A function of arrays.
 
@@ -201,8 +202,8 @@ class Call:
     outputs: tuple[Output, ...] = ()
     # What has to hold, row by row, and what is expected of a mode that has another extent: with the
     # extent it should have, {want} as in {of}, an array of {of_shape}, and {got} in {shape}.
-    rules: tuple[Any, ...] = field(default=(), repr=False, compare=False)
-    fits: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    rules: tuple[Any, ...] = field(default=(), repr=False)
+    fits: Mapping[str, str] = field(default_factory=dict, repr=False)
     # Extents of modes of the result that arrays do not have, of the arguments by name.
     sizes: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     # The array of places to which results are added as they come, where these have one mode.
@@ -217,7 +218,7 @@ class Call:
     # The libraries that have a function of their own for it.
     libraries: tuple[str, ...] = ("torch", "jax")
     # What several devices may part.
-    parts: tuple[Part, ...] = field(default=(), repr=False, compare=False)
+    parts: tuple[Part, ...] = field(default=(), repr=False)
 
     @cached_property
     def by_name(self) -> dict[str, Parameter]:
