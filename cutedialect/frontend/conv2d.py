@@ -165,6 +165,12 @@ class ConvCall(PlainCall):
             is_plain=getattr(self, "bias", None) is None, device=device_for(arch),
         )  # fmt: skip
 
+    def _is_ragged(self) -> bool:
+        """Whether channels of pixels, or of filters, are known not to be whole vectors."""
+        bits = self.operands()[0].dtype.bits
+        known = [self.extents[mode] or 0 for mode in "CF"]
+        return any(extent * bits % _VECTOR_BITS for extent in known)
+
     @property
     def sums_pixels(self) -> bool:
         """Whether the depth of the products is pixels."""
@@ -205,7 +211,9 @@ class ConvCall(PlainCall):
         a, b = self.operands()
         types = a.dtype, b.dtype, f32
         by_groups = has_wgmma(*types, arch) or has_tcgen05(*types, arch)
-        depth = (_DEPTH_BYTES if by_groups else _SHORT_BYTES) * 8 // types[0].bits
+        # Rows that begin at any element are copied in so many pieces that threads lack registers.
+        is_deep = by_groups and not (has_tcgen05(*types, arch) and self._is_ragged())
+        depth = (_DEPTH_BYTES if is_deep else _SHORT_BYTES) * 8 // types[0].bits
         rows, columns, _ = self.products()
         least = 64 if not has_tcgen05(*types, arch) else 128
         fitting = [

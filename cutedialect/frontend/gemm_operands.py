@@ -427,6 +427,47 @@ def _without_exponential(call: Any) -> str:
     return f"'relu' or a function with {what}, got {call.activation!r}{instead}"
 
 
+def _short_of_columns(call: Any) -> tuple[str, int, int] | None:
+    """Of weights whose integers hold several columns the array that lacks the last ones of these:
+    its name, its columns, and those of b.
+    """
+    columns = call.b.shape[-1]
+    if call.packing_text is None or columns is None:
+        return None
+    from .packed import packing_from
+
+    held = call.b.value.dtype if call.b.array is None else as_dtype(call.b.array.dtype)
+    packing = packing_from(call.packing_text, held, len(call.b.shape))
+    if packing.axis != len(call.b.shape) - 1:
+        return None
+    given = vars(call.given) | {"scale_b": call.scale_values[1], "zero_b": call.zero_value}
+    for name in ("out", "c", "bias", "aux", "scale_b", "zero_b"):
+        shape = getattr(given.get(name), "shape", None)
+        got = shape[-1] if shape else None
+        if got is not None and got > 1 and columns - packing.block < got < columns:
+            return name, got, columns
+    return None
+
+
+def _refuse_short(call: Any) -> None:
+    """Refuse an array of fewer columns than integers hold, with what to do."""
+    if (found := _short_of_columns(call)) is not None:
+        name, got, columns = found
+        raise ValueError(
+            f"{name}: expected {columns} columns, which the integers of b hold, got {got}; fill it "
+            f"up, and take the first {got} columns of the result"
+        )
+
+
+def _not_as_in_a(call: Any) -> str:
+    """What is expected of b beside a of another type."""
+    a, b = call.a.dtype, call.b.dtype
+    wide = f"; beside {a.name} b may have 8-bit integers, and tiles of {b.name} in a kernel"
+    return f"{a.name} as in a, got {b.name}" + (
+        wide if a in _WIDE and b in EIGHT_BIT_FLOATS else ""
+    )
+
+
 FITS = {"b.K": "{want} rows ({of} is {of_shape}), got {got} in shape {shape}"}
 _KNOWN = ", ".join([*ACCUMULATORS, *(each.name for each in INTEGERS)])
 RULES = (
@@ -439,7 +480,8 @@ RULES = (
          f"bits, got a of {x.a.dtype.name} and b of {x.b.dtype.name}", TypeError),
     Rule("precision", lambda x: x.splits and any(each is not None for each in x.scale_values),
          lambda x: "'tf32' with arrays of scales, got '3xtf32'"),
-    Rule("b", _differs, lambda x: f"{x.a.dtype.name} as in a, got {x.b.dtype.name}", TypeError),
+    Rule("b", _differs, _not_as_in_a, TypeError),
+    Fact("columns", _refuse_short),
     Fact("sum_types", _accumulators),
     Rule("a", lambda x: not x.sum_types, lambda x: f"one of {_KNOWN}, got {x.a.dtype.name}",
          TypeError),

@@ -6,7 +6,7 @@ outside of one it is of an array, as an argument of `cute.gemm`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -37,13 +37,19 @@ ORDERS = {
 
 @dataclass(frozen=True)
 class Packing:
-    """Elements of a type along an axis, `per` of which `of` integers hold, in an order."""
+    """Elements of a type along an axis, `per` of which `of` integers hold, in an order, whose text
+    is made once: torch.compile makes none of a layout.
+    """
 
     dtype: DType
     axis: int
     order: Layout
     per: int
     of: int = 1
+    spelled: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "spelled", str(self.order))
 
     @property
     def block(self) -> int:
@@ -52,7 +58,7 @@ class Packing:
 
     def text(self, rank: int) -> str:
         """The type, the axis from the last one on, and the order, as `packed_b` has them."""
-        return f"{self.dtype.name} {self.axis - rank} {self.order}"
+        return f"{self.dtype.name} {self.axis - rank} {self.spelled}"
 
     def transposed(self, rank: int) -> Packing:
         """The same with the last two modes exchanged."""

@@ -186,3 +186,17 @@ def test_slopes_of_another_size():
     with pytest.raises(ValueError, match=r"^dy: expected \(4, 5\) pixels, as .* got \(6, 7\)"):
         cute.conv2d_wgrad(X, X, 3, backend="emulator")
     assert cute.conv2d(X[:0], W, backend="emulator").shape == (0, 4, 5, 16)
+
+
+@pytest.mark.parametrize("function", ["conv2d", "conv2d_dgrad"])
+def test_rows_that_begin_anywhere_leave_registers(function, assembles):
+    """Threads that copied them in pieces beside tensor memory spilled."""
+    steps = {"stride": 3, "padding": 2, "dilation": 2, "arch": "sm_100a", "out_dtype": "f32"}
+    of, taps, more = {
+        "conv2d": ((1, 10, 11, 38), (66, 2, 3, 38), ()),
+        "conv2d_dgrad": ((1, 4, 4, 70), (70, 2, 3, 33), ((10, 11),)),
+    }[function]
+    images, w = np.zeros(of, BF16), np.zeros(taps, BF16)
+    kernel = getattr(cute, function).compile(images, w, *more, **steps)
+    assert "tcgen05.mma" in kernel.ptx
+    assert assembles(kernel.ptx, "sm_100a")

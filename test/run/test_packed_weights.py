@@ -186,3 +186,20 @@ def test_sums_of_groups_leave_registers_for_what_becomes_wider():
     kernel = cute.gemm.compile(*specs, scale_b=scale, packed_b="u4 -2", arch="sm_90a")
     rows, columns, _ = cute.Schedule.parse(kernel.schedule).tile
     assert rows * columns <= 128 * 128
+
+
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [("out", np.zeros((16, 71), BF16)), ("bias", np.zeros(71, np.float32)),
+     ("scale_b", np.zeros(71, np.float32)), ("zero_b", np.zeros((1, 71), np.uint8))],
+)  # fmt: skip
+def test_columns_that_end_within_an_integer_are_told_of(name, array):
+    w = cute.packed(np.zeros((128, 36), np.uint8), "u4", 1)
+    message = f"{name}: expected 72 columns, .* got 71; fill it up, and take the first 71 columns"
+    with pytest.raises(ValueError, match=message):
+        cute.gemm(X, w, backend="emulator", **{name: array})
+
+
+def test_floats_of_bytes_beside_16_bits_are_told_what_takes_them():
+    with pytest.raises(TypeError, match="8-bit integers, and tiles of e4m3 in a kernel"):
+        cute.gemm(X, X.T.astype(ml_dtypes.float8_e4m3fn), backend="emulator")
