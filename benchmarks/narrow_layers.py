@@ -25,7 +25,7 @@ from .timing import Plan, interleave, make_batches
 LARGE_BYTES = 64 << 20
 _ROTATED, _LAUNCHES, _MOST_SETS = 3 * (50 << 20), 60, 12
 # What a thread of a warpgroup multiplies of 64 rows lies beside each other (`cute.pack`).
-ORDER, BYTES_ORDER = "(2,4,2,(2,2)):(2,16,4,(1,8))", "(2,4,2,4):(1,16,2,4)"
+ORDER, BYTES_ORDER = "(2,4,2,(2,2)):(4,16,2,(1,8))", "(2,4,2,4):(1,16,2,4)"
 GROUP = 128
 # Rows of x, least and most, of the sections of large and of small layers.
 SECTIONS = (

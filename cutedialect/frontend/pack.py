@@ -17,7 +17,7 @@ from cutedialect.layout.text import parse_layout
 from .dtypes import as_dtype
 from .packed import ELEMENTS, SIXES, Packed, packing_of
 
-FRAGMENTS = "(2,4,2,(2,2)):(2,16,4,(1,8))"
+FRAGMENTS = "(2,4,2,(2,2)):(4,16,2,(1,8))"
 """The order in which a thread of a warpgroup, or of `mma.sync`, has what it multiplies of 64 rows
 in 8 bytes beside each other.
 """
@@ -37,7 +37,7 @@ def pack(q: Any, dtype: object = "u4", order: str | None = None) -> Packed:
     q: int8 or uint8 of NumPy, torch or CuPy, 0 to 15 for "u4", -8 to 7 for "i4", any for "i8" and
     "u8". The result holds bytes (..., N, ceil(K / 64) 32), of 8 bits (..., N, ceil(K / 64) 64), as
     their transpose, filled up with zeros; it lives where q does. `order` is a layout as in
-    `cute.packed`, of a block whose size divides 64; the default one, (2,4,2,(2,2)):(2,16,4,(1,8)),
+    `cute.packed`, of a block whose size divides 64; the default one, (2,4,2,(2,2)):(4,16,2,(1,8)),
     of 8 bits (2,4,2,4):(1,16,2,4), is read by one load where others take up to eight. Groups of 32
     rows, which a block of 64 does not divide, take "(2,4,2,2):(2,8,4,1)", of 8 bits
     "(2,4,2,2):(1,8,2,4)". Do it once, when weights are loaded:

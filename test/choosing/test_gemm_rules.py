@@ -50,6 +50,7 @@ PROBLEMS = (
     replace(SCALED, blocks=(128, 128, 128), m=16),
     replace(SCALED, m=64, n=24576, k=1536),
     replace(WEIGHTS, m=16),
+    replace(WEIGHTS, n=5120, most_values=64, blocks=(0, 0, 128), may_shift=False),
     replace(TENSOR, m=16),
     replace(TENSOR, m=16, n=4096, k=16384),
     replace(TENSOR, m=100, n=40),

@@ -59,3 +59,24 @@ def test_vectors_of_four_words_bring_what_a_thread_multiplies():
     loads = [line.split()[0] for line in lines if "ld.shared" in line and "cute.load" in line]
     assert loads == ["ld.shared.v4.b32"]
     assert kernel.ptx.count("ld.shared.v4.b32") == 4
+
+
+@pytest.mark.parametrize(("bits", "permutes"), [(8, 8), (4, 0)])
+def test_conversions_of_packed_weights(bits, permutes):
+    """A product for two, and of 4 bits no permute, since pairs are 16 bits apart."""
+    m, n, k = 256, 4096, 4096
+    specs = (
+        cute.TensorSpec((m, k), "bf16"),
+        cute.TensorSpec((k * bits // 8, n), "u8" if bits == 4 else "i8", (1, None)),
+    )
+    order = "u4 -2 (2,4,2,(2,2)):(4,16,2,(1,8))" if bits == 4 else "i8 -2 (2,4,2,4):(1,16,2,4)"
+    zero = {"zero_b": 8} if bits == 4 else {}
+    schedule = "tile = (128,128,128), swap_ab = yes, overlap = yes, unroll = 1"
+    kernel = cute.gemm.compile(*specs, packed_b=order, arch="sm_90a", schedule=schedule, **zero)
+    lines = kernel.ptx.splitlines()
+    multiplies = [at for at, line in enumerate(lines) if "wgmma.mma_async" in line]
+    found: dict[str, int] = {}
+    # Conversions of a part, which is two multiplies of four registers each.
+    part = lines[multiplies[-3] : multiplies[-2]]
+    found = [sum(f"\t{kind}." in line for line in part) for kind in ("fma", "prmt")]
+    assert found == [8, permutes]

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from cutedialect.frontend.block_formats import PANEL, PANEL_WORDS
-from cutedialect.frontend.dtypes import DType, f32, i32, u8
+from cutedialect.frontend.dtypes import DType, bf16, f32, i8, i32, u4, u8
 from cutedialect.frontend.kernel import KernelFunction, kernel
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 Activation = Callable[["Tile"], "Tile"]
 Spans = tuple[int, int]
+# Weights are multiplied by so much on their way to bf16, and sums by its inverse: bytes become such
+# bf16 by one product, others by two. Powers of two round nothing.
+_SHRINK = 1 / 64
 # The span of entries for each row or column, and what TMA moves at least.
 _EACH, _LINE_BYTES = 1, 16
 
@@ -107,10 +110,12 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
             modes = ((m, bm), (k, bk)) if swapped else ((k, bk), (n, bn))
             return scale_tile(zeros, spans[2], modes, batch)
 
+        is_exact = acc_dtype == f32 and zeros is None
+        shrink = shrink_of(A.dtype, B.dtype, zero) if is_exact else 1.0
         sums = [cute.zeros((rows, bn), epilogue_dtype if promotes else acc_dtype) for _ in places]
         if promotes:
             bands_of = [*zip(places, a_tiles, sums, strict=True)]
-            add_steps(bands_of, b_tiles, factors, zero_of, acc_dtype, loads_ahead)
+            add_steps(bands_of, b_tiles, factors, zero_of, acc_dtype, loads_ahead, shrink)
         else:
             (acc,), (a_steps,) = sums, a_tiles
             panels = (
@@ -125,10 +130,10 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
                     of_blocks = {"factors": scales, "scaling": scaling, "held": held}
                     cute.tile_gemm(a_steps[k], b_tiles[k], acc, **of_blocks)
                 else:
-                    cute.tile_gemm(*multiplied(a_steps[k], b_tiles[k], zero_of(k)), acc)
+                    cute.tile_gemm(*multiplied(a_steps[k], b_tiles[k], zero_of(k), shrink), acc)
         for place, acc in zip(places, sums, strict=True):
             same = [] if scaling is not None else [*factors(None, place), *factors(None)]
-            out = scaled(acc.to(epilogue_dtype), same)
+            out = scaled(acc.to(epilogue_dtype), same, 1 / shrink)
             finish(out, C, bias, D, alpha, beta, aux, (*batch, place, n), activation, swapped)
 
     return gemm
@@ -148,6 +153,7 @@ def add_steps(
     zero_of: Callable[[Any], Tile | float],
     dtype: DType,
     loads_ahead: bool,
+    shrink: float,
 ) -> None:
     """Add up the products of steps of the depth outside of the tensor cores, which sum a step in
     `dtype`. Bands of rows follow each other, so that threads hold the products of one beside the
@@ -173,7 +179,7 @@ def add_steps(
         b = b_tiles[k]
         for band, (_, a_tiles, acc) in enumerate(bands):
             part = cute.zeros(acc.shape, dtype)
-            cute.tile_gemm(*multiplied(a_tiles[k], b, zero_of(k)), part)
+            cute.tile_gemm(*multiplied(a_tiles[k], b, zero_of(k), shrink), part)
             if loads_ahead and not now:
                 following, in_rings = scales(k + 1, False), scales(k, True)
                 now = [[*both] for both in map(chain, kept, in_rings)]
@@ -216,14 +222,28 @@ def panel_tiles(
     ]
 
 
-def multiplied(a: Any, b: Any, zero: Tile | float = 0.0) -> tuple[Any, Any]:
+def shrink_of(a: DType, b: DType, zero: float) -> float:
+    """What weights are multiplied by on their way, where a number stands for 0 in them."""
+    floats, integers = (a, b) if a.kind == "f" else (b, a)
+    is_whole = floats == bf16 and integers in (i8, u8, u4) and zero % 1 == 0
+    return _SHRINK if is_whole else 1.0
+
+
+def multiplied(a: Any, b: Any, zero: Tile | float = 0.0, shrink: float = 1.0) -> tuple[Any, Any]:
     """Tiles as they are multiplied: integers beside floats become such on their way, less what
-    stands for 0 in them.
+    stands for 0 in them, times `shrink`.
     """
     are_floats = [each.dtype.kind == "f" for each in (a, b)]
     if are_floats[0] == are_floats[1]:
         return a, b
-    return (a, weights(b, zero, a.dtype)) if are_floats[0] else (weights(a, zero, b.dtype), b)
+    if are_floats[0]:
+        return a, times(weights(b, zero, a.dtype), shrink)
+    return times(weights(a, zero, b.dtype), shrink), b
+
+
+def times(tile: Tile, by: float) -> Tile:
+    """A tile times a number, which may be 1."""
+    return tile if by == 1.0 else tile * by
 
 
 def weights(tile: Any, zero: Tile | float, dtype: DType) -> Tile:
@@ -343,11 +363,13 @@ def has_lines(scale: Tensor, spans: Spans) -> bool:
     return type_.alignment % _LINE_BYTES == 0 and type_.stride[line] == 1
 
 
-def scaled(tile: Tile, factors: Sequence[Tile]) -> Tile:
-    """`tile` times factors that broadcast to it; these are multiplied with each other first."""
+def scaled(tile: Tile, factors: Sequence[Tile], by: float = 1.0) -> Tile:
+    """`tile` times factors that broadcast to it, and a number; these are multiplied with each other
+    first.
+    """
     if not factors:
-        return tile
-    product = factors[0]
+        return times(tile, by)
+    product = times(factors[0], by)
     for each in factors[1:]:
         product = product * each
     return tile * product.to(tile.dtype)

@@ -45,7 +45,7 @@ from .context import (
     register_class,
     register_count,
 )
-from .packed_bytes import ELEMENTS, PackedBytes, left_of
+from .packed_bytes import ELEMENTS, Nibbles, PackedBytes, left_of
 from .polynomials import polynomial, polynomial_of_pair
 from .scalar_builder import Scalar, ScalarBuilder
 from .scalars import Values, does_not_wrap, lower_scalar
@@ -65,11 +65,24 @@ _OF_PAIRS = {
 
 
 @dataclass(frozen=True)
+class Held:
+    """Where elements of 4 bits lie that a tile has as bytes: an array of integers, and for each
+    register of the tile one of these, and whether its bytes are the upper ones there.
+    """
+
+    array: SSAValue
+    registers: tuple[tuple[int, bool], ...]
+
+
+@dataclass(frozen=True)
 class Fragment:
-    """A register tile and the array that holds this thread's part of it."""
+    """A register tile and the array that holds this thread's part of it; `held` if bytes of it are
+    elements of 4 bits, each register in one of integers.
+    """
 
     type: FragmentType
     array: SSAValue
+    held: Held | None = None
 
     @property
     def layout(self) -> ThreadValue:
@@ -132,7 +145,7 @@ class _Map:
         self.result = Fragment(type_, self._array(type_, target))
         self.in_pairs = _gains_in_pairs(context, op)
         self.group, in_fours, self.fours = _in_fours(op, inputs, self.tables, self._group())
-        self.packed = PackedBytes(op, in_fours) if in_fours else None
+        self.packed = PackedBytes(op, in_fours, _are_apart(self.fours)) if in_fours else None
         firsts = range(0, self.result.values, self.group)
         values = self._values()
         self.trips = [[values(first + e) for e in range(self.group)] for first in firsts]
@@ -197,6 +210,28 @@ class _Trips:
             for mode in self.modes
             for e in group
         }
+        self.nibbles = self._nibbles(trips)
+
+    def _nibbles(
+        self, trips: Sequence[Sequence[int]]
+    ) -> list[tuple[int, int | tuple[int], int | tuple[int]]]:
+        """For each register of bytes of the group, where the map computes with the only ones as
+        they lie in integers: a source, and the constants for a mask and a factor.
+        """
+        map_ = self.map
+        asked = map_.packed.nibbles if map_.packed is not None else None
+        held = map_.inputs[0].held if len(map_.inputs) == 1 else None
+        if asked is None or held is None:
+            return []
+        found: list[tuple[int, int | tuple[int], int | tuple[int]]] = []
+        for word in range(map_.group // ELEMENTS):
+            e = map_.fours.index((word, 0))
+            at = [held.registers[map_.tables[0][trip[e]] // ELEMENTS] for trip in trips]
+            registers = held.array, tuple([register for register, _ in at])
+            source = self.sources.setdefault(registers, len(self.sources))
+            mask, factor = (tuple([asked[upper][i] for _, upper in at]) for i in (0, 1))
+            found.append((source, self._constant(mask), self._constant(factor)))
+        return found
 
     def _constant(self, values: tuple[int, ...]) -> int | tuple[int]:
         """Index of a table, or a single number in a tuple."""
@@ -254,9 +289,17 @@ class _Trips:
         map_ = self.map
         if map_.packed is None:
             return []
+        nibbles = [
+            Nibbles(args[source], self._number(args, mask), self._number(args, factor))
+            for source, mask, factor in self.nibbles
+        ]
         return [
-            map_.packed.elements(map_.context.builder, [args[mine[e][0]] for mine in self.reads])
-            for e in (map_.fours.index((word, 0)) for word in range(map_.group // ELEMENTS))
+            map_.packed.elements(
+                map_.context.builder,
+                [args[mine[map_.fours.index((word, 0))][0]] for mine in self.reads],
+                nibbles[word] if nibbles else None,
+            )
+            for word in range(map_.group // ELEMENTS)
         ]
 
     def _operands(
@@ -469,6 +512,12 @@ def _bytes_of(table: Sequence[int], group: int) -> Places:
     words, every = group // ELEMENTS, range(ELEMENTS)
     is_whole = sorted(places) == [(word, byte) for word in range(words) for byte in every]
     return places if is_whole else ()
+
+
+def _are_apart(places: Places) -> bool:
+    """Whether elements beside each other are bytes of a register that are 16 bits apart."""
+    pairs = zip(places[::2], places[1::2], strict=True)
+    return all(one == other and high == low + 2 for (one, low), (other, high) in pairs)
 
 
 def _known_comparisons(

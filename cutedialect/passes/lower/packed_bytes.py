@@ -6,7 +6,9 @@ A byte u below the bits of an exponent is the number 2^m + u, where m are the bi
 `0x6400 | u` is 1024 + u in f16, `0x4300 | u` 128 + u in bf16 (u < 128), `0x4b000000 | u` 2^23 + u
 in f32. One permute puts it there, and one exact sum takes 2^m away, together with what constants
 the program adds: (w & 15).to(bf16) - 8 is two instructions for two elements and one mask for four.
-Bytes above 127 become bf16 by way of subnormal numbers, three instructions for two.
+Bytes above 127 become bf16 by way of subnormal numbers, three instructions for two; two where the
+program multiplies them by 2^-6 or less. Elements of 4 bits that are so multiplied are such numbers
+where they lie in bytes: a mask and a product for two, if these are 16 bits apart.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import frexp
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, FloatAttr, IntegerAttr
@@ -27,10 +30,11 @@ ELEMENTS = 4
 """Bytes of a register."""
 _EVERY = 0x01010101
 _SIGNS = 0x80 * _EVERY
-_BYTE_BITS = 8
+_BYTE_BITS, _HALF_BITS = 8, 4
 _HIGHEST = 255
-# Which bytes of a register, and of the exponents in another one, make two halves or an f32.
-_PAIRS = (0x4140, 0x4342)
+# Which bytes of a register, and of the exponents in another one, make two halves, of neighbors and
+# of those that are 16 bits apart, or an f32.
+_PAIRS, _APART = (0x4140, 0x4342), (0x4240, 0x4341)
 _SINGLES = (0x7440, 0x7441, 0x7442, 0x7443)
 
 
@@ -53,18 +57,24 @@ _FORMS: dict[type[Attribute], _Form] = {
 # Two halves of a register: equal ones, and 1, 2^127 and 2^6 in bf16.
 _BOTH = 0x10001
 _ONES, _MOST_POWERS, _OTHER_POWERS = 0x3F80 * _BOTH, 0x7F00 * _BOTH, 0x4280 * _BOTH
+# Bits of 1 and of the mantissa in bf16, the power of two that its least subnormal number is, and
+# those by which one factor, 2^127 at most, makes bytes of such numbers normal.
+_ONE_BITS, _MANTISSA_BITS, _TINY_POWER = 0x3F80, 7, -133
+_LEAST_POWER, _MOST_POWER = -64, -6
 
 
 @dataclass(frozen=True)
 class Bytes:
     """Four integers: unsigned bytes of a register, which are at most `most`, plus an offset. Those
     with `is_raw` are what a register of 8-bit integers holds, signed or not as who reads them says.
+    Floats are these times 2^power.
     """
 
     register: Scalar
     most: int = 255
     offset: int = 0
     is_raw: bool = False
+    power: int = 0
 
     def fits(self, low: int, high: int) -> bool:
         """Whether all values lie in a range."""
@@ -88,10 +98,25 @@ class _Link:
         return None if self.constant is None else int(self.constant)
 
 
-class PackedBytes:
-    """The ops of a map's body that work on four bytes of the same register at once."""
+@dataclass(frozen=True)
+class Nibbles:
+    """A register of bytes of which the lower or upper elements of 4 bits are four integers: a mask
+    of those of two halves, or, of neighbors, of all four; and what these times a power of two are
+    multiplied by.
+    """
 
-    def __init__(self, op: MapOp, inputs: Sequence[SSAValue]) -> None:
+    register: Scalar
+    mask: Scalar
+    factor: Scalar
+
+
+class PackedBytes:
+    """The ops of a map's body that work on four bytes of the same register at once. Elements
+    beside each other in a result are bytes that are neighbors, or 16 bits `apart`.
+    """
+
+    def __init__(self, op: MapOp, inputs: Sequence[SSAValue], apart: bool = False) -> None:
+        self.apart = apart
         self.inputs = [(at, arg) for at, arg in enumerate(op.body.block.args) if arg in inputs]
         self.most = {
             arg: _most(tile) for arg, tile in zip(op.body.block.args, op.inputs, strict=True)
@@ -107,16 +132,37 @@ class PackedBytes:
                 self.links.append(_Link(inner, takes[0], *(others or [None])))
                 reached.update(inner.results)
 
+    @property
+    def nibbles(self) -> tuple[tuple[int, int], tuple[int, int]] | None:
+        """Masks and factors of lower and of upper elements of 4 bits (`Nibbles`), where a product
+        with a power of two makes bf16 of the only input; else None.
+        """
+        kinds = [type(link.op) for link in self.links]
+        if len(self.inputs) != 1 or kinds[:1] != [arith.UIToFPOp] or kinds[-1:] != [arith.MulfOp]:
+            return None
+        power = _power_of(self.links[-1])
+        if power is None or any(kind not in _SUMS for kind in kinds[1:-1]):
+            return None
+        mask = 0xF * (_BOTH if self.apart else _EVERY)
+        lower, upper = (_factor(power - bits) for bits in (0, _HALF_BITS))
+        return (mask, lower), (mask << _HALF_BITS, upper)
+
     def elements(
-        self, builder: ScalarBuilder, registers: Sequence[Scalar]
+        self,
+        builder: ScalarBuilder,
+        registers: Sequence[Scalar],
+        nibbles: Nibbles | None = None,
     ) -> dict[SSAValue, list[Scalar]]:
         """The four elements of each float in the body that is computed from the bytes of inputs,
         whose registers are given, but for those of which only such floats are computed; empty where
-        some cannot be.
+        some cannot be. `nibbles` say how the only input lies in the integers that it is of.
         """
         found: dict[SSAValue, list[Scalar]] = {}
         for value, (source, signed) in self._floats(builder, registers).items():
-            elements = _as_floats(builder, source, signed, value.type)
+            if nibbles is not None and source.power:
+                elements = _of_nibbles(builder, nibbles, source, self.apart)
+            else:
+                elements = _as_floats(builder, source, signed, value.type, self.apart)
             if elements is None:
                 return {}
             found[value] = elements
@@ -136,7 +182,8 @@ class PackedBytes:
             builder.at(link.op)
             if link.operand in floats:
                 source, signed = floats[link.operand]
-                moved = _moved(builder, link, source, signed)
+                by = _scaled if isinstance(link.op, arith.MulfOp) else _moved
+                moved = by(builder, link, source, signed)
                 if moved is not None:
                     floats[link.result] = moved, signed
             elif link.operand in values and kind in _TO_FLOAT:
@@ -209,11 +256,33 @@ def _moved(builder: ScalarBuilder, link: _Link, source: Bytes, signed: bool) -> 
     form, constant = _FORMS.get(type(link.result.type)), link.constant
     if type(link.op) not in _SUMS or form is None or constant is None or constant % 1:
         return None
+    if source.power:
+        return None
     if source.is_raw:
         source = _from_signed(builder, source) if signed else replace(source, is_raw=False)
     change = int(-constant if isinstance(link.op, arith.SubfOp) else constant)
     moved = replace(source, offset=source.offset + change)
     return moved if moved.fits(-form.exact, form.exact) else None
+
+
+def _scaled(builder: ScalarBuilder, link: _Link, source: Bytes, signed: bool) -> Bytes | None:
+    """What integers are times a power of two with which one product gives them in bf16."""
+    power = _power_of(link)
+    if power is None or source.power:
+        return None
+    if source.is_raw:
+        source = _from_signed(builder, source) if signed else replace(source, is_raw=False)
+    exact = _FORMS[BFloat16Type].exact
+    return replace(source, power=power) if source.fits(-exact, exact) else None
+
+
+def _power_of(link: _Link) -> int | None:
+    """The power of two that bf16 are multiplied by, if bytes become such by one product."""
+    if not isinstance(link.result.type, BFloat16Type) or not link.constant:
+        return None
+    half, exponent = frexp(link.constant)
+    is_power = half == 0.5 and _LEAST_POWER < exponent <= _MOST_POWER + 1
+    return exponent - 1 if is_power else None
 
 
 # Rules of integer ops: what four bytes become by an op with a constant; None where not at once.
@@ -310,17 +379,19 @@ _RULES: dict[type[Operation], Callable[[ScalarBuilder, _Link, Bytes], Bytes | No
 # Conversions, and whether they read signed numbers.
 _TO_FLOAT: dict[type[Operation], bool] = {arith.SIToFPOp: True, arith.UIToFPOp: False}
 _SUMS = (arith.AddfOp, arith.SubfOp)
-_KINDS = {*_RULES, *_TO_FLOAT, *_SUMS}
-_COMMUTATIVE = (arith.AndIOp, arith.OrIOp, arith.XOrIOp, arith.AddiOp, arith.AddfOp)
+_KINDS = {*_RULES, *_TO_FLOAT, *_SUMS, arith.MulfOp}
+_COMMUTATIVE = (
+    arith.AndIOp, arith.OrIOp, arith.XOrIOp, arith.AddiOp, arith.AddfOp, arith.MulfOp,
+)  # fmt: skip
 
 
 def _as_floats(
-    builder: ScalarBuilder, source: Bytes, signed: bool, type_: Attribute
+    builder: ScalarBuilder, source: Bytes, signed: bool, type_: Attribute, apart: bool
 ) -> list[Scalar] | None:
     """Four integers as floats of a type; None where there are no instructions for it."""
     form = _FORMS[type(type_)]
     if isinstance(type_, BFloat16Type):
-        return _as_bf16(builder, source, signed) if builder.has("fma.rn.bf16") else None
+        return _as_bf16(builder, source, signed, apart) if builder.has("fma.rn.bf16") else None
     if source.is_raw:
         source = _from_signed(builder, source) if signed else replace(source, is_raw=False)
     rest = source.offset - form.base
@@ -330,39 +401,65 @@ def _as_floats(
             for bits in _permuted(builder, source.register, form.exponents, _SINGLES)
         ]
     (bits,) = struct.unpack("<H", struct.pack("<e", rest))
-    pairs = _permuted(builder, source.register, form.exponents, _PAIRS)
-    return _halves(builder, [builder.pure("add.rn.f16x2", pair, bits * _BOTH) for pair in pairs])
+    pairs = _permuted(builder, source.register, form.exponents, _APART if apart else _PAIRS)
+    sums = [builder.pure("add.rn.f16x2", pair, bits * _BOTH) for pair in pairs]
+    return _halves(builder, sums, apart)
 
 
-def _as_bf16(builder: ScalarBuilder, source: Bytes, signed: bool) -> list[Scalar] | None:
+def _as_bf16(
+    builder: ScalarBuilder, source: Bytes, signed: bool, apart: bool
+) -> list[Scalar] | None:
     """The same of bf16, whose mantissa has 7 bits. A byte u with zeros above is 2^-133 u, its
     highest bit the lowest one of the exponent. Two exact products make that u; the second one adds
-    what the program does.
+    what the program does. One is enough for u times a small power of two.
     """
-    form = _FORMS[BFloat16Type]
-    if source.most < form.base:
-        low = _permuted(builder, source.register, form.exponents, _PAIRS)
-        rest = _bf16(source.offset - form.base)
-        return None if rest is None else _sums(builder, low, _ONES, [rest * _BOTH] * len(low))
+    form, selectors = _FORMS[BFloat16Type], _APART if apart else _PAIRS
+    is_low = source.most < form.base and not source.power
     if source.is_raw:
         source = _from_signed(builder, source) if signed else replace(source, is_raw=False)
-    rest = _bf16(source.offset)
+    rest = _bf16((source.offset - form.base * is_low) * 2.0**source.power)
     if rest is None:
         return None
-    # Units of the least subnormal number, which the first normal ones are multiples of, too.
-    tiny = _permuted(builder, source.register, 0, _PAIRS)
-    parts = [builder.pure("fma.rn.bf16x2", pair, _MOST_POWERS, 0) for pair in tiny]
-    return _sums(builder, parts, _OTHER_POWERS, [rest * _BOTH] * len(parts))
+    pairs = _permuted(builder, source.register, form.exponents * is_low, selectors)
+    factor = _ONES
+    if source.power:
+        factor = _factor(source.power)
+    elif not is_low:
+        # Units of the least subnormal number, which the first normal ones are multiples of, too.
+        pairs = [builder.pure("fma.rn.bf16x2", pair, _MOST_POWERS, 0) for pair in pairs]
+        factor = _OTHER_POWERS
+    return _sums(builder, pairs, factor, rest * _BOTH, apart)
+
+
+def _factor(power: int) -> int:
+    """Two halves that make a power of two of the least subnormal number."""
+    return _BOTH * (_ONE_BITS + (power - _TINY_POWER << _MANTISSA_BITS))
+
+
+def _of_nibbles(
+    builder: ScalarBuilder, nibbles: Nibbles, source: Bytes, apart: bool
+) -> list[Scalar] | None:
+    """Four integers times a power of two in bf16: those of 4 bits lie where they are multiples of
+    subnormal numbers.
+    """
+    rest = _bf16(source.offset * 2.0**source.power)
+    if rest is None or not builder.has("fma.rn.bf16"):
+        return None
+    word = nibbles.register
+    if apart:
+        words = word, builder.pure("shr.u32", word, _BYTE_BITS)
+        pairs = [builder.pure("and.b32", each, nibbles.mask) for each in words]
+    else:
+        pairs = _permuted(builder, builder.pure("and.b32", word, nibbles.mask), 0, _PAIRS)
+    return _sums(builder, pairs, nibbles.factor, rest * _BOTH, apart)
 
 
 def _sums(
-    builder: ScalarBuilder, pairs: Sequence[Scalar], factor: int, others: Sequence[Scalar]
+    builder: ScalarBuilder, pairs: Sequence[Scalar], factor: Scalar, other: int, apart: bool
 ) -> list[Scalar]:
-    """The elements of pairs of bf16 times a factor, with others added."""
-    both = zip(pairs, others, strict=True)
-    return _halves(
-        builder, [builder.pure("fma.rn.bf16x2", pair, factor, other) for pair, other in both]
-    )
+    """The elements of pairs of bf16 times a factor, with another one added."""
+    sums = [builder.pure("fma.rn.bf16x2", pair, factor, other) for pair in pairs]
+    return _halves(builder, sums, apart)
 
 
 def _permuted(
@@ -371,12 +468,13 @@ def _permuted(
     return [builder.pure("prmt.b32", register, exponents, each) for each in selectors]
 
 
-def _halves(builder: ScalarBuilder, pairs: Sequence[Scalar]) -> list[Scalar]:
-    """The elements of registers of two."""
-    return [half for pair in pairs for half in builder.unpack(pair)]  # pyright: ignore[reportArgumentType]
+def _halves(builder: ScalarBuilder, pairs: Sequence[Scalar], apart: bool) -> list[Scalar]:
+    """The elements of registers of two, by the bytes that they are of."""
+    halves = [half for pair in pairs for half in builder.unpack(pair)]  # pyright: ignore[reportArgumentType]
+    return [halves[at] for at in (0, 2, 1, 3)] if apart else [*halves]
 
 
-def _bf16(value: int) -> int | None:
-    """The bits of a whole number; None of one that bf16 does not hold."""
+def _bf16(value: float) -> int | None:
+    """The bits of a number; None of one that bf16 does not hold."""
     (bits,) = struct.unpack("<I", struct.pack("<f", value))
     return None if bits & 0xFFFF else bits >> 16

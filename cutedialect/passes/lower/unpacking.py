@@ -1,15 +1,17 @@
 """Packed elements taken out of their integers, a byte each: those of 8 bits are there.
 
 Four bytes of a register have their lower elements by one mask, and their upper ones by a shift
-and a mask. Where pairs of the tile are neighbors there, the registers stay so, and the tile's
-values get their order. Where it wants lower and upper ones beside each other, one permute of bytes
-puts them there:
+and a mask. Where pairs of the tile are neighbors there, or 16 bits apart, the registers stay so,
+and the tile's values get their order. Where it wants lower and upper ones beside each other, one
+permute of bytes puts them there:
 
     and.b32 %low, %w, 0x0f0f0f0f;   shr.u32 %s, %w, 4;   and.b32 %high, %s, 0x0f0f0f0f;
     prmt.b32 %r, %low, %high, 0x5140;
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from cutedialect.dialects.cute import FragmentType
 from cutedialect.layout import Layout, coalesce, make_layout
@@ -18,7 +20,7 @@ from cutedialect.passes.analysis.packed_layouts import Packing
 
 from .addresses import thread_coord
 from .context import Context, register_class, register_count
-from .elementwise import Fragment
+from .elementwise import Fragment, Held
 from .scalar_builder import Scalar
 
 _BYTES = 4
@@ -71,23 +73,31 @@ def unpack(context: Context, source: Fragment, type_: FragmentType, packing: Pac
             return first
         return builder.pure("prmt.b32", first, second, selector)
 
+    held: list[tuple[int, bool]] = []
     for at in range(register_count(type_)):
         four = places[_BYTES * at : _BYTES * (at + 1)]
         four += [four[-1]] * (_BYTES - len(four))
         wanted = [(elements(register, upper), byte) for register, byte, upper in four]
         builder.set(result.array, at, permuted(wanted))
-    return result
+        register, _, upper = four[0]
+        if four == [(register, byte, upper) for byte in range(_BYTES)]:
+            held.append((register, upper > 0))
+    if shift != 0 or packing.per * _HALF != source.type.bits or len(held) < register_count(type_):
+        return result
+    return replace(result, held=Held(source.array, tuple(held)))
 
 
 def _as_held(type_: FragmentType, places: list[Place]) -> tuple[FragmentType, list[Place]]:
     """The type of the elements with its values in the order in which masks leave them in registers,
-    and their places so; the same where pairs of them are no neighbors there.
+    and their places so; the same where pairs of them are neither neighbors nor 16 bits apart there.
     """
     registers = {(register, upper): None for register, _, upper in places}
     first = {key: _BYTES * at for at, key in enumerate(registers)}
     order = [first[register, upper] + byte for register, byte, upper in places]
     count = len(order)
-    are_pairs = all(order[v] % 2 == 0 and order[v + 1] == order[v] + 1 for v in range(0, count, 2))
+    pairs = {(order[v] % 2, order[v + 1] - order[v]) for v in range(0, count, 2)}
+    apart = {(order[v] // 2 % 2, order[v + 1] - order[v]) for v in range(0, count, 2)}
+    are_pairs = pairs == {(0, 1)} or apart == {(0, 2)}
     if sorted(order) != [*range(count)] or count & count - 1 or not are_pairs:
         return type_, places
     bits = [1 << bit for bit in range(count.bit_length() - 1)]
