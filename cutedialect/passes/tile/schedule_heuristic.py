@@ -244,10 +244,10 @@ def _sums(kernel: cute.KernelOp, gemms: list[cute.GemmOp], shape: tuple[int, ...
 
 
 def _reads_turned_bytes(gemms: list[cute.GemmOp]) -> bool:
-    """Whether threads put fragments of a B of bytes together that no `ldmatrix` loads, beside
+    """Whether threads put fragments of operands of bytes together that no `ldmatrix` loads, beside
     scales of blocks.
     """
-    types = [op.b.type for op in gemms if op.scales is not None]
+    types = [each.type for op in gemms if op.scales is not None for each in (op.a, op.b)]
     memory = [type_ for type_ in types if isinstance(type_, cute.MemRefType)]
     return any(type_.bits == _BYTE and contiguous_mode(type_) == 0 for type_ in memory)
 
