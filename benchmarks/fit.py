@@ -422,11 +422,14 @@ def _is_choice(schedule: Schedule, problem: Problem) -> bool:
     """
     if problem.in_tensor_memory:
         return True  # the space's own list
-    others = (schedule.scheduler, schedule.ctas, schedule.stages, schedule.loads, schedule.epilogue)
+    others = (schedule.scheduler, schedule.ctas, schedule.loads, schedule.epilogue)
     whole = schedule.tile and schedule.cluster and schedule.roles and schedule.swap_ab
     if not whole or any(others):
         return False
-    return schedule.raster == facts_of(schedule, problem)[0]["raster"]
+    (f,) = facts_of(schedule, problem)
+    # Kept timings of CTAs that share a tile are of as many stages as fit, too.
+    kept = f.each("kept_stages").item()
+    return schedule.raster == f["raster"] and schedule.stages in (None, kept)
 
 
 @dataclass
