@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from .packed import SIXES, Packed, packing_from
+from .packed import SIXES, Packed, Packing, packing_from
 
 if TYPE_CHECKING:
     from .gemm import GemmCall
@@ -67,13 +67,17 @@ def weights_of(call: GemmCall, tile: Sequence[int]) -> dict[str, object]:
     rank = len(call.b.shape)
     packing = packing_from(call.packing_text, call.specs()[1].dtype, rank)
     axis = packing.axis - rank
-    mode = 2 if axis == -2 else 1 - call.swapped
-    if tile[mode] % packing.block:
-        raise ValueError(
-            f"schedule: expected a tile whose {('rows', 'columns', 'depth')[mode]} are whole blocks"
-            f" of {packing.block} packed elements of b, got {tile[mode]} in {tuple(tile)}"
-        )
+    check_blocks(tile, 2 if axis == -2 else 1 - call.swapped, packing)
     # The transposed product has the last two modes exchanged.
     axis = -3 - axis if call.swapped else axis
     found["packed"] = packing.dtype.name, axis, str(packing.order)
     return found
+
+
+def check_blocks(tile: Sequence[int], mode: int, packing: Packing, remedy: str = "") -> None:
+    """Refuse a tile (M, N, K) that has parts of blocks of packed elements along a mode."""
+    if tile[mode] % packing.block:
+        raise ValueError(
+            f"schedule: expected a tile whose {('rows', 'columns', 'depth')[mode]} are whole blocks"
+            f" of {packing.block} packed elements of b, got {tile[mode]} in {tuple(tile)}{remedy}"
+        )

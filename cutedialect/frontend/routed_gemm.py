@@ -15,7 +15,8 @@ from .doors import Door
 from .dtypes import f32
 from .gemm_operands import check_types, has_tcgen05, has_wgmma, is_widened
 from .gemm_scales import number_of
-from .packed import Packed, packing_from
+from .gemm_weights import check_blocks
+from .packed import Packed, Packing, packing_from
 from .plain_calls import PlainCall, PlainReady
 from .routed_operands import NUMBERS, ROUTED_GEMM, matrix_of
 from .rules import as_operand, tile_of
@@ -67,7 +68,7 @@ class RoutedCall(PlainCall):
         for name, value, default in (
             ("spans", spans, (((0, 0), (0, 0)),) * 2),
             ("zeros", zeros, (0.0, 0.0)),
-            ("packed", self._packing(found["tile"]), None),
+            ("packed", self._packed(found["tile"]), None),
             # Threads of warpgroups multiply the weights that they convert from registers.
             ("turned", self._is_weight and has_wgmma(*self._types, arch), False),
         ):
@@ -98,20 +99,21 @@ class RoutedCall(PlainCall):
                 f"share a scale, got {tuple(tile)}"
             )
 
-    def _packing(self, tile: Sequence[int]) -> tuple[Any, ...] | None:
-        """How integers hold the elements of the matrices; refuses a tile of parts of blocks."""
+    @property
+    def _packing(self) -> Packing | None:
+        """How integers hold the elements of the matrices, if they hold several."""
         text = self.given.packed_b
         if text is None:
             return None
-        held = as_operand(self.b.value, "b").dtype
-        packing = packing_from(text, held, len(self.b.shape))
-        mode = (0, 2, 1)[packing.axis]
-        if tile[mode] % packing.block:
-            raise ValueError(
-                f"schedule: expected a tile whose {('', 'columns', 'depth')[mode]} are whole "
-                f"blocks of {packing.block} packed elements of b, got {tile[mode]} in "
-                f"{tuple(tile)}; cute.pack takes an order of blocks that divide groups"
-            )
+        return packing_from(text, as_operand(self.b.value, "b").dtype, len(self.b.shape))
+
+    def _packed(self, tile: Sequence[int]) -> tuple[Any, ...] | None:
+        """The same as the program takes it; refuses a tile of parts of blocks."""
+        packing = self._packing
+        if packing is None:
+            return None
+        remedy = "; cute.pack takes an order of blocks that divide groups"
+        check_blocks(tile, (0, 2, 1)[packing.axis], packing, remedy)
         return packing.dtype.name, packing.axis, str(packing.order)
 
     def _tile(self, arch: str) -> tuple[int, int, int]:
@@ -151,9 +153,8 @@ class RoutedCall(PlainCall):
         groups that share a scale.
         """
         depth = most * 8 // self.a.dtype.bits
-        if (text := self.given.packed_b) is not None:
-            held = as_operand(self.b.value, "b").dtype
-            depth = max(depth, packing_from(text, held, len(self.b.shape)).block)
+        if (packing := self._packing) is not None:
+            depth = max(depth, packing.block)
         return min(depth, self._group or depth)
 
 

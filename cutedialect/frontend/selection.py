@@ -6,16 +6,13 @@ from .dtypes import f32, i32
 from .functions import coord, full, where
 from .modes import of_lines
 from .reductions import modes_of, reduce, shaped
-from .sorting import elements_of, keys_of, largest
+from .sorting import PLACES, elements_of, keys_of, largest, parted, with_places
 from .tile import Tile, View
 from .trace import error
 
 _NOWHERE = 2**31 - 1
 # Maxima that take less than a sort of the row.
 _FEW = 16
-# Bits of a place beside a key of 16 bits in a word, and how many places these tell apart.
-_PLACE_BITS = 16
-_PLACES = 1 << _PLACE_BITS
 
 
 @of_lines
@@ -74,9 +71,9 @@ def _maxima(source: Tile, k: int, mode: int) -> tuple[Tile, Tile]:
     rest, at = keys_of(source, descending=False), coord(source, mode)
     least = -1 << rest.dtype.bits - 1
     # Keys of 16 bits have room for places in a word: then those of equal keys differ, too.
-    has_room = source.dtype.bits == 16 and source.shape[mode] <= _PLACES
+    has_room = source.dtype.bits == 16 and source.shape[mode] <= PLACES
     if has_room:
-        rest = rest << _PLACE_BITS | (_PLACES - 1 - at)
+        rest = with_places(rest, PLACES - 1 - at)
     keys, places = full(shape, 0, rest.dtype), full(shape, 0, i32)
     for number in range(k):
         top = reduce(rest, mode, "max")
@@ -89,7 +86,8 @@ def _maxima(source: Tile, k: int, mode: int) -> tuple[Tile, Tile]:
         places.assign(where(here, place, places))
         rest = where(at == place, least, rest)
     if has_room:
-        keys, places = keys >> _PLACE_BITS, _PLACES - 1 - (keys & _PLACES - 1)
+        keys, places = parted(keys)
+        places = PLACES - 1 - places
     return elements_of(keys, source.dtype, descending=False), places
 
 

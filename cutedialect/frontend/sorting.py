@@ -17,6 +17,10 @@ from .reductions import matrix_of, mode_of
 from .tile import Tile, View
 from .trace import current, error
 
+# Bits of a place beside a key of 16 bits in a word.
+_PLACE_BITS = 16
+PLACES = 1 << _PLACE_BITS
+"""The places that words with keys of 16 bits tell apart."""
 # By the bits of a float: what every NaN counts as, behind infinity.
 _NAN = {16: 0x7FFF, 32: 0x7FC00000, 64: 0x7FF8 << 48}
 
@@ -98,7 +102,7 @@ def _ordered(
     count = extent if leading is None else leading
     # Signed keys of 16 bits have room for places in a word.
     bits = tile.dtype.bits + (tile.dtype.kind == "u")
-    narrow = bits <= 16 and extent <= 1 << 16
+    narrow = bits <= 16 and extent <= PLACES
     if narrow and tile.dtype.kind == "f":
         dtype = f16 if tile.dtype.bits == 8 else tile.dtype
     keys = keys_of(tile.to(dtype), descending)
@@ -107,16 +111,26 @@ def _ordered(
         ordered = _network([whole, coord(whole, mode)], mode, leading)
         found, places = (_cut(each, mode, count) for each in ordered)
     elif narrow:
-        both = _padded(keys, mode, (1 << 15) - 1) << 16
-        both = both | coord(both, mode)
+        both = _padded(keys, mode, (1 << 15) - 1)
+        both = with_places(both, coord(both, mode))
         both = _cut(_network([both], mode, leading)[0], mode, count)
-        found, places = both >> 16, both & 0xFFFF
+        found, places = parted(both)
     else:
         wide = _padded(keys, mode, (1 << 31) - 1).to(i64) << 32
         wide = wide | coord(wide, mode).to(i64)
         wide = _cut(_network([wide], mode, leading)[0], mode, count)
         found, places = (wide >> 32).to(i32), wide.to(i32)
     return elements_of(found, dtype, descending).to(tile.dtype), places
+
+
+def with_places(keys: Tile, places: Tile) -> Tile:
+    """Words of keys of 16 bits, with the places behind them, of which there are `PLACES`."""
+    return keys << _PLACE_BITS | places
+
+
+def parted(words: Tile) -> tuple[Tile, Tile]:
+    """The keys and the places of words."""
+    return words >> _PLACE_BITS, words & PLACES - 1
 
 
 def _held(dtype: DType) -> DType:

@@ -141,9 +141,14 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
 
 def unpacked(A: Any, B: Any, packed: Sequence[Any], swapped: bool) -> tuple[Any, Any]:
     """Both operands, the weights among them as the elements that integers hold."""
+    return (elements(A, packed), B) if swapped else (A, elements(B, packed))
+
+
+def elements(of: Any, packed: Sequence[Any]) -> Any:
+    """An operand as the elements that integers hold."""
     from cutedialect.frontend.packed import packed as packed_tensor
 
-    return (packed_tensor(A, *packed), B) if swapped else (A, packed_tensor(B, *packed))
+    return packed_tensor(of, *packed)
 
 
 def add_steps(

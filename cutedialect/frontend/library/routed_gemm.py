@@ -15,11 +15,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from cutedialect.frontend.dtypes import f32, i32
+from cutedialect.frontend.gemm_scales import BLOCK
 from cutedialect.frontend.host import host
 from cutedialect.frontend.kernel import KernelFunction, kernel
 from cutedialect.schedule import Schedule
 
-from .gemm import Activation, activated, multiplied, scale_tile, scaled
+from .gemm import Activation, activated, elements, multiplied, scale_tile, scaled
 
 if TYPE_CHECKING:
     from cutedialect.frontend.scalar import Scalar
@@ -31,8 +32,8 @@ _ROWS, _COLUMNS = 8, 256
 _OF_COLUMNS = 2
 Spans = tuple[int, int]
 _WHOLE: tuple[Spans, Spans] = ((0, 0), (0, 0))
-# Columns of a row of A that share a scale, and bits of a byte.
-BLOCK, _BYTE = 128, 8
+# Bits of a byte.
+_BYTE = 8
 
 
 @dataclass
@@ -72,10 +73,10 @@ class Matrices:
         apart = self.has_groups or bool(of_rows)
         sums = cute.zeros(self.shape) if apart else self.sums
         if self.turned:
-            weights, rows = multiplied(self._tile(k).T, a.T, self._zero(k))
+            weights, rows = multiplied(self.tiles[k].T, a.T, self._zero(k))
             cute.tile_gemm(weights, rows, sums)
         else:
-            cute.tile_gemm(*multiplied(a, self._tile(k), self._zero(k)), sums)
+            cute.tile_gemm(*multiplied(a, self.tiles[k], self._zero(k)), sums)
         if apart:
             factors = [self._part(self.scale, self.spans[0], k)] if self.has_groups else []
             self.sums += scaled(sums, [*of_rows, *(each.to(f32) for each in factors)])
@@ -86,9 +87,6 @@ class Matrices:
         if self.scale is None or self.has_groups:
             return sums.to(f32)
         return sums.to(f32) * self._columns(self.scale).load().to(f32)
-
-    def _tile(self, k: Scalar) -> Any:
-        return self.tiles[k]
 
     def _columns(self, of: Tensor) -> Any:
         from cutedialect.frontend.local_tiles import local_tile
@@ -157,7 +155,14 @@ def product_for(activation: str | Activation | None, adds: bool) -> KernelFuncti
         found = ((B, scale_b, zero_b), (gated, scale_gated, zero_gated))
         matrices = [
             Matrices(
-                elements(of, packed), scale, zero, number, spans_of, (bm, bn, bk), (e, n), turned
+                of if packed is None else elements(of, packed),
+                scale,
+                zero,
+                number,
+                spans_of,
+                (bm, bn, bk),
+                (e, n),
+                turned,
             )
             for (of, scale, zero), number, spans_of in zip(found, zeros, spans, strict=True)
             if of is not None
@@ -185,15 +190,6 @@ def product_for(activation: str | Activation | None, adds: bool) -> KernelFuncti
         atomic_add(out.to(D.dtype), local_tile(D, (bm, bn), (place, n)))
 
     return routed_gemm
-
-
-def elements(of: Any, packed: tuple[Any, ...] | None) -> Any:
-    """Matrices as the elements that integers hold, where these hold several."""
-    if of is None or packed is None:
-        return of
-    from cutedialect.frontend.packed import packed as packed_tensor
-
-    return packed_tensor(of, *packed)
 
 
 def _item(
