@@ -166,14 +166,15 @@ def computing_registers(narrow: int, computing: int, others: int = 1, ctas: int 
 @dataclass(frozen=True)
 class RoleUse:
     """What the warpgroups of a CTA do: how many compute, in all teams, of so many multiplies; how
-    operands come, by TMA, by copies of threads, or by copies that are shifted into place; whether
-    some warps prepare operands in shared memory, whether accumulators are in tensor memory, and if
-    so, whether threads add them to others in registers.
+    operands come, by TMA, which copies boxes, or rows whose numbers threads have too, by copies of
+    threads, or by copies that are shifted into place; whether some warps prepare operands in shared
+    memory, whether accumulators are in tensor memory, and if so, whether threads add them to others
+    in registers.
     """
 
     computing: int
     multiplies: int
-    loads: Literal["boxes", "copies", "shifts"] = "boxes"
+    loads: Literal["boxes", "rows", "copies", "shifts"] = "boxes"
     prepares: bool = False
     in_tensor_memory: bool = False
     adds: bool = False
@@ -194,12 +195,13 @@ def registers_of_roles(use: RoleUse) -> tuple[int, int] | None:
         return None
     by_boxes = use.loads == "boxes"
     if use.in_tensor_memory:
-        if use.adds and by_boxes and use.computing == 2:
+        if use.adds and use.loads in ("boxes", "rows") and use.computing == 2:
             return _BESIDE_ADDING, computing_registers(_BESIDE_ADDING, use.computing)
         if not by_boxes and use.computing == 1:
             return _BESIDE_READING, computing_registers(_BESIDE_READING, use.computing, others=2)
         return None
-    kind = use.loads
+    # Numbers of rows take as many registers as addresses do.
+    kind = "copies" if use.loads == "rows" else use.loads
     if by_boxes:
         few = "boxes" if use.multiplies <= _FEW_MULTIPLIES else "boxes of many"
         kind = "prepares" if use.prepares else few

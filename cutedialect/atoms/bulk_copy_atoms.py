@@ -15,6 +15,8 @@ from cutedialect.atoms.tensor_map import REDUCTIONS
 GRANULE = 16
 RANKS = (1, 2, 3, 4, 5)
 _TX = "mbarrier::complete_tx::bytes"
+# Copies of four rows of a matrix (PTX ISA 5.5.3.4): the dimensions of its map, and who has them.
+_ROWS_RANK, _ROWS_TARGETS, _ROWS_VERSION = 2, "sm_100f sm_110f", (8, 6)
 
 # `cp.reduce.async.bulk` to global memory: operation to element types, in the spelling of PTX.
 _BULK_REDUCTIONS = {
@@ -63,6 +65,7 @@ def _bulk(
     takes_cache_hint: bool = True,
 ) -> BulkCopyAtom:
     text = f"(1,{GRANULE}):(0,1)"
+    of_rows = kind == "tma_gather"
     return BulkCopyAtom(
         name=name,
         ptx=ptx,
@@ -71,14 +74,14 @@ def _bulk(
         dst_space=spaces[1],
         bits=8 * GRANULE,
         unit_bits=8,
-        requires="sm_90+",
-        ptx_version=(8, 0),
+        requires=_ROWS_TARGETS if of_rows else "sm_90+",
+        ptx_version=_ROWS_VERSION if of_rows else (8, 0),
         src_text=text,
         dst_text=text,
         # A box of a tensor copy starts at a multiple of 128 bytes of shared memory.
         alignment=128 if rank and "smem" in spaces else GRANULE,
         element_bits=(8, 16, 32, 64) if rank else (8, 16, 32, 64, 128),
-        zero_fills=kind == "tma_load",
+        zero_fills=kind == "tma_load" or of_rows,
         asynchronous=True,
         thr_text="1:0",
         rank=rank,
@@ -148,8 +151,11 @@ def _tensor(rank: int) -> list[BulkCopyAtom]:
     head = f"cp.async.bulk.tensor.{rank}d"
     load = f"{head}.shared::cluster.global.tile.{_TX}"
     tail = "tile.bulk_group"
+    of_rows = f"{head}.shared::cluster.global.tile::gather4.{_TX}"
+    rows = _bulk("tma_gather4", of_rows, "tma_gather", _LOAD, "mbarrier", rank)
     return [
         _bulk(f"tma_load_{rank}d", load, "tma_load", _LOAD, "mbarrier", rank),
+        *((rows,) if rank == _ROWS_RANK else ()),
         _bulk(
             f"tma_load_{rank}d_multicast",
             f"{load}.multicast::cluster",

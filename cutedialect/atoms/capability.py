@@ -17,10 +17,15 @@ REGISTER_FILE = 65536
 # The first target with atomics of vectors, and their floats.
 _VECTOR_RED, _VECTOR_FLOATS = 90, 4
 
+GATHER4 = (
+    "cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes"
+)
+"""A copy of four rows of a matrix to shared memory (PTX ISA 5.5.3.4)."""
 # Instructions that kernels do without where a target has them not, and what they need. Whether a
 # printed line may stand is for `legal` to say, of which a test takes these to be a part.
 INSTRUCTIONS = {
     "cp.async.ca.shared.global": "sm_80+",
+    GATHER4: "sm_100f sm_110f",
     "cvt.rn.f16x2.f32": "sm_80+",
     "cvt.rn.bf16.f32": "sm_80+",
     "cvt.rn.satfinite.e4m3x2.f32": "sm_89+",

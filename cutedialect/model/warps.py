@@ -25,6 +25,8 @@ from .processor import QUARTERS, Mbarrier
 from .warp import Warp
 
 _GROUP = 4
+# Boxes of a copy of rows that a program numbers.
+_GATHERED = 4
 # Columns of a swizzled line of K in bytes: the depth of one multiply of any type.
 _DEPTH_BYTES = 32
 # Cycles of a unit that a warp takes before others have their turn, and turns of one op at most.
@@ -298,6 +300,8 @@ def _expect(warp: Warp, op: ptx.MbarrierExpectTxOp) -> None:
 def _tma_load(warp: Warp, op: ptx.TmaLoadOp) -> None:
     warp.issue(6)
     box = warp.cta.arguments.get(op.map)
+    if op.gathers is not None and box is not None:
+        box *= _GATHERED
     if warp.cta.survey is not None and box is not None and warp.holds(op.pred):
         warp.cta.survey.load(box)
     found = warp.barrier(op.barrier, op.barrier_offset)

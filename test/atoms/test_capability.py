@@ -76,6 +76,7 @@ def test_the_table_prints_every_atom() -> None:
 def test_what_kernels_do_without_is_what_legal_says(name: str) -> None:
     operands = {
         "cp.async.ca.shared.global": "[%r0], [%rd0], 4",
+        capability.GATHER4: "[%r0], [%rd0, {%r0, %r1, %r2, %r3, %r4}], [%r5]",
         "max.NaN.f32": "%f0, %f1, %f2",
         "max.f16": "%rs0, %rs1, %rs2",
         "fma.rn.bf16": "%rs0, %rs1, %rs2, %rs3",

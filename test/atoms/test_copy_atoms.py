@@ -118,7 +118,8 @@ def statement(atom: CopyAtom) -> str:
 
 
 def bulk_statement(atom: BulkCopyAtom, policy: str = "") -> str:
-    place = f"[%rd0, {{{', '.join(f'%r{i}' for i in range(atom.rank))}}}]"
+    coordinates = 5 if atom.kind == "tma_gather" else atom.rank
+    place = f"[%rd0, {{{', '.join(f'%r{i}' for i in range(coordinates))}}}]"
     operands = {
         "bulk_load": "[%r0], [%rd0], %r1, [%r2]",
         "bulk_store": "[%rd0], [%r0], %r1",
@@ -126,6 +127,7 @@ def bulk_statement(atom: BulkCopyAtom, policy: str = "") -> str:
         "bulk_prefetch": "[%rd0], %r1",
         "bulk_reduce": "[%rd0], [%r0], %r1",
         "tma_load": f"[%r8], {place}, [%r9]",
+        "tma_gather": f"[%r8], {place}, [%r9]",
         "tma_store": f"{place}, [%r8]",
         "tma_reduce": f"{place}, [%r8]",
         "tma_prefetch": place,
@@ -147,20 +149,24 @@ def test_targets_agree_with_the_table_of_statements(atom: CopyAtom) -> None:
         assert bool(verdict) is (name in atom.targets), (name, verdict.reason)
 
 
-def test_ptxas_takes_every_bulk_copy(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("arch", "version"), [("90", "8.0"), ("100f", "8.8")])
+def test_ptxas_takes_every_bulk_copy(tmp_path: Path, arch: str, version: str) -> None:
     ptxas = find_ptxas()
     if ptxas is None:
         pytest.skip("no ptxas found")
-    every = [bulk_statement(atom) for atom in BULK]
+    had = [atom for atom in BULK if f"sm_{arch}" in atom.targets]
+    rows = [atom for atom in BULK if atom.kind == "tma_gather"]
+    assert [atom for atom in BULK if atom not in had] == (rows if arch == "90" else [])
+    every = [bulk_statement(atom) for atom in had]
     every += [
         bulk_statement(atom, ", %rd1")
-        for atom in BULK
+        for atom in had
         if atom.takes_cache_hint and atom.kind != "bulk_reduce"
     ]
     wrong = every[0].replace("complete_tx", "complete")
     text = [
-        ".version 8.0",
-        ".target sm_90",
+        f".version {version}",
+        f".target sm_{arch}",
         ".address_size 64",
         ".visible .entry copies()",
         "{",
@@ -173,7 +179,7 @@ def test_ptxas_takes_every_bulk_copy(tmp_path: Path) -> None:
     path = tmp_path / "copies.ptx"
     path.write_text("\n".join(text) + "\n")
     # A virtual architecture: parse and check only.
-    command = [ptxas, "-arch", "compute_90", str(path), "-o", "/dev/null"]
+    command = [ptxas, "-arch", f"compute_{arch}", str(path), "-o", "/dev/null"]
     run = subprocess.run(command, capture_output=True, text=True)
     at = {int(line) for line in re.findall(r"line (\d+); error", run.stdout + run.stderr)}
     assert {text[line - 1] for line in at} == {wrong}, run.stderr[-2000:]
@@ -188,7 +194,7 @@ def test_bulk_copies() -> None:
     kinds = {atom.kind for atom in BULK}
     assert kinds == {
         *("bulk_load", "bulk_store", "bulk_send", "bulk_prefetch", "bulk_reduce"),
-        *("tma_load", "tma_store", "tma_reduce", "tma_prefetch"),
+        *("tma_load", "tma_gather", "tma_store", "tma_reduce", "tma_prefetch"),
     }
     for atom in BULK:
         assert atom.asynchronous
@@ -197,7 +203,7 @@ def test_bulk_copies() -> None:
         assert (".multicast::cluster" in atom.ptx) is atom.multicasts
         assert ("mbarrier" in atom.ptx) is (atom.completion == "mbarrier")
         assert ("bulk_group" in atom.ptx) is (atom.completion == "bulk_group")
-        assert atom.zero_fills is (atom.kind == "tma_load")
+        assert atom.zero_fills is (atom.kind in ("tma_load", "tma_gather"))
     for rank in range(1, 6):
         assert atoms.copy_atom(f"tma_load_{rank}d").ptx == (
             f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"

@@ -213,12 +213,12 @@ def run_kernel() -> Callable[..., Report]:
 def run_maps() -> Callable[..., Report]:
     """``run_maps(body, maps, arrays, ...)``: generic addresses of tensor maps are in ``%rd100``,
     ``%rd101``, ..., otherwise as ``run_kernel``; ``%p31`` is true in thread 0. ``notes`` are
-    directives of the kernel.
+    directives of the kernel, ``target`` is its own.
     """
 
     def run(
         body: str, maps: list[Any], arrays: list[Any], grid: Any = 1, block: Any = 32,
-        notes: str = "", **options: Any,
+        notes: str = "", target: str = "sm_90a", **options: Any,
     ) -> Report:  # fmt: skip
         head = ["mov.u32 %r0, %tid.x;", "mov.u32 %r1, %laneid;", "setp.eq.u32 %p31, %r0, 0;"]
         head += [
@@ -228,7 +228,7 @@ def run_maps() -> Callable[..., Report]:
         head += [f"ld.param.u64 %rd{i}, [p{i}];" for i in range(len(arrays))]
         params = [f".param .align 64 .b8 m{i}[128]" for i in range(len(maps))]
         params += [f".param .u64 p{i}" for i in range(len(arrays))]
-        text = kernel_text("\n".join([*head, body]), ", ".join(params), "sm_90a")
+        text = kernel_text("\n".join([*head, body]), ", ".join(params), target)
         text = text.replace("\n{\n", f"\n{notes}\n{{\n", 1)
         return launch_and_check(text, grid, block, [*maps, *arrays], **options)
 

@@ -140,6 +140,13 @@ class TensorMap:
         dims, box = ((each[0] * bits // 8, *each[1:]) for each in (self.dims, self.box))
         return dataclasses.replace(self, dtype="u8", dims=dims, box=box, span=0)
 
+    @functools.cached_property
+    def of_four_rows(self) -> TensorMap:
+        """What a copy of four rows leaves in shared memory, a box of them in order; each is a
+        bounding box of its own (PTX ISA 5.5.3.4).
+        """
+        return dataclasses.replace(self, box=(self.box[0], 4), element_strides=(1, 1))
+
     @property
     def pitch(self) -> int:
         """Bytes from row to row in shared memory: a swizzled row takes the whole span."""

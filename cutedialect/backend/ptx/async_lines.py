@@ -229,9 +229,12 @@ def _tma_load(body: Body, op: TmaLoadOp) -> None:
     if op.offsets:
         mode = "im2col"
         moved = f", {{{', '.join(body.register(offset) for offset in op.offsets)}}}"
+    rank = len(op.coords)
+    if op.gathers is not None:
+        mode, rank = "tile::gather4", 2
     space = _space(body, op)
     body.lines.append(
-        f"\t{body.guard(op.pred)}cp.async.bulk.tensor.{len(op.coords)}d.{space}.global."
+        f"\t{body.guard(op.pred)}cp.async.bulk.tensor.{rank}d.{space}.global."
         f"{mode}.mbarrier::complete_tx::bytes{modifiers} {dst}, "
         f"{_box(body, op.map, op.coords)}, {barrier}{moved}{operands};"
     )

@@ -213,7 +213,9 @@ class TmaLoadType(CopyType):
     same tile: each loads one n-th of it for all of them. With `pair`, the two CTAs of a pair (ranks
     2i and 2i + 1) share the tile: each keeps its half of the rows, of which the CTAs of a multicast
     load their parts, and a multiply of the pair reads both (PTX ISA 9.7.16.5). `cache = evict_first`
-    (or `evict_last`, `normal`) tells L2 how long to keep what is read (PTX ISA 9.7.9.18).
+    (or `evict_last`, `normal`) tells L2 how long to keep what is read (PTX ISA 9.7.9.18). With
+    `rows` the tile is one of numbered rows (`cute.indexed_tile`): lanes copy four of them each
+    (`.tile::gather4`, PTX ISA 5.5.3.4).
     """
 
     name = "cute_nvgpu.atom.tma_load"
@@ -226,8 +228,9 @@ class TmaLoadType(CopyType):
         multicast: tuple[int, int] | None = None,
         cache: str | None = None,
         pair: bool = False,
+        rows: bool = False,
     ) -> TmaLoadType:
-        return cls((element, multicast, cache, pair))
+        return cls((element, multicast, cache, pair, rows))
 
     @property
     def element(self) -> Attribute:
@@ -248,12 +251,19 @@ class TmaLoadType(CopyType):
         """Whether each CTA of a pair keeps half of the tile."""
         return self.data[3]
 
+    @property
+    def gathers(self) -> bool:
+        """Whether the rows of the tile are numbered."""
+        return self.data[4]
+
     def entry_name(self, rank: int) -> str:
+        if self.gathers:
+            return "tma_gather4"
         return f"tma_load_{rank}d{'_multicast' if self.multicast else ''}"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple:
-        multicast, cache, pair = None, None, False
+        multicast, cache, pair, rows = None, None, False, False
         with parser.in_angle_brackets():
             element = parser.parse_type()
             while parser.parse_optional_punctuation(","):
@@ -263,11 +273,14 @@ class TmaLoadType(CopyType):
                 if parser.parse_optional_keyword("pair"):
                     pair = True
                     continue
+                if parser.parse_optional_keyword("rows"):
+                    rows = True
+                    continue
                 parse_key(parser, "multicast")
                 extent = parser.parse_integer(allow_boolean=False, allow_negative=False)
                 parser.parse_punctuation(":")
                 multicast = extent, parser.parse_integer(allow_boolean=False)
-        return element, multicast, cache, pair
+        return element, multicast, cache, pair, rows
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
@@ -276,10 +289,16 @@ class TmaLoadType(CopyType):
                 printer.print_string(f", multicast = {self.multicast[0]}:{self.multicast[1]}")
             if self.is_paired:
                 printer.print_string(", pair")
+            if self.gathers:
+                printer.print_string(", rows")
             if self.cache is not None:
                 printer.print_string(f", cache = {self.cache}")
 
     def verify(self) -> None:
+        check(
+            not (self.gathers and (self.multicast or self.is_paired)),
+            "expected rows to be gathered by each CTA for itself, got a multicast or a pair",
+        )
         if self.cache is not None:
             check_cache(self.cache)
         if self.multicast is not None:

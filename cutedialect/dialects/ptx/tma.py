@@ -40,6 +40,10 @@ def _check_map(given: SSAValue) -> None:
     )
 
 
+# Coordinates of four rows: their column, and each row.
+_GATHERED = 5
+
+
 def _check_coords(coords: Sequence[SSAValue]) -> None:
     check(1 <= len(coords) <= 5, f"expected 1 to 5 coordinates, got {len(coords)}")
 
@@ -54,7 +58,8 @@ class TmaLoadOp(IRDLOperation):
     the barrier is in the CTA itself or in the other one of its pair, as the address says
     (`.cta_group::2`). With offsets the map walks over pixels of images: those from the coordinates
     on, each moved by the offsets (PTX ISA 5.5.4, `.im2col`); there is one for each dimension but
-    the first and the last.
+    the first and the last. With `gather` the coordinates are a column and four rows, each with a box
+    of its own, which lie in order in shared memory (PTX ISA 5.5.3.4, `.tile::gather4`).
 
     Example:
 
@@ -66,6 +71,7 @@ class TmaLoadOp(IRDLOperation):
           ptx.tma.load [%s + 1024], %A[%x, %x], [%s] if %p : !ptx.tensor_map
           ptx.tma.load [%s], %A[%x], [%s + 8] multicast %mask if %p : !ptx.tensor_map
           ptx.tma.load [%s], %A[%x, %x, %x, %x], [%s] offsets [%mask, %mask] : !ptx.tensor_map
+          ptx.tma.load [%s], %A[%x, %x, %x, %x, %x], [%s] gather : !ptx.tensor_map
         }
     """
 
@@ -81,12 +87,14 @@ class TmaLoadOp(IRDLOperation):
     dst_offset = prop_def(IntegerAttr[I64], default_value=ZERO)
     barrier_offset = prop_def(IntegerAttr[I64], default_value=ZERO)
     pair = opt_prop_def(UnitAttr)
+    gathers = opt_prop_def(UnitAttr)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
         "` ` `[` $dst (`+` $dst_offset^)? `]` `,` $map `[` $coords `]` `,` "
         "`[` $barrier (`+` $barrier_offset^)? `]` (`offsets` `[` $offsets^ `]`)? "
-        "(`multicast` $multicast^)? (`policy` $policy^)? (`if` $pred^)? attr-dict `:` type($map)"
+        "(`gather` $gathers^)? (`multicast` $multicast^)? (`policy` $policy^)? (`if` $pred^)? "
+        "attr-dict `:` type($map)"
     )
 
     def __init__(
@@ -102,6 +110,7 @@ class TmaLoadOp(IRDLOperation):
         pred: SSAValue | None = None,
         pair: bool = False,
         offsets: Sequence[SSAValue] = (),
+        gathers: bool = False,
     ) -> None:
         super().__init__(
             operands=[map, dst, barrier, list(coords), list(offsets), multicast, policy, pred],
@@ -109,12 +118,19 @@ class TmaLoadOp(IRDLOperation):
                 "dst_offset": integer(dst_offset),
                 "barrier_offset": integer(barrier_offset),
                 "pair": UnitAttr() if pair else None,
+                "gathers": UnitAttr() if gathers else None,
             },
         )
 
     def verify_(self) -> None:
         _check_map(self.map)
         _check_coords(self.coords)
+        if self.gathers is not None:
+            check(
+                len(self.coords) == _GATHERED and not self.offsets,
+                f"expected a column and four rows to gather, got {len(self.coords)} coordinates "
+                f"and {len(self.offsets)} offsets",
+            )
         check(
             not self.offsets or len(self.offsets) == len(self.coords) - 2,
             f"expected an offset for each coordinate but the first and the last, got "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import StringAttr
@@ -19,10 +20,11 @@ from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import OperandCopyType, TmaPrefetchOp
 from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of, touches_tiles, written
 from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.passes.analysis.gathered_rows import IN_FOURS, why_not_in_fours
 from cutedialect.passes.analysis.layout_inference import contiguous_mode
 from cutedialect.passes.analysis.memory_views import uses_of
 from cutedialect.passes.analysis.operand_plans import LINES, plan_of
-from cutedialect.passes.analysis.smem_layouts import staging_layout
+from cutedialect.passes.analysis.smem_layouts import staging_layout, untransposed
 from cutedialect.passes.analysis.tensor_maps import boxes_of, part_of
 from cutedialect.plans import WARPS_OF_GROUP, RoleRow
 from cutedialect.schedule import Schedule
@@ -209,8 +211,11 @@ def loads_boxes(gemms: Sequence[cute.GemmOp], schedule: Schedule) -> bool:
 
 
 def comes_by_tma(tile: SSAValue) -> bool:
-    """Whether a tile of rank 2 can be loaded as boxes."""
-    type_ = part_of(tile)
+    """Whether a tile of rank 2 can be loaded as boxes, or as numbered rows."""
+    made, type_ = untransposed(tile)[0].owner, part_of(tile)
+    if isinstance(made, cute.IndexedTileOp) and made.pixels is None:
+        is_known = NUMBERS_ROWS in made.attributes
+        return IN_FOURS in made.attributes if is_known else not why_not_in_fours(made)
     if type_.rank != 2:
         return False
     layout, _, _ = staging_layout(cute.shape_of(tile.type), contiguous_mode(type_), type_.bits)
@@ -225,7 +230,7 @@ def use_of_operands(kernel: cute.KernelOp, in_tensor_memory: bool) -> RoleUse:
     return RoleUse(
         computing=_computing(kernel),
         multiplies=len(gemms),
-        loads="boxes" if loads_boxes(gemms, schedule) else copying,
+        loads=_boxes_of(kernel) if loads_boxes(gemms, schedule) else copying,
         prepares=any(plan.computes == "prepares" for plan in plans),
         in_tensor_memory=in_tensor_memory,
         adds=ADDS_PRODUCTS in kernel.attributes,
@@ -242,12 +247,18 @@ def use_of_copies(kernel: cute.KernelOp) -> RoleUse:
     return RoleUse(
         computing=_computing(kernel),
         multiplies=len(gemms),
-        loads="boxes" if by_boxes else copying,
+        loads=_boxes_of(kernel) if by_boxes else copying,
         prepares=bool(preparing),
         in_tensor_memory=any(effects_of(op).unit is Unit.TCGEN05 for op in gemms),
         adds=ADDS_PRODUCTS in kernel.attributes,
         ctas=kernel.choices.ctas or 1,
     )
+
+
+def _boxes_of(kernel: cute.KernelOp) -> Literal["boxes", "rows"]:
+    """Whether TMA copies rows, whose numbers threads that load have in registers."""
+    tiles = ops_of(kernel, cute.IndexedTileOp)
+    return "rows" if any(IN_FOURS in tile.attributes for tile in tiles) else "boxes"
 
 
 def _computing(kernel: cute.KernelOp) -> int:

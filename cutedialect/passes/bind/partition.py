@@ -111,6 +111,7 @@ from cutedialect.passes.analysis.thread_layouts import (
 from cutedialect.passes.bind.accumulator_moves import move_accumulators, sum_in_registers
 from cutedialect.passes.bind.early_loads import load_early
 from cutedialect.passes.bind.exponential_shares import share_exponentials
+from cutedialect.passes.bind.gathered_rows import gather_in_fours
 from cutedialect.passes.bind.numbered_rows import number_operands
 from cutedialect.passes.bind.result_stores import ResultStores
 from cutedialect.passes.bind.slice_depth import slice_depth
@@ -189,7 +190,7 @@ class _Partition(StagedOperands):
         by_tma = self.is_specialized and self.schedule.loads != "threads"
         numbered = number_operands(self.kernel, by_tma) if has_numbers else []
         inference = LayoutInference(self.kernel, self.threads, self.grid)
-        self._choose_atoms(gemms, inference, has_tensor_memory)
+        self._choose_atoms(gemms, inference, has_tensor_memory, numbered)
         for tile in numbered:
             inference.anchor(tile.rows, self.rows_of_copy(tile))
         self._give_layouts(inference)
@@ -204,14 +205,22 @@ class _Partition(StagedOperands):
             share_exponentials(self.kernel, self.schedule.polynomials)
 
     def _choose_atoms(
-        self, gemms: Sequence[GemmOp], inference: LayoutInference, has_tensor_memory: bool
+        self,
+        gemms: Sequence[GemmOp],
+        inference: LayoutInference,
+        has_tensor_memory: bool,
+        numbered: Sequence[IndexedTileOp],
     ) -> None:
-        """The atom of each multiply, and the registers of roles that follow from all of them."""
+        """The atom of each multiply, how rows that are numbered come, and the registers of roles
+        that follow from all of them.
+        """
         for op in gemms:
             self._choose_atom(op, inference)
         if has_tensor_memory:
             pair_multiplies(self.atoms, self.schedule)
             self._take_rows(inference)
+        if numbered and self.is_specialized:
+            gather_in_fours(self, numbered, self.loading_threads())
         if self.is_specialized and self.atoms and self.registers is None:
             atoms = [bound.atom for bound in self.atoms.values()]
             in_tensor_memory = any(isinstance(atom, Tcgen05Atom) for atom in atoms)
@@ -511,7 +520,8 @@ class _Partition(StagedOperands):
             op.operands[0] = buffer
             op.attributes["atom"] = UniversalCopyType.get(source.element, 128)
             return
-        if takes_copies and self._comes_ahead(op):
+        # Who copies rows loads their numbers, and waits for them itself.
+        if takes_copies and NUMBERS_ROWS not in op.attributes and self._comes_ahead(op):
             return
         op.attributes["atom"] = UniversalCopyType.get(source.element, vector_bytes(source) * 8)
         type_ = fragment_of(op.result)

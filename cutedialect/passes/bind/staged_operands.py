@@ -27,6 +27,7 @@ from cutedialect.dialects.cute_nvgpu import (
     UniversalCopyType,
 )
 from cutedialect.layout import Layout, TiledCopy
+from cutedialect.passes.analysis.gathered_rows import IN_FOURS, numbers_in_fours
 from cutedialect.passes.analysis.layout_inference import (
     around_layout,
     begins_anywhere,
@@ -69,6 +70,7 @@ from cutedialect.passes.analysis.tensor_accumulators import factor_columns, oper
 from cutedialect.passes.analysis.tensor_columns import columns_too_many
 from cutedialect.passes.analysis.tensor_maps import is_joined, part_of, sharing
 from cutedialect.passes.analysis.thread_layouts import copied, modes_of, project, tensor_shape
+from cutedialect.passes.bind.gathered_rows import copy_in_fours
 from cutedialect.passes.bind.kernel_binding import KernelBinding, Staged
 from cutedialect.passes.bind.result_stores import staging_atom
 from cutedialect.passes.remarks import remark
@@ -406,7 +408,7 @@ class StagedOperands(KernelBinding):
         staging = around_layout(type_), None, 128
         buffer = self.smem_buffer(type_.element, staging, op, name)
         atom = SimtAsyncCopyType.get(type_.element, "global", 128, around=True)
-        tiled = cute.TiledCopyAttr(shifted_copy(type_, self._loading_threads()))
+        tiled = cute.TiledCopyAttr(shifted_copy(type_, self.loading_threads()))
         self.insert(cute.CopyOp(tile, buffer, atom=atom, tiled=tiled), place)
         return buffer
 
@@ -454,7 +456,7 @@ class StagedOperands(KernelBinding):
             return
         self._refuse_gaps(type_, buffer, before)
         # A warpgroup loads beside those that multiply, or the whole CTA.
-        threads = self._loading_threads() if self.is_specialized else self.threads
+        threads = self.loading_threads() if self.is_specialized else self.threads
         copy = self._tiled_copy(source, before, threads)
         tiled = cute.TiledCopyAttr(copy)
         atom = self._atom_of_threads(type_, copy, rounded)
@@ -486,6 +488,9 @@ class StagedOperands(KernelBinding):
         """Numbered rows into `buffer`, by the threads that have their numbers: those of a role that
         loads have registers for copies that need none for what is on its way, and round nothing.
         """
+        if IN_FOURS in source.owner.attributes:
+            copy_in_fours(self, source, buffer, before)
+            return
         copy, type_ = self._copy_of_rows(source), cute.memref_of(source)
         is_cut = isinstance(type_.element, Float32Type) and begins_anywhere(type_)
         if self.is_specialized and (is_cut or not takes_async_copy(type_, self.arch)):
@@ -512,12 +517,14 @@ class StagedOperands(KernelBinding):
 
     def _copy_of_rows(self, source: SSAValue) -> TiledCopy:
         """Which thread copies what of a tile of numbered rows."""
-        threads = self._loading_threads() if self.is_specialized else self.threads
+        threads = self.loading_threads() if self.is_specialized else self.threads
         return coalesced_for(cute.memref_of(source), threads)
 
     def rows_of_copy(self, tile: cute.IndexedTileOp) -> Layout:
         """The layout of the numbers of rows, for the threads that copy these."""
         shape = cute.shape_of(tile.result.type)
+        if IN_FOURS in tile.attributes:
+            return numbers_in_fours(shape[0], self.loading_threads())
         layout = copied(self._copy_of_rows(tile.result), shape)
         return project(layout, shape, cute.shape_of(tile.rows.type))
 
@@ -552,7 +559,7 @@ class StagedOperands(KernelBinding):
         room = (_HELD * registers - _OTHERS) * self.threads
         return summed + 2 * bits <= 8 * _WORD * room
 
-    def _loading_threads(self) -> int:
+    def loading_threads(self) -> int:
         """Those of the role that loads; where a plan lets it grow, those of a warpgroup, some of
         whose warps may have to transpose or convert operands.
         """

@@ -33,6 +33,7 @@ from .context import array_class
 from .copies import load_tile, store_tile
 from .elementwise import Fragment, as_bits, convert
 from .exchanged_loads import load_exchanged
+from .gathered_rows import gather_rows
 from .lowering import Handler, KernelLowering, integers
 from .matrix_copies import move_matrices
 from .memory_copies import copy_async, copy_tile
@@ -54,6 +55,8 @@ def _copy(self: KernelLowering, op: cute.CopyOp) -> None:
         tensor_memory.load(self, op)
     elif isinstance(atom, TmemStoreType):
         tensor_memory.store(self, op)
+    elif isinstance(atom, TmaLoadType) and atom.gathers:
+        gather_rows(self, op, predicate)
     elif isinstance(atom, TmaLoadType | TmaStoreType | BulkCopyType):
         tensor_copy(self, op, predicate)
     else:

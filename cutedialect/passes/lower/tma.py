@@ -109,7 +109,7 @@ def _load_boxes(
     policy = l2_policy(builder, atom.cache)
     length = counts[sliced] * box[sliced]
     first = builder.pure("mul.lo.s32", place, length)
-    shift = builder.pure("mul.lo.s32", place, _offset(target, sliced, length))
+    shift = builder.pure("mul.lo.s32", place, offset_in(target, sliced, length))
     moved = [
         builder.value(builder.pure("cvt.u16.u32", offset), "b16") for offset in source.moved[::-1]
     ]
@@ -246,7 +246,7 @@ def _store_boxes(self: KernelLowering, op: cute.CopyOp, source: View, target: Vi
         counts[along] //= groups
         group = context.group_index(atom.warps)
     extent = counts[along] * box[along]
-    shift = builder.pure("mul.lo.s32", group, _offset(source, along, extent))
+    shift = builder.pure("mul.lo.s32", group, offset_in(source, along, extent))
     address = builder.total([address, shift])
     policy = l2_policy(builder, atom.cache)
     first = builder.pure("mul.lo.s32", group, extent)
@@ -309,20 +309,20 @@ def _boxes(
         moved: list[Scalar] = list(at)
         moved[mode] = builder.total([first, at[mode]])
         moved[0] = builder.total([half, moved[0]])
-        yield at, _coordinates(builder, view, moved)
+        yield at, coordinates(builder, view, moved)
 
 
-def _offset(view: View, mode: int, coordinate: int) -> int:
+def offset_in(view: View, mode: int, coordinate: int) -> int:
     """Bytes from the tile's start to a coordinate along one mode of it."""
     shape, strides = zip(*view.modes[mode], strict=True)
     return Layout(shape, strides)(coordinate) * view.element_bytes
 
 
 def _bytes_at(view: View, at: tuple[int, ...]) -> int:
-    return sum(_offset(view, mode, coordinate) for mode, coordinate in enumerate(at))
+    return sum(offset_in(view, mode, coordinate) for mode, coordinate in enumerate(at))
 
 
-def _coordinates(builder: ScalarBuilder, view: View, at: list[Scalar]) -> list[SSAValue]:
+def coordinates(builder: ScalarBuilder, view: View, at: list[Scalar]) -> list[SSAValue]:
     """Coordinates in the tensor, in the driver's order of its modes."""
     totals: list[list[Scalar]] = [[] for _ in view.root_strides]
     for mode, coord, extent in view.origin:

@@ -89,6 +89,22 @@ cute.kernel @prefetch_of_smem(%t: !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4
 
 // -----
 
+// Rows that are numbered, which each CTA copies for itself, where a target copies four at a time
+// expected-error @+1 {{expected rows to be gathered by each CTA for itself, got a multicast or a pair}}
+func.func private @shared_rows(!cute_nvgpu.atom.tma_load<f16, multicast = 2:1, rows>)
+
+// -----
+
+module attributes {cute.arch = "sm_90a"} {
+  cute.kernel @rows_too_new(%a: !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)">, %t: !cute_nvgpu.tma_descriptor<f16, (1,64), S<3,4,3>>) {
+    %s = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64):(64,1)">
+    // expected-error @+1 {{got tma_gather4, which needs sm_100f sm_110f}}
+    cute.copy %a, %s tma %t : !cute_nvgpu.tma_descriptor<f16, (1,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_load<f16, rows>} : !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64):(64,1)">
+  }
+}
+
+// -----
+
 // A hint that L2 does not know
 // expected-error @+1 {{expected a cache hint evict_first, evict_last, normal, got streaming}}
 func.func private @unknown_hint(!cute_nvgpu.atom.tma_load<f16, cache = streaming>)

@@ -108,8 +108,8 @@ cute.kernel @k() {
 // -----
 
 // Atoms with all that they may say
-// CHECK: func.func private @atoms(!cute_nvgpu.atom.tma_load<f16, multicast = 2:2, pair, cache = evict_last>, !cute_nvgpu.atom.tma_load<f16, cache = normal>, !cute_nvgpu.atom.tma_store<f32, reduce = add, warps = 4, along = 1, cache = evict_first>, !cute_nvgpu.sm90.mma<64x16x16, elem_type = (f16, f16, f16), a = rmem, negate = ab, scale_d = 0>) -> ()
-func.func private @atoms(!cute_nvgpu.atom.tma_load<f16, multicast = 2:2, pair, cache = evict_last>, !cute_nvgpu.atom.tma_load<f16, cache = normal>, !cute_nvgpu.atom.tma_store<f32, reduce = add, warps = 4, along = 1, cache = evict_first>, !cute_nvgpu.sm90.mma<64x16x16, elem_type = (f16, f16, f16), a = rmem, negate = ab, scale_d = 0>) -> ()
+// CHECK: func.func private @atoms(!cute_nvgpu.atom.tma_load<f16, multicast = 2:2, pair, cache = evict_last>, !cute_nvgpu.atom.tma_load<f16, cache = normal>, !cute_nvgpu.atom.tma_load<f16, rows, cache = normal>, !cute_nvgpu.atom.tma_store<f32, reduce = add, warps = 4, along = 1, cache = evict_first>, !cute_nvgpu.sm90.mma<64x16x16, elem_type = (f16, f16, f16), a = rmem, negate = ab, scale_d = 0>) -> ()
+func.func private @atoms(!cute_nvgpu.atom.tma_load<f16, multicast = 2:2, pair, cache = evict_last>, !cute_nvgpu.atom.tma_load<f16, cache = normal>, !cute_nvgpu.atom.tma_load<f16, rows, cache = normal>, !cute_nvgpu.atom.tma_store<f32, reduce = add, warps = 4, along = 1, cache = evict_first>, !cute_nvgpu.sm90.mma<64x16x16, elem_type = (f16, f16, f16), a = rmem, negate = ab, scale_d = 0>) -> ()
 
 // -----
 

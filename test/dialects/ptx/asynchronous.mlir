@@ -212,6 +212,7 @@ ptx.kernel @k() attributes {target = "sm_90a", threads = 32 : i32} {
 // CHECK-NEXT:   ptx.tma.load [%s + 1024], %A[%x, %x], [%s] if %p : !ptx.tensor_map
 // CHECK-NEXT:   ptx.tma.load [%s], %A[%x], [%s + 8] multicast %mask if %p : !ptx.tensor_map
 // CHECK-NEXT:   ptx.tma.load [%s], %A[%x], [%s] {pair} : !ptx.tensor_map
+// CHECK-NEXT:   ptx.tma.load [%s], %A[%x, %x, %x, %x, %x], [%s] gather if %p : !ptx.tensor_map
 // CHECK-NEXT: }
 ptx.kernel @k(%A: tensor_map, %s: b32, %x: b32) attributes {
   target = "sm_90a", threads = 32 : i32
@@ -221,6 +222,7 @@ ptx.kernel @k(%A: tensor_map, %s: b32, %x: b32) attributes {
   ptx.tma.load [%s + 1024], %A[%x, %x], [%s] if %p : !ptx.tensor_map
   ptx.tma.load [%s], %A[%x], [%s + 8] multicast %mask if %p : !ptx.tensor_map
   ptx.tma.load [%s], %A[%x], [%s] {pair} : !ptx.tensor_map
+  ptx.tma.load [%s], %A[%x, %x, %x, %x, %x], [%s] gather if %p : !ptx.tensor_map
 }
 
 // -----

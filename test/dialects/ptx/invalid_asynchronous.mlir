@@ -60,6 +60,13 @@ ptx.kernel @six_coordinates(%A: tensor_map, %x: b32) attributes {target = "sm_90
 
 // -----
 
+ptx.kernel @three_rows(%A: tensor_map, %x: b32) attributes {target = "sm_100a", threads = 32 : i32} {
+  // expected-error @+1 {{expected a column and four rows to gather, got 4 coordinates and 0 offsets}}
+  ptx.tma.load [%x], %A[%x, %x, %x, %x], [%x] gather : !ptx.tensor_map
+}
+
+// -----
+
 ptx.kernel @reduction(%A: tensor_map, %x: b32) attributes {target = "sm_90a", threads = 32 : i32} {
   // expected-error @+1 {{expected a reduction (add, min, max, inc, dec, and, or, xor), got 'mul'}}
   ptx.tma.store %A[%x], [%x] reduce "mul" : !ptx.tensor_map

@@ -1,6 +1,6 @@
 """Copies of boxes by tensor map: cp.async.bulk.tensor, cp.reduce.async.bulk.tensor, prefetches of
-them (PTX ISA 9.7.9.27), in tile mode, and loads in im2col mode. What an H100 refuses although it
-assembles is an error here.
+them (PTX ISA 9.7.9.27), in tile mode, and loads in im2col mode and of four rows. What an H100
+refuses although it assembles is an error here.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 
 _RANKS = ("1d", "2d", "3d", "4d", "5d")
 _OTHER_MODES = (
-    "im2col::w", "im2col::w::128", "im2col_no_offs", "tile::gather4", "tile::scatter4",
+    "im2col::w", "im2col::w::128", "im2col_no_offs", "tile::scatter4",
 )  # fmt: skip
+# How a load finds its elements: boxes of the tensor, pixels in a row, or four rows anywhere.
+_TILE, _IM2COL, _GATHER4 = "tile", "im2col", "tile::gather4"
+_GATHERED = 4
 # Bits of an offset of im2col mode by dimensions (PTX ISA 5.5.4).
 _OFFSET_BITS = {3: 16, 4: 8, 5: 5}
 _OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
@@ -37,15 +40,16 @@ class _Boxes:
     """The ``[map, {coordinates}]`` operand: maps and coordinates by lane."""
 
     def __init__(
-        self, ins: Instruction, machine: Machine, operand: Operand, rank: int, walks: bool = False
+        self, ins: Instruction, machine: Machine, operand: Operand, rank: int, mode: str = _TILE
     ) -> None:
-        self.ins, self.machine, self.rank, self.walks = ins, machine, rank, walks
+        self.ins, self.machine, self.rank, self.mode = ins, machine, rank, mode
         if not isinstance(operand, Bracket) or len(operand.items) != 2:
             raise ins.malformed(f"expected [map, {{coordinates}}], got {operand}")
         address, coordinates = operand.items
         items = coordinates.items if isinstance(coordinates, Vector) else (coordinates,)
-        if not isinstance(address, Address) or len(items) != rank:
-            raise ins.malformed(f"expected a map and {rank} coordinates, got {operand}")
+        count = 1 + _GATHERED if mode == _GATHER4 else rank
+        if not isinstance(address, Address) or len(items) != count:
+            raise ins.malformed(f"expected a map and {count} coordinates, got {operand}")
         if address.offset:
             raise ins.malformed(f"expected the address of a map without an offset, got {operand}")
         self._address, address_sources = resolve(ins, machine, address, "generic")
@@ -101,9 +105,16 @@ class _Boxes:
             raise self.ins.error(
                 "CD-E1", f"a copy of {self.rank} dimensions with a tensor map of {tensor.rank}"
             )
-        if bool(tensor.lower) != self.walks:
-            made, used = ("im2col", "tile") if tensor.lower else ("tile", "im2col")
-            raise self.ins.error("CD-E1", f"a copy in {used} mode with a tensor map of {made} mode")
+        if bool(tensor.lower) != (self.mode == _IM2COL):
+            made = _IM2COL if tensor.lower else _TILE
+            raise self.ins.error(
+                "CD-E1", f"a copy in {self.mode} mode with a tensor map of {made} mode"
+            )
+        if self.mode == _GATHER4 and tensor.box[1] != 1:
+            raise self.ins.error(
+                "CD-E1", f"a copy of four rows with a tensor map of boxes of {tensor.box[1]} rows: "
+                "expected boxes of one row",
+            )  # fmt: skip
         if memory is self.machine.image.param_memory:
             self._known[address] = tensor
         return tensor
@@ -178,22 +189,22 @@ def _chunks(ins: Instruction, machine: Machine, tensor: TensorMap, at: int) -> A
     return tensor.chunks(offset + shared.start) + at // CHUNK
 
 
-def _take_rank(ins: Instruction, mods: Modifiers, may_walk: bool = False) -> tuple[int, bool]:
-    """Dimensions of a copy, and whether it walks over pixels."""
+def _take_rank(ins: Instruction, mods: Modifiers, is_load: bool = False) -> tuple[int, str]:
+    """Dimensions of a copy, and its mode, of which a load has most."""
     rank = mods.take(*_RANKS)
     if rank is None:
         raise ins.unsupported("expected .1d to .5d")
     mode = mods.take(*_OTHER_MODES)
     if mode is not None:
         raise ins.unsupported(f".{mode}")
-    walks = mods.has("im2col")
-    if walks and not may_walk:
-        raise ins.unsupported(".im2col")
-    if walks and int(rank[0]) < 3:
+    mode = mods.take(_IM2COL, _GATHER4, _TILE) or _TILE
+    if mode != _TILE and not is_load:
+        raise ins.unsupported(f".{mode}")
+    if mode == _IM2COL and int(rank[0]) < 3:
         raise ins.malformed(f"expected .3d to .5d with .im2col, got .{rank}")
-    if not walks:
-        mods.has("tile")
-    return int(rank[0]), walks
+    if mode == _GATHER4 and rank != "2d":
+        raise ins.malformed(f"expected .2d with .{_GATHER4}, got .{rank}")
+    return int(rank[0]), mode
 
 
 class _Offsets:
@@ -223,7 +234,8 @@ def _copy(ins: Instruction, machine: Machine) -> Step:
     if ".global.shared::cta" in ins.opcode:
         return _store(ins, machine, "cp.async.bulk.tensor", None)
     mods = ins.modifiers("cp.async.bulk.tensor")
-    rank, walks = _take_rank(ins, mods, may_walk=True)
+    rank, mode = _take_rank(ins, mods, is_load=True)
+    walks = mode == _IM2COL
     space = mods.take("shared::cluster", "shared::cta")
     source = mods.has("global")
     counted = mods.has("mbarrier::complete_tx::bytes")
@@ -236,7 +248,7 @@ def _copy(ins: Instruction, machine: Machine) -> Step:
     if multicast and space != "shared::cluster":
         raise ins.unsupported(".multicast::cluster needs .shared::cluster")
     ins.expect(3 + walks + multicast + hint)
-    boxes = _Boxes(ins, machine, ins.operands[1], rank, walks)
+    boxes = _Boxes(ins, machine, ins.operands[1], rank, mode)
     offsets_of = _Offsets(ins, machine, ins.operands[3], rank) if walks else None
     where = "cluster" if space == "shared::cluster" else "shared"
     locate, sources = shared_place(ins, machine, ins.operands[0], where, 16, "box load", True)
@@ -254,9 +266,10 @@ def _copy(ins: Instruction, machine: Machine) -> Step:
             tensor, start = starts[i]
             view = boxes.elements(tensor, writes=False)
             moved = None if moves is None else moves[i]
+            copied = tensor.of_four_rows if mode == _GATHER4 else tensor
             machine.transfers.load(
                 Load(ins, int(lanes.index[i]), at // machine.shared.pitch, slot,
-                     tensor.copy_bytes, _chunks(ins, machine, tensor, at),
+                     copied.copy_bytes, _chunks(ins, machine, copied, at),
                      _fetch(ins, machine, tensor, view, start, moved))
             )  # fmt: skip
 
@@ -268,6 +281,10 @@ def _fetch(
     start: tuple[int, ...], moved: tuple[int, ...] | None,
 ) -> Callable[[], Array]:  # fmt: skip
     def fetch() -> Array:
+        if len(start) > tensor.rank:
+            column, *rows = start
+            machine.global_memory.read_bytes += len(rows) * tensor.copy_bytes
+            return np.concatenate([tensor.fetch(view, (column, row)) for row in rows])
         machine.global_memory.read_bytes += tensor.copy_bytes
         if moved is None:
             return tensor.fetch(view, start)
