@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from cutedialect.atoms import usual_device
 from cutedialect.choosing.choose import choose
+from cutedialect.choosing.gathered_space import GATHERED, GatheredProblem, beside_tile
 from cutedialect.choosing.gemm_problem import Problem
 from cutedialect.choosing.gemm_schedules import GEMM_SPACE
 from cutedialect.schedule import Schedule
@@ -20,18 +21,12 @@ from .conv2d_operands import CONV2D, CONV2D_DGRAD, CONV2D_WGRAD, is_depthwise
 from .doors import Door
 from .dtypes import f32, i32
 from .fitting import Memory, fitted
-from .gemm_operands import check_types, has_tcgen05, has_wgmma, viewable
+from .gemm_operands import check_types, has_wgmma, unit_of, viewable
 from .kernel import TensorSpec
 from .launch import as_schedule, device_for
 from .plain_calls import PlainCall, PlainReady
 from .rules import tile_of
 
-# Tiles (rows, columns), the largest first: the first that gives enough of them is taken.
-_TILES = ((128, 256), (128, 128), (128, 64), (64, 64))
-# Bytes of a tile's depth, and of that where all warps do the same.
-_DEPTH_BYTES, _SHORT_BYTES = 128, 64
-# Trips of the depth that each part of it has at least, and parts at most.
-_LEAST_TRIPS, _MOST_PARTS = 16, 16
 # Of tiles of pixels that TMA brings: bits of an element, of what rows are multiples, and elements
 # of the depth of a tap that tiles have; what a run-time extent counts as.
 _PIXEL_BITS, _VECTOR_BITS, _TAP_DEPTH = 16, 128, 64
@@ -128,28 +123,29 @@ class ConvCall(PlainCall):
         return Taps.of(counts, stride, padding, spread)
 
     def prepare(self) -> PlainReady:
-        """Compile (or find) the kernel; what a schedule leaves open is chosen where TMA brings the
-        pixels.
-        """
+        """Compile (or find) the kernel; what a schedule leaves open is chosen."""
         given, arch = self.given, self.target()
 
         def prepared(asked: Schedule | None, chosen: Schedule | None) -> PlainReady:
-            return self.prepared_with(chosen or self.scheduled(asked, arch), arch)
+            if chosen is None or self.problem(asked, arch) is not None:
+                return self.prepared_with(chosen or asked, arch)
+            return self.prepared_with(beside_tile(chosen), arch, chosen.tile)
 
         def choice(asked: Schedule | None) -> Any:
+            if 0 in self.out_shape or self.is_by_channels or tile_of(asked) is not None:
+                return None
             problem = self.problem(asked, arch)
-            return None if problem is None else partial(choose, GEMM_SPACE, (problem,), asked)
+            if problem is not None:
+                return partial(choose, GEMM_SPACE, (problem,), asked)
+            return partial(choose, GATHERED, self.gathered(arch), asked)
 
         memory = Memory(lambda: f"{self.call.name} {self.operands()[0].dtype.name}", arch)
         return fitted(prepared, choice, as_schedule(given.schedule), given.backend, memory)
 
     def problem(self, asked: Schedule | None, arch: str) -> Problem | None:
-        """What a schedule is chosen for, where TMA brings the pixels; None where it brings none, or
-        a tile is given.
-        """
+        """What a schedule is chosen for, where TMA brings the pixels; None where it brings none."""
         (a, b), taps = self.operands(), self.taps()
-        is_open = asked is None or (asked.tile is None and not asked.is_uniform)
-        if not is_open or 0 in self.out_shape or taps.window is None or self.is_by_channels:
+        if (asked is not None and asked.is_uniform) or taps.window is None:
             return None
         if a.dtype.bits != _PIXEL_BITS or not has_wgmma(a.dtype, b.dtype, f32, arch):
             return None
@@ -200,34 +196,21 @@ class ConvCall(PlainCall):
         one, other = (getattr(self, name) for name in self.factors)
         return one, other
 
-    def constants(self, arch: str, schedule: Schedule | None) -> dict[str, Any]:
-        """Compile-time parameters: the tile is the schedule's, or one that gives enough of them."""
-        check_types(*self.operands(), arch)
-        return {"taps": self.taps(), "tile": self.tile(arch, schedule)}
+    def gathered(self, arch: str) -> GatheredProblem:
+        """What a schedule is chosen for, where threads bring the pixels."""
+        (a, b), (rows, columns, depth) = self.operands(), self.products()
+        check_types(a, b, arch)
+        return GatheredProblem(
+            "depth" if self.sums_pixels else "pixels", rows, columns, depth,
+            self.tap_count if self.sums_pixels else 1, a.dtype.bits,
+            unit_of((a.dtype, b.dtype, f32), arch), is_ragged=self._is_ragged(),
+            device=usual_device(arch),
+        )  # fmt: skip
 
-    def tile(self, arch: str, schedule: Schedule | None) -> tuple[int, int, int]:
-        if (tile := tile_of(schedule)) is not None:
-            return tile[0], tile[1], tile[2]
-        a, b = self.operands()
-        types = a.dtype, b.dtype, f32
-        by_groups = has_wgmma(*types, arch) or has_tcgen05(*types, arch)
-        # Rows that begin at any element are copied in so many pieces that threads lack registers.
-        is_deep = by_groups and not (has_tcgen05(*types, arch) and self._is_ragged())
-        depth = (_DEPTH_BYTES if is_deep else _SHORT_BYTES) * 8 // types[0].bits
-        rows, columns, _ = self.products()
-        least = 64 if not has_tcgen05(*types, arch) else 128
-        fitting = [
-            each
-            for each in _TILES
-            if (by_groups or each[1] <= 128)
-            and each[0] >= least
-            and (columns is None or each[1] < max(2 * columns, _TILES[-1][1] + 1))
-        ]
-        processors = usual_device(arch).processors
-        for bm, bn in fitting:
-            if rows is None or columns is None or -(-rows // bm) * -(-columns // bn) >= processors:
-                return bm, bn, depth
-        return (*fitting[-1], depth)
+    def constants(self, arch: str, tile: tuple[int, ...] | None) -> dict[str, Any]:
+        """Compile-time parameters."""
+        check_types(*self.operands(), arch)
+        return {"taps": self.taps(), "tile": tile}
 
 
 class Convolution(ConvCall):
@@ -242,8 +225,8 @@ class Convolution(ConvCall):
         program = depthwise_for if is_depthwise(self) else program_for
         self.program = program(activation)
 
-    def constants(self, arch: str, schedule: Schedule | None) -> dict[str, Any]:
-        return {"taps": self.taps()} if is_depthwise(self) else super().constants(arch, schedule)
+    def constants(self, arch: str, tile: tuple[int, ...] | None) -> dict[str, Any]:
+        return {"taps": self.taps()} if is_depthwise(self) else super().constants(arch, tile)
 
 
 class ImageGradients(ConvCall):
@@ -296,8 +279,8 @@ class ImageGradients(ConvCall):
     def phase_count(self) -> int:  # type: ignore[override]
         return prod(self.pairs["stride"]) if self.has_phases else 1
 
-    def constants(self, arch: str, schedule: Schedule | None) -> dict[str, Any]:
-        known = super().constants(arch, schedule)
+    def constants(self, arch: str, tile: tuple[int, ...] | None) -> dict[str, Any]:
+        known = super().constants(arch, tile)
         if not self.has_phases:
             return known | {"by_depth": False}
         return {"phases": self.phases, "tile": known["tile"]}
@@ -321,17 +304,6 @@ class FilterGradients(ConvCall):
     @property
     def takes_bias(self) -> bool:
         return False
-
-    def scheduled(self, schedule: Schedule | None, arch: str) -> Schedule | None:
-        """Parts of the depth, which are added in order, where there are few tiles."""
-        rows, columns, depth = self.products()
-        if schedule is not None or rows is None or columns is None or depth is None:
-            return schedule
-        bm, bn, bk = self.tile(arch, None)
-        tiles = -(-rows // bm) * -(-columns // bn) * self.tap_count
-        wanted = usual_device(arch).processors // max(1, tiles)
-        parts = min(wanted, depth // (bk * _LEAST_TRIPS), _MOST_PARTS)
-        return Schedule(split_k=parts) if parts > 1 else None
 
 
 def _filled(depth: int) -> int:

@@ -118,6 +118,15 @@ def has_tcgen05(a: DType, b: DType, acc: DType, arch: str) -> bool:
     return False
 
 
+def unit_of(types: tuple[DType, DType, DType], arch: str) -> str:
+    """What multiplies operands and sums of these types on a target: tensor cores that "tensor"
+    memory feeds, "groups" of four warps, or "warps".
+    """
+    if has_tcgen05(*types, arch):
+        return "tensor"
+    return "groups" if has_wgmma(*types, arch) else "warps"
+
+
 def check_types(a: Operand, b: Operand, arch: str) -> None:
     """Refuse operands of types that the tensor cores of a target do not multiply."""
     chip = target(arch)

@@ -63,14 +63,9 @@ class PlainCall(Checked):
             self.program = program
         super().__init__(given)
 
-    def constants(self, arch: str, schedule: Schedule | None) -> dict[str, Any]:
-        """Compile-time parameters of the program."""
+    def constants(self, arch: str, tile: tuple[int, ...] | None) -> dict[str, Any]:
+        """Compile-time parameters of the program, which may take a tile."""
         return {}
-
-    def scheduled(self, schedule: Schedule | None, arch: str) -> Schedule | None:
-        """The schedule, where one is given or chosen."""
-        del arch
-        return schedule
 
     def ready(self) -> PlainReady:
         """What runs the call, without a kernel."""
@@ -78,8 +73,7 @@ class PlainCall(Checked):
 
     def prepare(self) -> PlainReady:
         """Compile (or find) the kernel; an empty output has none."""
-        arch = self.target()
-        return self.prepared_with(self.scheduled(as_schedule(self.given.schedule), arch), arch)
+        return self.prepared_with(as_schedule(self.given.schedule), self.target())
 
     def target(self) -> str:
         """The architecture that is asked for, or that of the device."""
@@ -87,8 +81,10 @@ class PlainCall(Checked):
         check_arch(arch)
         return arch
 
-    def prepared_with(self, schedule: Schedule | None, target: str) -> PlainReady:
-        """The same with a schedule."""
+    def prepared_with(
+        self, schedule: Schedule | None, target: str, tile: tuple[int, ...] | None = None
+    ) -> PlainReady:
+        """The same with a schedule, and with a tile of the program that is not the schedule's."""
         given, ready = self.given, self.ready()
         if 0 in self.out_shape:
             return ready
@@ -100,7 +96,8 @@ class PlainCall(Checked):
             as_number(each.name, getattr(given, each.name)) for each in numbers_of(self.call)
         ]
         options = {"arch": target, "schedule": schedule, "backend": given.backend}
-        options |= self.constants(target, schedule)
+        tile = schedule.tile if tile is None and schedule is not None else tile
+        options |= self.constants(target, tile)
         args = ready.arguments(arrays, tuple(numbers))
         return replace(ready, kernel=compile_call(self.program, args, options))
 

@@ -4,32 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from cutedialect.atoms import usual_device
 from cutedialect.backend.runtime.arrays import tensor_argument
+from cutedialect.choosing.choose import choose
+from cutedialect.choosing.gathered_space import GATHERED, GatheredProblem, beside_tile
 from cutedialect.schedule import Schedule
 
 from .captured import exact
 from .doors import Door
 from .dtypes import f32
-from .gemm_operands import check_types, has_tcgen05, has_wgmma, is_widened
+from .fitting import Memory, fitted
+from .gemm_operands import check_types, is_widened, unit_of
 from .gemm_scales import number_of
 from .gemm_weights import check_blocks
+from .launch import as_schedule
 from .packed import Packed, Packing, packing_from
 from .plain_calls import PlainCall, PlainReady
 from .routed_operands import NUMBERS, ROUTED_GEMM, matrix_of
 from .rules import as_operand, tile_of
 
 _ZEROS = ("zero_b", "zero_gated")
-# Rows of a tile, and of one for groups that are not larger on average; its columns, those where two
-# products share it, where one warpgroup alone holds 128 rows of the sums, and of two products that
-# are added to memory, or of narrow numbers; bytes of its depth, and of that where all warps do the
-# same.
-_ROWS, _FEW_ROWS = 128, 64
-_COLUMNS, _MOST_COLUMNS = 128, 256
-_FEW_COLUMNS = 64
-_DEPTH_BYTES, _SHORT_BYTES = 128, 64
 
 
 @dataclass
@@ -55,11 +53,48 @@ class RoutedCall(PlainCall):
         activation = given.activation
         self.program = program_for(exact(activation) if callable(activation) else activation, sums)
 
-    def constants(self, arch: str, schedule: Schedule | None) -> dict[str, Any]:
-        """The tile: the schedule's, or one for the groups' rows on average."""
+    def prepare(self) -> PlainReady:
+        """Compile (or find) the kernel of a tile that is given, or chosen for the groups' rows on
+        average.
+        """
+        given, arch = self.given, self.target()
+
+        def prepared(asked: Schedule | None, chosen: Schedule | None) -> PlainReady:
+            if chosen is not None:
+                return self.prepared_with(beside_tile(chosen), arch, chosen.tile)
+            if asked is not None and self._is_turned(arch):
+                # Tiles of the kernel are those of the transposed product.
+                return self.prepared_with(beside_tile(asked), arch, asked.tile)
+            return self.prepared_with(asked, arch)
+
+        def choice(asked: Schedule | None) -> Any:
+            if 0 in self.out_shape or tile_of(asked) is not None:
+                return None
+            return partial(choose, GATHERED, self.problem(arch), asked)
+
+        memory = Memory(lambda: f"{self.call.name} {self.a.dtype.name} {self.b.dtype.name}", arch)
+        return fitted(prepared, choice, as_schedule(given.schedule), given.backend, memory)
+
+    def problem(self, arch: str) -> GatheredProblem:
+        """What a tile is chosen for."""
         check_types(self.a, self.b, arch)
-        found: dict[str, Any] = {"tile": tile_of(schedule) or self._tile(arch)}
-        self._check_groups(found["tile"])
+        total = (self.a if self.rows is None else self.rows).shape[0]
+        groups, depth, columns = self.b.shape
+        rows = None if total is None or groups is None else -(-total // max(1, groups))
+        packing = self._packing
+        return GatheredProblem(
+            "rows", rows, columns, depth, groups or 1, self.a.dtype.bits,
+            unit_of(self._types, arch), is_gated=self.gated is not None,
+            adds=self.scatter is not None and len(self.scatter.shape) == 1,
+            is_weight=self._is_weight, has_blocks=self.scale_a is not None, group=self._group,
+            block=1 if packing is None else packing.block, device=usual_device(arch),
+        )  # fmt: skip
+
+    def constants(self, arch: str, tile: tuple[int, ...] | None) -> dict[str, Any]:
+        """Compile-time parameters."""
+        assert tile is not None
+        found: dict[str, Any] = {"tile": tile}
+        self._check_groups(tile)
         spans = (
             (self.scale_b_spans, self.zero_b_spans),
             (self.scale_gated_spans, self.zero_gated_spans),
@@ -68,13 +103,16 @@ class RoutedCall(PlainCall):
         for name, value, default in (
             ("spans", spans, (((0, 0), (0, 0)),) * 2),
             ("zeros", zeros, (0.0, 0.0)),
-            ("packed", self._packed(found["tile"]), None),
-            # Threads of warpgroups multiply the weights that they convert from registers.
-            ("turned", self._is_weight and has_wgmma(*self._types, arch), False),
+            ("packed", self._packed(tile), None),
+            ("turned", self._is_turned(arch), False),
         ):
             if value != default:
                 found[name] = value
         return found
+
+    def _is_turned(self, arch: str) -> bool:
+        """Whether threads of warpgroups multiply the weights that they convert from registers."""
+        return self._is_weight and unit_of(self._types, arch) == "groups"
 
     @property
     def _types(self) -> tuple[Any, Any, Any]:
@@ -115,47 +153,6 @@ class RoutedCall(PlainCall):
         remedy = "; cute.pack takes an order of blocks that divide groups"
         check_blocks(tile, (0, 2, 1)[packing.axis], packing, remedy)
         return packing.dtype.name, packing.axis, str(packing.order)
-
-    def _tile(self, arch: str) -> tuple[int, int, int]:
-        in_tensor_memory = has_tcgen05(*self._types, arch)
-        by_groups = in_tensor_memory or has_wgmma(*self._types, arch)
-        depth = self._depth(_DEPTH_BYTES if by_groups else _SHORT_BYTES)
-        is_gated = self.gated is not None
-        if self._is_weight or self.scale_a is not None:
-            # Numbers that become wider, and products beside their sums, take registers.
-            is_tall = in_tensor_memory and not self._is_weight
-            few = is_tall or is_gated
-            return _ROWS if is_tall else _FEW_ROWS, _FEW_COLUMNS if few else _COLUMNS, depth
-        if not by_groups:
-            return _FEW_ROWS if self._has_few or is_gated else _ROWS, _COLUMNS, depth
-        rows = _FEW_ROWS if self._has_few and not in_tensor_memory else _ROWS
-        return rows, self._columns(rows), depth
-
-    @property
-    def _has_few(self) -> bool:
-        """Whether groups are not larger than the lower tile on average."""
-        total = (self.a if self.rows is None else self.rows).shape[0]
-        groups = self.b.shape[0]
-        return total is not None and groups is not None and total <= _FEW_ROWS * groups
-
-    def _columns(self, rows: int) -> int:
-        """The columns of a tile of warpgroups or of tensor memory."""
-        # Sums that threads add to memory want registers for their places.
-        adds = self.scatter is not None and len(self.scatter.shape) == 1
-        if self.gated is not None:
-            return _FEW_COLUMNS if adds else _COLUMNS
-        columns = self.b.shape[2]
-        is_wide = columns is None or columns >= _MOST_COLUMNS
-        return _MOST_COLUMNS if is_wide and rows == _ROWS and not adds else _COLUMNS
-
-    def _depth(self, most: int) -> int:
-        """The depth of a step of so many bytes, of whole blocks of packed elements, which divides
-        groups that share a scale.
-        """
-        depth = most * 8 // self.a.dtype.bits
-        if (packing := self._packing) is not None:
-            depth = max(depth, packing.block)
-        return min(depth, self._group or depth)
 
 
 def _unwrap(given: SimpleNamespace) -> None:

@@ -124,3 +124,29 @@ def test_what_is_computed_from_comes_as_it_is_in_memory(rng):
     y = np.zeros((64, 16), np.float32)
     offsets(w, x, y, arch="sm_90a", backend="emulator")
     assert np.array_equal(y, (w.astype(np.float64) - 1024) @ x)
+
+
+@cute.kernel
+def turned_bytes(W, X, Y, *, tile):
+    """Y = W X^T of integers X, columns of which are contiguous: the right operand is computed."""
+    bm, bn, bk = tile
+    m, n = cute.tile_index(Y, (bm, bn))
+    w = cute.local_tile(W, (bm, bk), (m, None))
+    x = cute.local_tile(X, (bk, bn), (None, n))
+    acc = cute.zeros((bm, bn), cute.f32)
+    for k in cute.range(w.tiles):
+        cute.gemm(w[k], (x[k].load() | 12).to(W.dtype) * 3, acc)
+    cute.copy(acc, cute.local_tile(Y, (bm, bn), (m, n)))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_120a"])
+def test_threads_have_registers_for_a_right_operand_that_they_compute(arch, rng):
+    w = rng.integers(-2, 3, (130, 80)).astype(BF16)
+    x = rng.integers(-64, 64, (80, 129)).astype(np.int8)
+    y = np.zeros((130, 129), np.float32)
+    options = {"tile": (128, 128, 64), "arch": arch}
+    turned_bytes(w, x, y, backend="emulator", **options)
+    assert np.array_equal(y, w.astype(np.float32) @ ((x | 12).astype(np.float32) * 3))
+    kernel = cute.compile(turned_bytes, w, x, y, **options)
+    assert "warps = (2,4)" in kernel.schedule
+    assert kernel.resources.spills == 0

@@ -73,8 +73,9 @@ def complete(kernel: cute.KernelOp, given: Schedule, arch: str) -> Schedule:
             has_addend |= given.adds_in_order
             sums = _sums(kernel, gemms, shape)
             tiles = len({op.acc for op in gemms} | sums) + has_addend + _reads_turned_bytes(gemms)
-            most = _MOST_BESIDE_SUMS if sums else _MOST_VALUES
-            warps = _thread_warps(shape, tiles, _copied_values(gemms, arch), most)
+            held = _held_values(gemms)
+            most = _MOST_BESIDE_SUMS if sums or held else _MOST_VALUES
+            warps = _thread_warps(shape, tiles, _copied_values(gemms, arch), held, most)
         choices["warps"] = _dividing(gemms, warps, given, arch)
     else:
         residence = residence_of(kernel, given, arch)
@@ -259,15 +260,35 @@ def _copied_values(gemms: list[cute.GemmOp], arch: str) -> int:
     return sum(prod(type_.shape) for type_ in tiles if not takes_async_copy(type_, arch))
 
 
-def _thread_warps(tile: tuple[int, ...], tiles: int, copied: int, most: int) -> tuple[int, int]:
-    """`gemm_warps`, with more rows of warps where a thread would hold too much of its tiles."""
+def _held_values(gemms: list[cute.GemmOp]) -> int:
+    """Elements of right operands that threads compute in registers: those of a warp's columns,
+    which the warps of its column of the grid hold alike.
+    """
+    types = [tile.type for tile in {op.b for op in gemms}]
+    return sum(prod(type_.shape) for type_ in types if isinstance(type_, cute.FragmentType))
+
+
+def _thread_warps(
+    tile: tuple[int, ...], tiles: int, copied: int, held: int, most: int
+) -> tuple[int, int]:
+    """`gemm_warps`, with more rows of warps where a thread would hold too much of its tiles, or
+    more columns, which divide operands that it `held` in registers, too.
+    """
     rows, columns = gemm_warps(tile)
-    while (
-        max(tiles * tile[0] * tile[1] / most, copied / _MOST_COPIED) > 32 * rows * columns
-        and tile[0] % (2 * rows * 16) == 0
-        and 2 * rows * columns <= _MOST_WARPS
-    ):
-        rows *= 2
+
+    def is_too_much() -> bool:
+        threads, values = 32 * rows * columns, tiles * tile[0] * tile[1]
+        if held:
+            return values + copied + held * rows > most * threads
+        return max(values / most, copied / _MOST_COPIED) > threads
+
+    while is_too_much() and 2 * rows * columns <= _MOST_WARPS:
+        if held and tile[1] % (2 * columns * 8) == 0:
+            columns *= 2
+        elif tile[0] % (2 * rows * 16) == 0:
+            rows *= 2
+        else:
+            break
     return rows, columns
 
 
