@@ -251,7 +251,7 @@ def image(lot: Lot) -> Draw:
     dtype = lot.one((np.float16, BF16))
     x, taps = lot.integers((images, h, w, c), dtype), lot.integers((f, r, s, depth), dtype)
     steps = {"stride": stride, "padding": padding, "dilation": dilation}
-    form = "conv2d" if by_channels else lot.one(("conv2d", "conv2d_dgrad", "conv2d_wgrad"))
+    form = lot.one(("conv2d", "conv2d_dgrad", "conv2d_wgrad"))
     whole = np.zeros((images, h + 2 * padding, w + 2 * padding, c))
     whole[:, padding : padding + h, padding : padding + w] = x
     slopes = lot.integers((images, p, q, f), dtype)
@@ -263,8 +263,12 @@ def image(lot: Lot) -> Draw:
             for at, places in ((i, p), (j, q))
         )
         seen = whole[:, rows, columns]
-        total += seen * wide[:, i, j, 0] if by_channels else seen @ wide[:, i, j].T
-        if not by_channels:
+        if by_channels:
+            total += seen * wide[:, i, j, 0]
+            dx[:, rows, columns] += wide_slopes * wide[:, i, j, 0]
+            dw[:, i, j, 0] = (wide_slopes * seen).sum((0, 1, 2))
+        else:
+            total += seen @ wide[:, i, j].T
             dx[:, rows, columns] += wide_slopes @ wide[:, i, j]
             dw[:, i, j] = np.einsum("npqf,npqc->fc", wide_slopes, seen)
     dx = dx[:, padding : padding + h, padding : padding + w]
@@ -274,6 +278,8 @@ def image(lot: Lot) -> Draw:
         "conv2d_dgrad": ((slopes, taps, (h, w)), dx),
         "conv2d_wgrad": ((x, slopes, (r, s)), dw),
     }[form]
+    if by_channels and form != "conv2d":
+        options["groups"] = c
     if form == "conv2d" and lot.chance(0.5):
         bias = lot.integers((f,), np.float32)
         options |= {"bias": bias, "activation": "relu"}

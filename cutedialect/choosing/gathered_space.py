@@ -30,7 +30,8 @@ _LEAST_TRIPS, _MOST_PARTS = 16, 16
 class GatheredProblem:
     """Such products, None for what is not known before a call runs.
 
-    kind: "rows" of experts, "pixels" that are rows, or pixels that are the "depth". rows, columns,
+    kind: "rows" of experts, "pixels" that are rows, or pixels that are the "depth", also where the
+    "diagonal" of a square product alone is a result, as if it had one column. rows, columns,
     depth: of a product, rows of experts on average. products: how many there are. bits: of an
     element of the left operand. unit: what multiplies: "warps", "groups" of four, or "tensor"
     cores that tensor memory feeds. is_gated: two products share a tile. adds: sums are added to
@@ -133,7 +134,12 @@ def _price(problem: GatheredProblem, schedule: Schedule) -> float:
 def _parts(problem: GatheredProblem, schedule: Schedule) -> int | None:
     """Parts of a depth of pixels, which are added in order, where there are few tiles."""
     tiles = _tiles(problem, schedule)
-    if problem.kind != "depth" or tiles is None or problem.depth is None or schedule.tile is None:
+    if (
+        problem.kind not in ("depth", "diagonal")
+        or tiles is None
+        or problem.depth is None
+        or schedule.tile is None
+    ):
         return None
     wanted = problem.device.processors // max(1, tiles * problem.products)
     parts = min(wanted, problem.depth // (schedule.tile[2] * _LEAST_TRIPS), _MOST_PARTS)

@@ -111,8 +111,13 @@ class ConvCall(PlainCall):
 
     @property
     def is_by_channels(self) -> bool:
-        """Whether each channel has a filter of its own, which multiplies nothing."""
-        return type(self) is Convolution and is_depthwise(self)
+        """Whether each channel has a filter of its own."""
+        return is_depthwise(self)
+
+    @property
+    def takes_tile(self) -> bool:
+        """Whether the program multiplies tiles; threads do where each channel has a filter."""
+        return not self.is_by_channels
 
     def taps(self) -> Any:
         """Which pixels taps find."""
@@ -132,7 +137,7 @@ class ConvCall(PlainCall):
             return self.prepared_with(beside_tile(chosen), arch, chosen.tile)
 
         def choice(asked: Schedule | None) -> Any:
-            if 0 in self.out_shape or self.is_by_channels or tile_of(asked) is not None:
+            if 0 in self.out_shape or not self.takes_tile or tile_of(asked) is not None:
                 return None
             problem = self.problem(asked, arch)
             if problem is not None:
@@ -145,7 +150,7 @@ class ConvCall(PlainCall):
     def problem(self, asked: Schedule | None, arch: str) -> Problem | None:
         """What a schedule is chosen for, where TMA brings the pixels; None where it brings none."""
         (a, b), taps = self.operands(), self.taps()
-        if (asked is not None and asked.is_uniform) or taps.window is None:
+        if (asked is not None and asked.is_uniform) or taps.window is None or self.is_by_channels:
             return None
         if a.dtype.bits != _PIXEL_BITS or not has_wgmma(a.dtype, b.dtype, f32, arch):
             return None
@@ -209,6 +214,8 @@ class ConvCall(PlainCall):
 
     def constants(self, arch: str, tile: tuple[int, ...] | None) -> dict[str, Any]:
         """Compile-time parameters."""
+        if not self.takes_tile:
+            return {"taps": self.taps()}
         check_types(*self.operands(), arch)
         return {"taps": self.taps(), "tile": tile}
 
@@ -222,11 +229,8 @@ class Convolution(ConvCall):
 
         activation = given.activation
         activation = exact(activation) if callable(activation) else activation
-        program = depthwise_for if is_depthwise(self) else program_for
+        program = depthwise_for if self.is_by_channels else program_for
         self.program = program(activation)
-
-    def constants(self, arch: str, tile: tuple[int, ...] | None) -> dict[str, Any]:
-        return {"taps": self.taps()} if is_depthwise(self) else super().constants(arch, tile)
 
 
 class ImageGradients(ConvCall):
@@ -240,14 +244,16 @@ class ImageGradients(ConvCall):
 
     def __init__(self, given: SimpleNamespace) -> None:
         super().__init__(CONV2D_DGRAD, None, given)
-        from .library.conv2d import phased_gradients, program_for
+        from .library.conv2d import depthwise_for, phased_gradients, program_for
 
-        self.program = phased_gradients if self.has_phases else program_for(None)
+        plain = depthwise_for if self.is_by_channels else program_for
+        self.program = phased_gradients if self.has_phases else plain(None)
 
     @property
     def has_phases(self) -> bool:
         """Whether pixels of a stride's phases are computed apart: each has taps of its own."""
-        return self.pairs["stride"] != (1, 1) and self.pairs["dilation"] == (1, 1)
+        is_plain = self.pairs["dilation"] == (1, 1) and not self.is_by_channels
+        return is_plain and self.pairs["stride"] != (1, 1)
 
     @property
     def takes_bias(self) -> bool:
@@ -281,6 +287,8 @@ class ImageGradients(ConvCall):
 
     def constants(self, arch: str, tile: tuple[int, ...] | None) -> dict[str, Any]:
         known = super().constants(arch, tile)
+        if not self.takes_tile:
+            return known
         if not self.has_phases:
             return known | {"by_depth": False}
         return {"phases": self.phases, "tile": known["tile"]}
@@ -297,13 +305,29 @@ class FilterGradients(ConvCall):
 
     def __init__(self, given: SimpleNamespace) -> None:
         super().__init__(CONV2D_WGRAD, None, given)
-        from .library.conv2d import filter_gradients
+        from .library.conv2d import filter_gradients, gradients_by_channels
 
-        self.program = filter_gradients
+        self.program = gradients_by_channels if self.is_by_channels else filter_gradients
 
     @property
     def takes_bias(self) -> bool:
         return False
+
+    @property
+    def takes_tile(self) -> bool:
+        return True
+
+    def gathered(self, arch: str) -> GatheredProblem:
+        problem = super().gathered(arch)
+        return replace(problem, kind="diagonal", columns=1) if self.is_by_channels else problem
+
+    def constants(self, arch: str, tile: tuple[int, ...] | None) -> dict[str, Any]:
+        if self.is_by_channels and tile is not None and tile[0] != tile[1]:
+            raise ValueError(
+                f"schedule: expected as many rows as columns of a tile, since groups is "
+                f"{self.given.groups}, got tile = {tile}; take ({tile[0]}, {tile[0]}, {tile[2]})"
+            )
+        return super().constants(arch, tile)
 
 
 def _filled(depth: int) -> int:

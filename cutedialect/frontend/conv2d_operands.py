@@ -4,7 +4,7 @@ types and extents, and what has to hold for all of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import signature as kinds
@@ -54,13 +54,16 @@ def forward_sizes(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sizes_of_image(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The height and width of the gradient of x."""
-    return dict(zip("HW", pair("size", given["size"], 1), strict=True))
+    """The height and width of the gradient of x, and its channels."""
+    (filters, *_, depth), groups = given["w"].shape, given.get("groups", 1)
+    height, width = pair("size", given["size"], 1)
+    return {"H": height, "W": width, "C": depth if groups == 1 else filters}
 
 
 def sizes_of_filter(given: Mapping[str, Any]) -> dict[str, Any]:
-    """How many taps the gradient of w has."""
-    return dict(zip("RS", pair("size", given["size"], 1), strict=True))
+    """How many taps the gradient of w has, and channels."""
+    depth = given["x"].shape[3] if given.get("groups", 1) == 1 else 1
+    return dict(zip("RS", pair("size", given["size"], 1), strict=True)) | {"D": depth}
 
 
 _STEPS = ("stride", "padding", "dilation")
@@ -113,6 +116,8 @@ def places_of(call: Any) -> tuple[Any, Any]:
 
 def is_depthwise(call: Any) -> bool:
     """Whether each channel has a filter of its own."""
+    if hasattr(call.given, "groups"):
+        return call.given.groups != 1
     return call.w.shape[3] == 1 and call.x.shape[3] != 1
 
 
@@ -163,10 +168,28 @@ _SLOPES = Rule(
     "dy", _wrong_places,
     lambda x: f"{shown(places_of(x))} pixels, as the result has, got {shown(x.dy.shape[1:3])}",
 )  # fmt: skip
+
+
+def _groups(count: Callable[[Any], Any], others: Callable[[Any], bool], said: str) -> Rule:
+    """What `groups` may be, beside 1: as many as the result has channels, which are `others`."""
+    return Rule(
+        "groups",
+        lambda x: x.given.groups != 1 and (differ(x.given.groups, count(x)) or others(x)),
+        lambda x: (
+            f"1, or {count(x)} where {said}, got {x.given.groups!r}; take a call for each group"
+        ),
+    )
+
+
 DGRAD_RULES = (
     *map(Array, ("dy", "w")),
     *map(Fits, ("dy", "w")),
     _alike("dy", "w"),
+    _groups(
+        lambda x: x.dy.shape[3],
+        lambda x: x.w.shape[3] != 1,
+        "each channel of dy has a filter of its own (F, R, S, 1)",
+    ),
     *map(_contiguous, ("dy", "w")),
     _PAIRS,
     _TAPS,
@@ -180,6 +203,11 @@ WGRAD_RULES = (
     *map(Array, ("x", "dy")),
     *map(Fits, ("x", "dy")),
     _alike("x", "dy"),
+    _groups(
+        lambda x: x.dy.shape[3],
+        lambda x: differ(x.x.shape[3], x.dy.shape[3]),
+        "each channel of dy has a filter of its own, that of x",
+    ),
     *map(_contiguous, ("x", "dy")),
     _PAIRS,
     _sized(sizes_of_filter),
@@ -193,6 +221,9 @@ _OF_STEPS = (
     Parameter("stride", kinds.PAIR, 1, "pixels between places of the filter"),
     Parameter("padding", kinds.PAIR, 0, "zeros around the image, at each side"),
     Parameter("dilation", kinds.PAIR, 1, "pixels between taps"),
+)
+_GROUPS = Parameter(
+    "groups", kinds.GROUPS, 1, "1, or as many as channels, each of which has a filter of its own"
 )
 _IMAGE, _FILTER = "4 dimensions (images, height, width, channels)", "4 dimensions (F, R, S, C)"
 _TYPE_OF_RESULT = Parameter("out_dtype", kinds.DTYPE, None, OF_DTYPE)
@@ -244,7 +275,8 @@ CONV2D = Call(
 CONV2D_DGRAD = Call(
     "conv2d_dgrad",
     """The gradient of x of `conv2d`: from slopes dy (N, P, Q, F) along the result and filters w (F,
-    R, S, C) that of images (N, H, W, C) of a `size` (H, W).
+    R, S, C) that of images (N, H, W, C) of a `size` (H, W). With `groups` = F filters (F, R, S, 1)
+    are those of a channel each, and images have F channels.
 
     `stride`, `padding` and `dilation` are those of the convolution, and types and arrays as there.
     Wrong arguments raise TypeError or ValueError naming the argument, and nothing is written.
@@ -252,10 +284,11 @@ CONV2D_DGRAD = Call(
     """,
     (
         _image("dy", "N P Q F", "slopes of a loss along the result (N, P, Q, F)"),
-        Parameter("w", kinds.TENSOR, REQUIRED, "filters (F, R, S, C)", modes="F R S C",
-                  rank=_FILTER),
+        Parameter("w", kinds.TENSOR, REQUIRED, "filters (F, R, S, C), or (F, R, S, 1)",
+                  modes="F R S D", rank=_FILTER),
         _size("the height and width of x"),
         *_OF_STEPS,
+        _GROUPS,
         Parameter("out", kinds.OUTPUT, None, OF_OUT, modes="N H W C"),
         _TYPE_OF_RESULT,
         *OF_ARRAYS,
@@ -269,7 +302,8 @@ CONV2D_DGRAD = Call(
 CONV2D_WGRAD = Call(
     "conv2d_wgrad",
     """The gradient of w of `conv2d`: from images x (N, H, W, C) and slopes dy (N, P, Q, F) along
-    the result that of filters (F, R, S, C) with `size` (R, S) taps.
+    the result that of filters (F, R, S, C) with `size` (R, S) taps, or with `groups` = F = C that
+    of filters (F, R, S, 1) of a channel each.
 
     `stride`, `padding` and `dilation` are those of the convolution, and types and arrays as there.
     Pixels are added up in one order: equal calls give equal bits. Wrong arguments raise TypeError
@@ -281,11 +315,12 @@ CONV2D_WGRAD = Call(
         _image("dy", "N P Q F", "slopes of a loss along the result (N, P, Q, F)"),
         _size("how many taps w has, (R, S)"),
         *_OF_STEPS,
-        Parameter("out", kinds.OUTPUT, None, OF_OUT, modes="F R S C"),
+        _GROUPS,
+        Parameter("out", kinds.OUTPUT, None, OF_OUT, modes="F R S D"),
         _TYPE_OF_RESULT,
         *OF_ARRAYS,
     ),
-    outputs=(Output("out", "F R S C"),),
+    outputs=(Output("out", "F R S D"),),
     sizes=sizes_of_filter,
     rules=WGRAD_RULES,
     fits=FITS,

@@ -52,6 +52,7 @@ SOME_TENSORS_WRITTEN = Kind("Sequence[{tensor}] | None", is_array=True, is_writt
 NUMBER = Kind("float", ("float {0}={1}",))
 SOME_NUMBER = Kind("float | None", ("float? {0}=None",))
 COUNT = Kind("int | None", ("int? {0}=None",))
+GROUPS = Kind("int", ("int {0}={1}",))
 _HASHED = "tuple({0}) if isinstance({0}, list) else {0}"
 PAIR = Kind("int | tuple[int, int]", ("int[2] {0}={1}",), key=_HASHED)
 SIZE = Kind("int | tuple[int, int]", ("int[2] {0}",), key=_HASHED)

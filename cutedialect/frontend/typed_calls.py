@@ -126,15 +126,15 @@ def conv2d(
 
 def conv2d_dgrad(
     dy: Any, w: Any, size: int | tuple[int, int], *, stride: int | tuple[int, int] = 1,
-    padding: int | tuple[int, int] = 0, dilation: int | tuple[int, int] = 1, out: Any = None,
-    out_dtype: object = None, arch: Arch | None = None, schedule: Schedule | str | None = None,
-    backend: Backend = "auto", stream: Any = None,
+    padding: int | tuple[int, int] = 0, dilation: int | tuple[int, int] = 1, groups: int = 1,
+    out: Any = None, out_dtype: object = None, arch: Arch | None = None,
+    schedule: Schedule | str | None = None, backend: Backend = "auto", stream: Any = None,
 ) -> Any: ...
 
 
 def conv2d_wgrad(
     x: Any, dy: Any, size: int | tuple[int, int], *, stride: int | tuple[int, int] = 1,
-    padding: int | tuple[int, int] = 0, dilation: int | tuple[int, int] = 1, out: Any = None,
-    out_dtype: object = None, arch: Arch | None = None, schedule: Schedule | str | None = None,
-    backend: Backend = "auto", stream: Any = None,
+    padding: int | tuple[int, int] = 0, dilation: int | tuple[int, int] = 1, groups: int = 1,
+    out: Any = None, out_dtype: object = None, arch: Arch | None = None,
+    schedule: Schedule | str | None = None, backend: Backend = "auto", stream: Any = None,
 ) -> Any: ...

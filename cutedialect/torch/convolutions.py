@@ -27,13 +27,10 @@ def _remember(
             "activation: expected None or 'relu' where a gradient is required, got "
             f"{given.activation!r}; apply it in torch"
         )
-    if given.w.shape[3] == 1 != given.x.shape[3]:
-        raise ValueError(
-            f"w: expected (F, R, S, {given.x.shape[3]}) where a gradient is required, got a filter "
-            "for each channel; take torch.nn.functional.conv2d with groups, or torch.no_grad()"
-        )
     ctx.set_materialize_grads(False)
     ctx.options = {name: getattr(given, name) for name in _NAMES}
+    channels = given.x.shape[3]
+    ctx.options["groups"] = channels if given.w.shape[3] == 1 else 1
     ctx.bias = None if given.bias is None else given.bias.dtype
     kept = [output] if given.activation else []
     ctx.save_for_backward(given.x, given.w, *kept)
@@ -68,8 +65,7 @@ CONV2D = Own(
 
     Arguments and result are those of `cute.conv2d`, on torch's current stream: images are (N, H, W,
     C), which a tensor in channels_last is as x.permute(0, 2, 3, 1). Raises TypeError or ValueError
-    naming the argument, also for other activations, a filter for each channel, and `out` where a
-    gradient is required.
+    naming the argument, also for other activations and `out` where a gradient is required.
     """,
     ("x", "w", "bias"),
     _remember,

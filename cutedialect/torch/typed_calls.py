@@ -116,14 +116,16 @@ def conv2d(
 def conv2d_dgrad(
     dy: torch.Tensor, w: torch.Tensor, size: int | tuple[int, int], *,
     stride: int | tuple[int, int] = 1, padding: int | tuple[int, int] = 0,
-    dilation: int | tuple[int, int] = 1, out: torch.Tensor | None = None, out_dtype: object = None,
-    arch: Arch | None = None, schedule: Schedule | str | None = None, backend: Backend = "auto",
+    dilation: int | tuple[int, int] = 1, groups: int = 1, out: torch.Tensor | None = None,
+    out_dtype: object = None, arch: Arch | None = None, schedule: Schedule | str | None = None,
+    backend: Backend = "auto",
 ) -> torch.Tensor: ...
 
 
 def conv2d_wgrad(
     x: torch.Tensor, dy: torch.Tensor, size: int | tuple[int, int], *,
     stride: int | tuple[int, int] = 1, padding: int | tuple[int, int] = 0,
-    dilation: int | tuple[int, int] = 1, out: torch.Tensor | None = None, out_dtype: object = None,
-    arch: Arch | None = None, schedule: Schedule | str | None = None, backend: Backend = "auto",
+    dilation: int | tuple[int, int] = 1, groups: int = 1, out: torch.Tensor | None = None,
+    out_dtype: object = None, arch: Arch | None = None, schedule: Schedule | str | None = None,
+    backend: Backend = "auto",
 ) -> torch.Tensor: ...

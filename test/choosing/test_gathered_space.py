@@ -15,7 +15,7 @@ def problems(count=3000):
     rng = random.Random("gathered")
     sizes = (None, 1, 20, 30, 64, 65, 128, 200, 256, 300, 5000, 100_000)
     for _ in range(count):
-        kind = rng.choice(("rows", "pixels", "depth"))
+        kind = rng.choice(("rows", "pixels", "depth", "diagonal"))
         of_rows = {
             name: kind == "rows" and rng.random() < 0.4
             for name in ("is_gated", "adds", "is_weight", "has_blocks")
@@ -70,6 +70,13 @@ def test_few_tiles_of_filters_share_their_depth():
     assert schedule.tile == (64, 64, 64)
     assert schedule.split_k == 132 // 9
     assert choose(GATHERED, problem, Schedule(stages=3)).split_k is None
+
+
+def test_tiles_of_which_the_diagonal_alone_is_a_result_are_square():
+    for unit, side in (("groups", 64), ("tensor", 128), ("warps", 64)):
+        problem = GatheredProblem("diagonal", 192, 1, 100_000, products=9, unit=unit)
+        assert choose(GATHERED, problem).tile[:2] == (side, side)
+    assert choose(GATHERED, problem).split_k == 132 // 27
 
 
 def test_steps_divide_the_groups_that_share_scales():

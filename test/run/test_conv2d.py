@@ -147,6 +147,57 @@ def test_a_filter_for_each_channel(arch):
     np.testing.assert_array_equal(out, want)
 
 
+@pytest.mark.parametrize(
+    ("arch", "shape", "taps", "steps"),
+    [
+        ("sm_80", (2, 9, 11, 136), (3, 3), (2, 1, 1)),
+        ("sm_90a", (1, 13, 10, 24), (3, 2), ((2, 3), (1, 0), 1)),
+        ("sm_90a", (1, 9, 7, 33), (5, 5), (1, 2, 1)),
+        ("sm_90a", (2, 9, 8, 64), (3, 3), (1, 1, 1)),
+        ("sm_100a", (1, 12, 9, 136), (3, 3), (2, (2, 3), (2, 1))),
+    ],
+)
+def test_gradients_of_a_filter_for_each_channel(arch, shape, taps, steps):
+    x, w = integers(shape), integers((shape[3], *taps, 1), seed=1)
+    found, whole, counts = parts(x.astype(np.float64), taps, steps)
+    dy = integers((shape[0], *counts, shape[3]), seed=3)
+    dx, dw = np.zeros(whole.shape), np.zeros(w.shape)
+    for (r, s), at in found:
+        dx[at] += dy * w[:, r, s, 0].astype(np.float64)
+        dw[:, r, s, 0] = (dy * whole[at]).sum((0, 1, 2))
+    top, left = twice(steps[1])
+    names = dict(zip(("stride", "padding", "dilation"), steps, strict=True))
+    options = names | {"groups": shape[3], "arch": arch, "backend": "emulator", "out_dtype": "f32"}
+    got = cute.conv2d_dgrad(dy, w, shape[1:3], **options)
+    np.testing.assert_array_equal(got, dx[:, top : top + shape[1], left : left + shape[2]])
+    np.testing.assert_array_equal(cute.conv2d_wgrad(x, dy, taps, **options), dw)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a", "sm_120a"])
+def test_gradients_of_a_filter_for_each_channel_spill_nothing(arch, spills_of):
+    x, w = (cute.TensorSpec(each, "bf16") for each in ((32, 28, 28, 192), (192, 7, 7, 1)))
+    options: Any = {"padding": 3, "groups": 192, "arch": arch}
+    assert spills_of(cute.conv2d_dgrad.compile(x, w, 28, **options)) == 0
+    assert spills_of(cute.conv2d_wgrad.compile(x, x, 7, **options)) == 0
+
+
+def test_groups_are_one_or_all_channels():
+    slopes, w = integers((1, 4, 5, 16)), integers((16, 3, 3, 1))
+    with pytest.raises(ValueError, match=r"^groups: expected 1, or 16 where each channel of dy"):
+        cute.conv2d_dgrad(slopes, w, (6, 7), groups=4, backend="emulator")
+    with pytest.raises(
+        ValueError, match=r"^groups: expected 1, or 16 where .* got 16; take a call"
+    ):
+        cute.conv2d_wgrad(X, slopes, 3, groups=16, backend="emulator")
+    x, options = integers((1, 6, 7, 16)), {"groups": 16, "arch": "sm_90a", "backend": "emulator"}
+    with pytest.raises(
+        ValueError, match=r"^schedule: expected as many rows as columns .*take \(128"
+    ):
+        cute.conv2d_wgrad(x, slopes, 3, schedule="tile = (128,64,64)", **options)
+    square = cute.conv2d_wgrad(x, slopes, 3, schedule="tile = (128,128,64)", **options)
+    np.testing.assert_array_equal(square, cute.conv2d_wgrad(x, slopes, 3, **options))
+
+
 def test_rows_come_ahead_where_warpgroups_multiply():
     images, filters = (cute.TensorSpec(s, "bf16") for s in ((32, 56, 56, 256), (256, 3, 3, 256)))
     kernel = cute.compile(cute.conv2d, images, filters, padding=1, arch="sm_90a")

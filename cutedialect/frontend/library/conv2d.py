@@ -176,6 +176,41 @@ def filter_gradients(
     cute.copy(acc.to(D.dtype), local_tile(D, (bm, bn), (tap, m, n)))
 
 
+@kernel(in_bounds=True, spills="refuse")
+def gradients_by_channels(
+    X: Tensor,
+    S: Tensor,
+    D: Tensor,
+    height: Scalar,
+    width: Scalar,
+    rows: Scalar,
+    columns: Scalar,
+    *,
+    taps: Taps,
+    tile: tuple[int, int, int] = (64, 64, 64),
+) -> None:
+    """D (taps, C) of slopes S (pixels, C), of images of `height` and `width`, and of X (pixels, C)
+    of `rows` and `columns`: the diagonals of the products of `filter_gradients`. Tensor cores
+    multiply all channels of a tile by all sooner than threads multiply each by itself.
+    """
+    from cutedialect.frontend import functions as cute
+    from cutedialect.frontend.local_tiles import local_tile
+    from cutedialect.frontend.loops import range_
+    from cutedialect.frontend.pixels import Pixels
+    from cutedialect.frontend.reductions import sum_
+
+    channels, _, bk = tile
+    tap, m = cute.tile_index(D, (1, channels))
+    pixels = Pixels(taps, S.dim(0), (height, width), X, (rows, columns))
+    slopes = local_tile(S, (bk, channels), (None, m))
+    acc = cute.zeros((channels, channels))
+    for k in range_(slopes.tiles):
+        at = pixels.found(k * bk, bk, tap)
+        cute.tile_gemm(slopes[k].T, local_tile(X, (bk, channels), (at, m)), acc)
+    own = cute.where(cute.coord(acc, 0) == cute.coord(acc, 1), acc, 0.0)
+    cute.copy(sum_(own, mode=0).to(D.dtype), local_tile(D, (1, channels), (tap, m)))
+
+
 @lru_cache(maxsize=64)
 def depthwise_for(activation: str | Activation | None) -> KernelFunction:
     """The program of a filter for each channel, with an activation."""
