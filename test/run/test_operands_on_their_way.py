@@ -89,6 +89,8 @@ def test_warpgroups_compute_an_operand_while_they_multiply_the_one_before():
         (True, True),
         (False, False),
     ]
+    # A fence waits for what multiplies beside it.
+    assert "fence.proxy.async" not in beside[0]
 
 
 @pytest.mark.parametrize("arch", COPIES)

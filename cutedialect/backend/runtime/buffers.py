@@ -50,8 +50,12 @@ class DeviceTensor:
         return self._view(shape, strides)
 
     def reshape(self, *shape: Any) -> DeviceTensor:
-        """The row-major view of another shape; ValueError where rows do not follow each other."""
+        """The row-major view of another shape, -1 what is left of it; ValueError where rows do not
+        follow each other.
+        """
         given = shape[0] if isinstance(shape[0], tuple) else shape
+        known = prod(extent for extent in given if extent != -1)
+        given = tuple(prod(self.shape) // known if each == -1 and known else each for each in given)
         if prod(given) != prod(self.shape):
             raise ValueError(f"expected a shape of {prod(self.shape)} elements, got {given}")
         steps = zip(self.shape, self.argument.strides, compact(self.shape), strict=True)

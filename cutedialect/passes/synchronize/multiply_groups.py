@@ -89,7 +89,16 @@ class MultiplyGroups:
         issued = [self.commits[op] for op in takers if op in self.commits]
         if issued and issued[0].parent is reader.parent:
             return issued[0]
+        if isinstance(reader, CopyOp | LoadOp) and _is_beside_multiplies(reader):
+            # The fence would wait for the multiplies, too, in front of what is computed meanwhile.
+            return next((op for op in ops_behind(reader) if isinstance(op, WgmmaWaitOp)), reader)
         return self.waits.get(reader, reader)
+
+
+def _is_beside_multiplies(reader: Operation) -> bool:
+    """Whether threads load a tile of a block to registers while a group of multiplies works."""
+    marks = (op for op in ops_ahead(reader) if isinstance(op, WgmmaCommitOp | WgmmaWaitOp))
+    return isinstance(next(marks, None), WgmmaCommitOp)
 
 
 def group_multiplies(part: Block, found: MultiplyGroups) -> None:

@@ -398,4 +398,8 @@ def test_views_are_those_of_numpy(cuda: FakeDevice) -> None:
     assert (wide.shape, wide.strides) == (like.shape, like.strides)
     one = buffers.random((1, 1), (1, 1), "float32", 16, driver(), 0).reshape(1).argument
     assert (one.shape, one.strides) == ((1,), (1,))
-    assert wide.pointer == swapped.pointer == tensor.argument.pointer
+    rows = tensor.reshape(-1, 5).argument
+    assert (rows.shape, rows.strides) == ((3, 5), array.reshape(-1, 5).strides)
+    with pytest.raises(ValueError, match="expected a shape of 15 elements"):
+        tensor.reshape(-1, 4)
+    assert wide.pointer == swapped.pointer == rows.pointer == tensor.argument.pointer
