@@ -28,6 +28,8 @@ from .call_frame import Buffer, CallFrame, handler
 from .process_end import expect_calls
 
 _TARGET = "cutedialect_call"
+# Elements of which XLA holds two in a byte; those of the language have a byte each.
+_HALVES = ("i4", "u4", "e2m1")
 _PROCESS = f"{os.getpid()}-{os.urandom(8).hex()}"
 _named: dict[str, Any] = {}
 _naming = threading.Lock()
@@ -96,7 +98,14 @@ def spec(array: Any, name: str) -> TensorSpec:
 
 
 def element_type(array: Any, name: str) -> DType:
-    return as_dtype(np.dtype(array.dtype), name)
+    """The element type of a JAX array; TypeError for those of which XLA holds two in a byte."""
+    found = as_dtype(np.dtype(array.dtype), name)
+    if found.name in _HALVES:
+        raise TypeError(
+            f"{name}: expected elements of whole bytes, got {found.name}, of which XLA holds two "
+            "in one; take .astype(jnp.int8)"
+        )
+    return found
 
 
 def struct(shape: Sequence[int], dtype: DType) -> jax.ShapeDtypeStruct:

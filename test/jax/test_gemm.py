@@ -192,3 +192,12 @@ def test_the_precision_of_products_and_of_their_gradients():
             assert precision == "3xtf32" or error > 3e-5
     with pytest.raises(ValueError, match="precision: expected None, 'tf32' or '3xtf32', got 'iee"):
         cj.gemm(a, b.T, precision="ieee")
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "float4_e2m1fn"])
+def test_elements_of_half_a_byte_are_refused(dtype):
+    weights = jnp.ones((32, 16), getattr(jnp, dtype))
+    with pytest.raises(TypeError, match=r"^b: expected elements of whole bytes, got .*jnp\.int8"):
+        jax.jit(cj.gemm)(A, weights)
+    whole = cj.gemm(A, weights.astype(jnp.int8), backend="emulator")
+    close(whole, A.astype(jnp.float32) @ jnp.ones((32, 16)), 1e-3)
