@@ -243,6 +243,7 @@ def test_other_targets_copy_by_threads(rng):
 ONE_WARP = "roles = (load 1: loads; mma 1: tensor_multiplies; main *: rest)"
 DECLINED = {
     "pitch": ("its tensor is aligned to 8 bytes, not 16", {}),
+    "other": ("threads copy other operands", {}),
     "matrices": ("its tensor has 3 modes, not 2", {}),
     "many": ("a lane would have 128 numbers of rows", {"schedule": ONE_WARP}),
     "short": ("boxes start at lines of 128 bytes in shared memory", {"tile": (128, 64, 16)}),
@@ -262,6 +263,8 @@ def test_what_comes_by_threads_says_why(case, rng):
     of = x
     if case == "pitch":
         x = of = integers(rng, (50, 196))[:, :192]
+    if case == "other":
+        w = integers(rng, (64, 196))[:, :192].T
     if case == "matrices":
         of = np.stack([x + 1, x])
     y, kernel = run(program, of, w, at, shape=(256, 64), **{"tile": (128, 64, 64), **more})

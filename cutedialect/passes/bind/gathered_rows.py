@@ -17,6 +17,7 @@ from xdsl.utils.exceptions import PassFailedException
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import TmaLoadType
+from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.analysis.gathered_rows import (
     IN_FOURS,
     box_of_rows,
@@ -24,6 +25,9 @@ from cutedialect.passes.analysis.gathered_rows import (
     why_not_in_fours,
     why_too_many,
 )
+from cutedialect.passes.analysis.operand_plans import gmem_type, is_on_its_way
+from cutedialect.passes.analysis.role_plan import comes_by_tma
+from cutedialect.passes.analysis.smem_layouts import untransposed
 from cutedialect.passes.bind.kernel_binding import KernelBinding
 from cutedialect.passes.remarks import remark
 
@@ -36,12 +40,33 @@ def gather_in_fours(
 ) -> None:
     """Mark the tiles, whose numbers the threads that load have, that TMA copies."""
     by_tma = binding.is_specialized and binding.schedule.loads != "threads"
-    for tile in tiles if by_tma and has_copies_of_four(binding.arch) else ():
-        why = why_not_in_fours(tile) or why_too_many(tile, threads) or _why_not_read(binding, tile)
-        if why:
+    if not tiles or not by_tma or not has_copies_of_four(binding.arch):
+        return
+    found = {
+        tile: why_not_in_fours(tile) or why_too_many(tile, threads) or _why_not_read(binding, tile)
+        for tile in tiles
+    }
+    copies = any(found.values()) or _copies_others(binding)
+    for tile, why in found.items():
+        if why or copies:
+            why = why or "threads copy other operands"
             remark("cute-partition", tile, f"TMA not taken for rows that are numbered: {why}")
         else:
             tile.attributes[IN_FOURS] = UnitAttr()
+
+
+def _copies_others(binding: KernelBinding) -> bool:
+    """Whether the threads that load copy an operand, or what one is computed from, whose rows no
+    program numbers: they have not the registers for numbers of rows beside that.
+    """
+    operands = [tile for op in binding.atoms for tile in (op.a, op.b) if gmem_type(tile)]
+    loads = [op.source for op in ops_of(binding.kernel, cute.LoadOp) if is_on_its_way(op)]
+    plain = (tile for tile in (*operands, *loads) if not _is_numbered(tile))
+    return not all(comes_by_tma(tile) for tile in plain)
+
+
+def _is_numbered(tile: SSAValue) -> bool:
+    return isinstance(untransposed(tile)[0].owner, cute.IndexedTileOp)
 
 
 def _why_not_read(binding: KernelBinding, tile: cute.IndexedTileOp) -> str:
