@@ -190,7 +190,7 @@ def _ranking(problems: tuple[Problem, ...], registers: float) -> tuple[tuple[Any
     prices = ranks[order]
     count = int((prices[:_MOST_NEAR] <= price.near * prices[0]).sum())
     if f["is_timed"]:
-        prices *= np.exp(price.trees.sums(f))
+        prices[:count] *= np.exp(price.trees.sums(f, count))
     # Those that are listed first are plainer.
     near = [(prices[place], rows[place]) for place in np.argsort(order[:count]).tolist()]
     return tuple(dict.fromkeys([*in_order(near, price.plain), *rows[count:]]))

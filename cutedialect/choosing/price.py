@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from math import log
+from operator import itemgetter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -41,13 +42,14 @@ class Trees:
         """The splits of all trees, and their leaves."""
         return [np.array(each) for each in zip(*self.rows, strict=True)]
 
-    def sums(self, columns: Mapping[str, Any]) -> NDArray[np.float64]:
-        """What the trees add up to, for columns of facts by name."""
+    def sums(self, columns: Mapping[str, Any], count: int | None = None) -> NDArray[np.float64]:
+        """What the trees add up to, for columns of facts by name, or for so many of their rows."""
         if not self.rows:
             return np.zeros(1)
         splits, leaves = self._tables
         facts, limits = splits[..., 0].astype(int), splits[..., 1]
         values = np.array(np.broadcast_arrays(*(columns[name] for name in self.facts)), float)
+        values = values[:, :count]
         trees, rows = np.arange(len(facts)), np.arange(values.shape[1])[:, None]
         node = np.zeros((values.shape[1], len(facts)), int)
         for _ in range(leaves.shape[1].bit_length() - 1):
@@ -122,6 +124,10 @@ def in_order(priced: Iterable[tuple[float, Entry]], margin: float = 1.0) -> Iter
     ['odder', 'plain', 'odd']
     """
     left = list(priced)
+    if margin == 1.0:
+        left.sort(key=itemgetter(0))
+        yield from (entry for _, entry in left)
+        return
     while left:
         best = 0
         for place, (price, _) in enumerate(left):

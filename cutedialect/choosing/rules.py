@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
@@ -34,7 +35,9 @@ class Rule:
     then: Any
 
     def holds(self, fact: Fact) -> bool:
-        return _hold(self.when, fact) and not any(_hold(each, fact) for each in self.unless)
+        if not _hold(self.when, fact):
+            return False
+        return not (self.unless and any(_hold(each, fact) for each in self.unless))
 
 
 @dataclass(frozen=True)
@@ -50,13 +53,14 @@ class Table:
         """
 
         def fact(name: str) -> Any:
+            if name in more:
+                value = more[name]
+                return value(fact) if callable(value) else value
+            if name in self.tables:
+                return self.tables[name].first(problem, **more)
             if "." in name:
                 of, _, path = name.partition(".")
                 return attrgetter(path)(fact(of))
-            if name in more:
-                return more[name](fact) if callable(more[name]) else more[name]
-            if name in self.tables:
-                return self.tables[name].first(problem, **more)
             return getattr(problem, name)
 
         return fact
@@ -67,8 +71,9 @@ class Table:
         return (rule.then for rule in self.rules if rule.holds(fact))
 
     def first(self, problem: object, **more: object) -> Any:
-        """The same by the first one."""
-        return next(self.each(problem, **more))
+        """The same by the first one; each fact is asked for once."""
+        fact = cache(self.fact(problem, more))
+        return next(rule.then for rule in self.rules if rule.holds(fact))
 
     def filled(self, tile: Schedule, given: Schedule, problem: object, **more: object) -> Schedule:
         """A tile with what it and `given` leave open: of each field the first row that holds. Rows
@@ -87,13 +92,13 @@ def _hold(facts: Facts, fact: Fact) -> bool:
         if not isinstance(wanted, list):
             if value != wanted:
                 return False
-        elif value is None or not _is_within(value, *wanted):
+            continue
+        least, most = wanted
+        if value is None or (least is not None and value < least):
+            return False
+        if most is not None and value > most:
             return False
     return True
-
-
-def _is_within(value: Any, least: Any, most: Any) -> bool:
-    return (least is None or value >= least) and (most is None or value <= most)
 
 
 def load_rules(space: str) -> SimpleNamespace:
