@@ -1,17 +1,21 @@
-"""Operands on their way: what of each operand of a multiply comes to shared memory, in which form
-it is multiplied, and who computes that.
+"""Operands on their way: what of each operand of a multiply comes to shared memory, who brings it
+there, in which form it is multiplied, and who computes that.
 
     for k { %w = load W[k]; %x = map %w {convert}; gemm %x, X[k], %acc }
 
 An operand is a tile of global memory, whose rows a program may number, or a register tile that
 maps, conversions, transposes and unpacks compute from what they load. The first row of `PLANS` that
-applies carries it. A load that begins a chain can run ahead of its trip as that of a plain operand
-does, as it is in memory; what is computed from it stays in front of the multiply.
+applies is its plan, and the first one of `CARRIERS` that takes a tile brings it. A load that begins
+a chain can run ahead of its trip as that of a plain operand does, as it is in memory; what is
+computed from it stays in front of the multiply.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
 from typing import NamedTuple
 
 from xdsl.dialects import scf
@@ -25,6 +29,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from cutedialect.atoms import target
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
     ConvertOp,
@@ -43,21 +48,26 @@ from cutedialect.dialects.cute import (
     named_copy,
     shape_of,
 )
+from cutedialect.layout import TiledCopy
+from cutedialect.passes.analysis.gathered_rows import IN_FOURS, why_not_in_fours
 from cutedialect.passes.analysis.layout_inference import (
     begins_anywhere,
+    coalesced_for,
     contiguous_mode,
+    takes_async_copy,
     vector_bytes,
 )
 from cutedialect.passes.analysis.memory_views import depends_on
-from cutedialect.passes.analysis.smem_layouts import untransposed
-from cutedialect.passes.analysis.tensor_maps import is_joined
+from cutedialect.passes.analysis.smem_layouts import is_held, staging_layout, untransposed
+from cutedialect.passes.analysis.tensor_maps import boxes_into, boxes_of, is_joined, part_of
+from cutedialect.passes.analysis.thread_layouts import modes_of
 
 # Modes of an operand.
 _MODES = 2
 # Bytes of the narrowest asynchronous copy, bits of a word, and rows and depth of a tile that warps
 # transpose: 16 rows by 32 of the depth of bytes, two of them side by side, a quarter of words.
 _LEAST_ASYNC, _WORD_BITS, _TRANSPOSED = 4, 32, 32
-_BYTE = 8
+_BYTE, _VECTOR = 8, 16
 # Columns from which on multiplies take longer than a conversion of what they multiply: 11 % of 4096
 # rows by weights of 8 bits on an H200; 128 columns take up to 20 % more so, 16 to 64 1 to 11 %, by
 # copies of what was converted. Two trips in one have none (`unroll = 2`), and are asked for.
@@ -65,6 +75,10 @@ _LONG = 256
 # What computes a register tile of others, element by element or by moving elements.
 _LINKS = (MapOp, ConvertOp, ExtractOp, TransposeOp, UnpackOp)
 
+NUMBERS_ROWS = "numbers_rows"
+"""The attribute of an op that has a part in the numbers of rows that are copied to shared memory:
+it is done by who copies these.
+"""
 TILE, LINES, SOURCES, NOTHING = "tile", "lines", "sources", ""
 """What comes to shared memory: the tile as it lies in memory, whichever rows of it a program
 numbers; the same with the aligned words around its lines; the tiles from which an operand is
@@ -215,6 +229,189 @@ PLANS = (
     OperandPlan(ANY, lambda op, value: True, TILE),
 )
 """The plans of operands; the last one is of tiles that are multiplied as they are in memory."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """A tile of global memory on its way to a buffer in shared memory: whether a role loads it,
+    whether the schedule wants threads to, which are so many, whether it is multiplied there, and
+    whether those who compute have registers to load it ahead.
+    """
+
+    tile: SSAValue
+    buffer: MemRefType
+    arch: str
+    by_role: bool
+    by_threads: bool
+    threads: int
+    is_multiplied: bool
+    may_wait: Callable[[], bool]
+
+    @property
+    def part(self) -> MemRefType:
+        """The type of what is copied at once."""
+        return part_of(self.tile)
+
+    @property
+    def is_f32(self) -> bool:
+        """Whether it has elements of f32."""
+        return isinstance(self.part.element, Float32Type)
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether a program numbers its rows."""
+        return isinstance(self.tile.owner, IndexedTileOp)
+
+    @property
+    def is_rounded(self) -> bool:
+        """Whether a role rounds f32 on its way, which tensor cores would cut off."""
+        return self.is_f32 and self.is_multiplied and self.by_role and not self.is_numbered
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a role loads it in whichever way, since no copy is named."""
+        return self.by_role and not self.is_numbered and named_copy(self.tile) is None
+
+    @property
+    def takes_async_copy(self) -> bool:
+        """Whether asynchronous copies by threads bring it."""
+        return takes_async_copy(self.part, self.arch)
+
+    @property
+    def takes_registers(self) -> bool:
+        """Whether it may go through registers: those of a role that loads are few for addresses of
+        numbered rows beside what is on its way, and elements of 6 bits get gaps.
+        """
+        return not (self.is_spread or (self.by_role and self.is_numbered))
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether elements that bytes hold without gaps get some."""
+        return is_held(element_of(self.tile.type), self.buffer.element)
+
+    @cached_property
+    def copy(self) -> TiledCopy:
+        """Which thread copies what, where threads do: as named, or coalesced."""
+        return named_copy(self.tile) or coalesced_for(self.part, self.threads)
+
+    @cached_property
+    def width(self) -> int:
+        """Bytes beside each other that a thread copies at once: a power of two."""
+        step = prod(self.copy.tiler[: contiguous_mode(self.part) or 0])
+        run = next((extent for extent, stride in modes_of(self.copy.tv[1]) if stride == step), 1)
+        return min(vector_bytes(self.part), (run & -run) * self.part.bits // 8)
+
+
+BOXES, ROWS, ASYNC = "TMA", "TMA of rows", "cp.async"
+SHIFTS, AHEAD, THREADS = "shifts", "registers ahead", "registers"
+"""Who brings a tile: TMA in boxes or by numbers of rows, asynchronous copies of threads, threads
+that shift vectors into place on the way, those that compute while they do so for another trip, and
+threads.
+"""
+
+
+class Carrier(NamedTuple):
+    """One who may bring tiles of global memory to shared memory, whether it is asked for one, and
+    why it does not take that; empty where it does.
+    """
+
+    name: str
+    is_asked: Callable[[Load], bool]
+    declined: Callable[[Load], str]
+
+
+def carrier_of(load: Load) -> tuple[str, dict[str, str]]:
+    """Who brings a tile, and why others that are asked before do not. ValueError where nobody
+    does.
+    """
+    declined: dict[str, str] = {}
+    for row in (row for row in CARRIERS if row.is_asked(load)):
+        if not (why := row.declined(load)):
+            return row.name, declined
+        declined[row.name] = why
+    if load.is_spread:
+        raise ValueError(
+            "expected elements of 6 bits that TMA brings, 128 of a row at once, got "
+            f"{declined.get(BOXES, 'copies of threads')}; leave loads out of the schedule, and let "
+            "cute.pack fill rows up"
+        )
+    least = _VECTOR if load.is_f32 else _LEAST_ASYNC
+    raise ValueError(
+        f"expected rows that a program numbers to be aligned to {least} bytes where a role loads "
+        f"them, got {vector_bytes(load.part)}; take roles = uniform, or align the rows"
+    )
+
+
+def asks_boxes(load: Load) -> bool:
+    """Whether TMA is asked for a tile: not where a schedule wants threads that can copy it."""
+    return load.is_free and not (load.by_threads and load.takes_async_copy)
+
+
+def why_no_boxes(load: Load) -> str:
+    """Why TMA does not bring a tile; empty where it does."""
+    found = boxes_into(load.tile, load.buffer)
+    return found if isinstance(found, str) else ""
+
+
+def comes_by_tma(tile: SSAValue) -> bool:
+    """Whether a tile of rank 2 can be loaded as boxes, or as numbered rows, wherever it goes."""
+    made, type_ = untransposed(tile)[0].owner, part_of(tile)
+    if isinstance(made, IndexedTileOp) and made.pixels is None:
+        is_known = NUMBERS_ROWS in made.attributes
+        return IN_FOURS in made.attributes if is_known else not why_not_in_fours(made)
+    if type_.rank != _MODES:
+        return False
+    layout, _, _ = staging_layout(shape_of(tile.type), contiguous_mode(type_), type_.bits)
+    return not isinstance(boxes_of(tile, type_.shape, layout), str)
+
+
+def _comes_in_fours(load: Load) -> bool:
+    """Whether those who load have the numbers of a tile's rows as TMA wants them: why not is said
+    where these are given out (`bind/gathered_rows.py`).
+    """
+    return load.is_numbered and IN_FOURS in load.tile.owner.attributes  # pyright: ignore
+
+
+def _has_async_copies(load: Load) -> bool:
+    return target(load.arch).has_instruction("cp.async.ca.shared.global")
+
+
+def _why_not_async(load: Load) -> str:
+    if load.is_spread:
+        return "elements of 6 bits get gaps"
+    if load.is_rounded:
+        return "f32 is rounded on its way"
+    if contiguous_mode(load.part) is None:
+        return "no mode of the tile is contiguous"
+    if load.by_role and load.is_numbered and load.is_f32 and begins_anywhere(load.part):
+        return "rows of f32 begin at any element"
+    if not load.takes_async_copy or load.width < _LEAST_ASYNC:
+        return f"threads copy {load.width} bytes at once, fewer than {_LEAST_ASYNC}"
+    return ""
+
+
+def _is_shifted_by_threads(load: Load) -> bool:
+    is_ragged = begins_anywhere(load.part) and (load.is_f32 or not load.takes_async_copy)
+    return load.is_free and load.takes_registers and is_ragged
+
+
+def _is_loaded_ahead(load: Load) -> bool:
+    """Whether those who compute load a tile, in vectors that asynchronous copies do not take."""
+    is_alone = not (load.by_role or load.is_numbered or is_joined(load.tile))
+    return is_alone and _has_async_copies(load)
+
+
+CARRIERS = (
+    Carrier(BOXES, asks_boxes, why_no_boxes),
+    Carrier(ROWS, _comes_in_fours, lambda load: ""),
+    Carrier(ASYNC, _has_async_copies, _why_not_async),
+    Carrier(SHIFTS, _is_shifted_by_threads, lambda load: ""),
+    Carrier(
+        AHEAD, _is_loaded_ahead, lambda load: "" if load.may_wait() else "they hold other tiles"
+    ),
+    Carrier(THREADS, lambda load: load.takes_registers, lambda load: ""),
+)
+"""Who brings tiles to shared memory, the best first."""
 
 
 def multiplies_fed(op: LoadOp) -> list[GemmOp]:

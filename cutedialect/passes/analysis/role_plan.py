@@ -20,12 +20,9 @@ from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import OperandCopyType, TmaPrefetchOp
 from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of, touches_tiles, written
 from cutedialect.dialects.walks import ops_of, walk
-from cutedialect.passes.analysis.gathered_rows import IN_FOURS, why_not_in_fours
-from cutedialect.passes.analysis.layout_inference import contiguous_mode
+from cutedialect.passes.analysis.gathered_rows import IN_FOURS
 from cutedialect.passes.analysis.memory_views import uses_of
-from cutedialect.passes.analysis.operand_plans import LINES, plan_of
-from cutedialect.passes.analysis.smem_layouts import staging_layout, untransposed
-from cutedialect.passes.analysis.tensor_maps import boxes_of, part_of
+from cutedialect.passes.analysis.operand_plans import LINES, NUMBERS_ROWS, comes_by_tma, plan_of
 from cutedialect.plans import WARPS_OF_GROUP, RoleRow
 from cutedialect.schedule import Schedule
 
@@ -39,12 +36,6 @@ PREPARING_WARPS = 2
 """Warps that transpose or convert operands in shared memory."""
 ADDS_PRODUCTS = "cute.adds_products"
 """The attribute of a kernel whose threads add what tensor memory holds to sums in registers."""
-
-
-NUMBERS_ROWS = "numbers_rows"
-"""The attribute of an op that has a part in the numbers of rows that are copied to shared memory:
-it is done by who copies these.
-"""
 
 
 def is_load(op: Operation) -> bool:
@@ -208,18 +199,6 @@ def loads_boxes(gemms: Sequence[cute.GemmOp], schedule: Schedule) -> bool:
     return schedule.loads != "threads" and all(
         comes_by_tma(tile) for tile in tiles if isinstance(tile.type, cute.MemRefType)
     )
-
-
-def comes_by_tma(tile: SSAValue) -> bool:
-    """Whether a tile of rank 2 can be loaded as boxes, or as numbered rows."""
-    made, type_ = untransposed(tile)[0].owner, part_of(tile)
-    if isinstance(made, cute.IndexedTileOp) and made.pixels is None:
-        is_known = NUMBERS_ROWS in made.attributes
-        return IN_FOURS in made.attributes if is_known else not why_not_in_fours(made)
-    if type_.rank != 2:
-        return False
-    layout, _, _ = staging_layout(cute.shape_of(tile.type), contiguous_mode(type_), type_.bits)
-    return not isinstance(boxes_of(tile, type_.shape, layout), str)
 
 
 def use_of_operands(kernel: cute.KernelOp, in_tensor_memory: bool) -> RoleUse:

@@ -19,6 +19,7 @@ from cutedialect.dialects.cute.views import GUARD
 from cutedialect.dialects.walks import ops_around
 from cutedialect.layout import Layout, flatten
 from cutedialect.passes.analysis.layout_inference import contiguous_mode
+from cutedialect.passes.analysis.smem_layouts import is_held
 from cutedialect.passes.launch_arguments import is_known_on_host, is_workspace
 
 CLUSTER_MODE = "cluster_mode"
@@ -47,6 +48,11 @@ class TensorTile:
     modes: tuple[int, ...]
     sliced: int | None = None
     window: Window | None = None
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether its rows do not begin where those of the tensor do."""
+        return self.sliced is not None or self.window is not None
 
 
 def tile_of_tensor(value: SSAValue) -> TensorTile | None:
@@ -221,6 +227,22 @@ def boxes_of(
     if any(step * type_.bits // 8 % _LINE for step in steps):
         return f"boxes start at lines of {_LINE} bytes in shared memory"
     return found, box
+
+
+def boxes_into(
+    tile: SSAValue,
+    buffer: cute.MemRefType,
+    share: int = 1,
+    is_half: bool = False,
+    is_stored: bool = False,
+) -> tuple[TensorTile, tuple[int, ...]] | str:
+    """`boxes_of` a tile, or of the half that a CTA of a pair keeps, for its buffer."""
+    packed = is_held(cute.element_of(tile.type), buffer.element)
+    shape = buffer.shape if is_half or packed else part_of(tile).shape
+    found = boxes_of(tile, shape, buffer.layout, share, is_stored)
+    if packed and not isinstance(found, str) and found[0].is_moved:
+        return "elements that bytes hold without gaps are no slice"
+    return found
 
 
 def _why_no_walk(

@@ -41,8 +41,7 @@ from cutedialect.passes.analysis.smem_layouts import (
 )
 from cutedialect.passes.analysis.tensor_maps import (
     TensorTile,
-    boxes_of,
-    part_of,
+    boxes_into,
 )
 from cutedialect.passes.analysis.thread_layouts import (
     GROUP_WARPS,
@@ -104,7 +103,6 @@ class KernelBinding:
         # Conversions of tiles of one type take turns: each starts when all have left the last one.
         self.scratch: dict[tuple[cute.MemRefType, Parts | int | None], SSAValue] = {}
         self.maps = TensorMaps(kernel)
-        self.unmapped = ""
         self.dependences = tensor_dependences(kernel)
         # Of a program without a multiply whose warps all do the same: the warps over its tiles.
         self.grid = (
@@ -166,23 +164,16 @@ class KernelBinding:
         element: Attribute | None = None,
         is_half: bool = False,
         is_stored: bool = False,
-    ) -> SSAValue | None:
+    ) -> SSAValue | str:
         """The tensor map for copies between a tile in gmem, which `is_stored` or loaded, and its
-        buffer, or the half of it that a CTA of a pair keeps; where there is none, `unmapped` says
-        why.
+        buffer, or the half of it that a CTA of a pair keeps; or why there is none.
         """
         staged = half_type(staged) if is_half else staged
-        shape = staged.shape if is_half else part_of(tile).shape
-        packed = is_held(cute.element_of(tile.type), staged.element)
-        shape, element = (staged.shape, staged.element) if packed else (shape, element)
-        found = boxes_of(tile, shape, staged.layout, share, is_stored)
+        found = boxes_into(tile, staged, share, is_half, is_stored)
         if isinstance(found, str):
-            self.unmapped = found
-            return None
-        place, _ = found
-        if packed and (place.sliced is not None or place.window is not None):
-            self.unmapped = "elements that bytes hold without gaps are no slice"
-            return None
+            return found
+        packed = is_held(cute.element_of(tile.type), staged.element)
+        element = staged.element if packed else element
         return self.maps.descriptor(*found, staged.swizzle, element, packed)
 
     def converted(

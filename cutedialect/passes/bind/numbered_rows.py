@@ -19,12 +19,13 @@ from xdsl.ir import Operation, SSAValue
 from cutedialect.dialects import cute
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.analysis.operand_plans import (
+    NUMBERS_ROWS,
     SOURCES,
+    comes_by_tma,
     is_on_its_way,
     numbers_of,
     plan_of,
 )
-from cutedialect.passes.analysis.role_plan import NUMBERS_ROWS, comes_by_tma
 from cutedialect.passes.analysis.smem_layouts import untransposed
 from cutedialect.passes.rewriting import cloned, erase, insert_after, insert_before
 

@@ -86,6 +86,7 @@ from cutedialect.passes.analysis.mma_choice import (
 )
 from cutedialect.passes.analysis.multiply_pairs import pair_multiplies
 from cutedialect.passes.analysis.operand_plans import (
+    NUMBERS_ROWS,
     SOURCES,
     TILE,
     is_beside_one_on_its_way,
@@ -100,7 +101,7 @@ from cutedialect.passes.analysis.resource_plan import (
     registers_where_made,
 )
 from cutedialect.passes.analysis.results import as_store, reduces_by_tma
-from cutedialect.passes.analysis.role_plan import NUMBERS_ROWS, use_of_operands
+from cutedialect.passes.analysis.role_plan import use_of_operands
 from cutedialect.passes.analysis.tensor_maps import asks_tiles_around, is_joined
 from cutedialect.passes.analysis.thread_layouts import (
     accumulator_order,
@@ -604,7 +605,7 @@ class _Partition(StagedOperands):
         staging = Layout(extents, strides), None, _TMA_ALIGNMENT
         name = f"s{op.source.name_hint or ''}"
         buffer = self.smem_buffer(source.element, staging, op, name)
-        if not self.load_by_tma(op.source, buffer, op):
+        if self.load_by_tma(op.source, buffer, op):
             erase(buffer.op)
             return False
         op.operands[0] = buffer

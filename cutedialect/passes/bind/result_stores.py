@@ -413,8 +413,8 @@ class ResultStores:
             groups if contiguous and along == 0 else 1,
             is_stored=True,
         )
-        if described is None:
-            remark("cute-partition", op, f"TMA not taken for a store: {binding.unmapped}")
+        if isinstance(described, str):
+            remark("cute-partition", op, f"TMA not taken for a store: {described}")
             return
         store.described = described
         name = f"s{op.destination.name_hint or ''}"
@@ -478,7 +478,7 @@ class ResultStores:
         part = (shape[0], columns_at_once(shape[1], type_.bits))
         staging = staging_layout(part, contiguous, type_.bits)
         described = self._tensor_map(op.source, part, staging, 1)
-        if described is not None:
+        if not isinstance(described, str):
             self.binding.insert(TmaPrefetchOp(op.source, described), op)
 
     def _tensor_map(
@@ -488,7 +488,7 @@ class ResultStores:
         staging: Staging,
         share: int,
         is_stored: bool = False,
-    ) -> SSAValue | None:
+    ) -> SSAValue | str:
         """The tensor map for copies between parts of a tile and a buffer."""
         layout, swizzle, alignment = staging
         element = cute.element_of(tile.type)

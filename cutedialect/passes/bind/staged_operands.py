@@ -30,7 +30,6 @@ from cutedialect.layout import Layout, TiledCopy
 from cutedialect.passes.analysis.gathered_rows import IN_FOURS, numbers_in_fours
 from cutedialect.passes.analysis.layout_inference import (
     around_layout,
-    begins_anywhere,
     coalesced_for,
     contiguous_mode,
     named_layout,
@@ -47,20 +46,28 @@ from cutedialect.passes.analysis.mma_choice import (
 )
 from cutedialect.passes.analysis.multiply_pairs import paired_type
 from cutedialect.passes.analysis.operand_plans import (
+    AHEAD,
+    ASYNC,
+    BOXES,
     LINES,
+    ROWS,
+    SHIFTS,
     SOURCES,
     TILE,
     WARPS,
+    Load,
     OperandPlan,
+    asks_boxes,
+    carrier_of,
     multiplied_element,
     plan_of,
+    why_no_boxes,
 )
 from cutedialect.passes.analysis.role_plan import PREPARING_WARPS
 from cutedialect.passes.analysis.smem_layouts import (
     OPERAND,
     held_type,
     in_half_lines,
-    is_held,
     operand_layout,
     staging_layout,
     with_fewest_turns,
@@ -68,17 +75,17 @@ from cutedialect.passes.analysis.smem_layouts import (
 )
 from cutedialect.passes.analysis.tensor_accumulators import factor_columns, operand_tensor_layout
 from cutedialect.passes.analysis.tensor_columns import columns_too_many
-from cutedialect.passes.analysis.tensor_maps import is_joined, part_of, sharing
-from cutedialect.passes.analysis.thread_layouts import copied, modes_of, project, tensor_shape
+from cutedialect.passes.analysis.tensor_maps import part_of, sharing
+from cutedialect.passes.analysis.thread_layouts import copied, project, tensor_shape
 from cutedialect.passes.bind.gathered_rows import copy_in_fours
 from cutedialect.passes.bind.kernel_binding import KernelBinding, Staged
 from cutedialect.passes.bind.result_stores import staging_atom
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import block_of, erase
 
-# Warps of a warpgroup; bytes of a register.
+# Warps of a warpgroup; bytes of a register and of the widest copy.
 _GROUP = 4
-_WORD = 4
+_WORD, _VECTOR = 4, 16
 _DOUBLE_BITS = 64
 # Bytes of a panel of scales, which one instruction copies to tensor memory.
 _PANEL_BYTES = cute.PANEL_ROWS * cute.PANEL_COLUMNS
@@ -186,8 +193,7 @@ class StagedOperands(KernelBinding):
             buffer = self.smem_buffer(type_.element, rows, op, f"scales_{name}")
             self._reads_stored(op, value)
             # Each CTA of a pair brings its own rows' scales of A, and all of B.
-            if not self.load_by_tma(value, buffer, brought_once(value, op), is_shared=not in_pairs):
-                why = self.unmapped or f"loads = {self.schedule.loads}"
+            if why := self.load_by_tma(value, buffer, brought_once(value, op), not in_pairs):
                 raise PassFailedException(
                     op,
                     f"expected scales of blocks that TMA brings, got {why}; leave loads out of the "
@@ -443,89 +449,57 @@ class StagedOperands(KernelBinding):
     def copy_to_smem(
         self, source: SSAValue, buffer: SSAValue, before: Operation, is_multiplied: bool = True
     ) -> None:
-        if isinstance(source.owner, cute.IndexedTileOp):
-            self._copy_rows(source, buffer, before)
+        """Bring a tile to shared memory by the carrier that its plan says."""
+        load = self._load_of(source, buffer, is_multiplied and bool(self.atoms))
+        named_layout(before, source, load.threads)
+        try:
+            carrier, declined = carrier_of(load)
+        except ValueError as error:
+            raise PassFailedException(before, str(error)) from error
+        for name, why in declined.items():
+            remark("cute-partition", before, f"{name} not taken for a load: {why}")
+        type_ = load.part
+        rounded = FloatTF32Type() if load.is_rounded else None
+        if carrier == BOXES:
+            self._copy_boxes(source, buffer, before, rounded)
             return
-        type_ = part_of(source)
-        is_f32 = isinstance(type_.element, Float32Type)
-        # Tensor cores would cut f32 operands off where loads can round them.
-        rounds = is_f32 and is_multiplied and self.is_specialized and bool(self.atoms)
-        rounded = FloatTF32Type() if rounds else None
-        chooses = self.is_specialized and cute.named_copy(source) is None
-        if chooses and self.load_by_tma(source, buffer, before, rounded):
+        if carrier == ROWS:
+            copy_in_fours(self, source, buffer, before)
             return
-        self._refuse_gaps(type_, buffer, before)
-        # A warpgroup loads beside those that multiply, or the whole CTA.
-        threads = self.loading_threads() if self.is_specialized else self.threads
-        copy = self._tiled_copy(source, before, threads)
-        tiled = cute.TiledCopyAttr(copy)
-        atom = self._atom_of_threads(type_, copy, rounded)
-        shifts = begins_anywhere(type_) and (is_f32 or not takes_async_copy(type_, self.arch))
-        is_plain_target = not target(self.arch).has_instruction("cp.async.ca.shared.global")
-        goes_by_itself = self.is_specialized or is_joined(source) or is_plain_target
-        if isinstance(atom, SimtAsyncCopyType):
-            pass
-        elif chooses and shifts:
-            # Threads shift vectors into place on the way.
-            tiled = cute.TiledCopyAttr(shifted_copy(type_, threads))
-            atom = OperandCopyType.get("shift", rounded or type_.element)
-        elif not goes_by_itself and self._holds_what_is_loaded():
-            tile = cute.FragmentType.get(type_.element, type_.shape, copied(copy, type_.shape))
+        element = rounded or type_.element
+        tiled = cute.TiledCopyAttr(load.copy)
+        atom: Attribute = UniversalCopyType.get(element, load.width * 8)
+        if carrier == ASYNC:
+            cache = "global" if load.width == _VECTOR else "always"
+            atom = SimtAsyncCopyType.get(element, cache, load.width * 8)
+        elif carrier == SHIFTS:
+            tiled = cute.TiledCopyAttr(shifted_copy(type_, load.threads))
+            atom = OperandCopyType.get("shift", element)
+        elif carrier == AHEAD:
+            tile = cute.FragmentType.get(element, type_.shape, copied(load.copy, type_.shape))
             source, tiled = self.insert(cute.LoadOp(source, tile, tiled), before).result, None
         self.insert(cute.CopyOp(source, buffer, atom=atom, tiled=tiled), before)
 
-    def _refuse_gaps(self, type_: cute.MemRefType, buffer: SSAValue, before: Operation) -> None:
-        """Refuse to spread elements of 6 bits by threads."""
-        if is_held(type_.element, cute.element_of(buffer.type)):
-            raise PassFailedException(
-                before,
-                "expected elements of 6 bits that TMA brings, 128 of a row at once, got "
-                f"{self.unmapped or 'copies of threads'}; leave loads out of the schedule, and let "
-                "cute.pack fill rows up",
-            )
-
-    def _copy_rows(self, source: SSAValue, buffer: SSAValue, before: Operation) -> None:
-        """Numbered rows into `buffer`, by the threads that have their numbers: those of a role that
-        loads have registers for copies that need none for what is on its way, and round nothing.
-        """
-        if IN_FOURS in source.owner.attributes:
-            copy_in_fours(self, source, buffer, before)
-            return
-        copy, type_ = self._copy_of_rows(source), cute.memref_of(source)
-        is_cut = isinstance(type_.element, Float32Type) and begins_anywhere(type_)
-        if self.is_specialized and (is_cut or not takes_async_copy(type_, self.arch)):
-            raise PassFailedException(
-                before,
-                f"expected rows that a program numbers to be aligned to {16 if is_cut else _WORD} "
-                f"bytes where a role loads them, got {vector_bytes(type_)}; take roles = uniform, "
-                "or align the rows",
-            )
-        atom, tiled = self._atom_of_threads(type_, copy), cute.TiledCopyAttr(copy)
-        self.insert(cute.CopyOp(source, buffer, atom=atom, tiled=tiled), before)
-
-    def _atom_of_threads(
-        self, type_: cute.MemRefType, copy: TiledCopy, rounded: Attribute | None = None
-    ) -> Attribute:
-        """The atom by which threads copy vectors of a tile: asynchronously where they can, else
-        through registers, where elements may become `rounded` ones.
-        """
-        width = min(vector_bytes(type_), _run(copy, contiguous_mode(type_)) * type_.bits // 8)
-        if takes_async_copy(type_, self.arch) and rounded is None and width >= _WORD:
-            cache = "global" if width == 16 else "always"
-            return SimtAsyncCopyType.get(type_.element, cache, width * 8)
-        return UniversalCopyType.get(rounded or type_.element, width * 8)
-
-    def _copy_of_rows(self, source: SSAValue) -> TiledCopy:
-        """Which thread copies what of a tile of numbered rows."""
-        threads = self.loading_threads() if self.is_specialized else self.threads
-        return coalesced_for(cute.memref_of(source), threads)
+    def _load_of(self, source: SSAValue, buffer: SSAValue, is_multiplied: bool = False) -> Load:
+        """The facts by which the planner says who brings a tile."""
+        return Load(
+            source,
+            cute.memref_of(buffer),
+            self.arch,
+            by_role=self.is_specialized,
+            by_threads=self.schedule.loads == "threads",
+            threads=self.loading_threads() if self.is_specialized else self.threads,
+            is_multiplied=is_multiplied,
+            may_wait=self._holds_what_is_loaded,
+        )
 
     def rows_of_copy(self, tile: cute.IndexedTileOp) -> Layout:
         """The layout of the numbers of rows, for the threads that copy these."""
         shape = cute.shape_of(tile.result.type)
         if IN_FOURS in tile.attributes:
             return numbers_in_fours(shape[0], self.loading_threads())
-        layout = copied(self._copy_of_rows(tile.result), shape)
+        threads = self.loading_threads() if self.is_specialized else self.threads
+        layout = copied(coalesced_for(cute.memref_of(tile.result), threads), shape)
         return project(layout, shape, cute.shape_of(tile.rows.type))
 
     def _tiled_copy(self, source: SSAValue, op: Operation, threads: int) -> TiledCopy:
@@ -580,47 +554,45 @@ class StagedOperands(KernelBinding):
         return self.threads if row is None else 32 * (row.warps or PREPARING_WARPS)
 
     def load_by_tma(
+        self, source: SSAValue, buffer: SSAValue, before: Operation, is_shared: bool = True
+    ) -> str:
+        """A TMA load into `buffer`, which may be shared by the CTAs of the cluster that want the
+        same tile; or why there is none.
+        """
+        load = self._load_of(source, buffer)
+        if not asks_boxes(load):
+            return f"loads = {self.schedule.loads}"
+        if why := why_no_boxes(load):
+            remark("cute-partition", before, f"{BOXES} not taken for a load: {why}")
+            return why
+        self._copy_boxes(source, buffer, before, is_shared=is_shared)
+        return ""
+
+    def _copy_boxes(
         self,
         source: SSAValue,
         buffer: SSAValue,
         before: Operation,
         element: Attribute | None = None,
         is_shared: bool = True,
-    ) -> bool:
-        """A TMA load into `buffer`, which may be shared by the CTAs of the cluster that want the
-        same tile.
+    ) -> None:
+        """A TMA load of boxes, each CTA of those that share a tile its part, where they divide it;
+        of a pair its half.
         """
-        cluster = self.schedule.cluster or (1, 1)
         is_shared = is_shared and target(self.arch).multicasts
-        group = sharing(source, cluster, before) if is_shared else None
+        group = sharing(source, self.schedule.cluster or (1, 1), before) if is_shared else None
         alloc, smem = buffer.owner, cute.memref_of(buffer)
-        if isinstance(alloc, cute.AllocSmemOp) and is_paired(alloc):
-            assert group is not None
-            pairs = group[0] // 2
-            described = self.tensor_map(source, smem, pairs, element, is_half=True)
-            if described is None:
-                raise PassFailedException(before, f"expected halves by TMA, got {self.unmapped}")
-            group, is_half = (pairs, 2) if pairs > 1 else None, True
-        else:
-            if self.schedule.loads == "threads" and takes_async_copy(part_of(source), self.arch):
-                return False
-            is_half = False
-            described = self.tensor_map(source, smem, group[0] if group is not None else 1, element)
-            if described is None and group is not None:
-                group, described = None, self.tensor_map(source, smem, 1, element)
-            if described is None:
-                remark("cute-partition", before, f"TMA not taken for a load: {self.unmapped}")
-                return False
+        is_half = isinstance(alloc, cute.AllocSmemOp) and is_paired(alloc)
+        count = 1 if group is None else group[0] // (2 if is_half else 1)
+        described = self.tensor_map(source, smem, count, element, is_half=is_half)
+        if is_half:
+            group = (count, 2) if count > 1 else None
+        elif isinstance(described, str):
+            group, described = None, self.tensor_map(source, smem, 1, element)
+        if isinstance(described, str):
+            raise PassFailedException(before, f"expected boxes of TMA, got none: {described}")
         atom = TmaLoadType.get(cute.element_of(source.type), group, pair=is_half)
         self.insert(cute.CopyOp(source, buffer, atom=atom, descriptor=described), before)
-        return True
-
-
-def _run(copy: TiledCopy, contiguous: int | None) -> int:
-    """Neighbors along a mode that a thread copies from its first element on: a power of two."""
-    step = prod(copy.tiler[: contiguous or 0])
-    run = next((extent for extent, stride in modes_of(copy.tv[1]) if stride == step), 1)
-    return run & -run
 
 
 def brought_once(tile: SSAValue, reader: Operation) -> Operation:

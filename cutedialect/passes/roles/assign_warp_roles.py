@@ -53,10 +53,10 @@ from cutedialect.dialects.effects import (
 )
 from cutedialect.dialects.walks import holds, ops_of, walk
 from cutedialect.passes.analysis.memory_views import ordering_atomic, root_of
+from cutedialect.passes.analysis.operand_plans import NUMBERS_ROWS
 from cutedialect.passes.analysis.resource_plan import most_accumulators
 from cutedialect.passes.analysis.ring_edges import depth, edges_of
 from cutedialect.passes.analysis.role_plan import (
-    NUMBERS_ROWS,
     ROLES,
     Apart,
     accepts,
