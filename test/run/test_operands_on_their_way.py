@@ -152,3 +152,35 @@ def test_threads_have_registers_for_a_right_operand_that_they_compute(arch, rng)
     kernel = cute.compile(turned_bytes, w, x, y, **options)
     assert "warps = (2,4)" in kernel.schedule
     assert kernel.resources.spills == 0
+
+
+def remarks_of(schedule, arch="sm_90a", align=16, **tile):
+    w, x, y = (
+        cute.TensorSpec((None, None), element, align=align)
+        for element in (cute.i8, cute.bf16, cute.f32)
+    )
+    kernel = cute.compile(weights_first, w, x, y, arch=arch, schedule=schedule, **tile)
+    return kernel, [one.message for one in kernel.remarks]
+
+
+def test_a_role_that_prepares_leaves_what_is_computed_to_those_who_multiply():
+    shifting, said = remarks_of("roles = shifting, warps = (4,1)")
+    why = "operand not computed by a role that prepares: its steps are laid out in the registers"
+    assert [text for text in said if text.startswith(why)]
+    plain, said = remarks_of("roles = specialized")
+    assert not [text for text in said if "a role that prepares" in text]
+    assert all("wgmma.mma_async" in kernel.ptx for kernel in (shifting, plain))
+
+
+@pytest.mark.parametrize(
+    ("arch", "align", "said"),
+    [
+        ("sm_90a", 16, []),
+        ("sm_90a", 4, ["TMA not taken for a load: its tensor is aligned to 4 bytes, not 16"]),
+        ("sm_80", 4, []),
+        ("sm_80", 2, ["cp.async not taken for a load: threads copy 2 bytes at once, fewer than 4"]),
+    ],
+)
+def test_who_does_not_bring_a_tile_says_why(arch, align, said):
+    _, found = remarks_of(None, arch, align)
+    assert {text for text in found if "not taken for a load" in text} == {*said}

@@ -61,6 +61,7 @@ from cutedialect.passes.analysis.memory_views import depends_on
 from cutedialect.passes.analysis.smem_layouts import is_held, staging_layout, untransposed
 from cutedialect.passes.analysis.tensor_maps import boxes_into, boxes_of, is_joined, part_of
 from cutedialect.passes.analysis.thread_layouts import modes_of
+from cutedialect.plans import Plan
 
 # Modes of an operand.
 _MODES = 2
@@ -91,7 +92,8 @@ WARPS, WARPGROUPS, TENSOR_MEMORY, ANY = "mma.sync", "wgmma", "tcgen05", ""
 class OperandPlan(NamedTuple):
     """How operands of a kind come to their multiply: what of one `travels` to shared memory, and
     the kind of role (`plans.KINDS`) that `computes` what is multiplied: by a copy of a `form`
-    (`OperandCopyType`) or, without one, in registers.
+    (`OperandCopyType`) or, without one, in registers. A row that is `declined` says why nobody does
+    so, although a schedule may ask for it: the next row takes its operands.
     """
 
     unit: str
@@ -99,11 +101,23 @@ class OperandPlan(NamedTuple):
     travels: str
     computes: str | None = None
     form: str | None = None
+    declined: str = ""
 
 
 def plan_of(op: GemmOp, value: SSAValue, unit: str = WARPGROUPS) -> OperandPlan:
     """The plan of an operand of a multiply."""
-    return next(row for row in PLANS if row.unit in (ANY, unit) and row.applies(op, value))
+    return next(row for row in _rows_of(op, value, unit) if not row.declined)
+
+
+def declined_plan(op: GemmOp, value: SSAValue, unit: str, plan: Plan) -> str:
+    """Why an operand has not the plan that the roles of a schedule ask for; empty where it has."""
+    first = next(_rows_of(op, value, unit))
+    asks = first.computes == "prepares" and plan.has_preparing_group
+    return first.declined if asks else ""
+
+
+def _rows_of(op: GemmOp, value: SSAValue, unit: str) -> Iterator[OperandPlan]:
+    return (row for row in PLANS if row.unit in (ANY, unit) and row.applies(op, value))
 
 
 def multiplied_element(op: GemmOp, value: SSAValue) -> Attribute:
@@ -219,6 +233,14 @@ def _is_shifted(op: GemmOp, value: SSAValue) -> bool:
 
 
 PLANS = (
+    OperandPlan(
+        WARPGROUPS,
+        _is_computed,
+        SOURCES,
+        "prepares",
+        declined="its steps are laid out in the registers of those who multiply, and a role that "
+        "prepares copies from shared memory to shared memory",
+    ),
     OperandPlan(ANY, _is_computed, SOURCES, "multiplies"),
     OperandPlan(ANY, _is_numbered_by_others, SOURCES, "multiplies"),
     OperandPlan(WARPS, _is_converted_by_loads, NOTHING, "loads", "convert"),

@@ -59,6 +59,7 @@ from cutedialect.passes.analysis.operand_plans import (
     OperandPlan,
     asks_boxes,
     carrier_of,
+    declined_plan,
     multiplied_element,
     plan_of,
     why_no_boxes,
@@ -358,6 +359,8 @@ class StagedOperands(KernelBinding):
         """
         bound = self.atoms[op]
         plan = plan_of(op, value, bound.unit)
+        if why := declined_plan(op, value, bound.unit, self.schedule.plan):
+            remark("cute-partition", op, f"operand not computed by a role that prepares: {why}")
         if plan.travels == SOURCES:
             if isinstance(bound.atom, Tcgen05Atom):
                 return self._put_in_tmem(op, value) or self._put_in_smem(op, value)
