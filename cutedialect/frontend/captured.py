@@ -16,7 +16,7 @@ import warnings
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -335,4 +335,8 @@ def exact(value: Any) -> Any:
     if isinstance(value, _ATOMS):
         return type(value), value
     hash(value)
+    if getattr(getattr(type(value), "__dataclass_params__", None), "frozen", False):
+        # Made anew by each call, often: its fields tell it, with what its class does.
+        state = tuple(exact(getattr(value, each.name)) for each in fields(value))
+        return type(value), version(type(value)), state
     return value, version(value)

@@ -219,6 +219,32 @@ def test_what_does_not_change_is_not_compiled_again(monkeypatch):
     assert len(made) == 2
 
 
+def test_equal_frozen_objects_are_one_compile_time_value(monkeypatch):
+    """Else a kernel whose call makes them is loaded anew by each, and cannot be captured."""
+
+    @dataclasses.dataclass(frozen=True)
+    class Scaled:
+        inner: Frozen
+        function: object = None
+
+        def times(self, count):
+            return self.inner.scale * count * SCALE
+
+    made = []
+    compiled = launch._compile
+    monkeypatch.setattr(launch, "_compile", lambda *args: made.append(1) or compiled(*args))
+    set_global(1.0)
+    for scale in (1.0, 2.0, 1.0, 2.0):
+        assert captured.exact(Scaled(Frozen(scale))) == captured.exact(Scaled(Frozen(scale)))
+        assert value_of(constant, value=Frozen(scale)) == 2 * scale
+    assert len(made) <= 2
+    before = captured.exact(Scaled(Frozen(1.0)))
+    assert before != captured.exact(Scaled(Frozen(1)))
+    assert before != captured.exact(Scaled(Frozen(1.0), helper))
+    set_global(2.0)
+    assert before != captured.exact(Scaled(Frozen(1.0)))
+
+
 def test_the_same_state_is_found_in_microseconds():
     """What a warm call pays."""
     import timeit
