@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from cutedialect.frontend.scalar import Scalar
     from cutedialect.frontend.tile import Tensor, Tile
 
-# Pixels and channels of a tile of a depthwise convolution.
-_PIXELS, _CHANNELS = 16, 128
+# Pixels and channels of a tile of a depthwise convolution: channels are often multiples of 32 alone
+# (1.0 to 1.6 times as fast as 16 pixels of 128, three layers of 96 to 384 channels, an H200).
+_PIXELS, _CHANNELS = 32, 32
 
 
 def store(
