@@ -52,6 +52,18 @@ def test_blocks_of_weights_have_scales(arch, rng):
     assert np.array_equal(y, x.astype(np.float32) @ wide.astype(np.float32))
 
 
+@pytest.mark.parametrize("k", [126, 398])
+def test_threads_bring_both_operands_and_tma_lines_of_scales(k, rng):
+    """A barrier counts the bytes of the scales alone, in front of which operands are listed."""
+    x, w = drawn(rng, 70, 168, k, type_=np.float16)
+    scale = rng.choice([0.5, 1, 2], (-(-k // 128), 168)).astype(np.float16)
+    options = {"scale_b": scale, "out_dtype": "f32", "schedule": "split_k = 2", "arch": "sm_90a"}
+    kernel = cute.compile(cute.gemm, x, np.ascontiguousarray(w), **options)
+    assert kernel.ptx.count("cp.async.bulk.tensor") >= 1
+    y = cute.gemm(x, np.ascontiguousarray(w), backend="emulator", **options)
+    assert np.array_equal(y, product(x, np.repeat(scale, 128, 0)[:k] * w))
+
+
 def test_ctas_of_a_cluster_share_deep_tiles(rng):
     x, w = drawn(rng, 16, 128, 516)
     schedule = "tile = (128,16,256), swap_ab = yes, split_k = 2, reduction = cluster"

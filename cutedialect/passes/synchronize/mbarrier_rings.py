@@ -184,9 +184,11 @@ class _Insertion:
         peers = widest_groups(atom.multicast for atom in by_tma if atom.multicast is not None)
         pairs = any(op.is_paired for op in self.multiplies)
         edge = self.ring.edges[self.number]
+        # Writers need not stand in the order of the buffers.
+        sizes: dict[SSAValue, int] = {alloc.result: buffer_bytes(alloc) for alloc in edge.buffers}
         total = sum(
-            writer.counted(buffer_bytes(alloc))
-            for alloc, writer in zip(edge.buffers, self.writers, strict=True)
+            writer.counted(sizes[writer.destination])
+            for writer in self.writers
             if isinstance(writer.atom, TmaLoadType)
         ) * (2 if pairs else 1)
         # Of instances that take turns with work items, one reads a stage.
