@@ -111,6 +111,14 @@ def test_margins_and_variants_name_facts():
     assert all(f.hold(row["when"]).shape == (1,) for row in rows)
 
 
+def test_small_tiles_of_scaled_sums_are_for_one_round():
+    """L2 bounds them where a multiprocessor has two."""
+    facts = {"bits": 8, "blocks": (0, 128, 128), "promotes": True, "most_values": 96}
+    for m, n, k, tile in ((152, 5120, 5120, (64, 128, 128)), (288, 1536, 7168, (64, 64, 128))):
+        problem = replace(PLAIN, m=m, n=n, k=k, align=16, pitches=(128, 128), **facts)
+        assert next(GEMM_SPACE.ranked((problem,), None, NONE)).tile == tile
+
+
 def test_ctas_that_share_a_tile_keep_short_rings():
     """No more than 195 KB of shared memory; another tile leaves them open."""
     problem = replace(PLAIN, m=72, n=2112, k=7168)

@@ -64,7 +64,7 @@ class TmaLoadOp(IRDLOperation):
     Example:
 
         ptx.kernel @k(%A: tensor_map, %s: b32, %x: b32) attributes {
-          target = "sm_90a", threads = 32 : i32
+          target = "sm_100a", threads = 32 : i32
         } {
           %p = ptx.elect
           %mask = ptx.imm 3 : b16
