@@ -9,14 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from cutedialect.atoms.capability import GATHER4, INSTRUCTIONS
 from cutedialect.atoms.copy_atoms import CopyAtom
 from cutedialect.atoms.tensor_map import REDUCTIONS
 
 GRANULE = 16
 RANKS = (1, 2, 3, 4, 5)
 _TX = "mbarrier::complete_tx::bytes"
-# Copies of four rows of a matrix (PTX ISA 5.5.3.4): the dimensions of its map, and who has them.
-_ROWS_RANK, _ROWS_TARGETS, _ROWS_VERSION = 2, "sm_100f sm_110f", (8, 6)
+# Copies of four rows of a matrix (PTX ISA 5.5.3.4): the dimensions of its map.
+_ROWS_RANK, _ROWS_VERSION = 2, (8, 6)
 
 # `cp.reduce.async.bulk` to global memory: operation to element types, in the spelling of PTX.
 _BULK_REDUCTIONS = {
@@ -74,7 +75,7 @@ def _bulk(
         dst_space=spaces[1],
         bits=8 * GRANULE,
         unit_bits=8,
-        requires=_ROWS_TARGETS if of_rows else "sm_90+",
+        requires=INSTRUCTIONS[GATHER4] if of_rows else "sm_90+",
         ptx_version=_ROWS_VERSION if of_rows else (8, 0),
         src_text=text,
         dst_text=text,
@@ -151,8 +152,7 @@ def _tensor(rank: int) -> list[BulkCopyAtom]:
     head = f"cp.async.bulk.tensor.{rank}d"
     load = f"{head}.shared::cluster.global.tile.{_TX}"
     tail = "tile.bulk_group"
-    of_rows = f"{head}.shared::cluster.global.tile::gather4.{_TX}"
-    rows = _bulk("tma_gather4", of_rows, "tma_gather", _LOAD, "mbarrier", rank)
+    rows = _bulk("tma_gather4", GATHER4, "tma_gather", _LOAD, "mbarrier", rank)
     return [
         _bulk(f"tma_load_{rank}d", load, "tma_load", _LOAD, "mbarrier", rank),
         *((rows,) if rank == _ROWS_RANK else ()),

@@ -112,7 +112,7 @@ def test_margins_and_variants_name_facts():
 
 
 def test_small_tiles_of_scaled_sums_are_for_one_round():
-    """L2 bounds them where a multiprocessor has two."""
+    """Two of them for a multiprocessor take longer than one of 64 x 128."""
     facts = {"bits": 8, "blocks": (0, 128, 128), "promotes": True, "most_values": 96}
     for m, n, k, tile in ((152, 5120, 5120, (64, 128, 128)), (288, 1536, 7168, (64, 64, 128))):
         problem = replace(PLAIN, m=m, n=n, k=k, align=16, pitches=(128, 128), **facts)

@@ -17,6 +17,7 @@ from cutedialect.frontend.taps import Phases, Taps
 from .gemm import Activation, activated
 
 if TYPE_CHECKING:
+    from cutedialect.frontend.pixels import Pixels
     from cutedialect.frontend.scalar import Scalar
     from cutedialect.frontend.tile import Tensor, Tile
 
@@ -163,18 +164,36 @@ def filter_gradients(
     """
     from cutedialect.frontend import functions as cute
     from cutedialect.frontend.local_tiles import local_tile
-    from cutedialect.frontend.loops import range_
     from cutedialect.frontend.pixels import Pixels
 
-    bm, bn, bk = tile
+    bm, bn, _ = tile
     tap, m, n = cute.tile_index(D, (1, bm, bn))
     pixels = Pixels(taps, S.dim(0), (height, width), X, (rows, columns))
+    acc = _products_of_pixels(X, S, pixels, (tap, m, n), tile)
+    cute.copy(acc.to(D.dtype), local_tile(D, (bm, bn), (tap, m, n)))
+
+
+def _products_of_pixels(
+    X: Tensor,
+    S: Tensor,
+    pixels: Pixels,
+    place: tuple[Scalar, Scalar, Scalar],
+    tile: tuple[int, int, int],
+) -> Tile:
+    """The sums over pixels of slopes times what a tap finds of them: `place` is the tap, and the
+    tile's place along the channels of S and of X.
+    """
+    from cutedialect.frontend import functions as cute
+    from cutedialect.frontend.local_tiles import local_tile
+    from cutedialect.frontend.loops import range_
+
+    (tap, m, n), (bm, bn, bk) = place, tile
     slopes = local_tile(S, (bk, bm), (None, m))
     acc = cute.zeros((bm, bn))
     for k in range_(slopes.tiles):
         at = pixels.found(k * bk, bk, tap)
         cute.tile_gemm(slopes[k].T, local_tile(X, (bk, bn), (at, n)), acc)
-    cute.copy(acc.to(D.dtype), local_tile(D, (bm, bn), (tap, m, n)))
+    return acc
 
 
 @kernel(in_bounds=True, spills="refuse")
@@ -196,18 +215,13 @@ def gradients_by_channels(
     """
     from cutedialect.frontend import functions as cute
     from cutedialect.frontend.local_tiles import local_tile
-    from cutedialect.frontend.loops import range_
     from cutedialect.frontend.pixels import Pixels
     from cutedialect.frontend.reductions import sum_
 
-    channels, _, bk = tile
+    channels = tile[0]
     tap, m = cute.tile_index(D, (1, channels))
     pixels = Pixels(taps, S.dim(0), (height, width), X, (rows, columns))
-    slopes = local_tile(S, (bk, channels), (None, m))
-    acc = cute.zeros((channels, channels))
-    for k in range_(slopes.tiles):
-        at = pixels.found(k * bk, bk, tap)
-        cute.tile_gemm(slopes[k].T, local_tile(X, (bk, channels), (at, m)), acc)
+    acc = _products_of_pixels(X, S, pixels, (tap, m, m), tile)
     own = cute.where(cute.coord(acc, 0) == cute.coord(acc, 1), acc, 0.0)
     cute.copy(sum_(own, mode=0).to(D.dtype), local_tile(D, (1, channels), (tap, m)))
 
